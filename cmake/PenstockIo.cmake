@@ -1,0 +1,26 @@
+# penstock_io: poller, timers, ready work, cross-thread wake, signals. Floor 1, without Python and coroutines.
+
+file(GLOB penstock_io_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/io/*.cpp")
+
+if(NOT penstock_io_sources)
+  message(STATUS "Penstock: no sources in src/io, penstock_io is not built")
+  return()
+endif()
+
+find_package(Threads REQUIRED)
+
+add_library(penstock_io STATIC ${penstock_io_sources})
+add_library(penstock::io ALIAS penstock_io)
+set_target_properties(penstock_io PROPERTIES EXPORT_NAME io)
+target_include_directories(penstock_io
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+         $<INSTALL_INTERFACE:include>
+  PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(penstock_io PUBLIC Threads::Threads)
+penstock_configure_target(penstock_io 20)
+
+include(GNUInstallDirs)
+install(TARGETS penstock_io EXPORT penstock-targets COMPONENT cpp
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/penstock" COMPONENT cpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
