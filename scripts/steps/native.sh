@@ -1,0 +1,31 @@
+# The native build: penstock._core for one Python, linked into the source tree under its ABI-tagged name,
+# so that the modules of several Pythons lie side by side and a rebuild takes effect at once.
+
+# build_extension VENV
+build_extension() {
+    local python version tree
+    python=$root/$1/bin/python
+    version=$("$python" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    tree=build/release/python-$version
+    has_headers "$python" || fail "$(real_path "$python") has no C headers (Python.h); install them (Debian: apt-get install python3-dev)"
+    if ! { [ -e "$tree/build.ninja" ] && grep -qxF "Python_EXECUTABLE:FILEPATH=$python" "$tree/CMakeCache.txt"; }; then
+        say "native build: configuring $tree"
+        rm -rf "$tree"
+        cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_BUILD_TESTS=OFF \
+            "-DPython_EXECUTABLE:FILEPATH=$python" >"$(log_file configure)" 2>&1 || {
+            cat "$(log_file configure)" >&2
+            fail "CMake could not configure $tree"
+        }
+    fi
+    say "native build: penstock._core for Python $version"
+    cmake --build "$tree" --parallel "$(nproc)" || fail "the build in $tree failed"
+    link_extension "$tree"
+}
+
+link_extension() {
+    local module
+    for module in "$1"/_core.*.so; do
+        [ -e "$module" ] || fail "the build in $1 made no extension module; are src/io and python/ext complete?"
+        ln -sfn "../../$module" "python/penstock/$(basename "$module")"
+    done
+}

@@ -1,0 +1,78 @@
+# System packages. A job's needs are lines "package|probe"; the probe is a command's name or a file,
+# so that a tool which came by another road than the package manager counts too.
+
+# The demo needs no more than "build": a C++20 compiler, and no clang.
+packages_build='
+g++|c++
+cmake|cmake
+ninja-build|ninja
+'
+packages_test='
+libgtest-dev|/usr/include/gtest/gtest.h
+clang-19|clang++-19
+libclang-rt-19-dev|/usr/lib/llvm-19/lib/clang/19/lib/linux
+'
+packages_lint='
+clang-format-19|clang-format-19
+clang-tidy-19|clang-tidy-19
+'
+
+is_present() {
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+# require_packages GROUP...: installs what the groups, and the system's Python, lack.
+require_packages() {
+    local group lines line missing=()
+    for group in "$@"; do
+        lines=packages_$group
+        for line in ${!lines}; do
+            is_present "${line#*|}" || missing+=("${line%%|*}")
+        done
+    done
+    # Debian splits venv and the headers off its Python; other Pythons have both.
+    local python
+    python=$(find_python)
+    if [ -z "$python" ]; then
+        missing+=(python3 python3-venv python3-dev)
+    elif is_distribution_python "$python"; then
+        has_venv "$python" || missing+=(python3-venv)
+        has_headers "$python" || missing+=(python3-dev)
+    fi
+    if [ ${#missing[@]} -eq 0 ]; then
+        say "system packages: all present"
+        return
+    fi
+    install_packages "${missing[@]}"
+}
+
+install_packages() {
+    local install="apt-get install -y --no-install-recommends $*" as_root=()
+    if ! command -v apt-get >/dev/null 2>&1; then
+        fail "this system has no apt-get; install what these Debian packages hold, then run again: $*"
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+            as_root=(sudo -n)
+        else
+            fail "system packages are missing and only root can install them; run this, then run again:
+    sudo sh -c 'apt-get update && $install'"
+        fi
+    fi
+    say "system packages: installing $*"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update ||
+        fail "'apt-get update' failed; mend the package sources or the network, then run again"
+    # shellcheck disable=SC2086 # package names hold no blanks
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install >"$(log_file apt)" 2>&1 || {
+        tail -n 20 "$(log_file apt)" >&2
+        fail "'$install' failed; its output is in $(log_file apt)"
+    }
+}
+
+log_file() {
+    mkdir -p build
+    printf 'build/setup-%s.log' "$1"
+}
