@@ -1,0 +1,94 @@
+"""The README's examples are programs: each is run as it stands there, and prints what the README says.
+
+An example is a fenced block under a line ``<!-- example: NAME -->``; a ``text`` block that follows
+it directly is its exact output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.python.conftest import CORE_MISSING
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = re.compile(
+    r"^<!-- example: (?P<name>[\w-]+) -->\n+"
+    r"```(?P<language>\w+)\n(?P<code>.*?)^```\n"
+    r"(?:\n*```text\n(?P<output>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+SECONDS_AN_EXAMPLE = 60
+
+
+class Example(NamedTuple):
+    name: str
+    language: str
+    code: str
+    output: str | None
+
+
+def examples(language: str) -> list[Example]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = [Example(**match.groupdict()) for match in EXAMPLE.finditer(text)]
+    return [example for example in found if example.language == language]
+
+
+def run(command: list[str], folder: Path) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python"), "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_AN_EXAMPLE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built (run 'make build')")
+@pytest.mark.parametrize("example", examples("python"), ids=lambda example: example.name)
+def test_python_example_prints_what_the_readme_shows(example: Example, tmp_path: Path) -> None:
+    program = tmp_path / f"{example.name}_example.py"
+    program.write_text(example.code, encoding="utf-8")
+
+    printed = run([sys.executable, program.name], tmp_path)
+
+    assert printed == example.output
+
+
+@pytest.mark.parametrize("example", examples("cpp"), ids=lambda example: example.name)
+def test_cpp_example_prints_what_the_readme_shows(example: Example, tmp_path: Path) -> None:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler on the path")
+    source = tmp_path / f"{example.name}.cpp"
+    source.write_text(example.code, encoding="utf-8")
+    program = tmp_path / example.name
+    floor = [str(path) for path in sorted((ROOT / "src" / "io").glob("*.cpp"))]
+    strict = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]
+    run(
+        [compiler, *strict, f"-I{ROOT / 'include'}", str(source), *floor, "-o", str(program)],
+        tmp_path,
+    )
+
+    printed = run([str(program)], tmp_path)
+
+    assert printed == example.output
+
+
+def test_every_part_of_the_table_has_its_example() -> None:
+    names = {example.name for example in examples("python") + examples("cpp")}
+
+    assert names == {"loop", "serial", "alicat", "record", "sim", "event-loop"}
