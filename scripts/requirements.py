@@ -22,7 +22,9 @@ def requirements(project: dict[str, object], extra: str) -> set[str]:
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
     if extra not in extras:
-        raise SystemExit(f"pyproject.toml has no extra {extra!r}; it has {', '.join(sorted(extras))}")
+        raise SystemExit(
+            f"pyproject.toml has no extra {extra!r}; it has {', '.join(sorted(extras))}"
+        )
     found: set[str] = set()
     for line in extras[extra]:
         if own := OWN_EXTRAS.fullmatch(line):

@@ -1,4 +1,4 @@
-"""The README's examples are programs: each is run as it stands there, and prints what the README says.
+"""The README's examples are programs: each runs as it stands there and prints what is shown.
 
 An example is a fenced block under a line ``<!-- example: NAME -->``; a ``text`` block that follows
 it directly is its exact output.
