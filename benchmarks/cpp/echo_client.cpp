@@ -232,6 +232,7 @@ class EchoClient {
             time_ = now(CLOCK_MONOTONIC);
             latency_.add(time_ - connection.started);
             ++completed_;
+            ++replies_;
             connection.started = time_;
             --in_flight_;
             if (!finishing_) {
@@ -275,12 +276,14 @@ class EchoClient {
     void report(std::uint64_t requests, Nanoseconds elapsed, Nanoseconds server_used,
                 Nanoseconds client_used) const {
         std::printf(
-            "{\"requests\": %llu, \"seconds\": %.9f, \"server_cpu_seconds\": %.9f, "
+            "{\"requests\": %llu, \"replies\": %llu, \"seconds\": %.9f, \"server_cpu_seconds\": "
+            "%.9f, "
             "\"client_cpu_seconds\": %.9f, \"latency_us\": {\"p50\": %.1f, \"p99\": %.1f, "
             "\"max\": %.1f}}\n",
-            static_cast<unsigned long long>(requests), static_cast<double>(elapsed) / 1e9,
-            static_cast<double>(server_used) / 1e9, static_cast<double>(client_used) / 1e9,
-            latency_.quantile_us(0.5), latency_.quantile_us(0.99), latency_.max_us());
+            static_cast<unsigned long long>(requests), static_cast<unsigned long long>(replies_),
+            static_cast<double>(elapsed) / 1e9, static_cast<double>(server_used) / 1e9,
+            static_cast<double>(client_used) / 1e9, latency_.quantile_us(0.5),
+            latency_.quantile_us(0.99), latency_.max_us());
     }
 
     Options options_;
@@ -290,7 +293,8 @@ class EchoClient {
     std::array<epoll_event, 256> events_{};
     std::vector<char> buffer_ = std::vector<char>(kReceiveBuffer);
     Histogram latency_;
-    std::uint64_t completed_ = 0;
+    std::uint64_t completed_ = 0;  // in the timed region
+    std::uint64_t replies_ = 0;    // from first to last, warm-up and end included
     std::size_t in_flight_ = 0;
     bool finishing_ = false;
     Nanoseconds time_ = 0;

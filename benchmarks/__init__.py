@@ -1,0 +1,1 @@
+"""Penstock's benchmarks; ``run.py`` is the command."""

@@ -1,0 +1,135 @@
+"""The measured processes: started on their core, awaited until ready, ended by closing stdin."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchmarks.measure.affinity import children_on
+
+EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: the program cannot do what was asked here
+READY_TIMEOUT = 20.0
+END_TIMEOUT = 10.0
+DEATH_GRACE = 1.0
+
+
+class Unavailable(Exception):
+    """The contender does not offer what is measured; the message tells why."""
+
+
+class Failed(Exception):
+    """The contender broke while it was measured; the message tells how."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: its process id and the line that it printed when it was ready."""
+
+    pid: int
+    ready_line: str
+
+
+@contextmanager
+def server(argv: Sequence[str], core: int) -> Iterator[Server]:
+    """Run a server on ``core`` until the block ends, then end it by closing its standard input.
+
+    Raises:
+        Unavailable: if it ended with exit code 69 before it was ready.
+        Failed: if it ended otherwise, printed nothing for 20 s, or did not end when asked to.
+    """
+    with tempfile.TemporaryFile() as errors:
+        with children_on(core):
+            process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+        try:
+            line = _ready_line(process)
+            if not line:
+                process.wait(END_TIMEOUT)
+                reason = _last_line(errors.fileno())
+                if process.returncode == EXIT_UNAVAILABLE:
+                    raise Unavailable(reason)
+                raise Failed(f"the server {_ending(process.returncode)}: {reason}")
+            try:
+                yield Server(process.pid, line)
+            except Failed as error:
+                # The client's complaint is a symptom when the server died under it.
+                if not _has_ended(process):
+                    raise
+                reason = _last_line(errors.fileno())
+                raise Failed(f"the server {_ending(process.returncode)}: {reason}") from error
+        finally:
+            _end(process)
+
+
+def run(argv: Sequence[str], core: int, *, timeout: float) -> str:
+    """Run a program on ``core`` to its end; its standard output.
+
+    Raises:
+        Failed: if it ends with another exit code than 0 or takes longer than ``timeout`` seconds.
+    """
+    with children_on(core):
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        process.communicate()
+        raise Failed(f"{os.path.basename(argv[0])} did not end within {timeout:g} s") from error
+    if process.returncode != 0:
+        raise Failed(errors.strip() or f"{os.path.basename(argv[0])} {_ending(process.returncode)}")
+    return output
+
+
+def _ready_line(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(READY_TIMEOUT):
+            raise Failed(f"the server was not ready within {READY_TIMEOUT:g} s")
+    return process.stdout.readline().decode().strip()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(DEATH_GRACE)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    try:
+        process.wait(END_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        # Its figures were taken before this; a server that will not end is no reason to lose them.
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+def _last_line(fd: int) -> str:
+    size = os.fstat(fd).st_size
+    tail = os.pread(fd, 4096, max(0, size - 4096)).decode(errors="replace").strip()
+    return tail.splitlines()[-1] if tail else "it said nothing"
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

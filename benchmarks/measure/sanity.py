@@ -1,0 +1,43 @@
+"""Figures that cannot be true stop the run: they mean that the work was not done."""
+
+from __future__ import annotations
+
+# A request over loopback is at least one send and one receive on each side; the kernel's part alone
+# costs several microseconds on the machines of 2026. One is far below anything real.
+FASTEST_REQUEST = 1e-6
+LEAST_CPU = 0.5e-6
+CLOCK_TOLERANCE = 1.05
+
+
+class Impossible(Exception):
+    """A measurement contradicts itself or physics."""
+
+
+def check_requests(
+    *, requests: int, seconds: float, asked_seconds: float, outside_seconds: float, cpu: float
+) -> None:
+    """Refuse a closed-loop run of a one-threaded server that cannot have happened.
+
+    Args:
+        requests: replies verified in the timed region.
+        seconds: length of the timed region as the client has measured it.
+        asked_seconds: length that was asked for.
+        outside_seconds: wall time of the whole client process, by the runner's own clock.
+        cpu: CPU seconds of the server in the timed region.
+
+    Raises:
+        Impossible: naming the two figures that do not fit.
+    """
+    if requests <= 0:
+        raise Impossible("no request was completed in the timed region")
+    if not asked_seconds <= seconds <= outside_seconds:
+        raise Impossible(
+            f"the timed region took {seconds:g} s, though {asked_seconds:g} s were asked for"
+            f" and the client ran for {outside_seconds:g} s"
+        )
+    if seconds < requests * FASTEST_REQUEST:
+        raise Impossible(f"{requests} requests in {seconds:g} s are faster than the kernel")
+    if cpu < requests * LEAST_CPU:
+        raise Impossible(f"{requests} requests for {cpu:g} s of CPU are cheaper than the kernel")
+    if cpu > seconds * CLOCK_TOLERANCE:
+        raise Impossible(f"{cpu:g} s of CPU in {seconds:g} s on one core")

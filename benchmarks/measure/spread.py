@@ -1,0 +1,38 @@
+"""A median with its spread, and ratios of runs that were made side by side."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, smallest and largest of some rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    def as_json(self) -> dict[str, float]:
+        return {"median": self.median, "low": self.low, "high": self.high}
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Summarise the rounds; raises ``ValueError`` if there are none."""
+    if not values:
+        raise ValueError("a spread needs at least one round")
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
+    """Spread of the ratios round by round.
+
+    Rounds alternate, so a slow moment of the machine falls on both halves of a pair: the ratio of
+    neighbours is steadier than the ratio of two medians.
+
+    Raises:
+        ValueError: if the two have not the same number of rounds.
+    """
+    return spread([a / b for a, b in zip(ours, theirs, strict=True)])

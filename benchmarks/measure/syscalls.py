@@ -1,0 +1,93 @@
+"""System calls of a process, by strace.
+
+strace slows its process by an order of magnitude, so this is always a pass of its own: what it
+counts is true, what a clock says meanwhile is not.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ATTACH_TIMEOUT = 10.0
+
+
+class StraceMissing(Exception):
+    """strace is not installed or may not trace here."""
+
+
+@contextmanager
+def counted(pid: int) -> Iterator[Counter[str]]:
+    """Count the system calls of a running process, all its threads, while the block runs.
+
+    The counter is filled when the block ends. Attaching interrupts the call that the process
+    sleeps in, so a handful of calls are the tracer's; where that matters, take the difference of
+    two counts.
+
+    Raises:
+        StraceMissing: if strace is not there or could not attach.
+    """
+    _require_strace()
+    calls: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder, "table")
+        process = subprocess.Popen(
+            ["strace", "-f", "-c", "-U", "name,calls", "-o", str(table), "-p", str(pid)],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        with process.stderr:
+            attached = process.stderr.readline()
+            if "attached" not in attached:
+                process.wait(ATTACH_TIMEOUT)
+                raise StraceMissing(f"strace could not trace here: {attached.strip()}")
+            try:
+                yield calls
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.wait(ATTACH_TIMEOUT)
+        calls.update(_parse_table(table.read_text()))
+
+
+def traced(argv: list[str], log: Path) -> list[str]:
+    """The command that runs ``argv`` under strace from its first call on, each call with its time.
+
+    Raises:
+        StraceMissing: if strace is not there.
+    """
+    _require_strace()
+    return ["strace", "-f", "-ttt", "-o", str(log), *argv]
+
+
+def calls_between(log: str, begin: float, end: float) -> Counter[str]:
+    """Count the calls of a :func:`traced` log that began in a span of wall-clock time."""
+    calls: Counter[str] = Counter()
+    for line in log.splitlines():
+        # "<pid> <seconds> name(arguments…"; not a call's: "--- SIG…", "+++ exited", "<... resumed".
+        fields = line.split(maxsplit=2)
+        is_call = len(fields) == 3 and "(" in fields[2] and fields[2][0].isalpha()
+        if is_call and begin <= float(fields[1]) < end:
+            calls[fields[2].split("(", 1)[0]] += 1
+    return calls
+
+
+def _require_strace() -> None:
+    if shutil.which("strace") is None:
+        raise StraceMissing("strace is not installed (Debian: apt-get install strace)")
+
+
+def _parse_table(text: str) -> Counter[str]:
+    calls: Counter[str] = Counter()
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) == 2 and fields[1].isdigit() and fields[0] != "total":
+            calls[fields[0]] += int(fields[1])
+    return calls

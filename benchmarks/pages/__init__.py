@@ -1,0 +1,1 @@
+"""The benchmark pages: one module each, found by its name; ``measure/page.py`` tells the shape."""
