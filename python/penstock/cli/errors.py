@@ -1,0 +1,119 @@
+"""How the command line fails: exit codes, and one sentence for each cause.
+
+Everything that a user can cause (a cable pulled, a typing error in a file, a full disk) ends as
+a :class:`CommandError`: one sentence that names the thing and the remedy, and the exit code of
+its kind. Anything else is a defect of the program and says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from enum import IntEnum
+from pathlib import Path
+
+__all__ = ["CommandError", "ExitCode", "Interrupted", "explain_os_error", "one_line"]
+
+
+class ExitCode(IntEnum):
+    """What the shell gets. Stable: scripts may rely on the numbers."""
+
+    OK = 0
+    """The command did all of its work; a recording has an answer for every poll."""
+    DEFECT = 1
+    """An error that Penstock did not foresee."""
+    USAGE = 2
+    """The command line itself is wrong (argparse's own number)."""
+    CONFIG = 3
+    """The configuration file is missing or malformed."""
+    DEVICE = 4
+    """A port or an instrument could not be opened; nothing was recorded."""
+    OUTPUT = 5
+    """A file or folder could not be written; what was recorded before is on disk."""
+    INCOMPLETE = 6
+    """The run came to its end, but polls or setpoint steps failed; the rows tell which."""
+    MISSING_PART = 7
+    """An optional package or the native extension is not installed."""
+    HANGUP = 129
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class CommandError(Exception):
+    """A foreseen failure: ``str(error)`` is the sentence, ``error.code`` the exit code."""
+
+    def __init__(self, message: str, code: ExitCode) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Interrupted(BaseException):
+    """A signal asked the command to end.
+
+    Not an ``Exception``, for the reason that :class:`KeyboardInterrupt` is none: no handler of
+    ordinary failures may swallow it.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+def one_line(error: BaseException) -> str:
+    """The message of *error* on one line, or its type's name where it has none."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+def explain_os_error(error: OSError, path: str | Path) -> CommandError:
+    """One sentence for a failure to write *path*, with the remedy for its ``errno``.
+
+    The nearest folder that exists is named too, because a remedy that says "make it writable"
+    has to say what: ``out/2026/run-1`` may be missing while the trouble sits in ``out``.
+    """
+    where = Path(path)
+    folder = nearest_existing_folder(where)
+    number = error.errno
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        full = "the disk quota is used up" if number == errno.EDQUOT else "the disk is full"
+        sentence = (
+            f"cannot write {where}: {full}; free some space on the file system of {folder} "
+            "or choose another folder with --out"
+        )
+    elif number in (errno.EACCES, errno.EPERM):
+        sentence = (
+            f"cannot write {where}: no permission in {folder}; "
+            "choose a folder that you may write to with --out"
+        )
+    elif number == errno.EROFS:
+        sentence = (
+            f"cannot write {where}: {folder} is on a read-only file system; "
+            "choose another folder with --out"
+        )
+    elif number in (errno.ENOTDIR, errno.EEXIST):
+        sentence = (
+            f"cannot write {where}: a file stands where a folder is needed; "
+            "choose another folder with --out"
+        )
+    elif number == errno.EFBIG:
+        sentence = (
+            f"cannot write {where}: the file has reached the largest size allowed; "
+            "raise the limit (ulimit -f) or record in shorter runs"
+        )
+    elif number == errno.EIO:
+        sentence = f"cannot write {where}: the disk reports an input/output error; check the disk"
+    else:
+        reason = os.strerror(number) if number is not None else one_line(error)
+        sentence = f"cannot write {where}: {reason}; choose another folder with --out"
+    return CommandError(sentence, ExitCode.OUTPUT)
+
+
+def nearest_existing_folder(path: Path) -> Path:
+    """*path* itself or the first parent that is a folder now."""
+    for candidate in (path, *path.absolute().parents):
+        try:
+            if candidate.is_dir():
+                return candidate
+        except OSError:
+            continue
+    return Path("/")

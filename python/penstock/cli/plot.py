@@ -1,0 +1,134 @@
+"""The picture of a run: every device's flow against its setpoint, one panel a device."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.errors import CommandError, ExitCode, explain_os_error
+from penstock.cli.progress import DeviceProgress, Progress
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_run", "write_plots"]
+
+_VALUE = "#0b6fa4"
+_SETPOINT = "#d1495b"
+_COLUMNS = 2
+
+
+def write_plots(progress: Progress, paths: Sequence[Path], *, overwrite: bool = False) -> None:
+    """Draw *progress* into every file of *paths*, in the format of its suffix.
+
+    No half picture is ever left behind, whether the disk fills up or a signal comes. Raises
+    :class:`CommandError` when a file cannot be written or, without *overwrite*, already exists.
+    """
+    figure = draw_run(progress)
+    for path in paths:
+        picture = io.BytesIO()
+        # The date in an SVG's metadata would make the pictures of two equal runs differ.
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(picture, format=path.suffix[1:], dpi=144, metadata=metadata)
+        try:
+            _write_whole(path, picture.getbuffer(), overwrite=overwrite)
+        except FileExistsError as error:
+            raise CommandError(
+                f"{path} already exists; add --overwrite to replace it or choose another folder "
+                "with --out",
+                ExitCode.OUTPUT,
+            ) from error
+        except OSError as error:
+            raise explain_os_error(error, path) from error
+
+
+def _write_whole(path: Path, data: memoryview, *, overwrite: bool) -> None:
+    target = path.with_name(f".{path.name}.part") if overwrite else path
+    with open(target, "wb" if overwrite else "xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+        except BaseException:
+            os.unlink(target)
+            raise
+    if overwrite:
+        os.replace(target, path)
+
+
+def draw_run(progress: Progress) -> Figure:
+    """The figure: panels in the devices' order, two a row, time below, units on the axes."""
+    # Figure without pyplot has no global state and needs no display; savefig picks Agg or SVG.
+    from matplotlib.figure import Figure
+
+    devices = list(progress.devices.values())
+    columns = min(_COLUMNS, len(devices))
+    rows = math.ceil(len(devices) / columns)
+    figure = Figure(figsize=(5.2 * columns, 2.5 * rows + 1.0), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True).flat)
+    for axes, device in zip(panels, devices, strict=False):
+        _draw_device(axes, device)
+    for axes in panels[len(devices) :]:
+        axes.set_visible(False)
+    panels = panels[: len(devices)]
+    # The lowest panel of every column, also where an odd number of devices leaves a hole.
+    for axes in panels[-columns:]:
+        axes.set_xlabel("time since start (s)")
+        axes.tick_params(labelbottom=True)
+    figure.suptitle(
+        f"{len(devices)} devices polled at {progress.rate_hz:g} Hz for "
+        f"{progress.elapsed:.1f} s: {progress.samples} samples, {progress.late} late, "
+        f"{progress.errors} errors",
+        fontsize=11,
+    )
+    _add_legend(figure, panels)
+    return figure
+
+
+def _draw_device(axes: Axes, device: DeviceProgress) -> None:
+    buckets = device.trace.buckets
+    at = [bucket.at for bucket in buckets]
+    value = [bucket.mean if bucket.count else math.nan for bucket in buckets]
+    aim = [
+        bucket.setpoint if bucket.count and bucket.setpoint is not None else math.nan
+        for bucket in buckets
+    ]
+    if device.quantity is not None and device.quantity.setpoint is not None:
+        axes.plot(
+            at, aim, drawstyle="steps-post", color=_SETPOINT, lw=1.4, ls="--", label="setpoint"
+        )
+    axes.plot(at, value, color=_VALUE, lw=1.4, label="measured")
+    if device.trace.per_bucket > 1:
+        low = [bucket.low if bucket.count else math.nan for bucket in buckets]
+        high = [bucket.high if bucket.count else math.nan for bucket in buckets]
+        axes.fill_between(at, low, high, color=_VALUE, alpha=0.25, lw=0, label="extremes")
+    if not buckets:
+        axes.text(0.5, 0.5, "no sample", transform=axes.transAxes, ha="center", va="center")
+    plan = device.plan
+    axes.set_title(f"{plan.name} (unit id {plan.unit_id})", loc="left", parse_math=False)
+    label = device.quantity.label if device.quantity is not None else "value"
+    axes.set_ylabel(f"{label} ({device.unit})" if device.unit else label, parse_math=False)
+    axes.margins(x=0.01, y=0.08)
+    axes.grid(color="#d9d9d9", lw=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _add_legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    # One legend below all panels: inside a panel it would cover the curve of some run.
+    entries: dict[str, Artist] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        entries.update(zip(labels, handles, strict=True))
+    if entries:
+        figure.legend(
+            handles=list(entries.values()),
+            labels=list(entries),
+            loc="outside lower center",
+            ncols=len(entries),
+            frameon=False,
+        )
