@@ -58,8 +58,8 @@ install_packages() {
         if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
             as_root=(sudo -n)
         else
-            fail "system packages are missing and only root can install them; run this, then run again:
-    sudo sh -c 'apt-get update && $install'"
+            fail "system packages are missing and only root can install them; run this as root, then run again:
+    apt-get update && $install"
         fi
     fi
     say "system packages: installing $*"
