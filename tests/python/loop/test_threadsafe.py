@@ -1,0 +1,197 @@
+"""call_soon_threadsafe: work handed to the loop from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import LoopFactory, Run
+
+
+def test_a_call_from_a_thread_wakes_a_sleeping_loop(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
+) -> None:
+    loop.call_soon(in_thread, loop.call_soon_threadsafe, loop.stop)
+    loop.run_forever()
+
+
+def test_a_sleeping_loop_is_woken_every_time(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread], run: Run
+) -> None:
+    rounds = 300
+
+    async def main() -> None:
+        for _ in range(rounds):
+            woken = loop.create_future()
+            go.put_nowait_threadsafe(woken)
+            await woken
+
+    class Requests:
+        def __init__(self) -> None:
+            self.ready = threading.Semaphore(0)
+            self.futures: list[asyncio.Future[None]] = []
+
+        def put_nowait_threadsafe(self, future: asyncio.Future[None]) -> None:
+            self.futures.append(future)
+            self.ready.release()
+
+    go = Requests()
+
+    def answer() -> None:
+        for _ in range(rounds):
+            assert go.ready.acquire(timeout=10)
+            loop.call_soon_threadsafe(go.futures.pop().set_result, None)
+
+    in_thread(answer)
+    run(main())
+
+
+def test_no_call_of_many_threads_is_lost_and_each_threads_order_is_kept(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
+) -> None:
+    threads, calls = 8, 500
+    seen: list[tuple[int, int]] = []
+
+    def arrived(thread: int, number: int) -> None:
+        seen.append((thread, number))
+        if len(seen) == threads * calls:
+            loop.stop()
+
+    def post(thread: int) -> None:
+        for number in range(calls):
+            loop.call_soon_threadsafe(arrived, thread, number)
+
+    for thread in range(threads):
+        loop.call_soon(in_thread, post, thread)
+    loop.run_forever()
+    for thread in range(threads):
+        assert [n for t, n in seen if t == thread] == list(range(calls))
+
+
+def test_callbacks_run_in_the_loops_thread(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
+) -> None:
+    seen: list[int] = []
+
+    def note() -> None:
+        seen.append(threading.get_ident())
+        loop.stop()
+
+    loop.call_soon(in_thread, loop.call_soon_threadsafe, note)
+    loop.run_forever()
+    assert seen == [threading.get_ident()]
+
+
+def test_calls_before_the_run_are_kept(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    for number in range(10):
+        loop.call_soon_threadsafe(seen.append, number)
+    loop.call_soon_threadsafe(loop.stop)
+    loop.run_forever()
+    assert seen == list(range(10))
+
+
+def test_calls_of_the_loops_own_thread_keep_their_order(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    loop.call_soon(seen.append, 1)
+    loop.call_soon_threadsafe(seen.append, 2)
+    loop.call_soon(seen.append, 3)
+    loop.call_soon_threadsafe(loop.stop)
+    loop.run_forever()
+    assert seen == [1, 2, 3]
+
+
+def test_the_returned_handle_can_be_cancelled(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    handle = loop.call_soon_threadsafe(seen.append, 1)
+    assert isinstance(handle, asyncio.Handle)
+    handle.cancel()
+    loop.call_soon_threadsafe(loop.stop)
+    loop.run_forever()
+    assert seen == []
+
+
+def test_the_context_is_the_calling_threads(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
+) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="loop")
+    seen: list[str] = []
+
+    def note() -> None:
+        seen.append(variable.get())
+        loop.stop()
+
+    def post() -> None:
+        variable.set("thread")
+        loop.call_soon_threadsafe(note)
+
+    loop.call_soon(in_thread, post)
+    loop.run_forever()
+    assert seen == ["thread"]
+
+
+def test_a_closed_loop_refuses(new_loop: LoopFactory) -> None:
+    loop = new_loop()
+    loop.close()
+    with pytest.raises(RuntimeError, match="Event loop is closed"):
+        loop.call_soon_threadsafe(print)
+
+
+def test_a_loop_closed_under_a_posting_thread_only_ever_raises_runtime_error(
+    new_loop: LoopFactory, in_thread: Callable[..., threading.Thread]
+) -> None:
+    for _ in range(20):
+        loop = new_loop()
+        refused = threading.Event()
+        started = threading.Event()
+
+        def post(
+            loop: asyncio.AbstractEventLoop = loop,
+            started: threading.Event = started,
+            refused: threading.Event = refused,
+        ) -> None:
+            while True:
+                try:
+                    loop.call_soon_threadsafe(int)
+                except RuntimeError:
+                    refused.set()
+                    return
+                started.set()
+
+        thread = in_thread(post)
+        assert started.wait(10)
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+        assert refused.wait(10)
+        thread.join(10)
+
+
+def test_a_python_signal_handler_may_call_it(loop: asyncio.AbstractEventLoop) -> None:
+    previous = signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon_threadsafe(loop.stop))
+    try:
+        loop.call_soon(signal.raise_signal, signal.SIGUSR1)
+        loop.run_forever()
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+
+def test_run_coroutine_threadsafe_returns_the_result_to_a_thread(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    async def answer() -> int:
+        await asyncio.sleep(0)
+        return 42
+
+    def ask() -> int:
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result(10)
+
+    async def main() -> int:
+        return await asyncio.to_thread(ask)
+
+    assert run(main()) == 42

@@ -1,0 +1,259 @@
+"""call_later, call_at and time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import time
+import weakref
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+
+def test_time_is_the_monotonic_clock(loop: asyncio.AbstractEventLoop) -> None:
+    before = time.monotonic()
+    now = loop.time()
+    after = time.monotonic()
+    assert before <= now <= after
+
+
+def test_timers_run_in_the_order_of_their_deadlines(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    start = loop.time()
+    numbers = list(range(500))
+    random.Random(1).shuffle(numbers)
+    for number in numbers:
+        loop.call_at(start + number * 1e-5, seen.append, number)
+    loop.call_at(start + 0.02, loop.stop)
+    loop.run_forever()
+    assert seen == sorted(numbers)
+
+
+def test_timers_of_the_past_run_in_the_order_of_their_deadlines(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    seen: list[int] = []
+    start = loop.time()
+    for number in (3, 1, 2):
+        loop.call_at(start - 10 + number, seen.append, number)
+    loop.call_later(0.001, loop.stop)
+    loop.run_forever()
+    assert seen == [1, 2, 3]
+
+
+def test_every_timer_of_one_deadline_runs(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    deadline = loop.time() + 0.005
+    for number in range(200):
+        loop.call_at(deadline, seen.append, number)
+    loop.call_at(deadline + 0.005, loop.stop)
+    loop.run_forever()
+    assert sorted(seen) == list(range(200))
+
+
+def test_a_timer_never_runs_before_its_deadline(loop: asyncio.AbstractEventLoop) -> None:
+    early: list[float] = []
+    start = loop.time()
+
+    # asyncio lets a timer go within one tick of the clock it declares.
+    resolution = time.get_clock_info("monotonic").resolution
+
+    def check(deadline: float) -> None:
+        if loop.time() + resolution < deadline:
+            early.append(deadline)
+
+    for step in range(1, 60):
+        deadline = start + step * 0.00037
+        loop.call_at(deadline, check, deadline)
+    loop.call_at(start + 0.03, loop.stop)
+    loop.run_forever()
+    assert early == []
+
+
+@pytest.mark.parametrize("delay", [0, 0.0, -1, -1e9])
+def test_a_delay_of_zero_or_less_runs_in_one_of_the_next_turns(
+    loop: asyncio.AbstractEventLoop, delay: float
+) -> None:
+    loop.call_later(delay, loop.stop)
+    loop.run_forever()
+
+
+def test_when_tells_the_deadline(loop: asyncio.AbstractEventLoop) -> None:
+    deadline = loop.time() + 100
+    handle = loop.call_at(deadline, print)
+    assert handle.when() == deadline
+    handle.cancel()
+    before = loop.time()
+    handle = loop.call_later(50, print)
+    assert before + 50 <= handle.when() <= loop.time() + 50
+    handle.cancel()
+
+
+def test_a_timer_handle_is_asyncios_and_weakly_referenceable(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    handle = loop.call_later(100, print)
+    assert isinstance(handle, asyncio.TimerHandle)
+    reference = weakref.ref(handle)
+    assert reference() is handle
+    handle.cancel()
+
+
+def test_the_repr_of_a_timer_names_callback_and_deadline(loop: asyncio.AbstractEventLoop) -> None:
+    def distinctly_named() -> None: ...
+
+    handle = loop.call_at(123456789.5, distinctly_named)
+    assert "distinctly_named" in repr(handle)
+    assert "when=123456789.5" in repr(handle)
+    assert "TimerHandle" in repr(handle)
+    handle.cancel()
+    assert "cancelled" in repr(handle)
+
+
+def test_timers_compare_by_deadline(loop: asyncio.AbstractEventLoop) -> None:
+    now = loop.time()
+    sooner = loop.call_at(now + 100, print)
+    later = loop.call_at(now + 200, print)
+    assert sooner < later
+    assert later > sooner
+    assert sooner <= later
+    assert later >= sooner
+    assert sooner != later
+    assert hash(sooner) != hash(later)
+    sooner.cancel()
+    later.cancel()
+
+
+def test_a_cancelled_timer_does_not_run(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    handle = loop.call_later(0.001, seen.append, 1)
+    handle.cancel()
+    assert handle.cancelled()
+    loop.call_later(0.003, loop.stop)
+    loop.run_forever()
+    assert seen == []
+
+
+def test_a_timer_can_cancel_another_of_the_same_deadline(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[str] = []
+    deadline = loop.time() + 0.001
+    handles: list[asyncio.TimerHandle] = []
+
+    def run_and_cancel_others(name: str) -> None:
+        seen.append(name)
+        for handle in handles:
+            handle.cancel()
+
+    handles.append(loop.call_at(deadline, run_and_cancel_others, "a"))
+    handles.append(loop.call_at(deadline, run_and_cancel_others, "b"))
+    loop.call_at(deadline + 0.002, loop.stop)
+    loop.run_forever()
+    assert len(seen) == 1
+
+
+def test_a_timer_can_be_cancelled_from_its_own_callback(loop: asyncio.AbstractEventLoop) -> None:
+    def stop() -> None:
+        handle.cancel()
+        loop.stop()
+
+    handle = loop.call_later(0, stop)
+    loop.run_forever()
+    assert handle.cancelled()
+
+
+def test_cancelling_a_timer_releases_its_arguments(loop: asyncio.AbstractEventLoop) -> None:
+    class Payload:
+        pass
+
+    payload = Payload()
+    handle = loop.call_later(1000, lambda _: None, payload)
+    reference = weakref.ref(payload)
+    del payload
+    handle.cancel()
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_timer_scheduled_by_a_timer_runs(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+
+    def step(count: int) -> None:
+        seen.append(count)
+        if count == 20:
+            loop.stop()
+        else:
+            loop.call_later(0, step, count + 1)
+
+    loop.call_later(0, step, 0)
+    loop.run_forever()
+    assert seen == list(range(21))
+
+
+def test_timers_do_not_starve_ready_callbacks(loop: asyncio.AbstractEventLoop) -> None:
+    turns = 0
+
+    def again() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(again)
+
+    loop.call_soon(again)
+    loop.call_later(0.005, loop.stop)
+    loop.run_forever()
+    assert turns > 1
+
+
+def test_a_delay_of_none_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+    with pytest.raises(TypeError):
+        loop.call_later(None, print)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        loop.call_at(None, print)  # type: ignore[arg-type]
+
+
+def test_a_deadline_far_ahead_does_not_disturb_a_near_one(loop: asyncio.AbstractEventLoop) -> None:
+    handles = [
+        loop.call_at(deadline, print)
+        for deadline in (loop.time() + 1e6, loop.time() + 1e12, 1e300, float("inf"))
+    ]
+    loop.call_later(0.001, loop.stop)
+    loop.run_forever()
+    for handle in handles:
+        handle.cancel()
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_million_cancelled_timers_leave_no_memory_behind(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    async def cancel_many(rounds: int) -> None:
+        for _ in range(rounds):
+            for handle in [loop.call_later(3600, print) for _ in range(20_000)]:
+                handle.cancel()
+            await asyncio.sleep(0)
+
+    run(cancel_many(5))
+    gc.collect()
+    before = _resident_bytes()
+    run(cancel_many(50), timeout=18)
+    gc.collect()
+    # A million live timers take well over 100 MB.
+    assert _resident_bytes() - before < 20_000_000
+
+
+def test_wait_for_and_sleep_rest_on_the_timers(run: Run) -> None:
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.001)
+        async with asyncio.timeout(5):
+            assert await asyncio.sleep(0.001, "slept") == "slept"
+
+    run(main())
