@@ -8,6 +8,7 @@ cadence must not hang on a scrolled screen.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -44,14 +45,15 @@ def open_display(stream: TextIO) -> Display:
     return LineDisplay(stream)
 
 
-async def show(display: Display, progress: Progress) -> None:
-    """Update *display* in its rhythm until cancelled.
+async def show(display: Display, progress: Progress, refresh: Callable[[], None]) -> None:
+    """Update *display* in its rhythm until cancelled; *refresh* brings *progress* up to date.
 
     A display that can no longer write (the reader of the pipe has gone, the terminal was closed)
     is given up silently: the recording is what matters, and it tells its result by its exit code.
     """
     due = anyio.current_time()
     while True:
+        refresh()
         try:
             await anyio.to_thread.run_sync(display.update, progress, abandon_on_cancel=True)
         except (OSError, ValueError):
@@ -99,10 +101,7 @@ class LineDisplay:
 def progress_line(progress: Progress) -> str:
     """All of *progress* on one line."""
     devices = ", ".join(_device_phrase(device) for device in progress.devices.values())
-    return (
-        f"{progress.elapsed:6.1f} s  {devices}  |  {progress.samples} samples, "
-        f"{progress.late} late, {progress.errors} errors"
-    )
+    return f"{progress.elapsed:6.1f} s  {devices}  |  {progress.counts}"
 
 
 def _device_phrase(device: DeviceProgress) -> str:

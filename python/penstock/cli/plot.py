@@ -82,8 +82,7 @@ def draw_run(progress: Progress) -> Figure:
         axes.tick_params(labelbottom=True)
     figure.suptitle(
         f"{len(devices)} devices polled at {progress.rate_hz:g} Hz for "
-        f"{progress.elapsed:.1f} s: {progress.samples} samples, {progress.late} late, "
-        f"{progress.errors} errors",
+        f"{progress.elapsed:.1f} s: {progress.counts}",
         fontsize=11,
     )
     _add_legend(figure, panels)

@@ -50,9 +50,11 @@ def choose_quantity(fields: dict[str, str | None]) -> Quantity | None:
 
 @dataclass(slots=True)
 class DeviceProgress:
-    """The running account of one device. ``samples`` counts answers, ``errors`` failed polls.
+    """The running account of one device.
 
-    ``error`` is that of the newest poll, None after an answer; ``last_error`` stays.
+    ``samples`` counts rows, failed polls included, ``errors`` the failed polls among them and
+    ``late`` the slots that were skipped: the recorder's own counts, so that they agree with the
+    files. ``error`` is that of the newest poll, None after an answer; ``last_error`` stays.
     """
 
     plan: DevicePlan
@@ -82,7 +84,6 @@ class DeviceProgress:
         latency_s: float,
     ) -> None:
         """Take note of an answer that came *at* seconds after the start."""
-        self.samples += 1
         self.value = value
         self.setpoint = setpoint
         self.status = status
@@ -96,7 +97,6 @@ class DeviceProgress:
 
         The last value stays, so that a reader sees what it was; the status tells that it is old.
         """
-        self.errors += 1
         self.error = self.last_error = error
         self.trace.gap(at)
 
@@ -123,6 +123,18 @@ class Progress:
     @property
     def late(self) -> int:
         return sum(device.late for device in self.devices.values())
+
+    @property
+    def counts(self) -> str:
+        """``"800 samples, 2 late, 1 error"``."""
+        return ", ".join(
+            f"{number} {word if number == 1 else plural}"
+            for number, word, plural in (
+                (self.samples, "sample", "samples"),
+                (self.late, "late", "late"),
+                (self.errors, "error", "errors"),
+            )
+        )
 
     @property
     def worst_latency_s(self) -> float:

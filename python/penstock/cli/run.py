@@ -1,0 +1,109 @@
+"""From a checked plan to an exit code: what ``demo`` and ``record`` have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
+
+from penstock.cli.display import open_display
+from penstock.cli.errors import CommandError, ExitCode, Interrupted
+from penstock.cli.interrupts import Interrupts
+from penstock.cli.output import check_output
+from penstock.cli.plan import RunPlan
+from penstock.cli.progress import DeviceProgress, Progress
+from penstock.cli.summary import RunResult, as_json, as_text
+
+__all__ = ["carry_out"]
+
+
+def carry_out(
+    plan: RunPlan,
+    interrupts: Interrupts,
+    *,
+    json_summary: bool,
+    ports: Callable[[RunPlan], AbstractContextManager[RunPlan]] = contextlib.nullcontext,
+) -> int:
+    """Check everything that can be checked, run *plan*, and tell how it ended.
+
+    *ports* surrounds the run and may give the plan its ports: the demo starts its simulator
+    there, after the checks. Returns the exit code; raises :class:`CommandError` where one
+    sentence says all.
+    """
+    _check_parts(plan)
+    check_output(plan)
+    display = open_display(sys.stderr if json_summary else sys.stdout)
+    try:
+        with ports(plan) as plan:
+            progress = Progress(
+                {device.name: DeviceProgress(device) for device in plan.devices},
+                plan.rate_hz,
+                plan.duration,
+            )
+            from penstock import run
+            from penstock.cli.session import run_session
+
+            # From here on a signal only asks; the session answers by closing its files.
+            with interrupts.deferred():
+                outcome = run(run_session(plan, progress, display, interrupts))
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            display.close()
+    failure = outcome.failure
+    if not outcome.files:
+        interrupts.raise_if_received()
+    files = list(outcome.files)
+    if plan.plot and failure is None and interrupts.signum is None:
+        try:
+            from penstock.cli.plot import write_plots
+
+            write_plots(progress, plan.plot_files, overwrite=plan.overwrite)
+            files += plan.plot_files
+        except CommandError as error:
+            failure = error
+        except Interrupted:
+            files += [path for path in plan.plot_files if path.exists()]
+    ended_by = signal.Signals(interrupts.signum).name if interrupts.signum is not None else None
+    result = RunResult(progress, files, ended_by)
+    print(json.dumps(as_json(result)) if json_summary else as_text(result), flush=True)
+    if failure is not None:
+        raise failure
+    interrupts.raise_if_received()
+    if progress.errors or progress.failed_steps:
+        raise CommandError(_incomplete(progress), ExitCode.INCOMPLETE)
+    return ExitCode.OK
+
+
+def _incomplete(progress: Progress) -> str:
+    parts = []
+    if progress.errors:
+        failing = [name for name, device in progress.devices.items() if device.errors]
+        parts.append(f"{progress.errors} of {progress.samples} polls failed ({', '.join(failing)})")
+    if progress.failed_steps:
+        parts.append(f"{len(progress.failed_steps)} setpoint steps were not accepted")
+    return f"the run came to its end, but {' and '.join(parts)}; the summary names the causes"
+
+
+def _check_parts(plan: RunPlan) -> None:
+    """Refuse to begin what a missing package would end: before the run, not after it."""
+    if find_spec("penstock._core") is None:
+        raise CommandError(
+            "the native event loop (penstock._core) is not built; run `make build` in the source "
+            "folder, or install Penstock with pip",
+            ExitCode.MISSING_PART,
+        )
+    if "parquet" in plan.formats and find_spec("pyarrow") is None:
+        raise CommandError(
+            "recording to Parquet needs pyarrow; run pip install 'penstock[parquet]', "
+            'or write formats = ["csv"]',
+            ExitCode.MISSING_PART,
+        )
+    if plan.plot and find_spec("matplotlib") is None:
+        raise CommandError(
+            "the plot needs matplotlib; run pip install 'penstock[cli]', or add --no-plot",
+            ExitCode.MISSING_PART,
+        )
