@@ -1,0 +1,92 @@
+"""Serial ports as AnyIO byte streams, on asyncio's loops and on trio.
+
+``port = await open_serial_port("/dev/ttyUSB0", SerialConfig(baudrate=19_200))``
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.serial.attributes import SerialStreamAttribute
+from penstock.serial.buffers import BytesLike
+from penstock.serial.capabilities import Capability, SerialCapabilities
+from penstock.serial.config import (
+    ByteSize,
+    FlowControl,
+    Parity,
+    RS485Config,
+    SerialConfig,
+    StopBits,
+    UnsupportedPolicy,
+)
+from penstock.serial.discovery import (
+    DiscoveryBackend,
+    canonical_port_name,
+    find_serial_port,
+    list_serial_ports,
+)
+from penstock.serial.exceptions import (
+    ConfigurationError,
+    PortBusyError,
+    PortNotFoundError,
+    PortPermissionError,
+    SerialClosedError,
+    SerialDisconnectedError,
+    SerialError,
+    UnsupportedAsyncBackendError,
+    UnsupportedConfigurationError,
+    UnsupportedFeatureError,
+    UnsupportedPlatformError,
+)
+from penstock.serial.lines import CommEvent, ControlLines, ModemLines
+from penstock.serial.opening import SerialConnectable, open_serial_port
+from penstock.serial.port import SerialPort
+from penstock.serial.portinfo import PortInfo
+
+if TYPE_CHECKING:
+    __version__: str
+
+__all__ = [
+    "ByteSize",
+    "BytesLike",
+    "Capability",
+    "CommEvent",
+    "ConfigurationError",
+    "ControlLines",
+    "DiscoveryBackend",
+    "FlowControl",
+    "ModemLines",
+    "Parity",
+    "PortBusyError",
+    "PortInfo",
+    "PortNotFoundError",
+    "PortPermissionError",
+    "RS485Config",
+    "SerialCapabilities",
+    "SerialClosedError",
+    "SerialConfig",
+    "SerialConnectable",
+    "SerialDisconnectedError",
+    "SerialError",
+    "SerialPort",
+    "SerialStreamAttribute",
+    "StopBits",
+    "UnsupportedAsyncBackendError",
+    "UnsupportedConfigurationError",
+    "UnsupportedFeatureError",
+    "UnsupportedPlatformError",
+    "UnsupportedPolicy",
+    "__version__",
+    "canonical_port_name",
+    "find_serial_port",
+    "list_serial_ports",
+    "open_serial_port",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        import penstock
+
+        return penstock.__version__
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

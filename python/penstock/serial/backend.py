@@ -1,0 +1,46 @@
+"""What a :class:`SerialPort` needs of the thing that it drives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.serial.capabilities import SerialCapabilities
+from penstock.serial.config import SerialConfig
+from penstock.serial.lines import ControlLines, ModemLines
+
+__all__ = ["SerialBackend"]
+
+
+class SerialBackend(Protocol):
+    """An open serial device, real or simulated, without an event loop.
+
+    ``read``, ``readinto``, ``write``, the counts and the discards are called on the event loop's
+    thread and never block: they raise BlockingIOError. All else is called in worker threads.
+    Every other error is a SerialError, or an OSError that ``errno_to_exception`` understands.
+    They are attributes, not methods, so that a device can hand out C functions: one Python frame
+    less for every byte received.
+    """
+
+    path: str
+    config: SerialConfig
+    capabilities: SerialCapabilities
+    read: Callable[[int], bytes]
+    readinto: Callable[[memoryview], int]
+    write: Callable[[bytes | memoryview], int]
+
+    @property
+    def actual_baudrate(self) -> int: ...
+    def fileno(self) -> int: ...
+    def configure(self, config: SerialConfig) -> None: ...
+    def modem_lines(self) -> ModemLines: ...
+    def control_lines(self) -> ControlLines: ...
+    def set_control_lines(self, rts: bool | None, dtr: bool | None) -> None: ...
+    def set_break(self, on: bool) -> None: ...
+    def input_waiting(self) -> int: ...
+    def output_waiting(self) -> int: ...
+    def discard_input(self) -> None: ...
+    def discard_output(self) -> None: ...
+    def transmitter_is_empty(self) -> bool | None: ...
+    def duplicate(self) -> int: ...
+    def close(self) -> None: ...

@@ -1,0 +1,337 @@
+"""One open tty, without any event loop: open, configure, control lines, close.
+
+Every method may block for as long as the driver takes (a USB adapter answers by control
+transfers; a dead one after seconds), so the asynchronous port calls them in a worker thread.
+The exceptions are ``read``, ``readinto``, ``write``, the two counts and the two discards, which
+only touch the kernel's own buffers.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import stat
+import termios
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from penstock.serial import ttyioctl
+from penstock.serial.capabilities import Capability, SerialCapabilities
+from penstock.serial.config import SerialConfig, UnsupportedPolicy
+from penstock.serial.exceptions import (
+    ErrorContext,
+    SerialDisconnectedError,
+    UnsupportedFeatureError,
+    closed_error,
+    errno_to_exception,
+    not_a_tty_error,
+)
+from penstock.serial.exclusive import PortLock, busy_error, is_pty
+from penstock.serial.lines import ControlLines, ModemLines
+from penstock.serial.lowlatency import LowLatency
+from penstock.serial.rs485 import RS485Mode
+from penstock.serial.termios2 import LineSettings, refused_error, settings_for, unmet_requests
+
+__all__ = ["TtyDevice"]
+
+_OPEN_FLAGS = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TtyDevice:
+    """An open tty in raw mode. Thread-safe; every error is a SerialError."""
+
+    def __init__(self, path: str, config: SerialConfig) -> None:
+        """Open and configure *path*; on any error nothing stays open, locked or changed."""
+        self._fd = -1
+        ttyioctl.require_known_abi()
+        self.path = path
+        fd = _open(path)
+        try:
+            with self._errors("open"):
+                previous = LineSettings.unpack(ttyioctl.get_settings(fd))
+            self._has_wire = not is_pty(fd)
+            self._lock = PortLock(fd, path)
+            with self._errors("lock"):
+                self._lock.acquire(config.exclusive)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        self._mutex = threading.RLock()
+        self._break_on = False
+        self._previous = previous
+        self._settings = previous
+        self._low_latency = LowLatency(fd, path)
+        self._rs485 = RS485Mode(fd, path)
+        self.read: Callable[[int], bytes] = functools.partial(os.read, fd)
+        self.readinto: Callable[[memoryview], int] = functools.partial(_read_into, fd)
+        self.write: Callable[[bytes | memoryview], int] = functools.partial(os.write, fd)
+        try:
+            self.capabilities = _capabilities_of(fd)
+            self.config = config
+            self._apply(config, exclusive_before=config.exclusive)
+        except BaseException:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor, -1 once closed."""
+        return self._fd
+
+    @property
+    def actual_baudrate(self) -> int:
+        """The rate that the driver reported after the last configuration."""
+        return self._settings.output_rate
+
+    def configure(self, config: SerialConfig) -> None:
+        """Apply *config* whole, or raise with everything as it was."""
+        with self._open_descriptor():
+            self._apply(config, exclusive_before=self.config.exclusive)
+            self.config = config
+
+    def modem_lines(self) -> ModemLines:
+        with self._open_descriptor("modem control lines") as fd:
+            bits = ttyioctl.get_lines(fd)
+        return ModemLines(
+            cts=bool(bits & termios.TIOCM_CTS),
+            dsr=bool(bits & termios.TIOCM_DSR),
+            ri=bool(bits & termios.TIOCM_RI),
+            cd=bool(bits & termios.TIOCM_CD),
+        )
+
+    def control_lines(self) -> ControlLines:
+        with self._open_descriptor("modem control lines") as fd:
+            bits = ttyioctl.get_lines(fd)
+        return ControlLines(rts=bool(bits & termios.TIOCM_RTS), dtr=bool(bits & termios.TIOCM_DTR))
+
+    def set_control_lines(self, rts: bool | None, dtr: bool | None) -> None:
+        up = down = 0
+        for bit, state in ((termios.TIOCM_RTS, rts), (termios.TIOCM_DTR, dtr)):
+            if state is True:
+                up |= bit
+            elif state is False:
+                down |= bit
+        with self._open_descriptor("modem control lines") as fd:
+            if up:
+                ttyioctl.raise_lines(fd, up)
+            if down:
+                ttyioctl.drop_lines(fd, down)
+
+    def set_break(self, on: bool) -> None:
+        with self._open_descriptor("a break") as fd:
+            ttyioctl.set_break(fd, on)
+            self._break_on = on
+
+    def transmitter_is_empty(self) -> bool | None:
+        """Whether the last bit has left the chip; None where the driver cannot tell."""
+        try:
+            with self._open_descriptor() as fd:
+                return ttyioctl.transmitter_is_empty(fd)
+        except UnsupportedFeatureError:
+            return None
+
+    def duplicate(self) -> int:
+        """Return a new descriptor for the same open tty, which the caller closes."""
+        with self._open_descriptor() as fd:
+            return os.dup(fd)
+
+    def input_waiting(self) -> int:
+        with self._errors("ioctl"):
+            return ttyioctl.bytes_to_read(self._fd)
+
+    def output_waiting(self) -> int:
+        with self._errors("ioctl"):
+            return ttyioctl.bytes_to_send(self._fd)
+
+    def discard_input(self) -> None:
+        with self._errors("ioctl"):
+            ttyioctl.discard_input(self._fd)
+
+    def discard_output(self) -> None:
+        with self._errors("ioctl"):
+            ttyioctl.discard_output(self._fd)
+
+    def close(self) -> None:
+        """Put the tty back as it was found, and close it. Unsent output is discarded.
+
+        Discarded, because close(2) would otherwise wait for it, up to the driver's closing_wait
+        of 30 s; who wants it sent waits for it first. Never raises on a device that is gone:
+        there is nothing left to put back.
+        """
+        with self._mutex:
+            fd, self._fd = self._fd, -1
+            if fd < 0:
+                return
+            steps: list[Callable[[], None]] = [
+                functools.partial(ttyioctl.discard_output, fd),
+                functools.partial(self._restore, fd),
+                self._lock.release,
+            ]
+            if self._break_on:
+                steps.insert(0, functools.partial(ttyioctl.set_break, fd, False))
+            for step in steps:
+                # One step that a dying device refuses must not keep the next from its work.
+                try:
+                    step()
+                except OSError as exc:
+                    self._report_unrestored(exc)
+            os.close(fd)
+
+    def __del__(self) -> None:
+        # A device whose opener was cancelled between the thread and the task has no owner.
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    def _report_unrestored(self, exc: OSError) -> None:
+        mapped = errno_to_exception(exc, context="ioctl", path=self.path)
+        if not isinstance(mapped, SerialDisconnectedError):
+            warnings.warn(
+                f"{self.path} could not be put back as it was found: {mapped}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _restore(self, fd: int) -> None:
+        if not self._lock.is_alone():
+            return
+        try:
+            self._rs485.restore()
+            self._low_latency.restore()
+        finally:
+            settings = self._previous
+            if self._has_wire:
+                # The wish to hang up acts at the very last close, and so outlives the rest.
+                settings = settings.with_hangup(self.config.hangup_on_close)
+            ttyioctl.set_settings(fd, settings.pack())
+
+    def _apply(self, config: SerialConfig, *, exclusive_before: bool) -> None:
+        wanted = settings_for(config, self._settings, self.path)
+        with self._errors("ioctl"), ExitStack() as undo:
+            undo.callback(self._undo_settings, self._settings)
+            ttyioctl.set_settings(self._fd, wanted.pack())
+            actual = LineSettings.unpack(ttyioctl.get_settings(self._fd))
+            unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
+            if unmet:
+                raise refused_error(self.path, unmet)
+            self._settings = actual
+
+            undo.callback(self._lock.acquire, exclusive_before)
+            with self._errors("lock"):
+                self._lock.acquire(config.exclusive)
+
+            undo.callback(self._low_latency.set, self._low_latency.active)
+            with _optional(config.unsupported_policy, "low-latency mode", self.path):
+                self._low_latency.set(config.low_latency)
+
+            undo.callback(self._rs485.set, self._rs485.active)
+            with _optional(config.unsupported_policy, "RS-485 mode", self.path):
+                self._rs485.set(config.rs485)
+            undo.pop_all()
+
+    def _undo_settings(self, before: LineSettings) -> None:
+        ttyioctl.set_settings(self._fd, before.pack())
+        self._settings = before
+
+    @contextmanager
+    def _open_descriptor(self, feature: str = "") -> Iterator[int]:
+        # The mutex keeps close() from giving the number to some other file while a thread is
+        # about to use it.
+        with self._mutex:
+            if self._fd < 0:
+                raise closed_error(self.path)
+            try:
+                with self._errors("ioctl"):
+                    yield self._fd
+            except UnsupportedFeatureError as exc:
+                if not feature:
+                    raise
+                raise UnsupportedFeatureError(
+                    exc.errno, f"{self.path}: its driver does not support {feature}", self.path
+                ) from exc
+
+    @contextmanager
+    def _errors(self, context: ErrorContext) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            mapped = errno_to_exception(exc, context=context, path=self.path)
+            if mapped is exc:
+                raise
+            raise mapped from exc
+
+
+def _open(path: str) -> int:
+    try:
+        # Opening something else can do things (a FIFO waits, a watchdog starts): look first.
+        if not stat.S_ISCHR(os.stat(path).st_mode):
+            raise not_a_tty_error(path)
+        return os.open(path, _OPEN_FLAGS)
+    except OSError as exc:
+        if exc.errno == errno.EBUSY:
+            raise busy_error(path) from exc
+        mapped = errno_to_exception(exc, context="open", path=path)
+        if mapped is exc:
+            raise
+        raise mapped from exc
+
+
+def _read_into(fd: int, buffer: memoryview) -> int:
+    return os.readv(fd, [buffer])
+
+
+@contextmanager
+def _optional(policy: UnsupportedPolicy, what: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        mapped = errno_to_exception(exc, context="ioctl", path=path)
+        if not isinstance(mapped, UnsupportedFeatureError):
+            raise
+        if policy is UnsupportedPolicy.RAISE:
+            raise UnsupportedFeatureError(
+                mapped.errno,
+                f"{path}: its driver has no {what} ({mapped}); leave it out, or set "
+                "unsupported_policy to WARN or IGNORE",
+                path,
+            ) from exc
+        if policy is UnsupportedPolicy.WARN:
+            warnings.warn(
+                f"{path}: its driver has no {what}; going on without it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def _capabilities_of(fd: int) -> SerialCapabilities:
+    yes, no = Capability.SUPPORTED, Capability.UNSUPPORTED
+    return SerialCapabilities(
+        platform="linux",
+        backend="termios2",
+        custom_baudrate=yes,
+        mark_space_parity=yes,
+        one_point_five_stop_bits=no,
+        xon_xoff=yes,
+        rts_cts=yes,
+        dtr_dsr=no,
+        modem_lines=_probe(ttyioctl.get_lines, fd),
+        break_signal=yes,
+        exclusive_access=yes,
+        low_latency=_probe(ttyioctl.get_driver_flags, fd),
+        rs485=_probe(ttyioctl.get_rs485, fd),
+        input_waiting=yes,
+        output_waiting=yes,
+        port_discovery=yes if Path("/sys/class/tty").is_dir() else no,
+    )
+
+
+def _probe(question: Callable[[int], object], fd: int) -> Capability:
+    try:
+        question(fd)
+    except OSError as exc:
+        lacking = exc.errno in (errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+        return Capability.UNSUPPORTED if lacking else Capability.UNKNOWN
+    return Capability.SUPPORTED

@@ -1,0 +1,166 @@
+"""``struct termios2``: from a :class:`SerialConfig` to the kernel's words, and back to compare."""
+
+from __future__ import annotations
+
+import errno
+import re
+import struct
+import termios
+from dataclasses import dataclass, replace
+
+from penstock.serial.config import ByteSize, Parity, SerialConfig, StopBits
+from penstock.serial.exceptions import UnsupportedConfigurationError, UnsupportedFeatureError
+
+__all__ = ["LineSettings", "settings_for", "unmet_requests"]
+
+BOTHER = 0o010000  # "the rate stands in c_ospeed"
+CBAUD = 0o010017
+CMSPAR = 0o10000000000
+
+# A receiver samples the last bit of a frame half a bit wide: about 5 % for both sides together.
+# Half of that is one side's share.
+_RATE_TOLERANCE = 0.025
+
+_FORMAT = struct.Struct("=4IB19s2I")
+
+_STANDARD_RATES = {
+    int(name[1:]): getattr(termios, name)
+    for name in dir(termios)
+    if re.fullmatch(r"B[1-9]\d*", name)
+}
+_SIZE_BITS = {
+    ByteSize.FIVE: termios.CS5,
+    ByteSize.SIX: termios.CS6,
+    ByteSize.SEVEN: termios.CS7,
+    ByteSize.EIGHT: termios.CS8,
+}
+_PARITY_BITS = {
+    Parity.NONE: 0,
+    Parity.EVEN: termios.PARENB,
+    Parity.ODD: termios.PARENB | termios.PARODD,
+    Parity.SPACE: termios.PARENB | CMSPAR,
+    Parity.MARK: termios.PARENB | termios.PARODD | CMSPAR,
+}
+_PARITY_KIND_MASK = termios.PARODD | CMSPAR
+_XON, _XOFF = 0x11, 0x13
+
+
+@dataclass(frozen=True, slots=True)
+class LineSettings:
+    """The fields of ``struct termios2``, unpacked."""
+
+    iflag: int
+    oflag: int
+    cflag: int
+    lflag: int
+    discipline: int
+    control_chars: bytes
+    input_rate: int
+    output_rate: int
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> LineSettings:
+        return cls(*_FORMAT.unpack(raw))
+
+    def pack(self) -> bytes:
+        return _FORMAT.pack(
+            self.iflag,
+            self.oflag,
+            self.cflag,
+            self.lflag,
+            self.discipline,
+            self.control_chars,
+            self.input_rate,
+            self.output_rate,
+        )
+
+    def with_hangup(self, on: bool) -> LineSettings:
+        cflag = self.cflag | termios.HUPCL if on else self.cflag & ~termios.HUPCL
+        return replace(self, cflag=cflag)
+
+
+def settings_for(config: SerialConfig, previous: LineSettings, path: str) -> LineSettings:
+    """Return the raw-mode settings for *config*.
+
+    Every flag word is written whole: nothing that an earlier user of the tty left behind
+    (character translation, parity checking, echo) survives. Only the line discipline and the
+    control characters without effect in raw mode are *previous* ones.
+
+    Raises :class:`UnsupportedFeatureError` for what no Linux driver offers.
+    """
+    flow = config.flow_control
+    if flow.dtr_dsr:
+        raise UnsupportedFeatureError(
+            errno.ENOTSUP,
+            f"{path}: Linux has no DTR/DSR flow control; use FlowControl(rts_cts=True) or none",
+            path,
+        )
+    if config.stop_bits is StopBits.ONE_POINT_FIVE:
+        raise UnsupportedFeatureError(
+            errno.ENOTSUP,
+            f"{path}: Linux has no 1.5 stop bits; use StopBits.TWO, which every receiver "
+            "of 1.5 accepts",
+            path,
+        )
+    cflag = termios.CREAD | termios.CLOCAL
+    cflag |= _SIZE_BITS[config.byte_size] | _PARITY_BITS[config.parity]
+    if config.stop_bits is StopBits.TWO:
+        cflag |= termios.CSTOPB
+    if flow.rts_cts:
+        cflag |= termios.CRTSCTS
+    if config.hangup_on_close:
+        cflag |= termios.HUPCL
+    # A standard rate goes by its constant, so that other programs read it back rightly: glibc's
+    # tcgetattr knows nothing of BOTHER. The input rate's bits stay 0: "as the output rate".
+    cflag |= _STANDARD_RATES.get(config.baudrate, BOTHER)
+
+    chars = bytearray(previous.control_chars)
+    # VMIN 1: a read of 0 bytes then means a hangup, never "no data yet", which is EAGAIN.
+    chars[termios.VMIN] = 1
+    chars[termios.VTIME] = 0
+    chars[termios.VSTART] = _XON
+    chars[termios.VSTOP] = _XOFF
+    return LineSettings(
+        iflag=termios.IXON | termios.IXOFF if flow.xon_xoff else 0,
+        oflag=0,
+        cflag=cflag,
+        lflag=0,
+        discipline=previous.discipline,
+        control_chars=bytes(chars),
+        input_rate=config.baudrate,
+        output_rate=config.baudrate,
+    )
+
+
+def unmet_requests(wanted: LineSettings, actual: LineSettings, *, has_wire: bool) -> list[str]:
+    """Name what the driver did not take over; it reports success if it took anything at all.
+
+    Without a wire (a pty) the character format is not compared: the pty driver keeps 8 bits
+    without parity whatever it is told, and there is nothing on which it could matter.
+    """
+    unmet = []
+    if abs(actual.output_rate - wanted.output_rate) > _RATE_TOLERANCE * wanted.output_rate:
+        unmet.append(f"{wanted.output_rate} baud (it set {actual.output_rate})")
+    differing = wanted.cflag ^ actual.cflag
+    if has_wire:
+        if differing & termios.CSIZE:
+            unmet.append("the data bits")
+        kind_matters = wanted.cflag & termios.PARENB
+        if differing & termios.PARENB or (kind_matters and differing & _PARITY_KIND_MASK):
+            unmet.append("the parity")
+        if differing & termios.CSTOPB:
+            unmet.append("the stop bits")
+    if differing & termios.CRTSCTS:
+        unmet.append("RTS/CTS flow control")
+    if (wanted.iflag ^ actual.iflag) & (termios.IXON | termios.IXOFF):
+        unmet.append("XON/XOFF flow control")
+    return unmet
+
+
+def refused_error(path: str, unmet: list[str]) -> UnsupportedConfigurationError:
+    return UnsupportedConfigurationError(
+        errno.EINVAL,
+        f"{path}: its driver does not support {', '.join(unmet)}; choose another value "
+        "(the previous settings are in force again)",
+        path,
+    )
