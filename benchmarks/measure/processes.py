@@ -7,6 +7,7 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,8 +51,9 @@ def server(argv: Sequence[str], core: int) -> Iterator[Server]:
             )
         try:
             line = _ready_line(process)
-            if not line:
-                process.wait(END_TIMEOUT)
+            if line is None:
+                if not _has_ended(process, END_TIMEOUT):
+                    raise Failed("the server closed its standard output instead of getting ready")
                 reason = _last_line(errors.fileno())
                 if process.returncode == EXIT_UNAVAILABLE:
                     raise Unavailable(reason)
@@ -60,7 +62,7 @@ def server(argv: Sequence[str], core: int) -> Iterator[Server]:
                 yield Server(process.pid, line)
             except Failed as error:
                 # The client's complaint is a symptom when the server died under it.
-                if not _has_ended(process):
+                if not _has_ended(process, DEATH_GRACE):
                     raise
                 reason = _last_line(errors.fileno())
                 raise Failed(f"the server {_ending(process.returncode)}: {reason}") from error
@@ -93,18 +95,46 @@ def run(argv: Sequence[str], core: int, *, timeout: float) -> str:
     return output
 
 
-def _ready_line(process: subprocess.Popen[bytes]) -> str:
+@dataclass(frozen=True)
+class Launch:
+    """What a process cost from its start to its end."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def launch(argv: Sequence[str], core: int) -> Launch:
+    """Start a program on ``core`` and wait for its end.
+
+    Raises:
+        Unavailable: with the last line of its standard error, if its exit code is not 0.
+    """
+    with tempfile.TemporaryFile() as errors:
+        # posix_spawn and wait4 rather than subprocess: wait4 hands over the CPU time of this child.
+        actions = [(os.POSIX_SPAWN_DUP2, errors.fileno(), 2)]
+        with children_on(core):
+            begin = time.perf_counter()
+            pid = os.posix_spawnp(argv[0], list(argv), os.environ, file_actions=actions)
+            _, status, usage = os.wait4(pid, 0)
+            seconds = time.perf_counter() - begin
+        if status != 0:
+            raise Unavailable(_last_line(errors.fileno()))
+    return Launch(seconds, usage.ru_utime + usage.ru_stime)
+
+
+def _ready_line(process: subprocess.Popen[bytes]) -> str | None:
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         if not selector.select(READY_TIMEOUT):
             raise Failed(f"the server was not ready within {READY_TIMEOUT:g} s")
-    return process.stdout.readline().decode().strip()
+    line = process.stdout.readline()
+    return line.decode().strip() if line else None
 
 
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(process: subprocess.Popen[bytes], timeout: float) -> bool:
     try:
-        process.wait(DEATH_GRACE)
+        process.wait(timeout)
     except subprocess.TimeoutExpired:
         return False
     return True

@@ -23,7 +23,11 @@ def publish(
 ) -> None:
     """Write the page's JSON and plots, and put its tables between its markers in the document."""
     results.mkdir(parents=True, exist_ok=True)
-    text = between_markers(document.read_text(), page, report.markdown)
+    parts = [report.markdown]
+    for stem, chart in report.charts.items():
+        link = os.path.relpath(results / f"{stem}.svg", document.parent)
+        parts.append(f"![{chart.title}]({link})")
+    text = between_markers(document.read_text(), page, "\n\n".join(parts))
     for stem, chart in report.charts.items():
         draw(chart, results / f"{stem}.svg")
     write_json(results / f"{page}.json", report)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.machine import describe, machine_facts
@@ -34,10 +35,16 @@ LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
 STYLES = ["protocol", "buffered", "streams", "sock"]
 SIZES = [1024, 10240]
 CONNECTIONS = [3, 32]
-CLIENT_GRACE = 30.0
-# Loads under strace: one that is not counted, for what settles (an allocator's thresholds), and two
-# whose difference is free of the calls for set-up, end and tracer.
-SYSCALL_WARMUP, *SYSCALL_REQUESTS = 2000, 500, 4500
+GRACE = 30.0  # seconds for a client beyond what its timed region takes
+# A load before the measured one, its connections opened and closed. glibc serves the 256 KiB that
+# asyncio and others receive into by mmap and munmap until the first such block is freed whole,
+# which the end of a connection does: before that asyncio's protocol costs three times as much, for
+# ever. A server in use has seen connections end, so that state is not the one to measure.
+SETTLING_REQUESTS = 500
+# The difference of two counts under strace is free of the calls for set-up, end and tracer.
+SYSCALL_REQUESTS = (500, 4500)
+
+Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -131,13 +138,13 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         options.rounds, options.seconds, options.warmup = 2, 0.2, 0.1
         if options.connections == CONNECTIONS:
             options.connections = [32]
-    native = build_native()
+    stand = Stand(build_native(), cores)
     comparisons = []
     for style in options.styles:
         for size in options.sizes:
             for connections in options.connections:
                 cell = Cell(style, size, connections)
-                comparisons.append(_compare(cell, options, cores, native, say))
+                comparisons.append(_compare(cell, options, stand, say))
     facts = machine_facts([name for name in LOOPS if name != "asyncio"])
     return Report(
         results=_as_json(comparisons, options, cores, facts),
@@ -147,14 +154,12 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     )
 
 
-def _compare(
-    cell: Cell, options: argparse.Namespace, cores: Cores, native: Path, say: Say
-) -> Comparison:
+def _compare(cell: Cell, options: argparse.Namespace, stand: Stand, say: Say) -> Comparison:
     contenders = [FLOOR, *options.loops]
     outcomes = alternate(
         contenders,
         options.rounds,
-        lambda name: _round(_server_command(name, cell, native), cell, options, cores, native),
+        lambda name: _round(stand, stand.server(name, cell), cell, options),
         report=lambda line: say(f"{cell}: {line}"),
     )
     syscalls = {}
@@ -162,9 +167,8 @@ def _compare(
         for name in contenders:
             if outcomes[name].missing is not None:
                 continue
-            command = _server_command(name, cell, native)
             try:
-                syscalls[name] = _syscalls_a_request(command, cell, cores, native)
+                syscalls[name] = _syscalls_a_request(stand, stand.server(name, cell), cell)
             except Failed as error:
                 say(f"{cell}: {name}: under strace: {error}")
             else:
@@ -172,28 +176,41 @@ def _compare(
     return Comparison(cell, outcomes, syscalls)
 
 
-def _server_command(name: str, cell: Cell, native: Path) -> list[str]:
-    if name == FLOOR:
-        return [str(native / "echo_floor")]
-    script = str(BENCHMARKS / "echo_server.py")
-    return [sys.executable, script, "--loop", name, "--style", cell.style]
+@dataclass(frozen=True)
+class Stand:
+    """The test stand: the native programs and the cores on which the two ends run."""
+
+    native: Path
+    cores: Cores
+
+    def server(self, name: str, cell: Cell) -> list[str]:
+        """The command of the server called ``name``."""
+        if name == FLOOR:
+            return [str(self.native / "echo_floor")]
+        script = str(BENCHMARKS / "echo_server.py")
+        return [sys.executable, script, "--loop", name, "--style", cell.style]
+
+    def load(self, cell: Cell, port: str, *options: object, timeout: float = GRACE) -> Figures:
+        """Run the client to its end; the figures that it printed."""
+        command = [str(self.native / "echo_client"), "--port", port]
+        command += ["--size", str(cell.size), "--connections", str(cell.connections)]
+        command += [str(option) for option in options]
+        figures: Figures = json.loads(run(command, self.cores.client, timeout=timeout))
+        return figures
+
+    def settle(self, cell: Cell, port: str) -> None:
+        """Let connections come and go; see SETTLING_REQUESTS."""
+        self.load(cell, port, "--requests", SETTLING_REQUESTS, "--warmup", 0)
 
 
-def _client_command(native: Path, cell: Cell, port: str, *options: str) -> list[str]:
-    size, connections = str(cell.size), str(cell.connections)
-    command = [str(native / "echo_client"), "--port", port]
-    return [*command, "--size", size, "--connections", connections, *options]
-
-
-def _round(
-    command: Sequence[str], cell: Cell, options: argparse.Namespace, cores: Cores, native: Path
-) -> Sample:
-    with server(command, cores.server) as running:
-        load = _client_command(native, cell, running.ready_line, "--server-pid", str(running.pid))
-        load += ["--seconds", str(options.seconds), "--warmup", str(options.warmup)]
-        timeout = options.seconds + options.warmup + CLIENT_GRACE
+def _round(stand: Stand, command: Sequence[str], cell: Cell, options: argparse.Namespace) -> Sample:
+    with server(command, stand.cores.server) as running:
+        stand.settle(cell, running.ready_line)
+        timed = ["--server-pid", running.pid]
+        timed += ["--seconds", options.seconds, "--warmup", options.warmup]
+        timeout = options.seconds + options.warmup + GRACE
         before = time.monotonic()
-        figures = json.loads(run(load, cores.client, timeout=timeout))
+        figures = stand.load(cell, running.ready_line, *timed, timeout=timeout)
         outside = time.monotonic() - before
     check_requests(
         requests=figures["requests"],
@@ -212,20 +229,16 @@ def _round(
     )
 
 
-def _syscalls_a_request(command: Sequence[str], cell: Cell, cores: Cores, native: Path) -> float:
+def _syscalls_a_request(stand: Stand, command: Sequence[str], cell: Cell) -> float:
     totals = []
-    with server(command, cores.server) as running:
-
-        def load(requests: int) -> int:
-            client = _client_command(native, cell, running.ready_line, "--warmup", "0")
-            client += ["--requests", str(requests)]
-            return int(json.loads(run(client, cores.client, timeout=CLIENT_GRACE))["replies"])
-
-        load(SYSCALL_WARMUP)
+    with server(command, stand.cores.server) as running:
+        stand.settle(cell, running.ready_line)
         for requests in SYSCALL_REQUESTS:
             with counted(running.pid) as calls:
-                replies = load(requests)
-            totals.append((calls.total(), replies))
+                figures = stand.load(
+                    cell, running.ready_line, "--requests", requests, "--warmup", 0
+                )
+            totals.append((calls.total(), figures["replies"]))
     (few_calls, few), (many_calls, many) = totals
     return float(many_calls - few_calls) / float(many - few)
 

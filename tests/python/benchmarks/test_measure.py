@@ -1,0 +1,202 @@
+"""The measuring itself: clocks, cores, rounds, ratios, system calls, tables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measure.affinity import Cores, children_on, choose_cores
+from benchmarks.measure.cpu_time import cpu_time_ns
+from benchmarks.measure.page import Report
+from benchmarks.measure.processes import Failed, Unavailable, launch, run, server
+from benchmarks.measure.publish import MarkersMissing, between_markers, publish
+from benchmarks.measure.rounds import alternate
+from benchmarks.measure.sanity import Impossible, check_requests
+from benchmarks.measure.spread import Spread, paired_ratio, spread
+from benchmarks.measure.syscalls import calls_between, traced
+from benchmarks.measure.tables import figure, markdown_table
+
+CORE = min(os.sched_getaffinity(0))
+NEEDS_STRACE = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+def test_cpu_time_counts_the_work_of_another_process() -> None:
+    code = "import time\nwhile time.process_time() < 0.05: pass\nprint(flush=True)\ninput()"
+    with server([sys.executable, "-c", code], CORE) as running:
+        used = cpu_time_ns(running.pid)
+    assert used >= 50_000_000
+
+
+def test_cpu_time_of_a_process_that_is_gone_is_an_error() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with pytest.raises(OSError, match="CPU clock"):
+        cpu_time_ns(process.pid)
+
+
+def test_children_start_on_the_chosen_core_and_the_parent_keeps_its_own() -> None:
+    before = os.sched_getaffinity(0)
+    shown = run(
+        [sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"], CORE, timeout=20
+    )
+    assert shown.strip() == str({CORE})
+    with children_on(CORE):
+        assert os.sched_getaffinity(0) == {CORE}
+    assert os.sched_getaffinity(0) == before
+
+
+def test_cores_are_two_different_ones_unless_sharing_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {4, 6})
+    assert choose_cores(None, None, allow_shared=False) == Cores(4, 6)
+    assert choose_cores(6, None, allow_shared=False) == Cores(6, 4)
+    assert choose_cores(None, 4, allow_shared=False) == Cores(6, 4)
+    with pytest.raises(ValueError, match="core 5 is not among"):
+        choose_cores(5, None, allow_shared=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {4})
+    with pytest.raises(ValueError, match="--shared-core"):
+        choose_cores(None, None, allow_shared=False)
+    assert not choose_cores(None, None, allow_shared=True).apart
+
+
+def test_rounds_alternate_and_one_that_cannot_run_is_out_with_its_reason() -> None:
+    order = []
+
+    def measure(name: str) -> int:
+        order.append(name)
+        if name == "lacking":
+            raise Unavailable("no such call")
+        if name == "breaking" and len(order) > 3:
+            raise Failed("it fell over")
+        return len(order)
+
+    outcomes = alternate(["good", "lacking", "breaking"], 3, measure)
+    assert order == ["good", "lacking", "breaking", "good", "breaking", "good"]
+    assert outcomes["good"].samples == [1, 4, 6]
+    assert outcomes["lacking"].missing == "no such call"
+    assert (outcomes["breaking"].samples, outcomes["breaking"].missing) == ([], "it fell over")
+
+
+def test_a_ratio_is_taken_round_by_round() -> None:
+    assert paired_ratio([2.0, 20.0, 9.0], [1.0, 10.0, 3.0]) == Spread(2.0, 2.0, 3.0)
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        paired_ratio([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="at least one round"):
+        spread([])
+
+
+def test_a_server_that_lacks_something_tells_it_by_its_exit_code() -> None:
+    code = "import sys; print('no such loop', file=sys.stderr); sys.exit({})"
+    with (
+        pytest.raises(Unavailable, match=r"^no such loop$"),
+        server([sys.executable, "-c", code.format(69)], CORE),
+    ):
+        pass
+    with (
+        pytest.raises(Failed, match="ended with exit code 3: no such loop"),
+        server([sys.executable, "-c", code.format(3)], CORE),
+    ):
+        pass
+
+
+def test_a_server_that_dies_under_its_load_is_told_instead_of_the_clients_complaint() -> None:
+    code = "import os; print(1, flush=True); os.abort()"
+    with (
+        pytest.raises(Failed, match="was ended by SIGABRT"),
+        server([sys.executable, "-c", code], CORE),
+    ):
+        raise Failed("connection reset")
+
+
+def test_a_launch_costs_time_and_one_that_fails_is_unavailable() -> None:
+    cost = launch([sys.executable, "-c", "pass"], CORE)
+    assert cost.seconds > 0
+    assert cost.cpu_seconds > 0
+    with pytest.raises(Unavailable, match="No module named 'penstock_nowhere'"):
+        launch([sys.executable, "-c", "import penstock_nowhere"], CORE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"requests": 0}, "no request"),
+        ({"seconds": 0.5}, "asked for"),
+        ({"outside_seconds": 0.9}, "the client ran for"),
+        ({"requests": 27_000_000}, "faster than the kernel"),
+        ({"cpu": 0.001}, "cheaper than the kernel"),
+        ({"cpu": 1.5}, "on one core"),
+    ],
+)
+def test_a_run_that_cannot_have_happened_is_refused(changed: dict[str, float], said: str) -> None:
+    possible = {
+        "requests": 100_000,
+        "seconds": 1.0,
+        "asked_seconds": 1.0,
+        "outside_seconds": 1.4,
+        "cpu": 0.9,
+    }
+    check_requests(**possible)  # type: ignore[arg-type]
+    with pytest.raises(Impossible, match=said):
+        check_requests(**(possible | changed))  # type: ignore[arg-type]
+
+
+def test_a_trace_counts_the_calls_that_begin_in_the_span() -> None:
+    log = "\n".join(
+        [
+            "7 100.000001 epoll_wait(3, <unfinished ...>",
+            "8 101.000000 read(0, 0x7f, 10) = 0",
+            "7 101.100000 <... epoll_wait resumed>, 1, -1) = 1",
+            "7 101.200000 --- SIGCHLD {si_signo=SIGCHLD} ---",
+            "7 101.300000 read(0, 0x7f, 10) = 0",
+            "7 101.400000 +++ exited with 0 +++",
+            "7 102.000000 close(3) = 0",
+        ]
+    )
+    assert calls_between(log, 101.0, 102.0) == {"read": 2}
+
+
+@NEEDS_STRACE
+def test_a_loop_that_polls_is_seen_to_make_calls(tmp_path: Path) -> None:
+    code = "import select\nprint(flush=True)\nwhile not select.select([0], [], [], 0.02)[0]: pass"
+    log = tmp_path / "log"
+    with server(traced([sys.executable, "-c", code], log), CORE):
+        begin = time.time()
+        # The end of the span is the trace itself: as soon as it holds some calls of the loop.
+        deadline = time.monotonic() + 20
+        while log.read_text().count("select") < 5:
+            assert time.monotonic() < deadline, "the loop made no calls"
+    assert sum(calls_between(log.read_text(), begin, time.time()).values()) >= 3
+
+
+def test_a_table_is_markdown_with_its_figures_to_the_right() -> None:
+    table = markdown_table(["loop", "k/s"], [["penstock", figure(Spread(2e3, 1e3, 3e3), 1, 1e3)]])
+    assert table.splitlines() == [
+        "| loop     |           k/s |",
+        "| -------- | ------------: |",
+        "| penstock | 2.0 (1.0–3.0) |",
+    ]
+
+
+def test_tables_replace_only_what_is_between_the_pages_markers() -> None:
+    document = "a\n<!-- echo: measured -->\nold\n<!-- echo: end -->\nb\n"
+    once = between_markers(document, "echo", "new\n")
+    assert once == "a\n<!-- echo: measured -->\nnew\n<!-- echo: end -->\nb\n"
+    assert between_markers(once, "echo", "new") == once
+    with pytest.raises(MarkersMissing, match="start: measured"):
+        between_markers(document, "start", "new")
+
+
+def test_a_page_without_a_place_in_the_document_publishes_nothing(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("no markers")
+    with pytest.raises(MarkersMissing):
+        publish("echo", Report({}, ""), results=tmp_path / "results", document=document)
+    assert list((tmp_path / "results").iterdir()) == []
+    assert document.read_text() == "no markers"

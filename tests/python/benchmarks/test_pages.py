@@ -1,0 +1,207 @@
+"""The pages, end to end with tiny rounds; figures are not judged, only that the work was done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measure.affinity import children_on
+from benchmarks.measure.native import build_native
+from benchmarks.measure.processes import run, server
+from benchmarks.measure.publish import DOCUMENT, between_markers
+from benchmarks.run import is_narrowed, load_pages, main, make_parser
+
+ROOT = Path(__file__).resolve().parents[3]
+CORE = min(os.sched_getaffinity(0))
+TINY = ["--rounds", "2", "--seconds", "0.05", "--warmup", "0.02", "--shared-core"]
+
+needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+
+
+def run_page(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture(scope="module")
+def native() -> Path:
+    return build_native()
+
+
+@needs_cmake
+def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -> None:
+    file = tmp_path / "echo.json"
+    done = run_page(
+        "echo",
+        *TINY,
+        "--loops",
+        "asyncio",
+        "--sizes",
+        "1024",
+        "--connections",
+        "3",
+        "--json",
+        str(file),
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads(file.read_text())
+    assert [cell["style"] for cell in results["cells"]] == [
+        "protocol",
+        "buffered",
+        "streams",
+        "sock",
+    ]
+    for cell in results["cells"]:
+        for name in ("floor", "asyncio"):
+            contender = cell["contenders"][name]
+            assert len(contender["rounds"]) == 2
+            rates = contender["requests_per_second"]
+            assert 0 < rates["low"] <= rates["median"] <= rates["high"]
+            assert contender["server_cpu_us_per_request"]["low"] > 0
+        assert cell["best_peer"] == "asyncio"
+    assert results["machine"]["kernel"] == os.uname().release
+    assert "| protocol | 1 KiB" in done.stdout
+
+
+@needs_cmake
+def test_echo_shows_a_loop_that_is_not_there_as_na_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "echo.json"
+    done = run_page(
+        *("echo", *TINY, "--loops", "asyncio,nowhere:new_event_loop", "--styles", "protocol"),
+        *("--sizes", "64", "--connections", "1", "--json", str(file)),
+    )
+    assert done.returncode == 0, done.stderr
+    (cell,) = json.loads(file.read_text())["cells"]
+    assert "No module named 'nowhere'" in cell["contenders"]["nowhere:new_event_loop"]["missing"]
+    assert "n/a" in done.stdout
+    assert "No module named 'nowhere'" in done.stdout
+
+
+@needs_cmake
+def test_messages_larger_than_the_sockets_buffers_pass_floor_and_client(native: Path) -> None:
+    with server([str(native / "echo_floor")], CORE) as floor:
+        client = [str(native / "echo_client"), "--port", floor.ready_line, "--size", str(8 << 20)]
+        client += ["--connections", "2", "--warmup", "0", "--requests", "6"]
+        figures = json.loads(run(client, CORE, timeout=60))
+    assert figures["requests"] >= 6
+    assert figures["replies"] >= figures["requests"]
+
+
+@needs_cmake
+def test_the_client_refuses_a_reply_that_differs(native: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        client = subprocess.Popen(
+            [native / "echo_client", "--port", port, "--size", "100", "--connections", "1"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        connection, _ = listener.accept()
+        with connection:
+            message = bytearray(connection.recv(100, socket.MSG_WAITALL))
+            message[40] ^= 1
+            connection.sendall(message)
+            _, errors = client.communicate(timeout=20)
+    assert client.returncode == 1
+    assert "connection 0, message 1, byte 0: the reply differs from the message" in errors
+
+
+@needs_cmake
+def test_the_client_refuses_a_reply_to_an_earlier_message(native: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        client = subprocess.Popen(
+            [native / "echo_client", "--port", port, "--size", "100", "--connections", "1"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        connection, _ = listener.accept()
+        with connection:
+            first = connection.recv(100, socket.MSG_WAITALL)
+            connection.sendall(first)
+            connection.recv(100, socket.MSG_WAITALL)
+            connection.sendall(first)
+            _, errors = client.communicate(timeout=20)
+    assert client.returncode == 1
+    assert "message 2, byte 0: the reply differs" in errors
+
+
+@needs_cmake
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--port is needed"),
+        (["--port", "1", "--size", "15"], "--size must be at least 16"),
+        (["--port", "1", "--connections", "0"], "--connections must be at least 1"),
+        (["--port", "x"], "--port takes a number that is not negative, not 'x'"),
+        (["--speed", "1"], "unknown option '--speed'"),
+        (["--port"], "--port needs a value"),
+    ],
+)
+def test_the_client_refuses_bad_options(native: Path, arguments: list[str], said: str) -> None:
+    done = subprocess.run(
+        [native / "echo_client", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+@needs_cmake
+def test_the_floor_ends_with_its_standard_input(native: Path) -> None:
+    with children_on(CORE):
+        process = subprocess.Popen(
+            [native / "echo_floor"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    assert process.stdout is not None
+    assert int(process.stdout.readline()) > 0
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_start_measures_imports_over_bare_python(tmp_path: Path) -> None:
+    file = tmp_path / "start.json"
+    done = run_page("start", "--quick", "--shared-core", "--json", str(file))
+    contenders = json.loads(file.read_text())["contenders"]
+    assert len(contenders["bare Python"]["rounds"]) == 3
+    assert contenders["asyncio"]["over_bare_ms"]["median"] > 0
+    assert (done.returncode == 0) == ("missing" not in contenders["penstock"])
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_idle_sees_that_an_idle_asyncio_loop_makes_no_call(tmp_path: Path) -> None:
+    file = tmp_path / "idle.json"
+    done = run_page("idle", "--seconds", "0.1", "--shared-core", "--json", str(file))
+    assert file.exists(), done.stderr
+    assert json.loads(file.read_text())["contenders"]["asyncio"]["syscalls"] == {}
+
+
+def test_an_unknown_style_is_refused_with_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["echo", "--styles", "carrier-pigeon"])
+    assert ended.value.code == 2
+    assert "unknown style 'carrier-pigeon'; choose from protocol" in capsys.readouterr().err
+
+
+def test_only_a_page_with_its_own_defaults_is_published_unasked() -> None:
+    parser = make_parser(load_pages())
+
+    def narrowed(*arguments: str) -> bool:
+        return is_narrowed(parser, arguments[0], parser.parse_args(arguments))
+
+    assert not narrowed("echo")
+    assert not narrowed("echo", "--json", "file", "--publish")
+    assert narrowed("echo", "--quick")
+    assert narrowed("echo", "--loops", "asyncio")
+    assert narrowed("start", "--server-core", "1")
+
+
+@pytest.mark.parametrize("page", sorted(load_pages()))
+def test_every_page_has_its_place_in_the_documentation(page: str) -> None:
+    assert "figures" in between_markers(DOCUMENT.read_text(), page, "figures")
