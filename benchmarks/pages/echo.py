@@ -102,10 +102,13 @@ class Comparison:
         outcome = self.outcomes.get(name)
         return outcome.samples if outcome else []
 
+    def peers(self) -> list[str]:
+        """The other loops that were measured."""
+        return [name for name in self.outcomes if name not in (FLOOR, OURS) and self.samples(name)]
+
     def best_peer(self) -> str | None:
         """The peer with the most requests a second."""
-        peers = [name for name in self.outcomes if name not in (FLOOR, OURS) and self.samples(name)]
-        return max(peers, key=lambda name: spread(self.rates(name)).median, default=None)
+        return max(self.peers(), key=lambda name: spread(self.rates(name)).median, default=None)
 
 
 def size_name(size: int) -> str:
@@ -285,22 +288,24 @@ def _cell_as_json(comparison: Comparison) -> dict[str, object]:
             "syscalls_per_request": comparison.syscalls.get(name),
             "rounds": [asdict(sample) for sample in outcome.samples],
         }
-    best = comparison.best_peer()
-    against_peer, against_floor = _against_peer(comparison), _against_floor(comparison)
+    against_floor = _against_floor(comparison)
     return {
         **asdict(comparison.cell),
         "contenders": contenders,
-        "best_peer": best,
-        "penstock_rate_to_best_peer": against_peer.as_json() if against_peer else None,
+        "best_peer": comparison.best_peer(),
+        "penstock_rate_to_peer": {
+            peer: ratio.as_json()
+            for peer in comparison.peers()
+            if (ratio := _against(comparison, peer)) is not None
+        },
         "penstock_cpu_to_floor": against_floor.as_json() if against_floor else None,
     }
 
 
-def _against_peer(comparison: Comparison) -> Spread | None:
-    best = comparison.best_peer()
-    if best is None or not comparison.samples(OURS):
+def _against(comparison: Comparison, peer: str) -> Spread | None:
+    if not comparison.samples(OURS):
         return None
-    return paired_ratio(comparison.rates(OURS), comparison.rates(best))
+    return paired_ratio(comparison.rates(OURS), comparison.rates(peer))
 
 
 def _against_floor(comparison: Comparison) -> Spread | None:
@@ -372,8 +377,9 @@ def _syscall_cell(comparison: Comparison, name: str) -> str:
 
 
 def _peer_cell(comparison: Comparison) -> str:
-    ratio = _against_peer(comparison)
-    return f"{figure(ratio, 2)} {comparison.best_peer()}" if ratio else "n/a"
+    best = comparison.best_peer()
+    ratio = _against(comparison, best) if best is not None else None
+    return f"{figure(ratio, 2)} {best}" if ratio else "n/a"
 
 
 def _floor_cell(comparison: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from benchmarks.measure.affinity import Cores, children_on, choose_cores
 from benchmarks.measure.cpu_time import cpu_time_ns
 from benchmarks.measure.page import Report
+from benchmarks.measure.plots import Chart, Panel
 from benchmarks.measure.processes import Failed, Unavailable, launch, run, server
 from benchmarks.measure.publish import MarkersMissing, between_markers, publish
 from benchmarks.measure.rounds import alternate
@@ -191,6 +193,23 @@ def test_tables_replace_only_what_is_between_the_pages_markers() -> None:
     assert between_markers(once, "echo", "new") == once
     with pytest.raises(MarkersMissing, match="start: measured"):
         between_markers(document, "start", "new")
+
+
+def test_a_published_page_has_its_results_plots_and_tables(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    document = tmp_path / "docs" / "page.md"
+    document.parent.mkdir()
+    document.write_text("<!-- echo: measured -->\n<!-- echo: end -->\n")
+    panel = Panel("1 KiB", ["protocol", "sock"], {"zloop": [Spread(2.0, 1.0, 3.0), None]})
+    report = Report({"page": "echo"}, "| table |", {"echo": Chart("Echo", "k/s", [panel])})
+    results = tmp_path / "benchmarks" / "results"
+    publish("echo", report, results=results, document=document)
+    drawn = (results / "echo.svg").read_bytes()
+    assert b"<svg" in drawn
+    assert json.loads((results / "echo.json").read_text()) == {"page": "echo"}
+    assert "| table |\n\n![Echo](../benchmarks/results/echo.svg)\n" in document.read_text()
+    publish("echo", report, results=results, document=document)
+    assert (results / "echo.svg").read_bytes() == drawn
 
 
 def test_a_page_without_a_place_in_the_document_publishes_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -68,6 +69,24 @@ def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -
         assert cell["best_peer"] == "asyncio"
     assert results["machine"]["kernel"] == os.uname().release
     assert "| protocol | 1 KiB" in done.stdout
+
+
+@needs_cmake
+@pytest.mark.skipif(
+    importlib.util.find_spec("penstock._core") is None,
+    reason="the native loop is not built (scripts/setup build)",
+)
+def test_echo_measures_every_style_on_penstock(tmp_path: Path) -> None:
+    file = tmp_path / "echo.json"
+    done = run_page(
+        *("echo", *TINY, "--loops", "penstock,asyncio", "--sizes", "1024", "--connections", "3"),
+        *("--json", str(file)),
+    )
+    assert done.returncode == 0, done.stderr
+    for cell in json.loads(file.read_text())["cells"]:
+        assert "missing" not in cell["contenders"]["penstock"]
+        assert cell["penstock_rate_to_peer"]["asyncio"]["median"] > 0
+        assert cell["penstock_cpu_to_floor"]["median"] > 0
 
 
 @needs_cmake
