@@ -1,0 +1,564 @@
+"""One bus, one question at a time, and no answer believed that could be an older one.
+
+The protocol numbers nothing: a reply does not tell which question it answers. Two polls of one
+unit are answered by two lines of the same shape, so if the first answer comes after its question
+was given up, it passes for the answer to the second, and from then on every answer is one
+question old, silently and for ever. That is the failure that this module exists to prevent.
+
+**The rule.** A unit that was sent a question and whose answer has not been accepted is *in debt*:
+a line of it may still come. An ordinary question is never put to a unit in debt. First the debt
+is settled:
+
+1. *By proof.* A unit answers in the order in which it was asked, and the line keeps order. So a
+   question is asked whose answer looks like no other (the firmware version: the very line that
+   this unit gave when it was identified). All that comes before that line is thrown away, and
+   when it has come, nothing older can follow. This holds however late the old answer is, and
+   costs one short exchange (4 ms at 115200 baud).
+2. *By time*, where no proof is known (before a unit is identified, or if its firmware has none):
+   wait until ``late_reply_window`` after the last question of the debt, throwing away what
+   comes. This leans on a bound for the instrument's latency, which is why it is the second
+   choice.
+
+Debts are per unit, because replies carry the unit's letter: while B owes an answer, A can be
+asked; B's late line is known by its letter and skipped. A debt begins before the first byte of a
+question is sent and ends only when its answer has been accepted, so a cancelled task, a crash in
+a parser and a garbled line all leave it standing.
+
+An answer to a proof that itself came late can only be a version line, which no other question
+accepts: it is recognised and skipped.
+
+*Rejected:* flushing the input before each question (a late reply comes after the flush);
+flushing after each timeout (the same); a fixed pause after a timeout (either too short for the
+slow reply, or blind time for the whole bus at every dead unit); counting outstanding replies
+(one that was lost shifts the count just as one that is late).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic, monotonic_ns, time_ns
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from .errors import (
+    AlicatCommandRejectedError,
+    AlicatConnectionError,
+    AlicatParseError,
+    AlicatProtocolError,
+    AlicatStreamingModeError,
+    AlicatTimeoutError,
+    AlicatUnitIdMismatchError,
+    ErrorContext,
+)
+from .framing import LineBuffer
+from .replies import refuse_line
+from .transport import Transport, idle_gap_for
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+__all__ = ["AlicatProtocolClient", "BusStatistics", "Exchange"]
+
+T = TypeVar("T")
+
+_LOST = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_CHUNK = 4096
+_RESTLESS_AFTER_S = 1.0
+
+
+class Exchange(NamedTuple, Generic[T]):
+    """An accepted answer and when it was asked and complete, on both clocks, in nanoseconds."""
+
+    value: T
+    requested_monotonic_ns: int
+    requested_unix_ns: int
+    received_monotonic_ns: int
+    received_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatistics:
+    """What happened on a bus since it was opened."""
+
+    exchanges: int
+    """Answers accepted."""
+    timeouts: int
+    """Questions given up."""
+    malformed: int
+    """Questions that ended with a line of the wrong shape or unit."""
+    resyncs: int
+    """Debts that had to be settled before a unit could be asked again."""
+    discarded_lines: int
+    """Lines thrown away: late, foreign, echoed or garbled."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    command: bytes
+    last_line: bytes
+
+
+class AlicatProtocolClient:
+    """Asks the instruments of one port, one command in flight.
+
+    Several devices may share a client; their questions queue in the order in which they came.
+    For one event loop's tasks; not thread-safe. A cancelled question releases the bus and leaves
+    its unit in debt (see the module's text), so nothing is mixed up by it.
+
+    Args:
+        transport: The byte stream. The client closes it in :meth:`aclose`.
+        default_timeout: Seconds for one reply line, from the sending of its command.
+        multiline_timeout: Seconds until the first row of a table.
+        late_reply_window: Seconds after a question beyond which no answer to it will come any
+            more; used only for units that have no proof. Default: twice ``default_timeout``, at
+            least half a second.
+        idle_timeout: Seconds of silence that end a table. Default: from the baud rate.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        default_timeout: float = 0.5,
+        multiline_timeout: float = 1.0,
+        late_reply_window: float | None = None,
+        idle_timeout: float | None = None,
+    ) -> None:
+        self._transport = transport
+        self._send = transport.send
+        self._receive = transport.receive
+        self._waiting = transport.input_waiting
+        self._default_timeout = default_timeout
+        self._multiline_timeout = multiline_timeout
+        self._window = late_reply_window or max(0.5, 2 * default_timeout)
+        self._idle = idle_timeout or idle_gap_for(transport.baudrate)
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._lines = LineBuffer()
+        self._debts: dict[int, float] = {}
+        self._proofs: dict[int, _Proof] = {}
+        self._last_byte_at = -math.inf
+        self._closed = False
+        self._stalled = False
+        self._streamed_lines = 0
+        self._exchanges = self._timeouts = self._malformed = 0
+        self._resyncs = self._discarded = 0
+
+    # -- what one can ask about it
+
+    @property
+    def transport(self) -> Transport:
+        """The byte stream underneath."""
+        return self._transport
+
+    @property
+    def label(self) -> str:
+        """The port's name."""
+        return self._transport.label
+
+    @property
+    def idle_timeout(self) -> float:
+        """Seconds of silence that end a table."""
+        return self._idle
+
+    @property
+    def statistics(self) -> BusStatistics:
+        """What happened on this bus so far."""
+        return BusStatistics(
+            self._exchanges, self._timeouts, self._malformed, self._resyncs, self._discarded
+        )
+
+    def in_debt(self, unit_id: str) -> bool:
+        """Whether an answer of this unit is outstanding."""
+        return ord(unit_id) in self._debts
+
+    def register_proof(self, unit_id: str, command: bytes, last_line: bytes) -> None:
+        """State a question to ``unit_id`` and the line that ends its answer and no other.
+
+        The line must be the same at every asking (the firmware version is).
+        """
+        self._proofs[ord(unit_id)] = _Proof(command, last_line)
+
+    def forget_unit(self, unit_id: str) -> None:
+        """Drop what is known of a unit: it may be another instrument when it comes back."""
+        self._proofs.pop(ord(unit_id), None)
+
+    # -- asking
+
+    async def exchange(
+        self,
+        command: bytes,
+        decode: Callable[[bytes], T],
+        *,
+        timeout: float | None = None,
+        unmistakable: bool = False,
+    ) -> Exchange[T]:
+        """Send ``command`` and return its one-line answer, decoded and stamped.
+
+        Args:
+            command: The whole command; its first byte is the unit id, its last a carriage
+                return.
+            decode: Makes a value of a line, or raises an :class:`AlicatProtocolError` for every
+                line that cannot be the answer. It decides what is believed, so it must check
+                unit id, number and form of all fields.
+            timeout: Seconds from sending to the end of the line.
+            unmistakable: No answer to another question passes ``decode``. Lines that do not pass
+                are then skipped until the timeout, and the answer settles the unit's debt.
+
+        Raises:
+            AlicatTimeoutError: no answer in time.
+            AlicatCommandRejectedError: the instrument does not take the command.
+            AlicatUnitIdMismatchError: another unit, which was not asked, answered.
+            AlicatStreamingModeError: an instrument on the port is streaming.
+            AlicatParseError: the answer does not have the right form.
+            AlicatConnectionError: the port is lost or closed.
+        """
+        async with self._lock:
+            # A task that is cancelled already shall not set a valve in motion any more: the
+            # sending below is shielded and would not notice.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            if self._debts or len(self._lines) or self._waiting():
+                await self._prepare(command[0], unmistakable)
+            return await self._transact(
+                command, decode, self._default_timeout if timeout is None else timeout, unmistakable
+            )
+
+    async def query_line(self, command: bytes, *, timeout: float | None = None) -> bytes:
+        """Send a raw command and return its answer line, checked for the unit id only.
+
+        Prefer the devices' methods: of a raw line nobody checks the form.
+        """
+        unit = chr(command[0])
+
+        def decode(line: bytes) -> bytes:
+            if line[:1] == command[:1] and line[1:2] == b" " and line[1:].strip() != b"?":
+                return line
+            refuse_line(line, unit, wanted=f"an answer to {command!r}")
+
+        return (await self.exchange(command, decode, timeout=timeout)).value
+
+    async def query_lines(
+        self,
+        command: bytes,
+        is_row: Callable[[bytes], bool],
+        is_last: Callable[[bytes], bool],
+        *,
+        wanted: str,
+        first_timeout: float | None = None,
+        idle_timeout: float | None = None,
+    ) -> list[bytes]:
+        """Send ``command`` and return the rows of the table that it answers with.
+
+        Tables have no end mark, so the end is the row that ``is_last`` knows, or silence of
+        ``idle_timeout`` after any row. A row must look like nothing but a row: like an
+        unmistakable exchange, this may be asked of a unit in debt and settles it.
+
+        Raises:
+            AlicatTimeoutError: not a single row came in time.
+            AlicatProtocolError: something else came (see :meth:`exchange`).
+            AlicatConnectionError: the port is lost or closed.
+        """
+        unit = command[0]
+        unit_id = chr(unit)
+        rows: list[bytes] = []
+        gap = self._idle if idle_timeout is None else idle_timeout
+
+        def decode(line: bytes) -> None:
+            if line[0] == unit and is_row(line):
+                rows.append(line)
+                if is_last(line):
+                    return
+                scope.deadline = anyio.current_time() + gap
+                raise _AnotherRow
+            refuse_line(line, unit_id, wanted=wanted)
+
+        async with self._lock:
+            if self._debts or len(self._lines) or self._waiting():
+                await self._prepare(unit, True)
+            scope = anyio.CancelScope()
+            timeout = self._multiline_timeout if first_timeout is None else first_timeout
+            try:
+                await self._transact(command, decode, timeout, True, scope=scope)
+            except AlicatTimeoutError:
+                if not rows:
+                    raise
+                self._timeouts -= 1
+                self._exchanges += 1
+                del self._debts[unit]
+        return rows
+
+    async def write_only(self, command: bytes) -> None:
+        """Send a command that nobody answers.
+
+        Raises:
+            AlicatConnectionError: the port is lost or closed.
+        """
+        async with self._lock:
+            with anyio.CancelScope(shield=True, deadline=anyio.current_time() + 1.0):
+                await self._put(command)
+
+    async def stop_stream(self, unit_id: str, *, old_firmware: bool = False) -> None:
+        """Make the instrument that streams on this port stop, and give it ``unit_id``.
+
+        A streaming instrument has no letter, and the command that stops it gives it one. An
+        instrument that does not stream ignores it.
+
+        Raises:
+            AlicatStreamingModeError: the line does not fall silent.
+            AlicatConnectionError: the port is lost or closed.
+        """
+        async with self._lock:
+            with anyio.CancelScope(shield=True, deadline=anyio.current_time() + 1.0):
+                await self._put(f"@@{'=' if old_firmware else ' '}{unit_id}\r".encode())
+            self._last_byte_at = monotonic()
+            await self._drain()
+
+    async def aclose(self) -> None:
+        """Close the port. May be called more than once."""
+        self._closed = True
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    # -- one transaction; the lock is held by the caller
+
+    async def _transact(
+        self,
+        command: bytes,
+        decode: Callable[[bytes], T],
+        timeout: float,
+        unmistakable: bool,
+        *,
+        scope: anyio.CancelScope | None = None,
+    ) -> Exchange[T]:
+        unit = command[0]
+        was_in_debt = unit in self._debts
+        lines = self._lines
+        skipped: AlicatProtocolError | None = None
+        sent = False
+        self._streamed_lines = 0
+        if self._stalled:
+            raise self._stall()
+        # Shielded while sending: half a command in an instrument's buffer would join the next
+        # one ("ALS 1" + "A"), and what that does nobody knows.
+        if scope is None:
+            scope = anyio.CancelScope()
+        scope.deadline = anyio.current_time() + timeout
+        scope.shield = True
+        self._debts[unit] = monotonic()
+        requested_unix_ns = time_ns()
+        requested_ns = monotonic_ns()
+        try:
+            with scope:
+                await self._send(command)
+                sent = True
+                scope.shield = False
+                while True:
+                    while (line := lines.next_line()) is None:
+                        lines.feed(await self._receive(_CHUNK))
+                    received_ns = monotonic_ns()
+                    received_unix_ns = time_ns()
+                    try:
+                        value = decode(line)
+                    except _AnotherRow:
+                        continue
+                    except AlicatProtocolError as error:
+                        if self._may_skip(line, command, error, unmistakable, was_in_debt):
+                            if line != command[:-1]:
+                                skipped = error
+                            self._discarded += 1
+                            continue
+                        raise
+                    del self._debts[unit]
+                    self._exchanges += 1
+                    return Exchange(
+                        value, requested_ns, requested_unix_ns, received_ns, received_unix_ns
+                    )
+        except AlicatProtocolError as error:
+            self._malformed += 1
+            self._last_byte_at = monotonic()
+            self._add_context(error, command)
+            raise
+        except _LOST as error:
+            raise self._lost(error) from error
+        if not sent:
+            self._stalled = True
+            raise self._stall()
+        self._timeouts += 1
+        if skipped is not None:
+            self._add_context(skipped, command)
+            raise skipped
+        raise AlicatTimeoutError(
+            f"unit {chr(unit)} on {self.label} did not answer {command!r} within {timeout:g} s"
+            f"{self._at_baudrate()}: check that it is powered and connected, and that its unit id "
+            "and baud rate are these",
+            context=ErrorContext(
+                command_bytes=command,
+                unit_id=chr(unit),
+                port=self.label,
+                baudrate=self._transport.baudrate,
+                elapsed_s=(monotonic_ns() - requested_ns) / 1e9,
+            ),
+        )
+
+    def _may_skip(
+        self,
+        line: bytes,
+        command: bytes,
+        error: AlicatProtocolError,
+        unmistakable: bool,
+        was_in_debt: bool,
+    ) -> bool:
+        """Whether a line that is not the answer may be passed over and the answer awaited."""
+        unit = command[0]
+        if line == command[:-1]:
+            return True  # two-wire adapters hear themselves
+        proof = self._proofs.get(unit)
+        if proof is not None and line == proof.last_line:
+            return True
+        if isinstance(error, AlicatUnitIdMismatchError):
+            return unmistakable or (error.actual is not None and ord(error.actual) in self._debts)
+        if isinstance(error, AlicatStreamingModeError):
+            # One may be an old reply that lost its first letter. Two are a stream.
+            self._streamed_lines += 1
+            return unmistakable and self._streamed_lines < 2
+        if isinstance(error, AlicatCommandRejectedError):
+            # A bare "?" does not tell who says it: with a debt open it may be an old one.
+            if was_in_debt or len(self._debts) > 1:
+                return unmistakable
+            del self._debts[unit]
+            return False
+        return unmistakable
+
+    # -- trust
+
+    async def _prepare(self, unit: int, unmistakable: bool) -> None:
+        """Get the line silent, and ``unit`` out of debt unless the question does that itself."""
+        stray = bool(len(self._lines) or self._waiting())
+        if not stray and unit not in self._debts:
+            return  # others owe; their lines bear their letters
+        if stray:
+            # Bytes that nobody asked for. Whose they are is unknown; treat the unit that is
+            # asked next as if they were its own.
+            self._debts.setdefault(unit, monotonic())
+            self._last_byte_at = monotonic()
+        try:
+            await self._drain()
+            if unit in self._debts and not unmistakable:
+                self._resyncs += 1
+                await self._settle(unit)
+        except _LOST as error:
+            raise self._lost(error) from error
+
+    async def _settle(self, unit: int) -> None:
+        proof = self._proofs.get(unit)
+        if proof is not None:
+            unit_id = chr(unit)
+            last_line = proof.last_line
+
+            def accept(line: bytes) -> None:
+                if line != last_line:
+                    refuse_line(line, unit_id, wanted="the line that it identified itself with")
+
+            await self._transact(proof.command, accept, self._default_timeout, True)
+            self._exchanges -= 1
+            return
+        while (remaining := self._debts[unit] + self._window - monotonic()) > 0:
+            with anyio.move_on_after(remaining):
+                self._lines.feed(await self._receive(_CHUNK))
+                self._last_byte_at = monotonic()
+                self._discard()
+        await self._drain()
+        del self._debts[unit]
+
+    async def _drain(self) -> None:
+        """Throw away what comes until the line has been silent for the idle time."""
+        restless_at = monotonic() + _RESTLESS_AFTER_S
+        self._discard()
+        while True:
+            waiting = self._waiting()
+            wait = self._idle
+            if waiting is not None:
+                # The silence before this call counts too, since bytes in it would be seen.
+                wait -= monotonic() - self._last_byte_at
+            chunk = b""
+            if waiting:
+                chunk = await self._receive(_CHUNK)
+            elif wait > 0:
+                with anyio.move_on_after(wait):
+                    chunk = await self._receive(_CHUNK)
+            if not chunk:
+                return
+            self._lines.feed(chunk)
+            self._last_byte_at = monotonic()
+            self._discard()
+            if monotonic() > restless_at:
+                raise AlicatStreamingModeError(
+                    f"the line {self.label} does not fall silent: an instrument on it is "
+                    "streaming, or another program is asking; stop it with stop_stream()",
+                    context=ErrorContext(port=self.label, raw_response=chunk),
+                )
+
+    def _discard(self) -> None:
+        try:
+            while self._lines.next_line() is not None:
+                self._discarded += 1
+        except AlicatParseError:
+            self._discarded += 1
+        if self._lines.clear():
+            self._discarded += 1
+
+    # -- bytes and words
+
+    async def _put(self, data: bytes) -> None:
+        try:
+            await self._send(data)
+        except _LOST as error:
+            raise self._lost(error) from error
+
+    def _at_baudrate(self) -> str:
+        return f" at {self._transport.baudrate} baud" if self._transport.baudrate else ""
+
+    def _add_context(self, error: AlicatProtocolError, command: bytes) -> None:
+        error.context = error.context.merged(
+            command_bytes=command,
+            port=self.label,
+            baudrate=self._transport.baudrate,
+            unit_id=chr(command[0]),
+        )
+
+    def _stall(self) -> AlicatConnectionError:
+        # Part of the command may stand in an instrument's buffer: another would be glued to it.
+        return AlicatConnectionError(
+            f"the port {self.label} took no bytes: check its flow control settings and the "
+            "adapter, then open the device again",
+            context=ErrorContext(port=self.label),
+        )
+
+    def _lost(self, error: BaseException) -> AlicatConnectionError:
+        if self._closed:
+            message = f"the port {self.label} is closed; open the device again"
+        else:
+            cause = str(error) or type(error).__name__
+            message = (
+                f"the connection to {self.label} is lost ({cause}): check the cable and the "
+                "adapter, then open the device again"
+            )
+        return AlicatConnectionError(message, context=ErrorContext(port=self.label))
+
+
+class _AnotherRow(Exception):
+    """A row of a table came and more are expected."""

@@ -1,0 +1,258 @@
+"""The errors of the Alicat part: one family, each with the context of its failure.
+
+The message is one sentence for a person: what was asked of whom, what happened, what to do.
+The :class:`ErrorContext` beside it is for programs. Nothing here raises a bare ``Exception``, so
+``except AlicatError`` at the edge of a measurement loop is complete; timeouts and lost
+connections are the standard ``TimeoutError`` and ``ConnectionError`` too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from .firmware import FirmwareVersion
+    from .kinds import DeviceKind, Medium
+
+__all__ = [
+    "AlicatCapabilityError",
+    "AlicatCommandRejectedError",
+    "AlicatConfigurationError",
+    "AlicatConnectionError",
+    "AlicatDiscoveryError",
+    "AlicatError",
+    "AlicatFirmwareError",
+    "AlicatMediumMismatchError",
+    "AlicatMissingHardwareError",
+    "AlicatParseError",
+    "AlicatProtocolError",
+    "AlicatStreamingModeError",
+    "AlicatTimeoutError",
+    "AlicatTransportError",
+    "AlicatUnitIdMismatchError",
+    "AlicatUnsupportedCommandError",
+    "AlicatValidationError",
+    "ErrorContext",
+    "InvalidUnitIdError",
+    "UnknownFluidError",
+    "UnknownGasError",
+    "UnknownStatisticError",
+    "UnknownUnitError",
+]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorContext:
+    """What was going on when an error happened. Every field may be unknown (``None``)."""
+
+    command_name: str | None = None
+    command_bytes: bytes | None = None
+    raw_response: bytes | None = None
+    unit_id: str | None = None
+    port: str | None = None
+    baudrate: int | None = None
+    firmware: FirmwareVersion | None = None
+    device_kind: DeviceKind | None = None
+    device_media: Medium | None = None
+    command_media: Medium | None = None
+    elapsed_s: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)))
+
+    def merged(self, **updates: Any) -> ErrorContext:
+        """A copy with ``updates`` laid over it; a name that is no field goes into ``extra``."""
+        known = {name: value for name, value in updates.items() if name in _FIELD_NAMES}
+        others = {name: value for name, value in updates.items() if name not in _FIELD_NAMES}
+        return replace(self, **known, extra={**self.extra, **others})
+
+
+_FIELD_NAMES = frozenset(f.name for f in fields(ErrorContext)) - {"extra"}
+_NO_CONTEXT = ErrorContext()
+
+
+class AlicatError(Exception):
+    """Base of every error raised by :mod:`penstock.alicat`."""
+
+    context: ErrorContext
+
+    def __init__(self, message: str = "", *, context: ErrorContext | None = None) -> None:
+        super().__init__(message)
+        self.context = context or _NO_CONTEXT
+
+    def with_context(self, **updates: Any) -> Self:
+        """A copy of this error whose context has ``updates`` laid over it."""
+        twin = copy.copy(self)
+        twin.context = self.context.merged(**updates)
+        twin.__cause__ = self.__cause__
+        twin.__traceback__ = self.__traceback__
+        return twin
+
+    def __copy__(self) -> Self:
+        # Not through __reduce__: subclasses take other constructor arguments than ``args``.
+        cls = type(self)
+        twin = cls.__new__(cls, *self.args)
+        twin.args = self.args
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+
+class AlicatConfigurationError(AlicatError):
+    """What the caller asked for is not possible; no byte was sent."""
+
+
+class _UnknownNameError(AlicatConfigurationError):
+    _what = "name"
+
+    def __init__(
+        self,
+        value: str | int,
+        *,
+        suggestions: tuple[str, ...] = (),
+        context: ErrorContext | None = None,
+    ) -> None:
+        self.value = value
+        self.suggestions = suggestions
+        hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        super().__init__(f"unknown {self._what} {value!r}{hint}", context=context)
+
+
+class UnknownGasError(_UnknownNameError):
+    """No gas has this name or number."""
+
+    _what = "gas"
+
+
+class UnknownFluidError(_UnknownNameError):
+    """No liquid has this name or number."""
+
+    _what = "fluid"
+
+
+class UnknownUnitError(_UnknownNameError):
+    """No engineering unit has this name or code."""
+
+    _what = "unit"
+
+
+class UnknownStatisticError(_UnknownNameError):
+    """No statistic has this name or code."""
+
+    _what = "statistic"
+
+
+class InvalidUnitIdError(AlicatConfigurationError):
+    """A unit id is one letter, A to Z."""
+
+
+class AlicatValidationError(AlicatConfigurationError):
+    """An argument is out of range, or a needed confirmation is missing; no byte was sent."""
+
+
+class AlicatMediumMismatchError(AlicatConfigurationError):
+    """The command is for gas and the instrument for liquid, or the other way round."""
+
+
+class AlicatTransportError(AlicatError):
+    """The bytes did not travel."""
+
+
+class AlicatTimeoutError(AlicatTransportError, TimeoutError):
+    """No complete reply came in time. What the instrument did with the command is unknown."""
+
+
+class AlicatConnectionError(AlicatTransportError, ConnectionError):
+    """The port could not be opened, or was lost."""
+
+
+class AlicatProtocolError(AlicatError):
+    """Bytes came, but they are not the reply to what was asked."""
+
+
+class AlicatParseError(AlicatProtocolError):
+    """A reply does not have the shape that it must have; no value of it is used."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field_name: str | None = None,
+        expected: object = None,
+        actual: object = None,
+        context: ErrorContext | None = None,
+    ) -> None:
+        self.field_name = field_name
+        self.expected = expected
+        self.actual = actual
+        super().__init__(message, context=context)
+
+
+class AlicatCommandRejectedError(AlicatProtocolError):
+    """The instrument answered that it does not take this command (``?`` and its variants)."""
+
+
+class AlicatStreamingModeError(AlicatProtocolError):
+    """An instrument on this port is streaming; questions cannot be answered meanwhile."""
+
+
+class AlicatUnitIdMismatchError(AlicatProtocolError):
+    """The reply carries another unit id than the question."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: str | None = None,
+        actual: str | None = None,
+        context: ErrorContext | None = None,
+    ) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(message, context=context)
+
+
+class AlicatCapabilityError(AlicatError):
+    """The instrument cannot do this; no byte was sent."""
+
+
+class AlicatUnsupportedCommandError(AlicatCapabilityError):
+    """This kind of instrument does not have the command."""
+
+
+class AlicatMissingHardwareError(AlicatCapabilityError):
+    """The instrument lacks the hardware that the command needs."""
+
+
+class AlicatFirmwareError(AlicatCapabilityError):
+    """The instrument's firmware does not have the command."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        command: str | None = None,
+        reason: str | None = None,
+        actual: FirmwareVersion | None = None,
+        required_min: FirmwareVersion | None = None,
+        required_max: FirmwareVersion | None = None,
+        context: ErrorContext | None = None,
+    ) -> None:
+        self.command = command
+        self.reason = reason
+        self.actual = actual
+        self.required_min = required_min
+        self.required_max = required_max
+        super().__init__(message, context=context)
+
+
+class AlicatDiscoveryError(AlicatError):
+    """The search for instruments failed."""

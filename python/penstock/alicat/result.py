@@ -1,0 +1,77 @@
+"""What became of one question to one device, among many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from time import monotonic_ns, time_ns
+from typing import Generic, TypeVar
+
+from .errors import AlicatError
+from .reading import Reading, utc_from_unix_ns
+
+__all__ = ["DeviceResult", "ErrorPolicy"]
+
+T = TypeVar("T")
+
+
+class ErrorPolicy(Enum):
+    """What a manager does with the failures among its devices."""
+
+    RAISE = "raise"
+    """Finish with every device, then raise an ``ExceptionGroup`` of the failures."""
+    RETURN = "return"
+    """Return every device's result; failures are in :attr:`DeviceResult.error`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult(Generic[T]):
+    """A value or the error in its place, with the times of both ends.
+
+    Of a value: when it was asked for and received. Of an error: when the device's turn came and
+    when it was given up.
+    """
+
+    value: T | None
+    error: AlicatError | None
+    requested_monotonic_ns: int
+    requested_unix_ns: int
+    received_monotonic_ns: int
+    received_unix_ns: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a value."""
+        return self.error is None
+
+    @property
+    def requested_at(self) -> datetime:
+        """When it was asked for (UTC)."""
+        return utc_from_unix_ns(self.requested_unix_ns)
+
+    @property
+    def received_at(self) -> datetime:
+        """When it was received or given up (UTC)."""
+        return utc_from_unix_ns(self.received_unix_ns)
+
+    @classmethod
+    def of_reading(cls, reading: Reading) -> DeviceResult[Reading]:
+        """The result that a reading is."""
+        return DeviceResult(
+            reading,
+            None,
+            reading.requested_monotonic_ns,
+            reading.requested_unix_ns,
+            reading.monotonic_ns,
+            reading.received_unix_ns,
+        )
+
+    @classmethod
+    def failure(
+        cls, error: AlicatError, *, requested_monotonic_ns: int, requested_unix_ns: int
+    ) -> DeviceResult[T]:
+        """The result of a question given up just now."""
+        return cls(
+            None, error, requested_monotonic_ns, requested_unix_ns, monotonic_ns(), time_ns()
+        )
