@@ -1,0 +1,117 @@
+"""The thin seam to pyarrow, which is optional and has no complete type stubs.
+
+Every use of pyarrow goes through :func:`pyarrow_module`, so that importing ``penstock.record``
+never needs it and its absence is one clear error.
+"""
+
+from __future__ import annotations
+
+import importlib
+from array import array
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from .columns import FloatColumn, TextColumn
+from .errors import SinkDependencyError
+from .schema import TIME_COLUMNS, RecordSchema
+
+if TYPE_CHECKING:
+    from .batch import SampleBatch
+
+__all__ = ["METADATA_KEY", "arrow_schema", "has_pyarrow", "pyarrow_module", "record_batch"]
+
+METADATA_KEY = b"penstock"
+
+
+def pyarrow_module(name: str = "pyarrow") -> Any:
+    """Import pyarrow or one of its modules, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise SinkDependencyError(
+            "Arrow and Parquet need the package pyarrow: "
+            "install it with  pip install 'penstock[parquet]'"
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def has_pyarrow() -> bool:
+    """True when pyarrow with its compute kernels can be imported."""
+    try:
+        pyarrow_module("pyarrow.compute")
+    except SinkDependencyError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def arrow_schema(schema: RecordSchema) -> Any:
+    """The Arrow schema of a recording."""
+    pa = pyarrow_module()
+    text = pa.dictionary(pa.int32(), pa.string())
+    fields = []
+    kinds = {field.name: field for field in schema.fields}
+    for name in schema.names:
+        if name in kinds:
+            field = kinds[name]
+            metadata = {"unit": field.unit} if field.unit is not None else None
+            kind = pa.float64() if field.kind == "float" else text
+            fields.append(pa.field(name, kind, nullable=True, metadata=metadata))
+        elif name in TIME_COLUMNS:
+            fields.append(pa.field(name, pa.timestamp("ns", "UTC"), nullable=False))
+        elif name == "t_mono_ns":
+            fields.append(pa.field(name, pa.int64(), nullable=False))
+        elif name == "latency_s":
+            fields.append(pa.field(name, pa.float64(), nullable=False))
+        elif name == "error":
+            # Few and all different: a dictionary would only hold each text a second time.
+            fields.append(pa.field(name, pa.string()))
+        else:
+            fields.append(pa.field(name, text, nullable=name != "device"))
+    return pa.schema(fields, metadata={METADATA_KEY: schema.metadata.encode()})
+
+
+def record_batch(batch: SampleBatch) -> Any:
+    """A batch as ``pyarrow.RecordBatch``, lending the numeric buffers."""
+    pa = pyarrow_module()
+    schema = arrow_schema(batch.schema)
+    columns = [column_array(batch.raw(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def column_array(column: TextColumn | FloatColumn | array[int] | array[float], kind: Any) -> Any:
+    """One column as an Arrow array of type ``kind``."""
+    pa = pyarrow_module()
+    if isinstance(column, TextColumn):
+        encoded = pa.DictionaryArray.from_arrays(
+            codes_array(column), pa.array(column.table, pa.string())
+        )
+        return encoded if pa.types.is_dictionary(kind) else encoded.dictionary_decode()
+    if isinstance(column, FloatColumn):
+        return pa.Array.from_buffers(
+            kind, len(column), [_bitmap(pa, column.valid), _lend(pa, column.data)]
+        )
+    return pa.Array.from_buffers(kind, len(column), [None, _lend(pa, column)])
+
+
+def codes_array(column: TextColumn) -> Any:
+    """The codes of a text column as int32 with nulls for -1."""
+    pa = pyarrow_module()
+    codes = pa.Array.from_buffers(pa.int32(), len(column.codes), [None, _lend(pa, column.codes)])
+    if not column.has_null:
+        return codes
+    compute = pyarrow_module("pyarrow.compute")
+    return compute.if_else(compute.greater_equal(codes, 0), codes, pa.scalar(None, pa.int32()))
+
+
+def _lend(pa: Any, data: array[int] | array[float]) -> Any:
+    # py_buffer holds a reference and a buffer export: the array can then neither be freed nor
+    # resized under Arrow. An empty array has no address to lend.
+    return pa.py_buffer(data) if len(data) else pa.py_buffer(b"")
+
+
+def _bitmap(pa: Any, valid: bytearray) -> Any:
+    if 0 not in valid:
+        return None
+    as_bytes = pa.Array.from_buffers(pa.uint8(), len(valid), [None, pa.py_buffer(valid)])
+    return as_bytes.cast(pa.bool_()).buffers()[1]

@@ -1,0 +1,57 @@
+"""A sink that keeps what it is given, for tests and short measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .batch import SampleBatch
+from .sample import Sample
+from .sink import SinkBase
+
+__all__ = ["InMemorySink"]
+
+
+class InMemorySink(SinkBase):
+    """Keeps all batches in memory; they stay readable after ``close``. Grows without bound."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[SampleBatch] = []
+        self.metadata: dict[str, Any] = {}
+
+    async def open(self) -> None:
+        """Nothing to reserve."""
+
+    async def write_batch(self, batch: SampleBatch) -> None:
+        """Keep a batch."""
+        if len(batch):
+            self.batches.append(batch)
+
+    def add_metadata(self, facts: Mapping[str, Any]) -> None:
+        """Keep facts in ``metadata``."""
+        self.metadata.update(facts)
+
+    async def close(self) -> None:
+        """Nothing to finish."""
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Every row so far as a sample object."""
+        return [sample for batch in self.batches for sample in batch]
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch in self.batches)
+
+    def to_arrow(self) -> Any:
+        """Every row so far as one ``pyarrow.Table``, in the columns known last."""
+        from .arrow import arrow_schema, pyarrow_module
+
+        pa = pyarrow_module()
+        if not self.batches:
+            raise ValueError("nothing has been recorded yet: there are no columns to convert")
+        schema = self.batches[-1].schema
+        return pa.Table.from_batches(
+            [batch.fitted(schema).to_arrow() for batch in self.batches],
+            schema=arrow_schema(schema),
+        )
