@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <vector>
+
+#include <sys/epoll.h>
+
+namespace penstock::io {
+
+/// Readiness that a `Watch` asks for and is told of; the values are epoll's own (epoll_ctl(2)).
+enum Readiness : std::uint32_t {
+    readable = EPOLLIN,
+    writable = EPOLLOUT,
+    hung_up = EPOLLHUP, ///< always reported, never asked for
+    failed = EPOLLERR,  ///< always reported, never asked for
+};
+
+/// A file descriptor's place in a `Poller`: embedded in its owner, which keeps it alive until
+/// `Poller::remove`.
+struct Watch {
+    /// `events` is a union of `Readiness` bits. The function may remove or destroy this watch or any
+    /// other one.
+    using OnReady = void (*)(Watch&, std::uint32_t events);
+
+    explicit Watch(OnReady function) noexcept : on_ready(function) {}
+
+    OnReady on_ready;
+    int fd = -1;
+    std::uint32_t interest = 0;
+};
+
+/// epoll, level-triggered; a descriptor is registered once and stays registered for its life.
+///
+/// Level-triggered because a short read then needs no second `recv` that only fetches EAGAIN: what
+/// was left is reported again. EPOLLONESHOT was rejected (one epoll_ctl an event), EPOLLET too
+/// (every reader would have to drain).
+///
+/// The poller remembers which watch owns a descriptor number. When a descriptor was closed behind
+/// its watch's back and the kernel hands the number out again, the newer watch takes over, and the
+/// older one's later `remove` leaves it alone.
+///
+/// Not thread safe: only the loop's thread may call it.
+class Poller {
+public:
+    /// Throws `std::system_error` when the kernel refuses an epoll instance (EMFILE, ENOMEM).
+    Poller();
+    ~Poller();
+    Poller(const Poller&) = delete;
+    Poller& operator=(const Poller&) = delete;
+
+    /// Starts watching `fd`. Errors are epoll_ctl's: EBADF, EPERM (regular files), ENOMEM, ENOSPC.
+    [[nodiscard]] std::error_code add(Watch& watch, int fd, std::uint32_t interest,
+                                      std::uint32_t flags = 0);
+
+    /// Changes what a watch is told of. Interest 0 takes the descriptor out of epoll (which would
+    /// otherwise go on to report a hang-up for ever); a later `update` puts it back.
+    [[nodiscard]] std::error_code update(Watch& watch, std::uint32_t interest);
+
+    /// Ends watching; events already fetched for this watch are dropped. Safe to call twice.
+    void remove(Watch& watch) noexcept;
+
+    /// Blocks until something is ready, at most `timeout_ns` nanoseconds (negative: no limit), and
+    /// returns the number of fetched events, 0 after a time-out, or -1 after EINTR.
+    ///
+    /// Touches no watch, so that a caller may release a lock around it.
+    int wait(std::int64_t timeout_ns) noexcept;
+
+    /// Calls `on_ready` for each event that `wait` fetched, until done or `interrupt`ed.
+    void dispatch();
+
+    /// Ends the running `dispatch` after the current watch. Undelivered events are not lost: the
+    /// next `wait` reports them again.
+    void interrupt() noexcept { count_ = 0; }
+
+    /// The watch that stands for `fd`, or null.
+    [[nodiscard]] Watch* owner_of(int fd) const noexcept {
+        const auto index = static_cast<std::size_t>(fd);
+        return fd >= 0 && index < owners_.size() ? owners_[index] : nullptr;
+    }
+
+    [[nodiscard]] int native_handle() const noexcept { return epoll_fd_; }
+
+private:
+    static constexpr int batch_size = 256;
+
+    Watch*& owner(int fd);
+    std::error_code control(int operation, Watch& watch, std::uint32_t events) noexcept;
+    void forget_events(const Watch& watch) noexcept;
+
+    int epoll_fd_;
+    int count_ = 0;
+    int position_ = 0;
+    bool precise_timeouts_ = true;
+    std::array<epoll_event, batch_size> events_;
+    std::vector<Watch*> owners_;
+};
+
+} // namespace penstock::io

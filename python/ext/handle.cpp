@@ -1,0 +1,473 @@
+#include "handle.hpp"
+
+#include "loop.hpp"
+
+#include <cstdint>
+
+#include <structmember.h>
+
+namespace penstock::python {
+
+namespace {
+
+void run_from_queue(io::Work& work) {
+    HandleObject* handle = HandleObject::of(work);
+    if (!handle->cancelled) {
+        invoke(handle);
+    }
+    Py_DECREF(handle);
+}
+
+HandleObject* allocate(LoopObject* loop, PyTypeObject* type) noexcept {
+    HandleObject* handle = loop->spare_handles;
+    if (handle != nullptr) {
+        loop->spare_handles = reinterpret_cast<HandleObject*>(handle->callback);
+        --loop->spare_handle_count;
+        PyObject_Init(as_object(handle), type);
+    } else {
+        handle = PyObject_GC_New(HandleObject, type);
+        if (handle == nullptr) {
+            return nullptr;
+        }
+        handle->weak_references = nullptr;
+        handle->description = nullptr;
+        handle->source_traceback = nullptr;
+    }
+    new (&handle->timer) io::Timer(&run_from_queue);
+    handle->loop = loop;
+    Py_INCREF(loop);
+    handle->callback = nullptr;
+    handle->arguments = nullptr;
+    handle->context = nullptr;
+    handle->native = nullptr;
+    handle->when = 0.0;
+    handle->form = HandleObject::Arguments::none;
+    handle->cancelled = false;
+    return handle;
+}
+
+PyObject* call(HandleObject* handle) noexcept {
+    switch (handle->form) {
+    case HandleObject::Arguments::none:
+        return PyObject_CallNoArgs(handle->callback);
+    case HandleObject::Arguments::one: {
+        PyObject* stack[2] = {nullptr, handle->arguments};
+        return PyObject_Vectorcall(handle->callback, stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   nullptr);
+    }
+    case HandleObject::Arguments::tuple:
+        break;
+    }
+    return PyObject_Call(handle->callback, handle->arguments, nullptr);
+}
+
+void report_failed_callback(HandleObject* handle) noexcept {
+    LoopObject* loop = handle->loop;
+    if (exception_ends_program()) {
+        interrupt_with_raised(loop);
+        return;
+    }
+    const Ref exception = take_exception();
+    PyObject* arguments[] = {as_object(loop), as_object(handle), exception.get()};
+    if (!call_rare_path(loop->state, "report_failed_callback", arguments, 3)) {
+        if (exception_ends_program()) {
+            interrupt_with_raised(loop);
+        } else {
+            PyErr_WriteUnraisable(as_object(handle));
+        }
+    }
+}
+
+void call_in_context(HandleObject* handle) noexcept {
+    if (PyContext_Enter(handle->context) != 0) {
+        report_failed_callback(handle);
+        return;
+    }
+    PyObject* result = call(handle);
+    if (result != nullptr) {
+        Py_DECREF(result);
+        if (PyContext_Exit(handle->context) == 0) {
+            return;
+        }
+    } else {
+        Ref exception = take_exception();
+        if (PyContext_Exit(handle->context) == 0) {
+            raise_exception(std::move(exception));
+        }
+    }
+    report_failed_callback(handle);
+}
+
+void call_in_debug_mode(HandleObject* handle) noexcept {
+    LoopObject* loop = handle->loop;
+    PyObject* outer = loop->current_handle;
+    loop->current_handle = Py_NewRef(as_object(handle));
+    const io::MonotonicTime start = io::monotonic_now();
+    call_in_context(handle);
+    const io::MonotonicTime duration = io::monotonic_now() - start;
+    Py_XSETREF(loop->current_handle, outer);
+    if (loop->pending_exception != nullptr) {
+        return;
+    }
+    const Ref seconds(PyFloat_FromDouble(static_cast<double>(duration) / 1e9));
+    PyObject* arguments[] = {as_object(loop), as_object(handle), seconds.get()};
+    if (!seconds || !call_rare_path(loop->state, "report_slow_callback", arguments, 3)) {
+        PyErr_WriteUnraisable(as_object(handle));
+    }
+}
+
+PyObject* arguments_as_tuple(HandleObject* handle) noexcept {
+    switch (handle->form) {
+    case HandleObject::Arguments::none:
+        return PyTuple_New(0);
+    case HandleObject::Arguments::one:
+        return PyTuple_Pack(1, handle->arguments);
+    case HandleObject::Arguments::tuple:
+        break;
+    }
+    return Py_NewRef(handle->arguments);
+}
+
+HandleObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<HandleObject*>(object);
+}
+
+PyObject* handle_cancel(PyObject* self, PyObject* /*unused*/) {
+    cancel(self_of(self));
+    Py_RETURN_NONE;
+}
+
+PyObject* handle_cancelled(PyObject* self, PyObject* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->cancelled);
+}
+
+PyObject* handle_run(PyObject* self, PyObject* /*unused*/) {
+    HandleObject* handle = self_of(self);
+    if (!handle->cancelled) {
+        invoke(handle);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* handle_get_context(PyObject* self, PyObject* /*unused*/) {
+    PyObject* context = self_of(self)->context;
+    return Py_NewRef(context != nullptr ? context : Py_None);
+}
+
+PyObject* timer_when(PyObject* self, PyObject* /*unused*/) {
+    return PyFloat_FromDouble(self_of(self)->when);
+}
+
+PyObject* get_callback(PyObject* self, void* /*unused*/) {
+    HandleObject* handle = self_of(self);
+    return Py_NewRef(handle->cancelled || handle->callback == nullptr ? Py_None : handle->callback);
+}
+
+PyObject* get_arguments(PyObject* self, void* /*unused*/) {
+    HandleObject* handle = self_of(self);
+    if (handle->cancelled) {
+        Py_RETURN_NONE;
+    }
+    return arguments_as_tuple(handle);
+}
+
+PyObject* get_cancelled(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->cancelled);
+}
+
+PyObject* get_loop(PyObject* self, void* /*unused*/) {
+    return Py_NewRef(as_object(self_of(self)->loop));
+}
+
+PyObject* get_scheduled(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->timer.scheduled());
+}
+
+PyObject* get_when(PyObject* self, void* /*unused*/) {
+    return PyFloat_FromDouble(self_of(self)->when);
+}
+
+PyObject* get_context_attribute(PyObject* self, void* /*unused*/) {
+    return handle_get_context(self, nullptr);
+}
+
+PyObject* handle_repr(PyObject* self) {
+    HandleObject* handle = self_of(self);
+    if (handle->description != nullptr) {
+        return Py_NewRef(handle->description);
+    }
+    return call_rare_path(handle->loop->state, "describe_handle", &self, 1).release();
+}
+
+int handle_traverse(PyObject* self, visitproc visit, void* arg) {
+    HandleObject* handle = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(handle->loop);
+    Py_VISIT(handle->callback);
+    Py_VISIT(handle->arguments);
+    Py_VISIT(handle->context);
+    Py_VISIT(handle->source_traceback);
+    return 0;
+}
+
+void drop_contents(HandleObject* handle) noexcept {
+    Py_CLEAR(handle->callback);
+    Py_CLEAR(handle->arguments);
+    Py_CLEAR(handle->context);
+    Py_CLEAR(handle->source_traceback);
+    Py_CLEAR(handle->description);
+}
+
+int handle_clear(PyObject* self) {
+    HandleObject* handle = self_of(self);
+    handle->cancelled = true;
+    drop_contents(handle);
+    return 0;
+}
+
+void handle_dealloc(PyObject* self) {
+    HandleObject* handle = self_of(self);
+    PyObject_GC_UnTrack(self);
+    if (handle->weak_references != nullptr) {
+        PyObject_ClearWeakRefs(self);
+    }
+    drop_contents(handle);
+    LoopObject* loop = handle->loop;
+    PyTypeObject* type = Py_TYPE(self);
+    if (loop->spare_handle_count < LoopObject::max_spare_handles && Py_REFCNT(loop) > 1) {
+        handle->callback = as_object(loop->spare_handles);
+        loop->spare_handles = handle;
+        ++loop->spare_handle_count;
+    } else {
+        PyObject_GC_Del(self);
+    }
+    Py_DECREF(loop);
+    Py_DECREF(type);
+}
+
+// TimerHandle's order is asyncio's: by deadline, and a hash to match.
+PyObject* timer_compare(PyObject* self, PyObject* other, int operation) {
+    if (Py_TYPE(self) != Py_TYPE(other)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    const HandleObject* left = self_of(self);
+    const HandleObject* right = self_of(other);
+    const bool same = left == right ||
+                      (left->when == right->when && left->callback == right->callback &&
+                       left->arguments == right->arguments && left->cancelled == right->cancelled);
+    switch (operation) {
+    case Py_EQ:
+        return PyBool_FromLong(same);
+    case Py_NE:
+        return PyBool_FromLong(!same);
+    case Py_LT:
+        return PyBool_FromLong(left->when < right->when);
+    case Py_LE:
+        return PyBool_FromLong(left->when < right->when || same);
+    case Py_GT:
+        return PyBool_FromLong(left->when > right->when);
+    case Py_GE:
+        return PyBool_FromLong(left->when > right->when || same);
+    default:
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+}
+
+Py_hash_t timer_hash(PyObject* self) {
+    const Ref when(PyFloat_FromDouble(self_of(self)->when));
+    return when ? PyObject_Hash(when.get()) : -1;
+}
+
+PyMethodDef handle_methods[] = {
+    {"cancel", &handle_cancel, METH_NOARGS,
+     "Keep the callback from being called. Does nothing when it was called already."},
+    {"cancelled", &handle_cancelled, METH_NOARGS, "Whether cancel() was called."},
+    {"get_context", &handle_get_context, METH_NOARGS,
+     "The contextvars.Context in which the callback is called."},
+    {"_run", &handle_run, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMethodDef timer_methods[] = {
+    {"when", &timer_when, METH_NOARGS, "The deadline in seconds, on the clock of loop.time()."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef handle_attributes[] = {
+    {"_callback", &get_callback, nullptr, nullptr, nullptr},
+    {"_args", &get_arguments, nullptr, nullptr, nullptr},
+    {"_cancelled", &get_cancelled, nullptr, nullptr, nullptr},
+    {"_context", &get_context_attribute, nullptr, nullptr, nullptr},
+    {"_loop", &get_loop, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyGetSetDef timer_attributes[] = {
+    {"_when", &get_when, nullptr, nullptr, nullptr},
+    {"_scheduled", &get_scheduled, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef handle_members[] = {
+    {"_source_traceback", T_OBJECT, offsetof(HandleObject, source_traceback), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(HandleObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot handle_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A callback that call_soon() scheduled.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&handle_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&handle_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&handle_clear)},
+    {Py_tp_repr, reinterpret_cast<void*>(&handle_repr)},
+    {Py_tp_methods, handle_methods},
+    {Py_tp_members, handle_members},
+    {Py_tp_getset, handle_attributes},
+    {0, nullptr},
+};
+
+PyType_Slot timer_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A callback that call_later() or call_at() scheduled.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&handle_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&handle_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&handle_clear)},
+    {Py_tp_repr, reinterpret_cast<void*>(&handle_repr)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(&timer_compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(&timer_hash)},
+    {Py_tp_methods, timer_methods},
+    {Py_tp_getset, timer_attributes},
+    {0, nullptr},
+};
+
+PyType_Spec handle_spec = {
+    .name = "penstock._core.Handle",
+    .basicsize = sizeof(HandleObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = handle_slots,
+};
+
+PyType_Spec timer_spec = {
+    .name = "penstock._core.TimerHandle",
+    .basicsize = sizeof(HandleObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = timer_slots,
+};
+
+} // namespace
+
+HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callback,
+                          PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* context) noexcept {
+    Ref own_context = context == nullptr || context == Py_None ? Ref(PyContext_CopyCurrent())
+                                                               : Ref::borrow(context);
+    if (!own_context) {
+        return nullptr;
+    }
+    if (!PyContext_CheckExact(own_context.get())) {
+        PyErr_Format(PyExc_TypeError, "context must be a contextvars.Context, not %R", context);
+        return nullptr;
+    }
+    Ref own_arguments;
+    if (count == 1) {
+        own_arguments = Ref::borrow(arguments[0]);
+    } else if (count > 1) {
+        own_arguments = Ref(PyTuple_New(count));
+        if (!own_arguments) {
+            return nullptr;
+        }
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyTuple_SET_ITEM(own_arguments.get(), i, Py_NewRef(arguments[i]));
+        }
+    }
+    HandleObject* handle = allocate(loop, type);
+    if (handle == nullptr) {
+        return nullptr;
+    }
+    handle->callback = Py_NewRef(callback);
+    handle->arguments = own_arguments.release();
+    handle->context = own_context.release();
+    handle->form = count == 0   ? HandleObject::Arguments::none
+                   : count == 1 ? HandleObject::Arguments::one
+                                : HandleObject::Arguments::tuple;
+    PyObject_GC_Track(as_object(handle));
+    if (loop->debug) {
+        handle->source_traceback =
+            call_rare_path(loop->state, "capture_traceback", nullptr, 0).release();
+        if (handle->source_traceback == nullptr) {
+            Py_DECREF(handle);
+            return nullptr;
+        }
+    }
+    return handle;
+}
+
+HandleObject* make_native_handle(LoopObject* loop, NativeStep step, PyObject* target) noexcept {
+    HandleObject* handle = allocate(loop, loop->state->handle_type);
+    if (handle != nullptr) {
+        handle->callback = Py_NewRef(target);
+        handle->native = step;
+        PyObject_GC_Track(as_object(handle));
+    }
+    return handle;
+}
+
+void invoke(HandleObject* handle) noexcept {
+    if (handle->native != nullptr) {
+        handle->native(handle->loop, handle->callback);
+    } else if (handle->loop->debug) {
+        call_in_debug_mode(handle);
+    } else {
+        call_in_context(handle);
+    }
+}
+
+void cancel(HandleObject* handle) noexcept {
+    if (handle->cancelled) {
+        return;
+    }
+    if (handle->loop->debug) {
+        handle->description = handle_repr(as_object(handle));
+        if (handle->description == nullptr) {
+            PyErr_WriteUnraisable(as_object(handle));
+        }
+    }
+    handle->cancelled = true;
+    const Ref callback(std::exchange(handle->callback, nullptr));
+    const Ref arguments(std::exchange(handle->arguments, nullptr));
+    if (handle->timer.scheduled() && handle->loop->io != nullptr) {
+        handle->loop->io->timers().cancel(handle->timer);
+        Py_DECREF(handle); // the heap's reference; the caller holds one of its own
+    }
+}
+
+void release_spare_handles(LoopObject* loop) noexcept {
+    while (loop->spare_handles != nullptr) {
+        HandleObject* handle = loop->spare_handles;
+        loop->spare_handles = reinterpret_cast<HandleObject*>(handle->callback);
+        PyObject_GC_Del(handle);
+    }
+    loop->spare_handle_count = 0;
+}
+
+bool add_handle_types(PyObject* module, ModuleState* state) {
+    state->handle_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &handle_spec, nullptr));
+    if (state->handle_type == nullptr) {
+        return false;
+    }
+    const Ref bases(PyTuple_Pack(1, as_object(state->handle_type)));
+    if (!bases) {
+        return false;
+    }
+    state->timer_handle_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &timer_spec, bases.get()));
+    return state->timer_handle_type != nullptr &&
+           PyModule_AddType(module, state->handle_type) == 0 &&
+           PyModule_AddType(module, state->timer_handle_type) == 0;
+}
+
+} // namespace penstock::python

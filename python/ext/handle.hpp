@@ -1,0 +1,59 @@
+#pragma once
+
+#include "module.hpp"
+
+#include <cstddef>
+
+#include <penstock/io/timer_queue.hpp>
+
+namespace penstock::python {
+
+struct LoopObject;
+
+/// A native step that a handle may carry instead of a Python callable. It gets the handle's target
+/// and deals with its own errors.
+using NativeStep = void (*)(LoopObject* loop, PyObject* target);
+
+/// asyncio.Handle and asyncio.TimerHandle: a callback with its arguments and context, embedded in
+/// the loop's ready queue or timer heap. Whichever of them it is in owns a reference.
+struct HandleObject {
+    enum class Arguments : unsigned char { none, one, tuple };
+
+    PyObject_HEAD io::Timer timer;
+    LoopObject* loop; ///< owned
+    PyObject* callback;
+    PyObject* arguments; ///< the one argument itself, or a tuple
+    PyObject* context;
+    PyObject* source_traceback; ///< in debug mode
+    PyObject* description;      ///< repr kept from before a cancel, in debug mode
+    PyObject* weak_references;
+    NativeStep native;
+    double when;
+    Arguments form;
+    bool cancelled;
+
+    static HandleObject* of(io::Work& work) noexcept {
+        return reinterpret_cast<HandleObject*>(reinterpret_cast<char*>(&work) -
+                                               offsetof(HandleObject, timer.work));
+    }
+};
+
+/// A new handle of `type` for a Python callable; null with an exception set on failure.
+/// `context` may be null or None: then the current context is copied.
+HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callback,
+                          PyObject* const* arguments, Py_ssize_t count, PyObject* context) noexcept;
+
+/// A new handle for a native step on `target`; null with an exception set on failure.
+HandleObject* make_native_handle(LoopObject* loop, NativeStep step, PyObject* target) noexcept;
+
+/// Calls the handle's callback in its context. A raised exception goes to the loop's exception
+/// handler; one that ends the program interrupts the loop.
+void invoke(HandleObject* handle) noexcept;
+
+/// Cancels as `Handle.cancel()` does.
+void cancel(HandleObject* handle) noexcept;
+
+/// Empties a loop's store of reusable handles.
+void release_spare_handles(LoopObject* loop) noexcept;
+
+} // namespace penstock::python

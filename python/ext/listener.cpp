@@ -1,0 +1,238 @@
+// A listening stream socket: accepts natively, hands each connection to a protocol.
+
+#include "socket_transport.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <new>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+namespace {
+
+/// Made by `Loop._start_serving`, which keeps it until `_stop_serving`.
+struct ListenerObject {
+    PyObject_HEAD io::Watch watch;
+    LoopObject* loop;
+    PyObject* protocol_factory;
+    PyObject* server;
+    PyObject* context;      ///< of start_serving: connections inherit it
+    PyObject* on_accepted;  ///< takes (fd, family) instead of the native path (TLS), or null
+    PyObject* on_exhausted; ///< takes the OSError when descriptors or memory ran out
+    int fd;
+    int backlog;
+};
+
+ListenerObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<ListenerObject*>(object);
+}
+
+bool out_of_resources(int error) noexcept {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+void stop_listening(ListenerObject* listener) noexcept {
+    if (listener->loop != nullptr && listener->loop->io != nullptr) {
+        listener->loop->io->poller().remove(listener->watch);
+    }
+}
+
+/// Out of descriptors: stop asking (the socket would stay readable for ever) and let Python log it
+/// and come back later.
+void pause_listening(ListenerObject* listener, int error) noexcept {
+    stop_listening(listener);
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    const Ref exception = take_exception();
+    if (!Ref(PyObject_CallOneArg(listener->on_exhausted, exception.get()))) {
+        report_raised(listener->loop, "Exception while accepting connections", nullptr, nullptr);
+    }
+}
+
+void hand_over(ListenerObject* listener, const AcceptedConnection& connection) noexcept {
+    if (listener->on_accepted != nullptr) {
+        if (!Ref(PyObject_CallFunction(listener->on_accepted, "ii", connection.fd,
+                                       static_cast<int>(connection.peer.ss_family)))) {
+            report_raised(listener->loop, "Exception while accepting a connection", nullptr,
+                          nullptr);
+        }
+        return;
+    }
+    const Ref protocol(PyObject_CallNoArgs(listener->protocol_factory));
+    if (!protocol) {
+        ::close(connection.fd);
+        report_raised(listener->loop, "Error on transport creation for incoming connection",
+                      nullptr, nullptr);
+        return;
+    }
+    SocketTransportObject* transport =
+        accept_transport(listener->loop, connection, protocol.get(), listener->server);
+    if (transport == nullptr) {
+        report_raised(listener->loop, "Error on transport creation for incoming connection",
+                      nullptr, protocol.get());
+        return;
+    }
+    start_transport(transport);
+    Py_DECREF(transport);
+}
+
+void accept_all(ListenerObject* listener) noexcept {
+    for (int accepted = 0; accepted < listener->backlog; ++accepted) {
+        sockaddr_storage peer{};
+        socklen_t length = sizeof peer;
+        const int fd = ::accept4(listener->fd, reinterpret_cast<sockaddr*>(&peer), &length,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (out_of_resources(errno)) {
+                pause_listening(listener, errno);
+            } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR &&
+                       errno != ECONNABORTED) {
+                PyErr_SetFromErrno(PyExc_OSError);
+                report_raised(listener->loop, "Exception while accepting connections", nullptr,
+                              nullptr);
+            }
+            return;
+        }
+        hand_over(listener, AcceptedConnection{.fd = fd, .peer = peer, .peer_length = length});
+        if (listener->loop->pending_exception != nullptr || listener->watch.fd < 0) {
+            return; // interrupted, or stopped by what was called
+        }
+    }
+}
+
+void on_listener_ready(io::Watch& watch, std::uint32_t /*events*/) {
+    auto* listener = reinterpret_cast<ListenerObject*>(reinterpret_cast<char*>(&watch) -
+                                                       offsetof(ListenerObject, watch));
+    const Ref alive = Ref::borrow(as_object(listener));
+    if (PyContext_Enter(listener->context) != 0) {
+        report_raised(listener->loop, "Exception while accepting connections", nullptr, nullptr);
+        return;
+    }
+    accept_all(listener);
+    PyContext_Exit(listener->context);
+}
+
+PyObject* listener_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+    static const char* names[] = {"loop",    "sock",         "protocol_factory", "server",
+                                  "backlog", "on_exhausted", "on_accepted",      nullptr};
+    PyObject* loop_object = nullptr;
+    PyObject* socket = nullptr;
+    PyObject* protocol_factory = nullptr;
+    PyObject* server = nullptr;
+    PyObject* on_exhausted = nullptr;
+    PyObject* on_accepted = Py_None;
+    int backlog = 0;
+    const ModuleState* state = state_of(type);
+    if (state == nullptr ||
+        !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOOiO|O:Listener",
+                                     const_cast<char**>(names), state->loop_type, &loop_object,
+                                     &socket, &protocol_factory, &server, &backlog, &on_exhausted,
+                                     &on_accepted)) {
+        return nullptr;
+    }
+    auto* loop = reinterpret_cast<LoopObject*>(loop_object);
+    const int fd = PyObject_AsFileDescriptor(socket);
+    if (fd < 0 || !check_open(loop)) {
+        return nullptr;
+    }
+    Ref self(type->tp_alloc(type, 0));
+    if (!self) {
+        return nullptr;
+    }
+    ListenerObject* listener = self_of(self.get());
+    new (&listener->watch) io::Watch(&on_listener_ready);
+    listener->loop = reinterpret_cast<LoopObject*>(Py_NewRef(loop_object));
+    listener->protocol_factory = Py_NewRef(protocol_factory);
+    listener->server = server != Py_None ? Py_NewRef(server) : nullptr;
+    listener->on_exhausted = Py_NewRef(on_exhausted);
+    listener->on_accepted = on_accepted != Py_None ? Py_NewRef(on_accepted) : nullptr;
+    listener->fd = fd;
+    listener->backlog = backlog > 0 ? backlog : 1;
+    listener->context = PyContext_CopyCurrent();
+    if (listener->context == nullptr) {
+        return nullptr;
+    }
+    // Linux hands TCP_NODELAY on to accepted sockets: one call here instead of one for each. On a
+    // Unix socket it fails, and nothing is lost.
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (const std::error_code error = loop->io->poller().add(listener->watch, fd, io::readable)) {
+        errno = error.value();
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return self.release();
+}
+
+PyObject* listener_stop(PyObject* self, PyObject* /*unused*/) {
+    stop_listening(self_of(self));
+    Py_RETURN_NONE;
+}
+
+int listener_traverse(PyObject* self, visitproc visit, void* arg) {
+    ListenerObject* listener = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(listener->loop);
+    Py_VISIT(listener->protocol_factory);
+    Py_VISIT(listener->server);
+    Py_VISIT(listener->context);
+    Py_VISIT(listener->on_accepted);
+    Py_VISIT(listener->on_exhausted);
+    return 0;
+}
+
+int listener_clear(PyObject* self) {
+    ListenerObject* listener = self_of(self);
+    stop_listening(listener);
+    Py_CLEAR(listener->loop);
+    Py_CLEAR(listener->protocol_factory);
+    Py_CLEAR(listener->server);
+    Py_CLEAR(listener->context);
+    Py_CLEAR(listener->on_accepted);
+    Py_CLEAR(listener->on_exhausted);
+    return 0;
+}
+
+void listener_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    listener_clear(self);
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyMethodDef listener_methods[] = {
+    {"stop", &listener_stop, METH_NOARGS, "Stop accepting. The socket stays open."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot listener_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Accepts connections of a listening stream socket.")},
+    {Py_tp_new, reinterpret_cast<void*>(&listener_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&listener_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&listener_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&listener_clear)},
+    {Py_tp_methods, listener_methods},
+    {0, nullptr},
+};
+
+PyType_Spec listener_spec = {
+    .name = "penstock._core.Listener",
+    .basicsize = sizeof(ListenerObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = listener_slots,
+};
+
+} // namespace
+
+bool add_listener_type(PyObject* module, ModuleState* state) {
+    state->listener_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &listener_spec, nullptr));
+    return state->listener_type != nullptr && PyModule_AddType(module, state->listener_type) == 0;
+}
+
+} // namespace penstock::python

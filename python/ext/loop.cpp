@@ -1,0 +1,685 @@
+#include "loop.hpp"
+
+#include "fd_callbacks.hpp"
+#include "socket_transport.hpp"
+
+#include <cmath>
+#include <limits>
+#include <new>
+#include <system_error>
+
+#include <structmember.h>
+
+namespace penstock::python {
+
+namespace {
+
+/// The longest wait that is asked of the kernel at once, as asyncio's.
+constexpr std::int64_t longest_wait = std::int64_t{24} * 3600 * 1'000'000'000;
+
+LoopObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<LoopObject*>(object);
+}
+
+bool debug_checks(LoopObject* loop, PyObject* callback, const char* method,
+                  bool any_thread) noexcept {
+    if (!loop->debug) {
+        return true;
+    }
+    PyObject* self = as_object(loop);
+    if (!any_thread && !Ref(PyObject_CallMethod(self, "_check_thread", nullptr))) {
+        return false;
+    }
+    return static_cast<bool>(
+        Ref(PyObject_CallMethod(self, "_check_callback", "Os", callback, method)));
+}
+
+/// Finds the one keyword that scheduling takes. False with TypeError set for any other.
+bool parse_context(const char* method, PyObject* const* arguments, Py_ssize_t count,
+                   PyObject* keywords, PyObject*& context) noexcept {
+    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    for (Py_ssize_t i = 0; i < keyword_count; ++i) {
+        PyObject* name = PyTuple_GET_ITEM(keywords, i);
+        if (PyUnicode_CompareWithASCIIString(name, "context") != 0) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R", method,
+                         name);
+            return false;
+        }
+        context = arguments[count + i];
+    }
+    return true;
+}
+
+io::MonotonicTime deadline_of(double when) noexcept {
+    // Rounded up, so that loop.time() is never before `when` once the callback runs.
+    const double nanoseconds = std::ceil(when * 1e9);
+    constexpr double limit = 9.2e18;
+    if (nanoseconds >= limit) {
+        return std::numeric_limits<io::MonotonicTime>::max();
+    }
+    return nanoseconds > 0 ? static_cast<io::MonotonicTime>(nanoseconds) : 0;
+}
+
+double now_in_seconds() noexcept {
+    return static_cast<double>(io::monotonic_now()) / 1e9;
+}
+
+PyObject* schedule_at(LoopObject* loop, double when, PyObject* callback, PyObject* const* arguments,
+                      Py_ssize_t count, PyObject* context) noexcept {
+    HandleObject* handle =
+        make_handle(loop, loop->state->timer_handle_type, callback, arguments, count, context);
+    if (handle == nullptr) {
+        return nullptr;
+    }
+    handle->when = when;
+    try {
+        loop->io->timers().add(handle->timer, deadline_of(when));
+    } catch (const std::bad_alloc&) {
+        Py_DECREF(handle);
+        return PyErr_NoMemory();
+    }
+    return Py_NewRef(as_object(handle));
+}
+
+PyObject* call_soon(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                    PyObject* keywords) {
+    LoopObject* loop = self_of(self);
+    PyObject* context = nullptr;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "call_soon() missing 1 required argument: 'callback'");
+        return nullptr;
+    }
+    if (!check_open(loop) || !parse_context("call_soon", arguments, count, keywords, context) ||
+        !debug_checks(loop, arguments[0], "call_soon", false)) {
+        return nullptr;
+    }
+    HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[0], arguments + 1,
+                                       count - 1, context);
+    if (handle != nullptr) {
+        schedule(loop, reinterpret_cast<HandleObject*>(Py_NewRef(as_object(handle))));
+    }
+    return as_object(handle);
+}
+
+PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                               PyObject* keywords) {
+    LoopObject* loop = self_of(self);
+    PyObject* context = nullptr;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError,
+                        "call_soon_threadsafe() missing 1 required argument: 'callback'");
+        return nullptr;
+    }
+    if (!check_open(loop) ||
+        !parse_context("call_soon_threadsafe", arguments, count, keywords, context) ||
+        !debug_checks(loop, arguments[0], "call_soon_threadsafe", true)) {
+        return nullptr;
+    }
+    HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[0], arguments + 1,
+                                       count - 1, context);
+    if (handle == nullptr) {
+        return nullptr;
+    }
+    Py_INCREF(handle);
+    if (PyThread_get_thread_ident() == loop->owner_thread) {
+        schedule(loop, handle); // keeps the order with this thread's own call_soon
+    } else {
+        loop->io->post(handle->timer.work);
+    }
+    return as_object(handle);
+}
+
+PyObject* call_at(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                  PyObject* keywords) {
+    LoopObject* loop = self_of(self);
+    PyObject* context = nullptr;
+    if (count < 2) {
+        PyErr_SetString(PyExc_TypeError, "call_at() takes a time and a callback");
+        return nullptr;
+    }
+    if (arguments[0] == Py_None) {
+        PyErr_SetString(PyExc_TypeError, "when cannot be None");
+        return nullptr;
+    }
+    const double when = PyFloat_AsDouble(arguments[0]);
+    if ((when == -1.0 && PyErr_Occurred() != nullptr) || !check_open(loop) ||
+        !parse_context("call_at", arguments, count, keywords, context) ||
+        !debug_checks(loop, arguments[1], "call_at", false)) {
+        return nullptr;
+    }
+    return schedule_at(loop, when, arguments[1], arguments + 2, count - 2, context);
+}
+
+PyObject* call_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                     PyObject* keywords) {
+    LoopObject* loop = self_of(self);
+    PyObject* context = nullptr;
+    if (count < 2) {
+        PyErr_SetString(PyExc_TypeError, "call_later() takes a delay and a callback");
+        return nullptr;
+    }
+    if (arguments[0] == Py_None) {
+        PyErr_SetString(PyExc_TypeError, "delay must not be None");
+        return nullptr;
+    }
+    const double delay = PyFloat_AsDouble(arguments[0]);
+    if ((delay == -1.0 && PyErr_Occurred() != nullptr) || !check_open(loop) ||
+        !parse_context("call_later", arguments, count, keywords, context) ||
+        !debug_checks(loop, arguments[1], "call_later", false)) {
+        return nullptr;
+    }
+    return schedule_at(loop, now_in_seconds() + delay, arguments[1], arguments + 2, count - 2,
+                       context);
+}
+
+PyObject* loop_time(PyObject* /*self*/, PyObject* /*unused*/) {
+    return PyFloat_FromDouble(now_in_seconds());
+}
+
+PyObject* create_future(PyObject* self, PyObject* /*unused*/) {
+    const ModuleState* state = self_of(self)->state;
+    PyObject* stack[2] = {nullptr, self};
+    return PyObject_Vectorcall(state->future_type, stack + 1, 0 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                               state->keywords_loop);
+}
+
+/// BaseEventLoop.create_task, for the arguments and task factories that each Python version knows.
+PyObject* create_task_by_base(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                              PyObject* keywords) {
+    const Ref asyncio(PyImport_ImportModule("asyncio"));
+    if (!asyncio) {
+        return nullptr;
+    }
+    const Ref base(PyObject_GetAttrString(asyncio.get(), "BaseEventLoop"));
+    if (!base) {
+        return nullptr;
+    }
+    const Ref method(PyObject_GetAttrString(base.get(), "create_task"));
+    if (!method) {
+        return nullptr;
+    }
+    const Ref bound(PyMethod_New(method.get(), self));
+    if (!bound) {
+        return nullptr;
+    }
+    return PyObject_Vectorcall(bound.get(), arguments, static_cast<std::size_t>(count), keywords);
+}
+
+PyObject* create_task(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                      PyObject* keywords) {
+    LoopObject* loop = self_of(self);
+    const ModuleState* state = loop->state;
+    if (!check_open(loop)) {
+        return nullptr;
+    }
+    PyObject* stack[5] = {nullptr, nullptr, self, Py_None, Py_None};
+    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    bool plain = count == 1 && (loop->task_factory == nullptr || loop->task_factory == Py_None);
+    for (Py_ssize_t i = 0; plain && i < keyword_count; ++i) {
+        PyObject* name = PyTuple_GET_ITEM(keywords, i);
+        if (PyUnicode_CompareWithASCIIString(name, "name") == 0) {
+            stack[3] = arguments[count + i];
+        } else if (PyUnicode_CompareWithASCIIString(name, "context") == 0) {
+            stack[4] = arguments[count + i];
+        } else {
+            plain = false;
+        }
+    }
+    if (!plain) {
+        return create_task_by_base(self, arguments, count, keywords);
+    }
+    stack[1] = arguments[0];
+    return PyObject_Vectorcall(state->task_type, stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                               state->keywords_loop_name_context);
+}
+
+// One iteration. Null with an exception set when something must leave the run.
+bool run_iteration(LoopObject* loop) {
+    io::EventLoop& io = *loop->io;
+    std::int64_t timeout = io.prepare();
+    if (loop->stopping) {
+        timeout = 0;
+    }
+    if (timeout < 0 || timeout > longest_wait) {
+        timeout = timeout < 0 ? -1 : longest_wait;
+    }
+    int count = 0;
+    if (timeout == 0) {
+        count = io.block(0);
+    } else {
+        Py_BEGIN_ALLOW_THREADS count = io.block(timeout);
+        Py_END_ALLOW_THREADS
+    }
+    if (count < 0 && PyErr_CheckSignals() != 0) {
+        return false;
+    }
+    io.dispatch();
+    if (loop->pending_exception != nullptr) {
+        raise_exception(Ref(std::exchange(loop->pending_exception, nullptr)));
+        return false;
+    }
+    return true;
+}
+
+bool ready_to_run(LoopObject* loop) noexcept {
+    loop->owner_thread = PyThread_get_thread_ident();
+    return check_open(loop);
+}
+
+PyObject* run_until_stopped(PyObject* self, PyObject* /*unused*/) {
+    LoopObject* loop = self_of(self);
+    if (!ready_to_run(loop)) {
+        return nullptr;
+    }
+    do {
+        if (!run_iteration(loop)) {
+            return nullptr;
+        }
+    } while (!loop->stopping);
+    Py_RETURN_NONE;
+}
+
+PyObject* run_once(PyObject* self, PyObject* /*unused*/) {
+    LoopObject* loop = self_of(self);
+    if (!ready_to_run(loop) || !run_iteration(loop)) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* stop(PyObject* self, PyObject* /*unused*/) {
+    self_of(self)->stopping = true;
+    Py_RETURN_NONE;
+}
+
+PyObject* is_running(PyObject* self, PyObject* /*unused*/) {
+    const LoopObject* loop = self_of(self);
+    return PyBool_FromLong(loop->thread_id != nullptr && loop->thread_id != Py_None);
+}
+
+PyObject* is_closed(PyObject* self, PyObject* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->closed);
+}
+
+PyObject* get_debug(PyObject* self, PyObject* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->debug);
+}
+
+PyObject* write_to_self(PyObject* self, PyObject* /*unused*/) {
+    LoopObject* loop = self_of(self);
+    if (loop->io != nullptr) {
+        loop->io->wakeup().notify();
+    }
+    Py_RETURN_NONE;
+}
+
+template <const Direction& direction>
+PyObject* set_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    return set_fd_callback(self_of(self), direction, arguments, count);
+}
+
+template <const Direction& direction>
+PyObject* set_users_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    LoopObject* loop = self_of(self);
+    if (count > 0 && !check_open(loop)) {
+        return nullptr;
+    }
+    if (count > 0 && !check_no_transport(loop, arguments[0])) {
+        return nullptr;
+    }
+    const Ref handle(set_fd_callback(loop, direction, arguments, count));
+    if (!handle) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+template <const Direction& direction>
+PyObject* remove_callback(PyObject* self, PyObject* file_object) {
+    const int removed = remove_fd_callback(self_of(self), direction, file_object);
+    return removed < 0 ? nullptr : PyBool_FromLong(removed);
+}
+
+template <const Direction& direction>
+PyObject* remove_users_callback(PyObject* self, PyObject* file_object) {
+    LoopObject* loop = self_of(self);
+    if (!loop->closed && !check_no_transport(loop, file_object)) {
+        return nullptr;
+    }
+    return remove_callback<direction>(self, file_object);
+}
+
+PyObject* ensure_fd_no_transport(PyObject* self, PyObject* file_object) {
+    LoopObject* loop = self_of(self);
+    if (!loop->closed && !check_no_transport(loop, file_object)) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+/// The interest mask (1 read, 2 write) that callbacks or a transport have for a descriptor.
+PyObject* watched_events(PyObject* self, PyObject* file_object) {
+    LoopObject* loop = self_of(self);
+    const int fd = PyObject_AsFileDescriptor(file_object);
+    if (fd < 0) {
+        PyErr_Clear();
+    }
+    const io::Watch* watch = loop->io != nullptr ? loop->io->poller().owner_of(fd) : nullptr;
+    const std::uint32_t interest = watch != nullptr ? watch->interest : 0;
+    return PyLong_FromLong(((interest & io::readable) != 0 ? 1 : 0) |
+                           ((interest & io::writable) != 0 ? 2 : 0));
+}
+
+PyObject* signal_write_end(PyObject* self, PyObject* /*unused*/) {
+    const LoopObject* loop = self_of(self);
+    if (loop->signals == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "Event loop is closed");
+        return nullptr;
+    }
+    return PyLong_FromLong(loop->signals->write_end());
+}
+
+/// The signal pipe's owner is found through the loop's one pipe.
+struct PythonSignalPipe : io::SignalPipe {
+    PythonSignalPipe(LoopObject* owner, io::Poller& poller)
+        : SignalPipe(poller, &deliver), loop(owner) {}
+
+    static void deliver(SignalPipe& pipe, int signal_number) {
+        LoopObject* loop = static_cast<PythonSignalPipe&>(pipe).loop;
+        if (loop->pending_exception != nullptr) {
+            return;
+        }
+        // First the interpreter's own handlers (KeyboardInterrupt comes from one of them).
+        if (PyErr_CheckSignals() != 0) {
+            interrupt_with_raised(loop);
+            return;
+        }
+        if (signal_number == 0) {
+            return;
+        }
+        if (!Ref(PyObject_CallMethod(as_object(loop), "_handle_signal", "i", signal_number))) {
+            report_raised(loop, "Exception while delivering a signal", nullptr, nullptr);
+        }
+    }
+
+    LoopObject* loop;
+};
+
+void drop_queue(io::WorkQueue& queue) noexcept {
+    while (io::Work* work = queue.pop_front()) {
+        Py_DECREF(HandleObject::of(*work));
+    }
+}
+
+void drop_timers(io::TimerQueue& timers) noexcept {
+    while (!timers.empty()) {
+        io::Timer& timer = timers.at(timers.size() - 1);
+        timers.cancel(timer);
+        Py_DECREF(HandleObject::of(timer.work));
+    }
+}
+
+/// Ends everything native. Callbacks that had not run are dropped, open transports are released.
+void close_native(LoopObject* loop) noexcept {
+    if (loop->io == nullptr) {
+        return;
+    }
+    remove_all_fd_callbacks(loop);
+    release_transports(loop);
+    loop->io->wakeup().collect(loop->io->ready());
+    drop_queue(loop->io->ready());
+    drop_timers(loop->io->timers());
+    delete std::exchange(loop->signals, nullptr);
+    io::EventLoop* io = std::exchange(loop->io, nullptr);
+    drop_queue(io->ready()); // finalizers that ran above may have scheduled something
+    delete io;
+    PyMem_Free(std::exchange(loop->read_buffer, nullptr));
+}
+
+PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {
+    LoopObject* loop = self_of(self);
+    loop->closed = true;
+    close_native(loop);
+    Py_RETURN_NONE;
+}
+
+PyObject* loop_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+    Ref self(type->tp_alloc(type, 0));
+    if (!self) {
+        return nullptr;
+    }
+    LoopObject* loop = self_of(self.get());
+    loop->state = state_of(type);
+    if (loop->state == nullptr) {
+        return nullptr;
+    }
+    loop->thread_id = Py_NewRef(Py_None);
+    loop->task_factory = Py_NewRef(Py_None);
+    loop->owner_thread = PyThread_get_thread_ident();
+    loop->read_buffer = static_cast<char*>(PyMem_Malloc(LoopObject::read_buffer_size));
+    if (loop->read_buffer == nullptr) {
+        return PyErr_NoMemory();
+    }
+    try {
+        loop->fd_callbacks = new std::vector<std::unique_ptr<FdCallbacks>>;
+        loop->io = new io::EventLoop;
+        loop->signals = new PythonSignalPipe(loop, loop->io->poller());
+    } catch (const std::system_error& error) {
+        errno = error.code().value();
+        return PyErr_SetFromErrno(PyExc_OSError);
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    return self.release();
+}
+
+int loop_traverse(PyObject* self, visitproc visit, void* arg) {
+    LoopObject* loop = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(loop->thread_id);
+    Py_VISIT(loop->task_factory);
+    Py_VISIT(loop->current_handle);
+    Py_VISIT(loop->pending_exception);
+    if (loop->fd_callbacks != nullptr) {
+        for (const auto& callbacks : *loop->fd_callbacks) {
+            if (callbacks) {
+                Py_VISIT(callbacks->reader);
+                Py_VISIT(callbacks->writer);
+                Py_VISIT(callbacks->file_object);
+            }
+        }
+    }
+    if (loop->io != nullptr) {
+        const auto visit_handle = [&](io::Work& work) -> int {
+            Py_VISIT(HandleObject::of(work));
+            return 0;
+        };
+        if (const int result = loop->io->ready().visit_all(visit_handle)) {
+            return result;
+        }
+        const io::TimerQueue& timers = loop->io->timers();
+        for (std::size_t i = 0; i < timers.size(); ++i) {
+            if (const int result = visit_handle(timers.at(i).work)) {
+                return result;
+            }
+        }
+    }
+    return traverse_transports(loop, visit, arg);
+}
+
+int loop_clear(PyObject* self) {
+    LoopObject* loop = self_of(self);
+    loop->closed = true;
+    close_native(loop);
+    Py_CLEAR(loop->thread_id);
+    Py_CLEAR(loop->task_factory);
+    Py_CLEAR(loop->current_handle);
+    Py_CLEAR(loop->pending_exception);
+    return 0;
+}
+
+void loop_dealloc(PyObject* self) {
+    LoopObject* loop = self_of(self);
+    PyObject_GC_UnTrack(self);
+    loop_clear(self);
+    release_spare_handles(loop);
+    delete loop->fd_callbacks;
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+template <bool LoopObject::* flag> PyObject* get_flag(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->*flag);
+}
+
+template <bool LoopObject::* flag> int set_flag(PyObject* self, PyObject* value, void* /*unused*/) {
+    const int truth = value != nullptr ? PyObject_IsTrue(value) : 0;
+    if (truth < 0) {
+        return -1;
+    }
+    self_of(self)->*flag = truth != 0;
+    return 0;
+}
+
+template <typename Function> PyCFunction as_function(Function function) noexcept {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+PyMethodDef loop_methods[] = {
+    {"call_soon", as_function(&call_soon), METH_FASTCALL | METH_KEYWORDS,
+     "Call a callback in the next iteration; returns a Handle."},
+    {"call_soon_threadsafe", as_function(&call_soon_threadsafe), METH_FASTCALL | METH_KEYWORDS,
+     "call_soon() from any thread; wakes the loop."},
+    {"call_later", as_function(&call_later), METH_FASTCALL | METH_KEYWORDS,
+     "Call a callback after a delay in seconds; returns a TimerHandle."},
+    {"call_at", as_function(&call_at), METH_FASTCALL | METH_KEYWORDS,
+     "Call a callback at a time of loop.time(); returns a TimerHandle."},
+    {"time", &loop_time, METH_NOARGS, "The monotonic clock, in seconds."},
+    {"create_future", &create_future, METH_NOARGS, "A new asyncio.Future of this loop."},
+    {"create_task", as_function(&create_task), METH_FASTCALL | METH_KEYWORDS,
+     "Schedule a coroutine; returns an asyncio.Task, or what the task factory makes."},
+    {"stop", &stop, METH_NOARGS, "Let run_forever() return after the current iteration."},
+    {"is_running", &is_running, METH_NOARGS, "Whether the loop is running."},
+    {"is_closed", &is_closed, METH_NOARGS, "Whether close() was called."},
+    {"get_debug", &get_debug, METH_NOARGS, "Whether debug mode is on."},
+    {"add_reader", as_function(&set_users_callback<reading>), METH_FASTCALL,
+     "Call a callback whenever a descriptor is readable."},
+    {"add_writer", as_function(&set_users_callback<writing>), METH_FASTCALL,
+     "Call a callback whenever a descriptor is writable."},
+    {"remove_reader", &remove_users_callback<reading>, METH_O,
+     "Undo add_reader(); returns whether there was one."},
+    {"remove_writer", &remove_users_callback<writing>, METH_O,
+     "Undo add_writer(); returns whether there was one."},
+    {"_add_reader", as_function(&set_callback<reading>), METH_FASTCALL, nullptr},
+    {"_add_writer", as_function(&set_callback<writing>), METH_FASTCALL, nullptr},
+    {"_remove_reader", &remove_callback<reading>, METH_O, nullptr},
+    {"_remove_writer", &remove_callback<writing>, METH_O, nullptr},
+    {"_ensure_fd_no_transport", &ensure_fd_no_transport, METH_O, nullptr},
+    {"_watched_events", &watched_events, METH_O, nullptr},
+    {"_write_to_self", &write_to_self, METH_NOARGS, nullptr},
+    {"_signal_write_end", &signal_write_end, METH_NOARGS, nullptr},
+    {"_run_until_stopped", &run_until_stopped, METH_NOARGS, nullptr},
+    {"_run_once", &run_once, METH_NOARGS, nullptr},
+    {"_close_native", &close_loop, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+// The attributes that BaseEventLoop's own methods keep on the instance, and that the native half
+// must see: data descriptors of this type take precedence over the instance's dictionary.
+PyGetSetDef loop_attributes[] = {
+    {"_closed", &get_flag<&LoopObject::closed>, &set_flag<&LoopObject::closed>, nullptr, nullptr},
+    {"_stopping", &get_flag<&LoopObject::stopping>, &set_flag<&LoopObject::stopping>, nullptr,
+     nullptr},
+    {"_debug", &get_flag<&LoopObject::debug>, &set_flag<&LoopObject::debug>, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef loop_members[] = {
+    {"_thread_id", T_OBJECT, offsetof(LoopObject, thread_id), 0, nullptr},
+    {"_task_factory", T_OBJECT, offsetof(LoopObject, task_factory), 0, nullptr},
+    {"_current_handle", T_OBJECT, offsetof(LoopObject, current_handle), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot loop_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Native base of penstock.Loop.")},
+    {Py_tp_new, reinterpret_cast<void*>(&loop_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&loop_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&loop_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&loop_clear)},
+    {Py_tp_methods, loop_methods},
+    {Py_tp_members, loop_members},
+    {Py_tp_getset, loop_attributes},
+    {0, nullptr},
+};
+
+PyType_Spec loop_spec = {
+    .name = "penstock._core.LoopCore",
+    .basicsize = sizeof(LoopObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = loop_slots,
+};
+
+} // namespace
+
+void schedule(LoopObject* loop, HandleObject* handle) noexcept {
+    loop->io->schedule(handle->timer.work);
+}
+
+bool schedule_native(LoopObject* loop, NativeStep step, PyObject* target) noexcept {
+    if (!check_open(loop)) {
+        return false;
+    }
+    HandleObject* handle = make_native_handle(loop, step, target);
+    if (handle == nullptr) {
+        return false;
+    }
+    schedule(loop, handle);
+    return true;
+}
+
+void interrupt_with_raised(LoopObject* loop) noexcept {
+    Ref exception = take_exception();
+    Py_XSETREF(loop->pending_exception, exception.release());
+    if (loop->io != nullptr) {
+        loop->io->interrupt();
+    }
+}
+
+void report_raised(LoopObject* loop, const char* message, PyObject* transport,
+                   PyObject* protocol) noexcept {
+    if (exception_ends_program()) {
+        interrupt_with_raised(loop);
+        return;
+    }
+    const Ref exception = take_exception();
+    const Ref text(PyUnicode_FromString(message));
+    PyObject* arguments[] = {as_object(loop), text.get(), exception.get(),
+                             transport != nullptr ? transport : Py_None,
+                             protocol != nullptr ? protocol : Py_None};
+    if (!text || !call_rare_path(loop->state, "report_failure", arguments, 5)) {
+        if (exception_ends_program()) {
+            interrupt_with_raised(loop);
+        } else {
+            PyErr_WriteUnraisable(as_object(loop));
+        }
+    }
+}
+
+bool check_open(LoopObject* loop) noexcept {
+    if (loop->closed || loop->io == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "Event loop is closed");
+        return false;
+    }
+    return true;
+}
+
+bool add_loop_type(PyObject* module, ModuleState* state) {
+    state->loop_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &loop_spec, nullptr));
+    return state->loop_type != nullptr && PyModule_AddType(module, state->loop_type) == 0;
+}
+
+} // namespace penstock::python

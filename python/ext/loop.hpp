@@ -1,0 +1,58 @@
+#pragma once
+
+#include "handle.hpp"
+#include "module.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <penstock/io/event_loop.hpp>
+#include <penstock/io/signal_pipe.hpp>
+
+namespace penstock::python {
+
+struct FdCallbacks;
+struct SocketTransportObject;
+
+/// The native base of `penstock.Loop`: ready queue, timers, readiness callbacks, the run itself.
+struct LoopObject {
+    PyObject_HEAD ModuleState* state;
+    io::EventLoop* io; ///< null once closed
+    io::SignalPipe* signals;
+    std::vector<std::unique_ptr<FdCallbacks>>* fd_callbacks; ///< by descriptor number
+    SocketTransportObject* transports; ///< open transports, each holding a reference for the loop
+    char* read_buffer;                 ///< shared by all reads: data is copied out at once
+    HandleObject* spare_handles;       ///< linked through `callback`
+    unsigned spare_handle_count;
+    unsigned long owner_thread; ///< where it was made, then where it last ran
+    PyObject* thread_id;        ///< None or the running thread, as BaseEventLoop keeps it
+    PyObject* task_factory;
+    PyObject* current_handle;
+    PyObject* pending_exception; ///< SystemExit or KeyboardInterrupt on its way out of the run
+    bool closed;
+    bool stopping;
+    bool debug;
+
+    static constexpr std::size_t read_buffer_size = std::size_t{256} * 1024;
+    static constexpr unsigned max_spare_handles = 1024;
+};
+
+/// Puts a handle at the end of the ready queue; takes over a reference.
+void schedule(LoopObject* loop, HandleObject* handle) noexcept;
+
+/// Schedules a native step on `target` for the next iteration; false with an exception set.
+bool schedule_native(LoopObject* loop, NativeStep step, PyObject* target) noexcept;
+
+/// Stops the running iteration and lets the raised exception leave `run_forever`.
+void interrupt_with_raised(LoopObject* loop) noexcept;
+
+/// Gives the raised exception to `call_exception_handler`, with `message` and the objects given
+/// (each may be null). One that ends the program interrupts the loop instead.
+void report_raised(LoopObject* loop, const char* message, PyObject* transport,
+                   PyObject* protocol) noexcept;
+
+/// RuntimeError when the loop is closed.
+bool check_open(LoopObject* loop) noexcept;
+
+} // namespace penstock::python

@@ -1,0 +1,161 @@
+#include "module.hpp"
+
+#include <array>
+
+namespace penstock::python {
+
+namespace {
+
+struct InternedName {
+    PyObject* ModuleState::* slot;
+    const char* text;
+};
+
+constexpr std::array interned_names{
+    InternedName{&ModuleState::name_loop, "loop"},
+    InternedName{&ModuleState::name_name, "name"},
+    InternedName{&ModuleState::name_context, "context"},
+    InternedName{&ModuleState::name_connection_made, "connection_made"},
+    InternedName{&ModuleState::name_connection_lost, "connection_lost"},
+    InternedName{&ModuleState::name_data_received, "data_received"},
+    InternedName{&ModuleState::name_eof_received, "eof_received"},
+    InternedName{&ModuleState::name_get_buffer, "get_buffer"},
+    InternedName{&ModuleState::name_buffer_updated, "buffer_updated"},
+    InternedName{&ModuleState::name_pause_writing, "pause_writing"},
+    InternedName{&ModuleState::name_resume_writing, "resume_writing"},
+    InternedName{&ModuleState::name_set_result, "set_result"},
+    InternedName{&ModuleState::name_set_exception, "set_exception"},
+    InternedName{&ModuleState::name_cancelled, "cancelled"},
+    InternedName{&ModuleState::name_attach, "_attach"},
+    InternedName{&ModuleState::name_detach, "_detach"},
+};
+
+constexpr std::array owned_objects{
+    &ModuleState::future_type,
+    &ModuleState::task_type,
+    &ModuleState::buffered_protocol_type,
+    &ModuleState::rare_paths,
+    &ModuleState::keywords_loop,
+    &ModuleState::keywords_loop_name_context,
+};
+
+constexpr std::array owned_types{
+    &ModuleState::loop_type,         &ModuleState::handle_type,
+    &ModuleState::timer_handle_type, &ModuleState::socket_transport_type,
+    &ModuleState::listener_type,
+};
+
+bool intern_names(ModuleState* state) {
+    for (const InternedName& name : interned_names) {
+        state->*name.slot = PyUnicode_InternFromString(name.text);
+        if (state->*name.slot == nullptr) {
+            return false;
+        }
+    }
+    state->keywords_loop = PyTuple_Pack(1, state->name_loop);
+    state->keywords_loop_name_context =
+        PyTuple_Pack(3, state->name_loop, state->name_name, state->name_context);
+    return state->keywords_loop != nullptr && state->keywords_loop_name_context != nullptr;
+}
+
+bool import_asyncio(ModuleState* state) {
+    const Ref asyncio(PyImport_ImportModule("asyncio"));
+    if (!asyncio) {
+        return false;
+    }
+    state->future_type = PyObject_GetAttrString(asyncio.get(), "Future");
+    state->task_type = PyObject_GetAttrString(asyncio.get(), "Task");
+    state->buffered_protocol_type = PyObject_GetAttrString(asyncio.get(), "BufferedProtocol");
+    state->server_takes_transport = PY_VERSION_HEX >= 0x030D0000;
+    return state->future_type != nullptr && state->task_type != nullptr &&
+           state->buffered_protocol_type != nullptr;
+}
+
+int execute(PyObject* module) {
+    ModuleState* state = state_of_module(module);
+    const bool done = intern_names(state) && import_asyncio(state) &&
+                      add_handle_types(module, state) && add_loop_type(module, state) &&
+                      add_socket_transport_type(module, state) && add_listener_type(module, state);
+    return done ? 0 : -1;
+}
+
+int traverse(PyObject* module, visitproc visit, void* arg) {
+    ModuleState* state = state_of_module(module);
+    for (auto slot : owned_objects) {
+        Py_VISIT(state->*slot);
+    }
+    for (auto slot : owned_types) {
+        Py_VISIT(state->*slot);
+    }
+    return 0;
+}
+
+int clear(PyObject* module) {
+    ModuleState* state = state_of_module(module);
+    for (auto slot : owned_objects) {
+        Py_CLEAR(state->*slot);
+    }
+    for (auto slot : owned_types) {
+        Py_CLEAR(state->*slot);
+    }
+    for (const InternedName& name : interned_names) {
+        Py_CLEAR(state->*name.slot);
+    }
+    return 0;
+}
+
+void free_module(void* module) {
+    clear(static_cast<PyObject*>(module));
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(&execute)},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "penstock._core",
+    .m_doc = "The native half of penstock.Loop.",
+    .m_size = sizeof(ModuleState),
+    .m_methods = nullptr,
+    .m_slots = slots,
+    .m_traverse = &traverse,
+    .m_clear = &clear,
+    .m_free = &free_module,
+};
+
+} // namespace
+
+ModuleState* state_of_module(PyObject* module) noexcept {
+    return static_cast<ModuleState*>(PyModule_GetState(module));
+}
+
+ModuleState* state_of(PyTypeObject* type) noexcept {
+    PyObject* module = PyType_GetModuleByDef(type, &definition);
+    return module != nullptr ? state_of_module(module) : nullptr;
+}
+
+Ref call_rare_path(ModuleState* state, const char* function, PyObject* const* arguments,
+                   std::size_t count) noexcept {
+    if (state->rare_paths == nullptr) {
+        state->rare_paths = PyImport_ImportModule("penstock.loop.rare_paths");
+        if (state->rare_paths == nullptr) {
+            return Ref();
+        }
+    }
+    const Ref callable(PyObject_GetAttrString(state->rare_paths, function));
+    if (!callable) {
+        return Ref();
+    }
+    return Ref(PyObject_Vectorcall(callable.get(), arguments, count, nullptr));
+}
+
+} // namespace penstock::python
+
+PyMODINIT_FUNC PyInit__core() {
+    return PyModuleDef_Init(&penstock::python::definition);
+}

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "py_ref.hpp"
+
+namespace penstock::python {
+
+/// What one interpreter's copy of the extension knows: its types and the asyncio objects that the
+/// hot paths need. There are no process globals.
+struct ModuleState {
+    PyTypeObject* loop_type;
+    PyTypeObject* handle_type;
+    PyTypeObject* timer_handle_type;
+    PyTypeObject* socket_transport_type;
+    PyTypeObject* listener_type;
+
+    PyObject* future_type;            ///< asyncio.Future
+    PyObject* task_type;              ///< asyncio.Task
+    PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
+    PyObject* rare_paths;             ///< module penstock.loop.rare_paths, imported on first use
+
+    PyObject* name_loop;
+    PyObject* name_name;
+    PyObject* name_context;
+    PyObject* name_connection_made;
+    PyObject* name_connection_lost;
+    PyObject* name_data_received;
+    PyObject* name_eof_received;
+    PyObject* name_get_buffer;
+    PyObject* name_buffer_updated;
+    PyObject* name_pause_writing;
+    PyObject* name_resume_writing;
+    PyObject* name_set_result;
+    PyObject* name_set_exception;
+    PyObject* name_cancelled;
+    PyObject* name_attach;
+    PyObject* name_detach;
+    PyObject* keywords_loop;              ///< ("loop",)
+    PyObject* keywords_loop_name_context; ///< ("loop", "name", "context")
+
+    /// Python 3.13: `Server._attach` and `_detach` take the transport.
+    bool server_takes_transport;
+};
+
+ModuleState* state_of(PyTypeObject* type) noexcept;
+ModuleState* state_of_module(PyObject* module) noexcept;
+
+/// Calls a function of `penstock.loop.rare_paths`: the rare paths (error reports, reprs) are
+/// written in Python. Null with an exception set on failure.
+Ref call_rare_path(ModuleState* state, const char* function, PyObject* const* arguments,
+                   std::size_t count) noexcept;
+
+bool add_handle_types(PyObject* module, ModuleState* state);
+bool add_loop_type(PyObject* module, ModuleState* state);
+bool add_socket_transport_type(PyObject* module, ModuleState* state);
+bool add_listener_type(PyObject* module, ModuleState* state);
+
+} // namespace penstock::python

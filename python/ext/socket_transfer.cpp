@@ -1,0 +1,431 @@
+// The bytes of a socket transport: reading, writing, flow control.
+
+#include "socket_transport.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <new>
+
+#include <sys/socket.h>
+
+namespace penstock::python {
+
+namespace {
+
+constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+/// Chunks handed to one sendmsg(2); IOV_MAX is 1024, but a socket buffer is full long before.
+constexpr int max_chunks_per_send = 64;
+
+bool would_block(int error) noexcept {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+void receive_end(SocketTransportObject* transport) noexcept {
+    const Ref keep_open(call_protocol(transport, transport->loop->state->name_eof_received));
+    if (!keep_open) {
+        fail_with_raised(transport, "Fatal error: protocol.eof_received() call failed.");
+        return;
+    }
+    const int truth = PyObject_IsTrue(keep_open.get());
+    if (truth < 0) {
+        fail_with_raised(transport, "Fatal error: protocol.eof_received() call failed.");
+    } else if (truth == 0) {
+        if (!close_gracefully(transport)) {
+            PyErr_WriteUnraisable(as_object(transport));
+        }
+    } else {
+        transport->eof_seen = true;
+        update_interest(transport);
+    }
+}
+
+/// One recv into the loop's shared buffer, and a bytes object of just the right size: cheaper than
+/// allocating for the largest read and shrinking.
+void receive_data(SocketTransportObject* transport) noexcept {
+    LoopObject* loop = transport->loop;
+    const ssize_t count = ::recv(transport->fd, loop->read_buffer, LoopObject::read_buffer_size, 0);
+    if (count < 0) {
+        if (!would_block(errno)) {
+            fail_with_errno(transport, errno, "Fatal read error on socket transport");
+        }
+        return;
+    }
+    if (count == 0) {
+        receive_end(transport);
+        return;
+    }
+    const Ref data(PyBytes_FromStringAndSize(loop->read_buffer, count));
+    if (!data) {
+        fail_with_raised(transport, "Fatal read error on socket transport");
+        return;
+    }
+    PyObject* result = nullptr;
+    {
+        const ProtocolContext context(transport->context);
+        PyObject* stack[2] = {nullptr, data.get()};
+        result = PyObject_Vectorcall(transport->data_received, stack + 1,
+                                     1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+    }
+    if (result == nullptr) {
+        fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
+        return;
+    }
+    Py_DECREF(result);
+}
+
+/// Reads into the buffer of a BufferedProtocol. The buffer stays exported for the read only.
+void receive_into_buffer(SocketTransportObject* transport) noexcept {
+    static constexpr const char* get_buffer_failed =
+        "Fatal error: protocol.get_buffer() call failed.";
+    ssize_t count = 0;
+    int error = 0;
+    {
+        const ProtocolContext context(transport->context);
+        const Ref size_hint(PyLong_FromLong(-1));
+        PyObject* stack[2] = {nullptr, size_hint.get()};
+        const Ref target(size_hint
+                             ? PyObject_Vectorcall(transport->data_received, stack + 1,
+                                                   1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
+                             : nullptr);
+        Py_buffer buffer;
+        if (!target || PyObject_GetBuffer(target.get(), &buffer, PyBUF_WRITABLE) != 0) {
+            count = -1;
+        } else if (buffer.len == 0) {
+            PyBuffer_Release(&buffer);
+            PyErr_SetString(PyExc_RuntimeError, "get_buffer() returned an empty buffer");
+            count = -1;
+        } else {
+            count = ::recv(transport->fd, buffer.buf, static_cast<std::size_t>(buffer.len), 0);
+            error = count < 0 ? errno : 0;
+            PyBuffer_Release(&buffer);
+        }
+    }
+    if (error != 0) {
+        if (!would_block(error)) {
+            fail_with_errno(transport, error, "Fatal read error on socket transport");
+        }
+        return;
+    }
+    if (count < 0) {
+        fail_with_raised(transport, get_buffer_failed);
+        return;
+    }
+    if (count == 0) {
+        receive_end(transport);
+        return;
+    }
+    PyObject* result = nullptr;
+    {
+        const ProtocolContext context(transport->context);
+        const Ref size(PyLong_FromSsize_t(count));
+        PyObject* stack[2] = {nullptr, size.get()};
+        result = size ? PyObject_Vectorcall(transport->buffer_updated, stack + 1,
+                                            1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
+                      : nullptr;
+    }
+    if (result == nullptr) {
+        fail_with_raised(transport, "Fatal error: protocol.buffer_updated() call failed.");
+        return;
+    }
+    Py_DECREF(result);
+}
+
+void pause_protocol_if_full(SocketTransportObject* transport) noexcept {
+    if (transport->protocol_paused || queued(transport) <= transport->high_water ||
+        transport->protocol == nullptr) {
+        return;
+    }
+    transport->protocol_paused = true;
+    const Ref result(
+        PyObject_CallMethodNoArgs(transport->protocol, transport->loop->state->name_pause_writing));
+    if (!result) {
+        report_raised(transport->loop, "protocol.pause_writing() failed", as_object(transport),
+                      transport->protocol);
+    }
+}
+
+void resume_protocol_if_drained(SocketTransportObject* transport) noexcept {
+    if (!transport->protocol_paused || queued(transport) > transport->low_water ||
+        transport->protocol == nullptr) {
+        return;
+    }
+    transport->protocol_paused = false;
+    const Ref result(call_protocol(transport, transport->loop->state->name_resume_writing));
+    if (!result) {
+        report_raised(transport->loop, "protocol.resume_writing() failed", as_object(transport),
+                      transport->protocol);
+    }
+}
+
+/// The future stays in place until `_reset_empty_waiter`: writes are refused until then.
+void finish_empty_waiter(SocketTransportObject* transport) noexcept {
+    const Ref waiter = Ref::borrow(transport->empty_waiter);
+    if (waiter && !Ref(PyObject_CallMethodOneArg(
+                      waiter.get(), transport->loop->state->name_set_result, Py_None))) {
+        report_raised(transport->loop, "Fatal error on transport", as_object(transport), nullptr);
+    }
+}
+
+/// Everything that waited has left.
+void finish_sending(SocketTransportObject* transport) noexcept {
+    update_interest(transport);
+    finish_empty_waiter(transport);
+    if (transport->closing) {
+        lose_connection(transport);
+    } else if (transport->eof_sent) {
+        ::shutdown(transport->fd, SHUT_WR);
+    }
+}
+
+/// Sends from the queue; false when the connection failed.
+bool send_queued(SocketTransportObject* transport) noexcept {
+    std::array<iovec, max_chunks_per_send> chunks;
+    msghdr message{};
+    message.msg_iov = chunks.data();
+    message.msg_iovlen =
+        static_cast<std::size_t>(transport->queue->fill(chunks.data(), max_chunks_per_send));
+    const ssize_t count = ::sendmsg(transport->fd, &message, send_flags);
+    if (count >= 0) {
+        transport->queue->consume(static_cast<std::size_t>(count));
+        return true;
+    }
+    if (would_block(errno)) {
+        return true;
+    }
+    fail_with_errno(transport, errno, "Fatal write error on socket transport");
+    return false;
+}
+
+void send_ready(SocketTransportObject* transport) noexcept {
+    if (!send_queued(transport)) {
+        return;
+    }
+    resume_protocol_if_drained(transport); // may write, close or abort
+    if (transport->lost == 0 && queued(transport) == 0) {
+        finish_sending(transport);
+    }
+}
+
+/// `data` as bytes that nobody else can change: itself, or a copy of `data[offset:]`.
+Ref own_bytes(PyObject* data, const Py_buffer& view, std::size_t& offset) noexcept {
+    if (PyBytes_CheckExact(data)) {
+        return Ref::borrow(data);
+    }
+    Ref copy(PyBytes_FromStringAndSize(static_cast<const char*>(view.buf) + offset,
+                                       view.len - static_cast<Py_ssize_t>(offset)));
+    offset = 0;
+    return copy;
+}
+
+bool enqueue(SocketTransportObject* transport, PyObject* bytes, std::size_t offset) noexcept {
+    try {
+        if (transport->queue == nullptr) {
+            transport->queue = new WriteQueue;
+        }
+        transport->queue->append(bytes, offset);
+        return true;
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+}
+
+bool may_write(SocketTransportObject* transport, const char* method) noexcept {
+    if (transport->eof_sent) {
+        PyErr_Format(PyExc_RuntimeError, "Cannot call %s() after write_eof()", method);
+        return false;
+    }
+    if (transport->empty_waiter != nullptr) {
+        PyErr_Format(PyExc_RuntimeError, "unable to %s; sendfile is in progress", method);
+        return false;
+    }
+    return true;
+}
+
+/// Counts a write that came after the connection was lost; warns as asyncio does.
+bool note_lost_write(SocketTransportObject* transport) noexcept {
+    constexpr unsigned log_threshold = 5;
+    if (transport->lost >= log_threshold && transport->loop != nullptr &&
+        !call_rare_path(transport->loop->state, "warn_of_lost_write", nullptr, 0)) {
+        return false;
+    }
+    ++transport->lost;
+    return true;
+}
+
+/// Sends what it can of a buffer at once and queues the rest. False with an exception set.
+bool send_or_queue(SocketTransportObject* transport, PyObject* data,
+                   const Py_buffer& view) noexcept {
+    std::size_t sent = 0;
+    const auto length = static_cast<std::size_t>(view.len);
+    if (queued(transport) == 0) {
+        const ssize_t count = ::send(transport->fd, view.buf, length, send_flags);
+        if (count >= 0) {
+            sent = static_cast<std::size_t>(count);
+        } else if (!would_block(errno)) {
+            fail_with_errno(transport, errno, "Fatal write error on socket transport");
+            return true;
+        }
+        if (sent == length) {
+            return true;
+        }
+    }
+    const Ref bytes = own_bytes(data, view, sent);
+    if (!bytes || !enqueue(transport, bytes.get(), sent)) {
+        return false;
+    }
+    update_interest(transport);
+    pause_protocol_if_full(transport);
+    return true;
+}
+
+} // namespace
+
+void on_socket_ready(io::Watch& watch, std::uint32_t events) {
+    auto* transport = reinterpret_cast<SocketTransportObject*>(
+        reinterpret_cast<char*>(&watch) - offsetof(SocketTransportObject, watch));
+    const Ref alive = Ref::borrow(as_object(transport));
+    const std::uint32_t interest = watch.interest;
+    constexpr std::uint32_t trouble = io::hung_up | io::failed;
+    if ((events & (io::readable | trouble)) != 0 && (interest & io::readable) != 0) {
+        if (transport->buffered_protocol) {
+            receive_into_buffer(transport);
+        } else {
+            receive_data(transport);
+        }
+    }
+    if ((events & (io::writable | trouble)) != 0 && (interest & io::writable) != 0 &&
+        transport->lost == 0 && queued(transport) > 0 &&
+        transport->loop->pending_exception == nullptr) {
+        send_ready(transport);
+    }
+}
+
+PyObject* transport_write(PyObject* self, PyObject* data) {
+    SocketTransportObject* transport = transport_of(self);
+    if (!PyBytes_Check(data) && !PyByteArray_Check(data) && !PyMemoryView_Check(data)) {
+        PyErr_Format(PyExc_TypeError, "data argument must be a bytes-like object, not '%s'",
+                     Py_TYPE(data)->tp_name);
+        return nullptr;
+    }
+    if (!may_write(transport, "write")) {
+        return nullptr;
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
+        if (!PyMemoryView_Check(data)) {
+            return nullptr;
+        }
+        // A memoryview that is not contiguous: send a flat copy.
+        PyErr_Clear();
+        const Ref flat(PyObject_CallMethod(data, "tobytes", nullptr));
+        return flat ? transport_write(self, flat.get()) : nullptr;
+    }
+    bool done = true;
+    if (view.len > 0) {
+        done = transport->lost > 0 || transport->fd < 0 ? note_lost_write(transport)
+                                                        : send_or_queue(transport, data, view);
+    }
+    PyBuffer_Release(&view);
+    if (!done) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_writelines(PyObject* self, PyObject* list_of_data) {
+    SocketTransportObject* transport = transport_of(self);
+    if (!may_write(transport, "writelines")) {
+        return nullptr;
+    }
+    const Ref chunks(
+        PySequence_Fast(list_of_data, "writelines() takes an iterable of bytes-like objects"));
+    if (!chunks) {
+        return nullptr;
+    }
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(chunks.get());
+    if (count == 0) {
+        Py_RETURN_NONE;
+    }
+    if (transport->lost > 0 || transport->fd < 0) {
+        return note_lost_write(transport) ? Py_NewRef(Py_None) : nullptr;
+    }
+    const bool was_empty = queued(transport) == 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* data = PySequence_Fast_GET_ITEM(chunks.get(), i);
+        if (PyObject_CheckBuffer(data) == 0) {
+            PyErr_Format(PyExc_TypeError, "data argument must be a bytes-like object, not '%s'",
+                         Py_TYPE(data)->tp_name);
+            return nullptr;
+        }
+        const Ref bytes(PyBytes_CheckExact(data) ? Py_NewRef(data) : PyBytes_FromObject(data));
+        if (!bytes) {
+            return nullptr;
+        }
+        if (PyBytes_GET_SIZE(bytes.get()) > 0 && !enqueue(transport, bytes.get(), 0)) {
+            return nullptr;
+        }
+    }
+    if (queued(transport) > 0) {
+        if (was_empty && !send_queued(transport)) {
+            Py_RETURN_NONE;
+        }
+        update_interest(transport);
+        pause_protocol_if_full(transport);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_write_eof(PyObject* self, PyObject* /*unused*/) {
+    SocketTransportObject* transport = transport_of(self);
+    if (!transport->closing && !transport->eof_sent) {
+        transport->eof_sent = true;
+        if (queued(transport) == 0 && transport->fd >= 0) {
+            ::shutdown(transport->fd, SHUT_WR);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_set_write_buffer_limits(PyObject* self, PyObject* arguments,
+                                            PyObject* keywords) {
+    static const char* names[] = {"high", "low", nullptr};
+    PyObject* high_object = Py_None;
+    PyObject* low_object = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:set_write_buffer_limits",
+                                     const_cast<char**>(names), &high_object, &low_object)) {
+        return nullptr;
+    }
+    Py_ssize_t low =
+        low_object != Py_None ? PyNumber_AsSsize_t(low_object, PyExc_OverflowError) : 0;
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    Py_ssize_t high = Py_ssize_t{64} * 1024;
+    if (high_object != Py_None) {
+        high = PyNumber_AsSsize_t(high_object, PyExc_OverflowError);
+        if (PyErr_Occurred() != nullptr) {
+            return nullptr;
+        }
+    } else if (low_object != Py_None) {
+        high = 4 * low;
+    }
+    if (low_object == Py_None) {
+        low = high / 4;
+    }
+    if (!(high >= low && low >= 0)) {
+        PyErr_Format(PyExc_ValueError, "high (%zd) must be >= low (%zd) must be >= 0", high, low);
+        return nullptr;
+    }
+    SocketTransportObject* transport = transport_of(self);
+    transport->high_water = static_cast<std::size_t>(high);
+    transport->low_water = static_cast<std::size_t>(low);
+    if (transport->loop != nullptr) {
+        pause_protocol_if_full(transport);
+    }
+    Py_RETURN_NONE;
+}
+
+} // namespace penstock::python

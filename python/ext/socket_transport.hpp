@@ -1,0 +1,132 @@
+#pragma once
+
+#include "loop.hpp"
+#include "write_queue.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+#include <netinet/in.h>
+
+#include <penstock/io/poller.hpp>
+
+namespace penstock::python {
+
+/// The transport of a connected stream socket (TCP or Unix): an asyncio.Transport.
+///
+/// While it is open the loop holds a reference, as a selector's callbacks would; `connection_lost`
+/// ends that.
+struct SocketTransportObject {
+    PyObject_HEAD PyObject*
+        extra; ///< BaseTransport's one slot, `_extra`: its place in memory is Python's
+    io::Watch watch;
+    LoopObject* loop;                ///< owned; null after connection_lost
+    SocketTransportObject* previous; ///< in the loop's list of open transports
+    SocketTransportObject* next;
+    PyObject* protocol;       ///< null after connection_lost
+    PyObject* data_received;  ///< bound method, or get_buffer of a BufferedProtocol
+    PyObject* buffer_updated; ///< bound method of a BufferedProtocol, else null
+    PyObject* context;        ///< contextvars.Context of its creation
+    PyObject* socket;         ///< socket.socket that owns the descriptor, made on demand; or null
+    PyObject* server;         ///< asyncio.Server that accepted it, or null
+    PyObject* waiter;         ///< future of create_connection, or null
+    PyObject* empty_waiter;   ///< future of a sendfile that waits for the queue to drain, or null
+    PyObject* lost_reason;    ///< exception for connection_lost, or null
+    PyObject* weak_references;
+    WriteQueue* queue; ///< made by the first write that could not be sent whole
+    std::size_t high_water;
+    std::size_t low_water;
+    int fd; ///< -1 once closed
+    int family;
+    sockaddr_in6 peer_address;  ///< as accept(2) told it; big enough for IPv4 and IPv6
+    sockaddr_in6 local_address; ///< kept from before the close
+    socklen_t peer_address_length;
+    socklen_t local_address_length;
+    unsigned lost; ///< 0, then 1 when connection_lost is due, then counts the writes after it
+    bool closing;
+    bool started; ///< connection_made was called and reading may begin
+    bool paused;
+    bool eof_seen; ///< the peer has ended its side and the protocol keeps the transport open
+    bool eof_sent; ///< write_eof was called
+    bool protocol_paused;
+    bool buffered_protocol;
+    bool listed;
+};
+
+/// A connection that accept4(2) has just returned.
+struct AcceptedConnection {
+    int fd;
+    const sockaddr_storage& peer;
+    socklen_t peer_length;
+};
+
+/// A transport for an accepted connection. Takes over its descriptor, which is closed on failure.
+/// Null with an exception set.
+SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnection& connection,
+                                        PyObject* protocol, PyObject* server) noexcept;
+
+/// Calls connection_made and begins to read.
+void start_transport(SocketTransportObject* transport) noexcept;
+
+// Between socket_transport.cpp (the object, its life) and socket_transfer.cpp (its bytes):
+
+/// Enters a transport's context for a call of its protocol, and leaves it with an exception that the
+/// call raised kept.
+class ProtocolContext {
+public:
+    explicit ProtocolContext(PyObject* context) noexcept;
+    ~ProtocolContext();
+    ProtocolContext(const ProtocolContext&) = delete;
+    ProtocolContext& operator=(const ProtocolContext&) = delete;
+
+private:
+    PyObject* context_;
+};
+
+/// Calls a method of the protocol with the transport's context entered.
+Ref call_protocol(SocketTransportObject* transport, PyObject* method,
+                  PyObject* argument = nullptr) noexcept;
+
+/// Asks the poller for what the transport's state wants to be told of.
+void update_interest(SocketTransportObject* transport) noexcept;
+
+/// Deals with the raised exception: reported unless it is an OSError, then the connection is closed.
+void fail_with_raised(SocketTransportObject* transport, const char* message) noexcept;
+
+/// The same with the OSError for an errno value.
+void fail_with_errno(SocketTransportObject* transport, int error, const char* message) noexcept;
+
+/// Closes without sending what waits; `reason` (may be null) goes to connection_lost.
+void force_close(SocketTransportObject* transport, PyObject* reason) noexcept;
+
+/// Closes after what waits was sent. False with an exception set when the loop is closed.
+bool close_gracefully(SocketTransportObject* transport) noexcept;
+
+/// Calls connection_lost, closes the descriptor, and lets the transport go.
+void lose_connection(SocketTransportObject* transport) noexcept;
+
+void on_socket_ready(io::Watch& watch, std::uint32_t events);
+
+PyObject* transport_write(PyObject* self, PyObject* data);
+PyObject* transport_writelines(PyObject* self, PyObject* list_of_data);
+PyObject* transport_write_eof(PyObject* self, PyObject* unused);
+PyObject* transport_set_write_buffer_limits(PyObject* self, PyObject* arguments,
+                                            PyObject* keywords);
+
+inline SocketTransportObject* transport_of(PyObject* object) noexcept {
+    return reinterpret_cast<SocketTransportObject*>(object);
+}
+
+[[nodiscard]] inline std::size_t queued(const SocketTransportObject* transport) noexcept {
+    return transport->queue != nullptr ? transport->queue->size() : 0;
+}
+
+/// RuntimeError when an open transport owns the descriptor of `file_object`.
+bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept;
+
+/// The loop is closed: lets go of all open transports.
+void release_transports(LoopObject* loop) noexcept;
+
+int traverse_transports(LoopObject* loop, visitproc visit, void* arg) noexcept;
+
+} // namespace penstock::python

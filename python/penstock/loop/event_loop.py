@@ -1,0 +1,302 @@
+"""``Loop``: the native core beneath asyncio's own surface.
+
+What runs often (scheduling, timers, readiness, stream sockets, accepting) is native, in
+``penstock._core``. What runs rarely (resolving and connecting, argument checks, executors, child
+processes, exception reports) is inherited from asyncio, so that it behaves, in every Python version,
+just as that version's asyncio does. The alternative, writing all of it again, is how loops come to
+lack a third of the interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import signal
+import socket
+import sys
+import threading
+from asyncio import base_events, events, sslproto
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock import _core
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+_ACCEPT_RETRY_DELAY = 1.0
+"""Seconds until a listener that ran out of descriptors tries again; asyncio's value."""
+
+
+class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
+    """An asyncio event loop on epoll, written in C++.
+
+    It is used like any other: ``penstock.run(main())``, or
+    ``asyncio.Runner(loop_factory=penstock.new_event_loop)``. Not thread safe, but for
+    ``call_soon_threadsafe`` and what is built on it.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[int, _core.Listener] = {}
+        super().__init__(_PollerView(self))
+
+    # ---- running --------------------------------------------------------------------------------
+
+    def run_forever(self) -> None:
+        """Run until ``stop()`` is called."""
+        self._check_closed()
+        self._check_running()
+        self._set_coroutine_origin_tracking(self._debug)
+        old_hooks = sys.get_asyncgen_hooks()
+        wakeup = _SignalWakeup(self._signal_write_end())
+        try:
+            self._thread_id = threading.get_ident()
+            sys.set_asyncgen_hooks(
+                firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
+            )
+            events._set_running_loop(self)
+            wakeup.install()
+            self._run_until_stopped()
+        finally:
+            wakeup.restore()
+            self._stopping = False
+            self._thread_id = None
+            events._set_running_loop(None)
+            self._set_coroutine_origin_tracking(False)
+            sys.set_asyncgen_hooks(*old_hooks)
+
+    def close(self) -> None:
+        """Close the loop: scheduled callbacks are dropped, open transports are let go.
+
+        Raises RuntimeError while the loop is running. Does nothing the second time.
+        """
+        if self.is_running():
+            raise RuntimeError("Cannot close a running event loop")
+        if self.is_closed():
+            return
+        for listener in self._listeners.values():
+            listener.stop()
+        self._listeners.clear()
+        super().close()
+        self._close_native()
+
+    # ---- asyncio's private seams ----------------------------------------------------------------
+
+    def _make_self_pipe(self) -> None:
+        self._csock = _SignalWriteEnd(self._signal_write_end())
+
+    def _close_self_pipe(self) -> None:
+        self._csock = None
+
+    def _add_callback(self, handle: asyncio.Handle) -> None:
+        if not handle._cancelled:
+            self.call_soon(_run_unless_cancelled, handle, context=handle._context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Native timers are taken out when they are cancelled: there is nothing to count."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Remove a handler for a signal; returns whether there was one."""
+        removed = super().remove_signal_handler(sig)
+        if removed and not self._signal_handlers and self.is_running():
+            # asyncio has just given the wake-up descriptor away, which this loop uses all the time
+            # it runs.
+            _SignalWakeup(self._signal_write_end()).install()
+        return removed
+
+    # ---- stream sockets -------------------------------------------------------------------------
+
+    def _make_socket_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        extra: dict[str, Any] | None = None,
+        server: asyncio.AbstractServer | None = None,
+    ) -> asyncio.Transport:
+        return _core.SocketTransport(self, sock, protocol, waiter, extra, server)
+
+    def _make_ssl_transport(
+        self,
+        rawsock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: SSLContext,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        extra: dict[str, Any] | None = None,
+        server: asyncio.AbstractServer | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+        **others: Any,
+    ) -> asyncio.Transport:
+        ssl_protocol = sslproto.SSLProtocol(
+            self,
+            protocol,
+            sslcontext,
+            waiter,
+            server_side,
+            server_hostname,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+            **others,
+        )
+        _core.SocketTransport(self, rawsock, ssl_protocol, None, extra, server)
+        transport: asyncio.Transport = ssl_protocol._app_transport
+        return transport
+
+    def _start_serving(
+        self,
+        protocol_factory: ProtocolFactory,
+        sock: socket.socket,
+        sslcontext: SSLContext | None = None,
+        server: asyncio.AbstractServer | None = None,
+        backlog: int = 100,
+        *timeouts: Any,
+        **more_timeouts: Any,
+    ) -> None:
+        def on_exhausted(error: OSError) -> None:
+            self.call_exception_handler(
+                {
+                    "message": "socket.accept() out of system resource",
+                    "exception": error,
+                    "socket": asyncio.trsock.TransportSocket(sock),
+                }
+            )
+            self.call_later(_ACCEPT_RETRY_DELAY, resume)
+
+        def resume() -> None:
+            if self._listeners.get(fd) is listener:
+                start()
+
+        def on_accepted(accepted_fd: int, family: int) -> None:
+            connection = socket.socket(family, socket.SOCK_STREAM, sock.proto, accepted_fd)
+            try:
+                extra = {"peername": connection.getpeername()}
+            except OSError:
+                extra = {"peername": None}
+            self.create_task(
+                self._accept_connection2(
+                    protocol_factory,
+                    connection,
+                    extra,
+                    sslcontext,
+                    server,
+                    *timeouts,
+                    **more_timeouts,
+                )
+            )
+
+        def start() -> None:
+            nonlocal listener
+            self._listeners[fd] = listener = _core.Listener(
+                self,
+                sock,
+                protocol_factory,
+                server,
+                backlog,
+                on_exhausted,
+                on_accepted if sslcontext is not None else None,
+            )
+
+        fd = sock.fileno()
+        listener: _core.Listener
+        start()
+
+    def _stop_serving(self, sock: socket.socket) -> None:
+        listener = self._listeners.pop(sock.fileno(), None)
+        if listener is not None:
+            listener.stop()
+        super()._stop_serving(sock)
+
+    async def _sendfile_native(
+        self, transp: asyncio.Transport, file: Any, offset: int, count: int | None
+    ) -> int:
+        transport = transp
+        assert isinstance(transport, _core.SocketTransport)
+        resume_reading = transport.is_reading()
+        transport.pause_reading()
+        await transport._make_empty_waiter()
+        transport._release_watch()
+        try:
+            return await self.sock_sendfile(transport._sock, file, offset, count, fallback=False)
+        finally:
+            transport._reset_empty_waiter()
+            if resume_reading:
+                transport.resume_reading()
+
+
+class _PollerView(selectors.BaseSelector):
+    """What asyncio's inherited methods ask of a selector: what is watched, for their reprs."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        raise NotImplementedError("use loop.add_reader() or loop.add_writer()")
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        raise NotImplementedError("use loop.remove_reader() or loop.remove_writer()")
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        raise NotImplementedError("the loop waits natively")
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        watched = self._loop._watched_events(fileobj)
+        if not watched:
+            raise KeyError(f"{fileobj!r} is not registered")
+        fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        return selectors.SelectorKey(fileobj, fd, watched, None)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return {}
+
+
+class _SignalWriteEnd:
+    """The end of the loop's signal pipe that ``signal.set_wakeup_fd`` gets."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
+
+
+class _SignalWakeup:
+    """Lets every signal wake the loop while it runs in the main thread.
+
+    Without it a signal that arrives right before the loop blocks is noticed only at the next event.
+    Somebody else's wake-up descriptor is left alone.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._installed = False
+
+    def install(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        previous = signal.set_wakeup_fd(self._fd, warn_on_full_buffer=False)
+        if previous not in (-1, self._fd):
+            signal.set_wakeup_fd(previous)
+            return
+        self._installed = previous == -1
+
+    def restore(self) -> None:
+        if not self._installed:
+            return
+        current = signal.set_wakeup_fd(-1)
+        if current != self._fd:
+            signal.set_wakeup_fd(current)
+
+
+def _run_unless_cancelled(handle: asyncio.Handle) -> None:
+    if not handle._cancelled:
+        handle._run()
+
+
+assert issubclass(Loop, base_events.BaseEventLoop)

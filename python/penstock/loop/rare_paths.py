@@ -1,0 +1,106 @@
+"""What the native core does so rarely that it is written in Python: reports, reprs, socket objects.
+
+``penstock._core`` calls these functions by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import traceback
+from asyncio import base_events, constants, format_helpers, trsock
+from asyncio.log import logger
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock._core import Handle, SocketTransport
+    from penstock.loop.event_loop import Loop
+
+
+def capture_traceback() -> traceback.StackSummary:
+    """Where a handle is being made, for debug mode."""
+    return format_helpers.extract_stack(sys._getframe(1))
+
+
+def describe_handle(handle: Handle) -> str:
+    """``repr(handle)``, as asyncio writes it: the callback, and where it is defined."""
+    info = [type(handle).__name__]
+    if handle._cancelled:
+        info.append("cancelled")
+    when = getattr(handle, "_when", None)
+    if when is not None:
+        info.append(f"when={when}")
+    if handle._callback is not None:
+        info.append(_describe_callback(handle))
+    if handle._source_traceback:
+        frame = handle._source_traceback[-1]
+        info.append(f"created at {frame[0]}:{frame[1]}")
+    return f"<{' '.join(info)}>"
+
+
+def report_failed_callback(loop: Loop, handle: Handle, exception: BaseException) -> None:
+    """A scheduled callback raised: tell the loop's exception handler."""
+    context: dict[str, Any] = {
+        "message": f"Exception in callback {_describe_callback(handle)}",
+        "exception": exception,
+        "handle": handle,
+    }
+    if handle._source_traceback:
+        context["source_traceback"] = handle._source_traceback
+    loop.call_exception_handler(context)
+
+
+def report_failure(
+    loop: Loop,
+    message: str,
+    exception: BaseException,
+    transport: SocketTransport | None,
+    protocol: asyncio.BaseProtocol | None,
+) -> None:
+    """Something failed outside of a scheduled callback: tell the loop's exception handler."""
+    context: dict[str, Any] = {"message": message, "exception": exception}
+    if transport is not None:
+        context["transport"] = transport
+    if protocol is not None:
+        context["protocol"] = protocol
+    loop.call_exception_handler(context)
+
+
+def report_slow_callback(loop: Loop, handle: Handle, seconds: float) -> None:
+    """Debug mode: warn of a callback that kept the loop for too long."""
+    if seconds >= loop.slow_callback_duration:
+        logger.warning(
+            "Executing %s took %.3f seconds", base_events._format_handle(handle), seconds
+        )
+
+
+def warn_of_lost_write() -> None:
+    """Somebody goes on writing to a connection that is lost."""
+    logger.warning("socket.send() raised exception.")
+
+
+def socket_for(fd: int, family: int) -> socket.socket:
+    """A socket object that owns an accepted connection's descriptor."""
+    return socket.socket(family, socket.SOCK_STREAM, 0, fileno=fd)
+
+
+def transport_socket(sock: socket.socket | None) -> trsock.TransportSocket | None:
+    """What ``get_extra_info('socket')`` shows of a socket."""
+    return None if sock is None else trsock.TransportSocket(sock)
+
+
+def sendfile_mode() -> Any:
+    """The way in which ``loop.sendfile`` may use a socket transport."""
+    return constants._SendfileMode.TRY_NATIVE
+
+
+def fail_empty_waiter(waiter: asyncio.Future[None]) -> None:
+    """A sendfile waits for a connection that is lost."""
+    if not waiter.done():
+        waiter.set_exception(ConnectionError("Connection is closed by peer"))
+
+
+def _describe_callback(handle: Handle) -> str:
+    callback: str = format_helpers._format_callback_source(handle._callback, handle._args)
+    return callback

@@ -1,0 +1,61 @@
+"""Ways to run a program on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.loop.event_loop import Loop
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+T = TypeVar("T")
+
+
+def new_event_loop() -> Loop:
+    """A new loop, not yet running. For ``asyncio.Runner(loop_factory=...)`` and its like."""
+    return Loop()
+
+
+def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
+    """Run a coroutine on a new Penstock loop, as ``asyncio.run`` does on asyncio's.
+
+    ``debug`` sets the loop's debug mode; None leaves it to ``PYTHONASYNCIODEBUG`` and ``-X dev``.
+    Remaining tasks are cancelled, asynchronous generators and the default executor are shut down.
+    Ctrl-C cancels ``main`` and raises KeyboardInterrupt.
+
+    Raises RuntimeError when called from a running loop, ValueError when ``main`` is not a coroutine.
+    """
+    with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+def install() -> None:
+    """Make Penstock the loop of ``asyncio.run`` and ``asyncio.new_event_loop`` in this process.
+
+    Deprecated from Python 3.14, where asyncio's policies go: use ``penstock.run`` or a loop factory.
+    """
+    with warnings.catch_warnings():
+        if sys.version_info >= (3, 14):
+            warnings.simplefilter("ignore", DeprecationWarning)
+        asyncio.set_event_loop_policy(EventLoopPolicy())
+
+
+def _base_policy() -> type[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        policy: type[Any] = asyncio.DefaultEventLoopPolicy
+        return policy
+
+
+_DefaultPolicy: Any = _base_policy()
+
+
+class EventLoopPolicy(_DefaultPolicy):  # type: ignore[misc]
+    """An event loop policy whose loops are Penstock's."""
+
+    _loop_factory: Callable[[], AbstractEventLoop] = Loop
