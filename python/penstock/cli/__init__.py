@@ -50,10 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             _silence_stdout()
             return int(ExitCode.OUTPUT)
         except Exception as error:
-            kind = type(error).__name__
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+                cause = cause.exceptions[0]
             _complain(
-                f"unexpected error, a defect of Penstock: {kind}: {one_line(error)}; please "
-                "report it with the output of the same command under PENSTOCK_TRACEBACK=1",
+                f"a defect of Penstock: {type(cause).__name__}: {one_line(cause)}; please report "
+                "it with the output of the same command under PENSTOCK_TRACEBACK=1",
                 error,
             )
             return int(ExitCode.DEFECT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -20,7 +21,15 @@ from penstock.cli.progress import DeviceProgress, Progress
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Display", "LineDisplay", "TableDisplay", "open_display", "progress_line", "show"]
+__all__ = [
+    "Display",
+    "LineDisplay",
+    "TableDisplay",
+    "open_display",
+    "progress_line",
+    "show",
+    "tell",
+]
 
 
 class Display(Protocol):
@@ -28,6 +37,9 @@ class Display(Protocol):
 
     interval: float
     """Seconds between two updates."""
+
+    def note(self, text: str) -> None:
+        """Tell what is being done, before or after the run: one line."""
 
     def update(self, progress: Progress) -> None:
         """Show *progress* as it is now."""
@@ -62,6 +74,12 @@ async def show(display: Display, progress: Progress, refresh: Callable[[], None]
         await anyio.sleep_until(due)
 
 
+async def tell(display: Display, text: str) -> None:
+    """Write *text* as a line of its own, if anyone still reads."""
+    with suppress(OSError, ValueError):
+        await anyio.to_thread.run_sync(display.note, text, abandon_on_cancel=True)
+
+
 class TableDisplay:
     """A table that redraws itself in place."""
 
@@ -71,7 +89,12 @@ class TableDisplay:
         from rich.console import Console
         from rich.live import Live
 
+        self._stream = stream
         self._live = Live(console=Console(file=stream), auto_refresh=False)
+
+    def note(self, text: str) -> None:
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
 
     def update(self, progress: Progress) -> None:
         if not self._live.is_started:
@@ -90,9 +113,12 @@ class LineDisplay:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def update(self, progress: Progress) -> None:
-        self._stream.write(progress_line(progress) + "\n")
+    def note(self, text: str) -> None:
+        self._stream.write(f"{text}\n")
         self._stream.flush()
+
+    def update(self, progress: Progress) -> None:
+        self.note(progress_line(progress))
 
     def close(self) -> None:
         """Nothing to put back."""

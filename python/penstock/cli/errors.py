@@ -12,7 +12,15 @@ import os
 from enum import IntEnum
 from pathlib import Path
 
-__all__ = ["CommandError", "ExitCode", "Interrupted", "explain_os_error", "one_line"]
+__all__ = [
+    "CommandError",
+    "ExitCode",
+    "Interrupted",
+    "already_exists",
+    "explain_os_error",
+    "nearest_existing_folder",
+    "one_line",
+]
 
 
 class ExitCode(IntEnum):
@@ -63,6 +71,14 @@ def one_line(error: BaseException) -> str:
     """The message of *error* on one line, or its type's name where it has none."""
     text = " ".join(str(error).split())
     return text or type(error).__name__
+
+
+def already_exists(path: str | Path) -> CommandError:
+    """The refusal to write over *path*."""
+    return CommandError(
+        f"{path} already exists; add --overwrite to replace it or choose another folder with --out",
+        ExitCode.OUTPUT,
+    )
 
 
 def explain_os_error(error: OSError, path: str | Path) -> CommandError:

@@ -1,21 +1,30 @@
-"""The run's folder: checked while nothing exists yet, made when the devices have answered."""
+"""The run's folder: checked before anything is opened, made, and tidied after a false start."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 from penstock.cli.errors import (
     CommandError,
     ExitCode,
+    already_exists,
     explain_os_error,
     nearest_existing_folder,
 )
 from penstock.cli.plan import RunPlan
 
-__all__ = ["check_output", "default_folder", "make_folder"]
+__all__ = [
+    "check_output",
+    "default_folder",
+    "make_folder",
+    "remove_if_empty",
+    "written_files",
+]
 
 
 def default_folder(command: str) -> Path:
@@ -29,7 +38,8 @@ def check_output(plan: RunPlan) -> None:
     A check is no promise (the disk may fill up a second later), so writing is guarded too; but a
     wrong folder is told here, before any instrument is spoken to.
     """
-    for path in (*plan.data_files, *plan.plot_files):
+    files = (*plan.data_files, *map(_metadata_file, plan.data_files), *plan.plot_files)
+    for path in files:
         try:
             exists = os.path.lexists(path)
         except (OSError, ValueError) as error:
@@ -38,11 +48,7 @@ def check_output(plan: RunPlan) -> None:
                 ExitCode.OUTPUT,
             ) from error
         if exists and not plan.overwrite:
-            raise CommandError(
-                f"{path} already exists; add --overwrite to replace it or choose another folder "
-                "with --out",
-                ExitCode.OUTPUT,
-            )
+            raise already_exists(path)
         if path.is_dir():
             raise CommandError(
                 f"{path} is a folder; remove it or choose another folder with --out",
@@ -62,12 +68,44 @@ def check_output(plan: RunPlan) -> None:
         raise explain_os_error(OSError(errno.ENOSPC, ""), plan.out)
 
 
-def make_folder(plan: RunPlan) -> None:
-    """Make the run's folder and those above it."""
+def make_folder(folder: Path) -> Path | None:
+    """Make *folder* and those above it; the topmost that was made, None if all were there.
+
+    Raises :class:`CommandError` when that is not possible.
+    """
+    topmost = None
+    for candidate in (folder, *folder.parents):
+        if candidate.exists():
+            break
+        topmost = candidate
     try:
-        plan.out.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise explain_os_error(error, plan.out) from error
+        raise explain_os_error(error, folder) from error
+    return topmost
+
+
+def remove_if_empty(folder: Path | None) -> None:
+    """Take *folder* away again if no file is anywhere in it; for a run that could not begin."""
+    if folder is not None:
+        for below, _, _ in os.walk(folder, topdown=False):
+            # Not empty, or gone: either way there is nothing to tidy up.
+            with contextlib.suppress(OSError):
+                os.rmdir(below)
+
+
+def written_files(paths: Iterable[Path]) -> list[Path]:
+    """*paths*, each followed by the file of metadata beside it if it has one."""
+    return [
+        path
+        for data in paths
+        for path in (data, _metadata_file(data))
+        if path == data or path.exists()
+    ]
+
+
+def _metadata_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.meta.json")
 
 
 def _first_file(folder: Path) -> Path | None:

@@ -30,10 +30,8 @@ class DevicePlan:
     timeout: float = 0.5
     steps: tuple[SetpointStep, ...] = ()
 
-    @property
-    def where(self) -> str:
-        """The instrument's address, as error sentences name it."""
-        return f"unit id {self.unit_id} on {self.port} at {self.baudrate} baud"
+    def __str__(self) -> str:
+        return f"{self.name}: unit id {self.unit_id} on {self.port} at {self.baudrate} baud"
 
 
 @dataclass(frozen=True, slots=True)

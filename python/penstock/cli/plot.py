@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.errors import CommandError, ExitCode, explain_os_error
+from penstock.cli.errors import already_exists, explain_os_error
 from penstock.cli.progress import DeviceProgress, Progress
 
 if TYPE_CHECKING:
@@ -39,11 +39,7 @@ def write_plots(progress: Progress, paths: Sequence[Path], *, overwrite: bool = 
         try:
             _write_whole(path, picture.getbuffer(), overwrite=overwrite)
         except FileExistsError as error:
-            raise CommandError(
-                f"{path} already exists; add --overwrite to replace it or choose another folder "
-                "with --out",
-                ExitCode.OUTPUT,
-            ) from error
+            raise already_exists(path) from error
         except OSError as error:
             raise explain_os_error(error, path) from error
 

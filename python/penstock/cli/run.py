@@ -50,6 +50,9 @@ def carry_out(
             # From here on a signal only asks; the session answers by closing its files.
             with interrupts.deferred():
                 outcome = run(run_session(plan, progress, display, interrupts))
+            if outcome.files:
+                with contextlib.suppress(OSError, ValueError):
+                    display.update(progress)
     finally:
         with contextlib.suppress(OSError, ValueError):
             display.close()
@@ -59,6 +62,8 @@ def carry_out(
     files = list(outcome.files)
     if plan.plot and failure is None and interrupts.signum is None:
         try:
+            with contextlib.suppress(OSError, ValueError):
+                display.note(f"drawing {' and '.join(map(str, plan.plot_files))}")
             from penstock.cli.plot import write_plots
 
             write_plots(progress, plan.plot_files, overwrite=plan.overwrite)

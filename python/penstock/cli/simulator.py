@@ -87,4 +87,8 @@ def run_simulator(arguments: list[str]) -> int:
     """``penstock sim``: hand *arguments* to the simulator's own command line."""
     from penstock.sim.__main__ import main
 
-    return main(arguments)
+    try:
+        return main(arguments)
+    except SystemExit as leaving:
+        # Its argparse has printed help or an error, and leaves by raising.
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.USAGE

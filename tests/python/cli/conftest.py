@@ -1,10 +1,24 @@
-"""A finished run as plain data, for everything that shows one."""
+"""A finished run as plain data, the command in a process of its own, and what it recorded."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import json
 import math
-from collections.abc import Callable
+import os
+import pty
+import re
+import subprocess
+import sys
+import tty
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from penstock.cli.plan import DevicePlan
@@ -29,3 +43,161 @@ def _finished(names: tuple[str, ...] = ("argon", "oxygen"), samples: int = 40) -
 @pytest.fixture
 def finished() -> Callable[..., Progress]:
     return _finished
+
+
+ROOT = Path(__file__).parents[3]
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Running:
+    """A ``penstock`` command in a process of its own, read line by line."""
+
+    def __init__(self, arguments: Sequence[str], cwd: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli", *arguments],
+            cwd=cwd,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+
+    def wait_for(self, pattern: str) -> str:
+        """Read standard output up to a line that *pattern* matches."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if re.search(pattern, line):
+                return line
+        self.process.wait()
+        assert self.process.stderr is not None
+        raise AssertionError(
+            f"no line like {pattern!r} in {''.join(self.lines)!r}; {self.process.stderr.read()!r}"
+        )
+
+    def finish(self) -> tuple[int, str, str]:
+        """Wait for the end; exit code, all standard output, standard error."""
+        output, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, "".join(self.lines) + output, errors
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT / "python"),
+    "PYTHONUNBUFFERED": "",
+    "PYTHONWARNINGS": "error::ResourceWarning",
+}
+ENVIRONMENT.pop("PENSTOCK_TRACEBACK", None)
+
+
+@pytest.fixture
+def penstock(tmp_path: Path) -> Command:
+    """Run ``penstock`` with the given arguments to its end, in *tmp_path*."""
+
+    def call(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "penstock.cli", *map(str, arguments)],
+            **{"cwd": tmp_path, "env": ENVIRONMENT, **options},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return call
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Start ``penstock`` with the given arguments in *tmp_path*; it is ended after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def call(*arguments: str | Path) -> Running:
+            running = Running([str(argument) for argument in arguments], tmp_path)
+            stack.callback(running.close)
+            return running
+
+        yield call
+
+
+@pytest.fixture
+def native_loop() -> None:
+    """Skip where the native loop is not built; ``make test`` makes that an error."""
+    if find_spec("penstock._core") is None:
+        if os.environ.get("PENSTOCK_REQUIRE_LOOPS") == "1":
+            pytest.fail("penstock._core is not available; run 'scripts/setup test' first")
+        pytest.skip("penstock._core is not built (run 'make build')")
+
+
+@pytest.fixture
+def simulator() -> Iterator[Callable[..., Any]]:
+    """Start simulated buses (``"A:500,B:100"``); yields ``(process, [port, ...])``."""
+    with contextlib.ExitStack() as stack:
+
+        def call(*buses: str, baudrate: int = 115200) -> tuple[subprocess.Popen[str], list[str]]:
+            command = [sys.executable, "-m", "penstock.sim", "--baud", str(baudrate)]
+            for bus in buses:
+                command += ["--bus", bus]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    env=ENVIRONMENT,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            ready = json.loads(process.stdout.readline())
+            return process, [bus["path"] for bus in ready["buses"]]
+
+        yield call
+
+
+@pytest.fixture
+def silent_port() -> Iterator[str]:
+    """A serial port with nothing behind it that answers."""
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    yield os.ttyname(slave)
+    os.close(slave)
+    os.close(master)
+
+
+class Recorded:
+    """The files of a run, read back by other programs than Penstock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def parquet(self) -> dict[str, list[Any]]:
+        return pyarrow.parquet.read_table(self.folder / "samples.parquet").to_pydict()
+
+    def csv(self) -> list[dict[str, str]]:
+        with open(self.folder / "samples.csv", newline="", encoding="utf-8") as file:
+            lines = [line for line in file if not line.startswith("#")]
+        assert lines[-1].endswith("\n")
+        rows = list(csv.DictReader(lines))
+        assert all(None not in row and None not in row.values() for row in rows)
+        return rows
+
+    def rows_of_each(self) -> dict[str, int]:
+        """Rows by device; the two formats must tell the same."""
+        counts = dict(Counter(self.parquet()["device"]))
+        assert counts == dict(Counter(row["device"] for row in self.csv()))
+        return counts
+
+
+@pytest.fixture
+def recorded() -> Callable[[Path], Recorded]:
+    return Recorded

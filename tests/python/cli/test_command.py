@@ -1,0 +1,75 @@
+"""The command line itself: help, version, wrong options."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_help_names_every_command_and_exit_code(penstock: Command) -> None:
+    done = penstock("--help")
+    assert done.returncode == 0
+    for word in ("demo", "record", "sim", "--version", "exit codes", "130"):
+        assert word in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["demo", "record"])
+def test_help_of_a_command_names_its_options(penstock: Command, command: str) -> None:
+    done = penstock(command, "--help")
+    assert done.returncode == 0
+    for word in ("--duration", "--out", "--overwrite", "--no-plot", "--json"):
+        assert word in done.stdout
+
+
+def test_version_is_one_line(penstock: Command) -> None:
+    done = penstock("--version")
+    assert done.returncode == 0
+    name, number = done.stdout.split()
+    assert name == "penstock"
+    assert number[0].isdigit()
+
+
+def test_the_simulator_reads_its_own_options(penstock: Command) -> None:
+    done = penstock("sim", "--help")
+    assert done.returncode == 0
+    assert "--bus" in done.stdout
+    assert penstock("sim", "--bus", "nonsense").returncode == 2
+
+
+def test_help_loads_nothing_that_takes_time(penstock: Command) -> None:
+    code = (
+        "import sys, penstock.cli\n"
+        "assert penstock.cli.main(['--help']) == 0\n"
+        "print(sorted({'anyio', 'rich', 'matplotlib', 'numpy', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "COMMAND"),
+        (["demoo"], "invalid choice"),
+        (["demo", "--duration", "-1"], "'-1' is not a time in seconds"),
+        (["demo", "--duration", "nan"], "'nan' is not a time in seconds"),
+        (["demo", "--rate", "fast"], "'fast' is not a rate in hertz"),
+        (["demo", "--rate", "0"], "above 0 and up to 1000"),
+        (["demo", "--out", ""], "not the name of a folder"),
+        (["record"], "--config"),
+        (["demo", "--dur", "3"], "unrecognized arguments"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_code_2(
+    penstock: Command, arguments: list[str], words: str
+) -> None:
+    done = penstock(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
