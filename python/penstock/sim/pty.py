@@ -26,6 +26,8 @@ from penstock.sim.bus import Bus
 __all__ = ["PtyPort", "open_pty"]
 
 _READ_SIZE: Final = 4096
+#: Its index in what `termios.tcgetattr` returns.
+_OUTPUT_SPEED: Final = 5
 
 
 class PtyPort:
@@ -38,10 +40,20 @@ class PtyPort:
     replug, as a USB adapter does. A link that exists is replaced; any other file is not:
     FileExistsError. Where the bus's faults unplug the port and no link is given, one is made in a
     directory for temporary files.
+
+    With `match_baudrate` the units hear a client only while the terminal is set to the bus's baud
+    rate; at any other rate they would read garbage, and stay silent.
     """
 
-    def __init__(self, bus: Bus, *, link: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        link: str | os.PathLike[str] | None = None,
+        match_baudrate: bool = False,
+    ) -> None:
         self.bus = bus
+        self._speed = getattr(termios, f"B{bus.baudrate}", None) if match_baudrate else None
         #: Bytes that were lost because nobody read them.
         self.overrun = 0
         self._temporary: str | None = None
@@ -92,9 +104,7 @@ class PtyPort:
         """Take the port away: its clients get a hang-up, the bytes on the line are lost."""
         if not self.plugged:
             return
-        if self._link is not None:
-            with suppress(FileNotFoundError):
-                self._link.unlink()
+        self._remove_link()
         master, slave = self._master, self._slave
         self._master = self._slave = -1
         os.close(slave)
@@ -106,7 +116,9 @@ class PtyPort:
         if self.bus.congested or not self.plugged:
             return
         with suppress(BlockingIOError):
-            self.bus.feed(os.read(self._master, _READ_SIZE), now)
+            data = os.read(self._master, _READ_SIZE)
+            if self._speed is None or termios.tcgetattr(self._slave)[_OUTPUT_SPEED] == self._speed:
+                self.bus.feed(data, now)
 
     def transmit(self, now: float | None = None) -> float | None:
         """Give the client what is due; when to call again on the bus's clock, None for never.
@@ -134,6 +146,12 @@ class PtyPort:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
 
+    def _remove_link(self) -> None:
+        # Only if it is still ours: somebody may have put another file in its place.
+        with suppress(OSError):
+            if self._link is not None and os.readlink(self._link) == self._slave_path:
+                self._link.unlink()
+
     def _follow_faults(self, now: float) -> float | None:
         while self._passed_edges < len(self._edges):
             edge = self._opened + self._edges[self._passed_edges]
@@ -148,13 +166,19 @@ class PtyPort:
 
 
 @asynccontextmanager
-async def open_pty(bus: Bus, *, link: str | os.PathLike[str] | None = None) -> AsyncIterator[str]:
+async def open_pty(
+    bus: Bus,
+    *,
+    link: str | os.PathLike[str] | None = None,
+    match_baudrate: bool = False,
+) -> AsyncIterator[str]:
     """Serve the bus on a pseudo-terminal while the context lasts; yields the path to open.
 
-    For `link` see `PtyPort`. Runs in a task of the current event loop, so a client that blocks
-    the loop also stops the instrument. Raises OSError when the system has no pseudo-terminal left.
+    For `link` and `match_baudrate` see `PtyPort`. Runs in a task of the current event loop, so a
+    client that blocks the loop also stops the instrument. Raises OSError when the system has no
+    pseudo-terminal left.
     """
-    port = PtyPort(bus, link=link)
+    port = PtyPort(bus, link=link, match_baudrate=match_baudrate)
     try:
         async with running(partial(_serve, port)):
             yield port.path
