@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from pathlib import Path
@@ -28,6 +29,14 @@ from benchmarks.measure.sanity import Impossible  # noqa: E402
 from benchmarks.measure.syscalls import StraceMissing  # noqa: E402
 
 PUBLISHING = ("publish", "json")
+
+
+QUIET_LOAD = 0.5
+
+
+def say(line: str) -> None:
+    """Report progress, beside the result on standard output."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def load_pages() -> dict[str, Page]:
@@ -74,7 +83,7 @@ def is_narrowed(parser: argparse.ArgumentParser, name: str, options: argparse.Na
 def run_page(name: str, page: Page, options: argparse.Namespace, *, narrowed: bool) -> Report:
     """Measure, print and, where wanted, publish a page."""
     cores = choose_cores(options.server_core, options.client_core, allow_shared=options.shared_core)
-    report = page.measure(options, cores, lambda line: print(line, file=sys.stderr, flush=True))
+    report = page.measure(options, cores, say)
     print(f"## {page.SUMMARY}\n\n{report.markdown}\n")
     if options.json is not None:
         write_json(options.json, report)
@@ -91,6 +100,9 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     names = [chosen.page] if chosen.page else list(pages)
     failures = []
+    load = os.getloadavg()[0]
+    if load > QUIET_LOAD:
+        say(f"the machine is busy (load average {load:.2f}): expect a wide spread, publish nothing")
     for name in names:
         options = chosen if chosen.page else parser.parse_args([name])
         narrowed = is_narrowed(parser, name, options)
@@ -110,7 +122,7 @@ def main(arguments: list[str]) -> int:
         else:
             failures += [f"{name}: {failure}" for failure in report.failures]
     for failure in failures:
-        print(f"benchmarks/run.py: {failure}", file=sys.stderr)
+        say(f"benchmarks/run.py: {failure}")
     return 1 if failures else 0
 
 

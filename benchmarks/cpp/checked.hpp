@@ -1,18 +1,17 @@
 // System calls that either succeed or throw std::system_error naming the call.
 #pragma once
 
+#include <cerrno>
+#include <cstdint>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <cerrno>
-#include <cstdint>
 #include <system_error>
 
 namespace bench {
 
-template <typename Number>
-Number checked(Number result, const char* call) {
+template <typename Number> Number checked(Number result, const char* call) {
     if (result < 0) {
         throw std::system_error(errno, std::generic_category(), call);
     }
@@ -43,4 +42,4 @@ inline void watch(int epoll, int operation, int fd, std::uint32_t events, std::u
     checked(epoll_ctl(epoll, operation, fd, &event), "epoll_ctl");
 }
 
-}  // namespace bench
+} // namespace bench

@@ -9,7 +9,6 @@
 
 #include "checked.hpp"
 
-#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -20,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -27,8 +27,8 @@ namespace {
 using bench::checked;
 using Nanoseconds = std::int64_t;
 
-constexpr std::size_t kSmallestMessage = 16;  // counter and connection number
-constexpr std::size_t kReceiveBuffer = 256 * 1024;
+constexpr std::size_t kSmallestMessage = 16; // counter and connection number
+constexpr std::size_t kReceiveBuffer = std::size_t{256} * 1024;
 constexpr int kReplyTimeoutMs = 5000;
 
 struct Options {
@@ -37,7 +37,7 @@ struct Options {
     std::size_t connections = 32;
     double seconds = 1.0;
     double warmup = 0.25;
-    std::uint64_t requests = 0;  // when not 0: this many instead of a fixed time
+    std::uint64_t requests = 0; // when not 0: this many instead of a fixed time
     pid_t server_pid = 0;
 };
 
@@ -49,7 +49,7 @@ Nanoseconds now(clockid_t clock) {
 
 // Log-linear buckets, 64 to an octave: 1.6 % resolution in constant space and a few ns an entry.
 class Histogram {
-  public:
+public:
     void add(Nanoseconds value) {
         ++counts_[bucket(static_cast<std::uint64_t>(std::max<Nanoseconds>(value, 1)))];
         ++total_;
@@ -72,7 +72,7 @@ class Histogram {
 
     [[nodiscard]] double max_us() const { return static_cast<double>(largest_) / 1e3; }
 
-  private:
+private:
     static constexpr unsigned kFraction = 6;
 
     static std::size_t bucket(std::uint64_t value) {
@@ -111,7 +111,7 @@ struct Connection {
 };
 
 class EchoClient {
-  public:
+public:
     explicit EchoClient(const Options& options) : options_(options) {
         epoll_ = checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
         if (options.server_pid != 0) {
@@ -155,7 +155,7 @@ class EchoClient {
         report(requests, elapsed, server_used, client_used);
     }
 
-  private:
+private:
     static Nanoseconds to_ns(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9); }
 
     Nanoseconds server_cpu() const { return server_clock_ ? now(*server_clock_) : 0; }
@@ -175,7 +175,8 @@ class EchoClient {
         connection.number = number;
         connection.message.resize(options_.size);
         for (std::size_t i = 0; i < options_.size; ++i) {
-            connection.message[i] = static_cast<char>('!' + (i * 31 + number * 7) % 90);
+            connection.message[i] =
+                static_cast<char>('!' + (i * 31 + std::size_t{number} * 7) % 90);
         }
         connection.fd = checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
         const sockaddr_in address = bench::loopback(options_.port);
@@ -293,15 +294,14 @@ class EchoClient {
     std::array<epoll_event, 256> events_{};
     std::vector<char> buffer_ = std::vector<char>(kReceiveBuffer);
     Histogram latency_;
-    std::uint64_t completed_ = 0;  // in the timed region
-    std::uint64_t replies_ = 0;    // from first to last, warm-up and end included
+    std::uint64_t completed_ = 0; // in the timed region
+    std::uint64_t replies_ = 0;   // from first to last, warm-up and end included
     std::size_t in_flight_ = 0;
     bool finishing_ = false;
     Nanoseconds time_ = 0;
 };
 
-template <typename Number>
-Number parse(std::string_view name, std::string_view text) {
+template <typename Number> Number parse(std::string_view name, std::string_view text) {
     Number value{};
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || rest != text.data() + text.size() || value < Number{}) {
@@ -350,7 +350,7 @@ Options parse_options(int argc, char** argv) {
     return options;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char** argv) {
     try {

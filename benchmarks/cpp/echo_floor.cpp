@@ -9,24 +9,24 @@
 
 #include "checked.hpp"
 
-#include <unistd.h>
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <unistd.h>
 #include <vector>
 
 namespace {
 
 using bench::checked;
 
-constexpr std::size_t kReceiveBuffer = 256 * 1024;
+constexpr std::size_t kReceiveBuffer = std::size_t{256} * 1024;
 
 struct Connection {
     std::vector<char> unsent;
 };
 
 class EchoFloor {
-  public:
+public:
     EchoFloor() {
         epoll_ = checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
         listener_ =
@@ -74,7 +74,7 @@ class EchoFloor {
         }
     }
 
-  private:
+private:
     void watch_new(int fd) {
         bench::watch(epoll_, EPOLL_CTL_ADD, fd, EPOLLIN, static_cast<std::uint64_t>(fd));
     }
@@ -150,7 +150,7 @@ class EchoFloor {
     std::vector<Connection> connections_;
 };
 
-}  // namespace
+} // namespace
 
 int main() {
     try {

@@ -137,6 +137,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every cell, its contenders in turn."""
+    facts = machine_facts([name for name in LOOPS if name != "asyncio"])
     if options.quick:
         options.rounds, options.seconds, options.warmup = 2, 0.2, 0.1
         if options.connections == CONNECTIONS:
@@ -148,7 +149,6 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
             for connections in options.connections:
                 cell = Cell(style, size, connections)
                 comparisons.append(_compare(cell, options, stand, say))
-    facts = machine_facts([name for name in LOOPS if name != "asyncio"])
     return Report(
         results=_as_json(comparisons, options, cores, facts),
         markdown=_as_markdown(comparisons, options, facts),

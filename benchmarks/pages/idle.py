@@ -49,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Watch each loop do nothing."""
+    facts = machine_facts([name for name in LOOPS if name != "asyncio"])
 
     def watch(name: str) -> Sample:
         command = [sys.executable, str(BENCHMARKS / "echo_server.py")]
@@ -57,7 +58,6 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         return Sample(dict(calls), _idle_cpu_us(command, cores.server, options.seconds))
 
     outcomes = alternate(LOOPS, 1, watch, report=say)
-    facts = machine_facts([name for name in LOOPS if name != "asyncio"])
     missing = outcomes[OURS].missing
     return Report(
         results={

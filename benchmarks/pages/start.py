@@ -43,6 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Start each in turn."""
+    facts = machine_facts([name for name in MODULES if name != "asyncio"])
     rounds = 3 if options.quick else options.rounds
     warmed: set[str] = set()
 
@@ -54,7 +55,6 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         return Sample(**asdict(launch(command, cores.server)))
 
     outcomes = alternate([BARE, *MODULES], rounds, start, report=say)
-    facts = machine_facts([name for name in MODULES if name != "asyncio"])
     missing = outcomes[OURS].missing
     return Report(
         results={
