@@ -1,0 +1,156 @@
+"""connect_read_pipe and connect_write_pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tty
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Run
+from .peers import Recorder, until
+
+
+def test_a_read_pipe_reads_to_its_end(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        reading = os.fdopen(read, "rb", 0)
+        transport, protocol = await loop.connect_read_pipe(Recorder, reading)
+        assert isinstance(transport, asyncio.ReadTransport)
+        assert transport.get_extra_info("pipe") is reading
+        os.write(write, b"hello")
+        assert await protocol.received(5) == b"hello"
+        os.close(write)
+        await protocol.closed.wait()
+        assert protocol.calls == ["made", "data", "eof", "lost"]
+        assert protocol.lost_with == [None]
+        assert reading.closed
+
+    run(main())
+
+
+def test_a_read_pipe_can_be_paused(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        transport, protocol = await loop.connect_read_pipe(Recorder, os.fdopen(read, "rb", 0))
+        transport.pause_reading()
+        os.write(write, b"held")
+        for _ in range(3):
+            await asyncio.sleep(0.001)
+        assert protocol.data == b""
+        transport.resume_reading()
+        await protocol.received(4)
+        transport.close()
+        await protocol.closed.wait()
+        os.close(write)
+
+    run(main())
+
+
+def test_a_write_pipe_writes_more_than_the_pipe_holds(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    data = bytes(range(256)) * 4096
+
+    def drain(fd: int) -> bytes:
+        received = b""
+        while chunk := os.read(fd, 1 << 20):
+            received += chunk
+        return received
+
+    async def main() -> None:
+        read, write = os.pipe()
+        transport, protocol = await loop.connect_write_pipe(Recorder, os.fdopen(write, "wb", 0))
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"head")
+        transport.write(data)
+        assert transport.get_write_buffer_size() > 0
+        assert protocol.paused.is_set()
+        assert transport.can_write_eof()
+        transport.write_eof()
+        received = await asyncio.to_thread(drain, read)
+        assert received == b"head" + data
+        await protocol.closed.wait()
+        assert protocol.lost_with == [None]
+        os.close(read)
+
+    run(main())
+
+
+def test_the_reader_of_a_write_pipe_going_away_ends_it(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        transport, protocol = await loop.connect_write_pipe(Recorder, os.fdopen(write, "wb", 0))
+        os.close(read)
+        await protocol.closed.wait()
+        assert transport.is_closing()
+        assert len(protocol.lost_with) == 1
+
+    run(main())
+
+
+def test_abort_drops_what_is_buffered(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        transport, protocol = await loop.connect_write_pipe(Recorder, os.fdopen(write, "wb", 0))
+        transport.write(b"x" * 1_000_000)
+        transport.abort()
+        await protocol.closed.wait()
+        assert transport.get_write_buffer_size() == 0
+        os.close(read)
+
+    run(main())
+
+
+def test_a_terminal_is_a_pipe_too(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+    async def main() -> None:
+        main_side, other_side = os.openpty()
+        tty.setraw(other_side)
+        reading, reader = await loop.connect_read_pipe(Recorder, os.fdopen(main_side, "rb", 0))
+        writing, writer = await loop.connect_write_pipe(Recorder, os.fdopen(other_side, "wb", 0))
+        writing.write(b"line\n")
+        assert await reader.received(5) == b"line\n"
+        reading.close()
+        writing.abort()
+        await reader.closed.wait()
+        await writer.closed.wait()
+
+    run(main())
+
+
+@pytest.mark.parametrize("method", ["connect_read_pipe", "connect_write_pipe"])
+def test_a_regular_file_is_refused(
+    loop: asyncio.AbstractEventLoop, run: Run, tmp_path: Path, method: str
+) -> None:
+    with (
+        open(tmp_path / "file", "w+b") as file,
+        pytest.raises(ValueError, match=r"for pipes"),
+    ):
+        run(getattr(loop, method)(Recorder, file))
+
+
+def test_a_fifo_connects_two_ends(
+    loop: asyncio.AbstractEventLoop, run: Run, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+
+    async def main() -> None:
+        both: list[Any] = await asyncio.gather(
+            asyncio.to_thread(open, tmp_path / "fifo", "rb", 0),
+            asyncio.to_thread(open, tmp_path / "fifo", "wb", 0),
+        )
+        reading, reader = await loop.connect_read_pipe(Recorder, both[0])
+        writing, writer = await loop.connect_write_pipe(Recorder, both[1])
+        writing.write(b"through")
+        await reader.received(7)
+        writing.close()
+        await reader.closed.wait()
+        await writer.closed.wait()
+        await until(reading.is_closing)
+
+    run(main())
