@@ -7,7 +7,7 @@ import os
 import select
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import anyio
@@ -73,11 +73,13 @@ async def test_clients_may_come_and_go() -> None:
 
 @pytest.mark.anyio
 async def test_the_terminal_is_gone_after_the_context_and_the_bodys_error_stays_itself() -> None:
-    with pytest.raises(LookupError, match="mine"):
-        async with open_pty(bus_of("A")) as path:
-            raise LookupError("mine")
-    with pytest.raises(OSError, match=path):
-        os.open(path, os.O_RDWR | os.O_NOCTTY)
+    # Held open and asked for its hang-up, as the path may soon be somebody else's.
+    with ExitStack() as stack:
+        with pytest.raises(LookupError, match="mine"):
+            async with open_pty(bus_of("A")) as path:
+                descriptor = stack.enter_context(opened(path))
+                raise LookupError("mine")
+        _wait_for_hang_up(descriptor)
 
 
 @pytest.mark.anyio
