@@ -1,7 +1,8 @@
-"""Start: what importing an event loop adds to starting Python.
+"""Start: what an event loop adds to starting Python, imported and in use.
 
-Processes are started in turn, ``python -c pass`` and ``python -c "import X"``, and awaited to their
-end. A first, unmeasured start of each writes the bytecode.
+Processes are started in turn and awaited to their end: bare Python, one import, and one import with
+a loop made and closed. The last is beside the import because an import may put work off until the
+first loop. An unmeasured start of each comes first and writes the bytecode.
 """
 
 from __future__ import annotations
@@ -20,11 +21,23 @@ from benchmarks.measure.rounds import Outcome, alternate
 from benchmarks.measure.spread import Spread, spread
 from benchmarks.measure.tables import figure, markdown_table
 
-SUMMARY = "Start: time to import"
+SUMMARY = "Start: time to import, and to a first loop"
 
 BARE = "bare Python"
 OURS = "penstock"
 MODULES = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
+
+
+def with_loop(module: str) -> str:
+    """The name of a module's contender that makes a loop as well."""
+    return f"{module} with a loop"
+
+
+PROGRAMS = {BARE: "pass"}
+PROGRAMS |= {module: f"import {module}" for module in MODULES}
+PROGRAMS |= {
+    with_loop(module): f"import {module}; {module}.new_event_loop().close()" for module in MODULES
+}
 
 
 @dataclass(frozen=True)
@@ -48,14 +61,13 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     warmed: set[str] = set()
 
     def start(name: str) -> Sample:
-        command = [sys.executable, "-c", "pass" if name == BARE else f"import {name}"]
+        command = [sys.executable, "-c", PROGRAMS[name]]
         if name not in warmed:
             launch(command, cores.server)
             warmed.add(name)
         return Sample(**asdict(launch(command, cores.server)))
 
-    outcomes = alternate([BARE, *MODULES], rounds, start, report=say)
-    missing = outcomes[OURS].missing
+    outcomes = alternate(list(PROGRAMS), rounds, start, report=say)
     return Report(
         results={
             "page": "start",
@@ -65,33 +77,32 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         },
         markdown=_as_markdown(outcomes, rounds, facts),
         charts={"start": _chart(outcomes)},
-        failures=[f"{OURS}: {missing}"] if missing is not None else [],
+        failures=[
+            f"{name}: {outcomes[name].missing}"
+            for name in (OURS, with_loop(OURS))
+            if outcomes[name].missing is not None
+        ],
     )
 
 
-def _added_ms(name: str, outcomes: dict[str, Outcome[Sample]]) -> Spread:
-    """Milliseconds over the bare start of the same round."""
+def _over_bare_ms(name: str, outcomes: dict[str, Outcome[Sample]]) -> Spread | None:
+    """Milliseconds over the bare start of the same round; None if there was no start."""
+    if outcomes[name].missing is not None:
+        return None
     pairs = zip(outcomes[name].samples, outcomes[BARE].samples, strict=True)
     return spread([(sample.seconds - bare.seconds) * 1e3 for sample, bare in pairs])
 
 
-def _wall_ms(samples: Sequence[Sample]) -> Spread:
-    return spread([sample.seconds * 1e3 for sample in samples])
-
-
-def _cpu_ms(samples: Sequence[Sample]) -> Spread:
-    return spread([sample.cpu_seconds * 1e3 for sample in samples])
-
-
 def _as_json(name: str, outcomes: dict[str, Outcome[Sample]]) -> dict[str, object]:
-    outcome = outcomes[name]
-    if outcome.missing is not None:
-        return {"missing": outcome.missing}
+    samples, over_bare = outcomes[name].samples, _over_bare_ms(name, outcomes)
+    if over_bare is None:
+        return {"missing": outcomes[name].missing}
     return {
-        "wall_ms": _wall_ms(outcome.samples).as_json(),
-        "cpu_ms": _cpu_ms(outcome.samples).as_json(),
-        "over_bare_ms": _added_ms(name, outcomes).as_json(),
-        "rounds": [asdict(sample) for sample in outcome.samples],
+        "program": PROGRAMS[name],
+        "wall_ms": spread([sample.seconds * 1e3 for sample in samples]).as_json(),
+        "cpu_ms": spread([sample.cpu_seconds * 1e3 for sample in samples]).as_json(),
+        "over_bare_ms": over_bare.as_json(),
+        "rounds": [asdict(sample) for sample in samples],
     }
 
 
@@ -99,22 +110,32 @@ def _as_markdown(
     outcomes: dict[str, Outcome[Sample]], rounds: int, facts: dict[str, object]
 ) -> str:
     rows = []
-    for name, outcome in outcomes.items():
-        if outcome.missing is not None:
-            rows.append([name, "n/a", "n/a", outcome.missing])
-            continue
-        added = "" if name == BARE else figure(_added_ms(name, outcomes), 1)
-        cpu, wall = _cpu_ms(outcome.samples), _wall_ms(outcome.samples)
-        rows.append([name, figure(wall, 1), figure(cpu, 1), added])
-    header = ["import", "start to end, ms", "CPU, ms", "over bare Python, ms"]
-    explained = f"Median of {rounds} starts with the fastest and slowest, in turn, on one core."
-    return "\n\n".join([describe(facts), explained, markdown_table(header, rows)])
+    for module in MODULES:
+        over_bare = [_over_bare_ms(name, outcomes) for name in (module, with_loop(module))]
+        rows.append(
+            [module, *("n/a" if value is None else figure(value, 1) for value in over_bare)]
+        )
+    bare = figure(spread([sample.seconds * 1e3 for sample in outcomes[BARE].samples]), 1)
+    explained = (
+        f"Milliseconds over bare Python, which takes {bare} ms from start to end. Median of"
+        f" {rounds} starts with the fastest and slowest, in turn, on one core."
+    )
+    header = ["", "import", "import, make and close a loop"]
+    reasons = [
+        f"- {outcomes[module].missing}"
+        for module in MODULES
+        if outcomes[module].missing is not None
+    ]
+    parts = [describe(facts), explained, markdown_table(header, rows)]
+    if reasons:
+        parts += ["Not measured (n/a):", "\n".join(reasons)]
+    return "\n\n".join(parts)
 
 
 def _chart(outcomes: dict[str, Outcome[Sample]]) -> Chart:
-    shown: dict[str, Sequence[Spread | None]] = {
-        name: [None if outcome.missing is not None else _added_ms(name, outcomes)]
-        for name, outcome in outcomes.items()
-        if name != BARE
+    values: dict[str, Sequence[Spread | None]] = {
+        module: [_over_bare_ms(name, outcomes) for name in (module, with_loop(module))]
+        for module in MODULES
     }
-    return Chart("Import over bare Python (less is better)", "ms", [Panel("", ["import"], shown)])
+    panel = Panel("", ["import", "import, make and close a loop"], values)
+    return Chart("Start, over bare Python (less is better)", "ms", [panel])
