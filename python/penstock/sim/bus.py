@@ -33,8 +33,8 @@ class Bus:
 
     With a `baudrate` every byte takes ten bits of line time, the host's request included; with
     None bytes take no time. `turnaround` is the seconds between the end of a request and the
-    begin of its answer. `chunk_time` is how often, at most, the bytes of an answer are handed
-    over while it is on the line (the last ones exactly at its end); a USB adapter's latency timer
+    begin of its answer. `chunk_time` is about how often the bytes of an answer are handed over
+    while it is on the line, the last ones exactly at its end; the latency timer of a USB adapter
     does the same.
 
     Bytes that arrive while an answer is on the line wait until it has ended. Two units with one
@@ -49,7 +49,7 @@ class Bus:
         *,
         baudrate: int | None = 19200,
         turnaround: float = 0.002,
-        chunk_time: float = 0.004,
+        chunk_time: float = 0.008,
         faults: FaultPlan | None = None,
         clock: Callable[[], float] = time.monotonic,
         allow_duplicate_ids: bool = False,
@@ -67,6 +67,8 @@ class Bus:
         self.baudrate = baudrate
         self.turnaround = turnaround
         self.faults = faults if faults is not None else FaultPlan()
+        # Picking faults costs as much as a reply, so a sound line does without.
+        self._faulty = faults is not None
         self.clock = clock
         #: Answers given so far, dropped ones included.
         self.replies = 0
@@ -161,7 +163,9 @@ class Bus:
         if not reply:
             return
         self.replies += 1
-        reply, delay = self.faults.apply(self.replies, reply)
+        delay = 0.0
+        if self._faulty:
+            reply, delay = self.faults.apply(self.replies, reply)
         if reply:
             self._transmit(reply, at + self.turnaround + delay)
 
@@ -187,7 +191,7 @@ class Bus:
     def _transmit(self, reply: bytes, begin: float) -> None:
         begin = max(begin, self._line_free)
         duration = self._line_time(len(reply))
-        chunks = max(1, -int(-duration // self._chunk_time))
+        chunks = max(1, round(duration / self._chunk_time))
         sent = 0
         for chunk in range(1, chunks + 1):
             end = len(reply) * chunk // chunks

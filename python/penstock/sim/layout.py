@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.sim.firmware import Firmware
 from penstock.sim.gases import GASES
@@ -47,13 +48,18 @@ def number(value: float, *, width: int, precision: int, signed: bool = True) -> 
 
     An unsigned column prints no plus sign; a negative value takes a digit's place for its minus.
     """
-    sign_places = 1 if signed else 0
-    digits = width - precision - sign_places - (1 if precision else 0)
+    bottom, top, layout = _number_layout(width, precision, signed)
+    return format(round(min(max(value, bottom), top), precision) + 0.0, layout)
+
+
+@lru_cache(maxsize=64)
+def _number_layout(width: int, precision: int, signed: bool) -> tuple[float, float, str]:
+    """Lowest and highest value that fit, and the format specification."""
+    digits = width - precision - signed - (1 if precision else 0)
     step = 10.0**-precision
     top = 10.0**digits - step
     bottom = -top if signed else -(10.0 ** (digits - 1) - step)
-    value = round(min(max(value, bottom), top), precision) + 0.0
-    return f"{value:{'+' if signed else ''}0{width}.{precision}f}"
+    return bottom, top, f"{'+' if signed else ''}0{width}.{precision}f"
 
 
 def flow_column(full_scale: float, *, fewer_decimals: int = 0) -> tuple[int, int]:

@@ -100,12 +100,12 @@ class MassFlowController:
         if not noise >= 0.0:
             raise ValueError(f"noise {noise} is negative")
         self.unit_id = unit_id
-        self.full_scale = float(full_scale)
-        self.flow_unit = flow_unit
+        self.full_scale: Final = float(full_scale)
+        self.flow_unit: Final = flow_unit
         self.pressure = pressure
         self.temperature = temperature
         self.noise = noise
-        self.firmware = firmware
+        self.firmware: Final = firmware
         self.unknown = unknown
         self.model = model if model is not None else f"MC-{full_scale:g}{flow_unit}-D"
         self.serial_number = serial_number
@@ -123,6 +123,7 @@ class MassFlowController:
         self._loop_variable = 37
         self._ramp_time = 4
         self._ramp_rate = 0.0
+        self._columns = self._layout()
         self._known = self._handlers()
 
     # -- what a test or a script sees and does ------------------------------------------------
@@ -274,7 +275,7 @@ class MassFlowController:
 
     def _data_format(self, arguments: list[str]) -> _Reply:
         gases = (GASES[0].short, GASES[-1].short.replace("-", ""))
-        return data_format_table(self.unit_id, self.firmware, self._columns(), gases)
+        return data_format_table(self.unit_id, self.firmware, self._columns, gases)
 
     def _gases(self, arguments: list[str]) -> _Reply:
         return gas_table(self.unit_id)
@@ -288,7 +289,7 @@ class MassFlowController:
 
     # -- readings -----------------------------------------------------------------------------
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _layout(self) -> tuple[Column, ...]:
         code, mass_label, volumetric_label = _FLOW_UNITS[self.flow_unit]
         width, precision = flow_column(self.full_scale, fewer_decimals=self.firmware.fewer_decimals)
         signed = self.firmware.signed_setpoint
@@ -336,7 +337,7 @@ class MassFlowController:
     def _frame(self) -> str:
         values = self._measure()
         parts = [self.unit_id]
-        parts += [c.format(v) for c, v in zip(self._columns(), values, strict=True)]
+        parts += [c.format(v) for c, v in zip(self._columns, values, strict=True)]
         parts.append(f"{self._gas.short:>{self.firmware.gas_width}}")
         parts += self._statuses(values)
         return " ".join(parts)
@@ -371,7 +372,7 @@ class MassFlowController:
     def _values_of(self, arguments: list[str]) -> _Reply:
         if not 2 <= len(arguments) <= 14 or not 1 <= _integer(arguments[0]) <= 9999:
             raise _Refused
-        columns, values = self._columns(), self._measure()
+        columns, values = self._columns, self._measure()
         known = {c.statistic: c.format(v) for c, v in zip(columns, values, strict=True)}
         # The only reply without a unit id in front.
         return [" ".join(known.get(_integer(code), "--") for code in arguments[1:])]
@@ -394,7 +395,7 @@ class MassFlowController:
         before = self._loop.active
         if arguments:
             self._request(_decimal(arguments[0]))
-        column = self._columns()[-1]
+        column = self._columns[-1]
         return [
             f"{self.unit_id} {column.format(before)} {column.format(self._loop.requested)}"
             f" {column.unit_code} {column.unit_label}"
@@ -418,6 +419,7 @@ class MassFlowController:
             if len(arguments) > 1 or arguments[0] not in ("36", "37"):
                 raise _Refused
             self._loop_variable = int(arguments[0])
+            self._columns = self._layout()
         return [f"{self.unit_id} {self._loop_variable}"]
 
     def _ramp(self, arguments: list[str]) -> _Reply:
@@ -430,7 +432,7 @@ class MassFlowController:
             self._ramp_time = code
             self._ramp_rate = self._loop.ramp = rate / _RAMP_TIMES[code][1]
         label, seconds = _RAMP_TIMES[self._ramp_time]
-        unit = self._columns()[-1]
+        unit = self._columns[-1]
         rate = self._ramp_rate * seconds
         return [
             f"{self.unit_id} {rate:.{max(1, unit.precision)}f} {unit.unit_code}"
@@ -473,7 +475,7 @@ class MassFlowController:
         if len(arguments) != 1:
             raise _Refused
         statistic = _integer(arguments[0])
-        return next((c for c in self._columns() if c.statistic == statistic), None)
+        return next((c for c in self._columns if c.statistic == statistic), None)
 
     # -- valve, lock, tare, streaming ---------------------------------------------------------
 
