@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 from anyio.abc import ByteStream
+from anyio.lowlevel import checkpoint
 
 from penstock.sim.bus import Bus
 
@@ -31,7 +32,7 @@ class MemoryStream(ByteStream):
         """Put bytes on the line. Raises anyio.ClosedResourceError after `aclose`."""
         if self._closed:
             raise anyio.ClosedResourceError
-        await anyio.lowlevel.checkpoint()
+        await checkpoint()
         self.bus.feed(bytes(item))
         self._notify()
 
@@ -47,7 +48,7 @@ class MemoryStream(ByteStream):
             raise anyio.BusyResourceError("receiving from")
         self._receiving = True
         try:
-            await anyio.lowlevel.checkpoint()
+            await checkpoint()
             while True:
                 if self._closed:
                     raise anyio.ClosedResourceError
@@ -62,7 +63,7 @@ class MemoryStream(ByteStream):
 
     async def send_eof(self) -> None:
         """Nothing to do: a serial line has no end."""
-        await anyio.lowlevel.checkpoint()
+        await checkpoint()
 
     async def aclose(self) -> None:
         """Take the host's end off the line; what is on it is lost."""
@@ -70,7 +71,7 @@ class MemoryStream(ByteStream):
             self._closed = True
             self.bus.disconnect()
             self._notify()
-        await anyio.lowlevel.checkpoint()
+        await checkpoint()
 
     async def _wait(self) -> None:
         deadline = self.bus.next_deadline()
