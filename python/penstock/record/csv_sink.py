@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -93,6 +92,7 @@ class CsvFile:
         self._regular = True
         self._end = 0
         self._rows = 0
+        self._failed = False
         self._schema: RecordSchema | None = None
         self._created: list[Path] = []
 
@@ -100,6 +100,8 @@ class CsvFile:
         self._create(self.path)
 
     def write(self, batch: SampleBatch) -> None:
+        if self._failed:
+            raise SinkWriteError(f"{self.paths[-1]} takes no more samples after an earlier error")
         if self._schema is None:
             self._begin(batch.schema)
         elif not self._schema.covers(batch.schema.fields):
@@ -221,6 +223,7 @@ class CsvFile:
             if self._fsync_batches and self._regular:
                 os.fdatasync(self._descriptor)
         except OSError as error:
+            self._failed = True
             kept = self._cut_torn_line()
             failure = explain("write", path, error)
             raise SinkWriteError(f"{failure}; {kept}") from error
@@ -234,9 +237,8 @@ class CsvFile:
         path = self.paths[-1]
         with explained("cut", path), open(path, "rb") as file:
             file.seek(self._end)
-            self._end += last_whole_line(file)
+            length, rows = last_whole_line(file)
+            self._end += length
+            self._rows += rows
             os.ftruncate(self._descriptor, self._end)
-            with contextlib.suppress(OSError):
-                os.lseek(self._descriptor, self._end, os.SEEK_SET)
-        file_rows = "the complete lines written so far are kept"
-        return file_rows
+        return f"the {self._rows} samples written so far are kept as whole lines"

@@ -187,9 +187,12 @@ def _arrow_times(pa: Any, compute: Any, column: Any) -> Any:
     )
 
 
-def last_whole_line(file: BinaryIO) -> int:
-    """Where the last complete row ends: a row may hold line breaks inside quotes."""
-    position = end = 0
+def last_whole_line(file: BinaryIO) -> tuple[int, int]:
+    """Where the last complete row ends, and how many rows end up to there.
+
+    A row may hold line breaks inside quotes.
+    """
+    position = end = rows = 0
     inside_quotes = False
     for line in file:
         position += len(line)
@@ -197,4 +200,5 @@ def last_whole_line(file: BinaryIO) -> int:
             inside_quotes = not inside_quotes
         if not inside_quotes and line.endswith(b"\r\n"):
             end = position
-    return end
+            rows += 1
+    return end, rows

@@ -62,7 +62,7 @@ def recover(path: str | os.PathLike[str]) -> Recovery:
 
 def _recover_csv(path: Path, descriptor: int) -> Recovery:
     with explained("recover", path), open(path, "rb") as file:
-        end = last_whole_line(file)
+        end, _ = last_whole_line(file)
         size = os.fstat(descriptor).st_size
         if end < size:
             os.ftruncate(descriptor, end)
