@@ -20,7 +20,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     :class:`penstock.cli.errors.ExitCode`. With ``PENSTOCK_TRACEBACK=1`` in the environment the
     traceback follows the sentence. Call it from the main thread: it handles signals while it runs.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has gone; there is nobody left to tell.
+        _silence_stdout()
+        code = 5
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["sim"]:
         # The simulator reads its own options, and its own signals end it.
         from penstock.cli.simulator import run_simulator
@@ -46,9 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complain(str(error), error)
             return int(error.code)
         except BrokenPipeError:
-            # Whoever read the output has gone; there is nobody left to tell.
-            _silence_stdout()
-            return int(ExitCode.OUTPUT)
+            raise
         except Exception as error:
             cause: BaseException = error
             while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:

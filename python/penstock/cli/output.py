@@ -41,15 +41,12 @@ def check_output(plan: RunPlan) -> None:
     files = (*plan.data_files, *map(_metadata_file, plan.data_files), *plan.plot_files)
     for path in files:
         try:
-            exists = os.path.lexists(path)
-        except (OSError, ValueError) as error:
-            raise CommandError(
-                f"cannot write {str(path)!r}: {error}; choose another folder with --out",
-                ExitCode.OUTPUT,
-            ) from error
-        if exists and not plan.overwrite:
+            taken, folder_there = os.path.lexists(path), path.is_dir()
+        except OSError as error:
+            raise explain_os_error(error, path) from error
+        if taken and not plan.overwrite:
             raise already_exists(path)
-        if path.is_dir():
+        if folder_there:
             raise CommandError(
                 f"{path} is a folder; remove it or choose another folder with --out",
                 ExitCode.OUTPUT,

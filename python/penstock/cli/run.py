@@ -8,10 +8,11 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib import import_module
 from importlib.util import find_spec
 
 from penstock.cli.display import open_display
-from penstock.cli.errors import CommandError, ExitCode, Interrupted
+from penstock.cli.errors import CommandError, ExitCode, Interrupted, one_line
 from penstock.cli.interrupts import Interrupts
 from penstock.cli.output import check_output
 from penstock.cli.plan import RunPlan
@@ -74,7 +75,14 @@ def carry_out(
             files += [path for path in plan.plot_files if path.exists()]
     ended_by = signal.Signals(interrupts.signum).name if interrupts.signum is not None else None
     result = RunResult(progress, files, ended_by)
-    print(json.dumps(as_json(result)) if json_summary else as_text(result), flush=True)
+    try:
+        print(json.dumps(as_json(result)) if json_summary else as_text(result), flush=True)
+    except OSError as error:
+        failure = failure or CommandError(
+            f"the summary cannot be written to standard output: {error.strerror}; the run's files "
+            f"are complete in {plan.out}",
+            ExitCode.OUTPUT,
+        )
     if failure is not None:
         raise failure
     interrupts.raise_if_received()
@@ -89,15 +97,22 @@ def _incomplete(progress: Progress) -> str:
         failing = [name for name, device in progress.devices.items() if device.errors]
         parts.append(f"{progress.errors} of {progress.samples} polls failed ({', '.join(failing)})")
     if progress.failed_steps:
-        parts.append(f"{len(progress.failed_steps)} setpoint steps were not accepted")
+        count = len(progress.failed_steps)
+        parts.append(f"{count} setpoint {'step was' if count == 1 else 'steps were'} not accepted")
     return f"the run came to its end, but {' and '.join(parts)}; the summary names the causes"
 
 
 def _check_parts(plan: RunPlan) -> None:
     """Refuse to begin what a missing package would end: before the run, not after it."""
-    if find_spec("penstock._core") is None:
+    try:
+        missing = None if find_spec("penstock._core") is not None else "is not built"
+        if missing is None:
+            import_module("penstock._core")
+    except ImportError as error:
+        missing = f"cannot be loaded: {one_line(error)}"
+    if missing is not None:
         raise CommandError(
-            "the native event loop (penstock._core) is not built; run `make build` in the source "
+            f"the native event loop (penstock._core) {missing}; run `make build` in the source "
             "folder, or install Penstock with pip",
             ExitCode.MISSING_PART,
         )

@@ -149,7 +149,7 @@ async def _step(
         await anyio.sleep(started + step.at - time.monotonic())
         try:
             await controller.setpoint(step.value)
-        except AlicatError as error:
+        except (AlicatError, OSError) as error:
             progress.failed_steps.append(
                 f"{device.name}, {step.value:g} at {step.at:g} s: {one_line(error)}"
             )

@@ -6,6 +6,7 @@ the view of a run is taken where the answers come in, and its counts where the r
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from penstock.alicat import AlicatManager, DeviceResult, FieldSchema, Reading
@@ -34,15 +35,22 @@ class WatchedSource:
         return self._manager.field_schemas()
 
     async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, DeviceResult[Reading]]:
-        results = await self._manager.poll(names)
+        asked = time.monotonic_ns()
+        try:
+            results = await self._manager.poll(names)
+        except Exception as error:
+            # The recorder makes rows of it; the view must not show the old values as fresh.
+            for name in self.names if names is None else names:
+                device = self._progress.devices[name]
+                device.failed(at=self._since_start(asked), error=one_line(error))
+            raise
         for name, result in results.items():
             self._note(self._progress.devices[name], result)
         return results
 
     def _note(self, device: DeviceProgress, result: DeviceResult[Reading]) -> None:
-        if self._start_ns is None:
-            self._start_ns = result.requested_monotonic_ns
-        at = (result.received_monotonic_ns - self._start_ns) / 1e9
+        self._since_start(result.requested_monotonic_ns)
+        at = self._since_start(result.received_monotonic_ns)
         reading = result.value
         if reading is None:
             error = result.error
@@ -56,6 +64,11 @@ class WatchedSource:
             status=",".join(sorted(reading.status)),
             latency_s=(result.received_monotonic_ns - result.requested_monotonic_ns) / 1e9,
         )
+
+    def _since_start(self, monotonic_ns: int) -> float:
+        if self._start_ns is None:
+            self._start_ns = monotonic_ns
+        return (monotonic_ns - self._start_ns) / 1e9
 
 
 def _number(reading: Reading, field: str | None) -> float | None:

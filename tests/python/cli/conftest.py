@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pyarrow.parquet
 import pytest
 
@@ -82,7 +83,7 @@ class Running:
     def finish(self) -> tuple[int, str, str]:
         """Wait for the end; exit code, all standard output, standard error."""
         output, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, "".join(self.lines) + output, errors
+        return self.process.returncode, "".join(self.lines) + (output or ""), errors
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -97,6 +98,12 @@ ENVIRONMENT = {
     "PYTHONWARNINGS": "error::ResourceWarning",
 }
 ENVIRONMENT.pop("PENSTOCK_TRACEBACK", None)
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """The environment that finds this source tree's package."""
+    return dict(ENVIRONMENT)
 
 
 @pytest.fixture
@@ -181,7 +188,14 @@ class Recorded:
         self.folder = folder
 
     def parquet(self) -> dict[str, list[Any]]:
-        return pyarrow.parquet.read_table(self.folder / "samples.parquet").to_pydict()
+        table = pyarrow.parquet.read_table(self.folder / "samples.parquet")
+        # Nanoseconds do not fit Python's datetime: time stamps as numbers.
+        return {
+            name: column.cast("int64").to_pylist()
+            if pyarrow.types.is_timestamp(column.type)
+            else column.to_pylist()
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
 
     def csv(self) -> list[dict[str, str]]:
         with open(self.folder / "samples.csv", newline="", encoding="utf-8") as file:

@@ -42,13 +42,14 @@ def test_the_simulator_reads_its_own_options(penstock: Command) -> None:
     assert penstock("sim", "--bus", "nonsense").returncode == 2
 
 
-def test_help_loads_nothing_that_takes_time(penstock: Command) -> None:
+def test_help_loads_nothing_that_takes_time(environment: dict[str, str]) -> None:
     code = (
         "import sys, penstock.cli\n"
         "assert penstock.cli.main(['--help']) == 0\n"
         "print(sorted({'anyio', 'rich', 'matplotlib', 'numpy', 'pyarrow'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -1,0 +1,315 @@
+"""Everything that can be wrong outside: one sentence, the right code, and no trace left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("native_loop")
+
+_PR_CAPBSET_DROP = 24
+_CAP_DAC_OVERRIDE = 1
+_CAP_DAC_READ_SEARCH = 2
+
+DEVICE = """
+[[device]]
+name = "{name}"
+port = "{port}"
+unit_id = "{unit_id}"
+baudrate = 115200
+timeout = 0.1
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Path]:
+    """Write a run.toml with the given port; its folder for output is ``out``."""
+
+    def write(port: str, *, unit_id: str = "A", extra: str = "", record: str = "") -> Path:
+        path = tmp_path / "run.toml"
+        text = DEVICE.format(name="argon", port=port, unit_id=unit_id)
+        path.write_text(f'[record]\nout = "out"\nduration = 1\n{record}\n{text}\n{extra}')
+        return path
+
+    return write
+
+
+@pytest.fixture
+def refused(penstock: Any, tmp_path: Path) -> Callable[..., str]:
+    """Run ``penstock record`` and return the sentence of its refusal."""
+
+    def call(config: Path, code: int, *arguments: str, **options: Any) -> str:
+        done = penstock("record", "--config", config, *arguments, **options)
+        sentence: str = done.stderr
+        assert done.returncode == code, sentence
+        assert sentence.startswith("penstock: ")
+        assert sentence.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+        return sentence
+
+    return call
+
+
+def test_a_malformed_file(config: Any, refused: Any) -> None:
+    path = config("/dev/ttyUSB0", record="rat_hz = 3")
+    assert 'unknown key "rat_hz"; did you mean rate_hz?' in refused(path, 3)
+
+
+def test_a_missing_file(refused: Any) -> None:
+    assert "nowhere.toml does not exist" in refused(Path("nowhere.toml"), 3)
+
+
+def test_a_missing_port(config: Any, refused: Any, tmp_path: Path) -> None:
+    port = tmp_path / "ttyUSB7"
+    sentence = refused(config(str(port)), 4)
+    assert f'device "argon": cannot open {port}' in sentence
+    assert "no such port" in sentence
+
+
+def test_a_port_that_is_a_file(config: Any, refused: Any, tmp_path: Path) -> None:
+    port = tmp_path / "notes.txt"
+    port.write_text("mine")
+    assert str(port) in refused(config(str(port)), 4)
+    assert port.read_text() == "mine"
+
+
+def test_a_port_that_another_program_holds(config: Any, refused: Any, silent_port: str) -> None:
+    descriptor = os.open(silent_port, os.O_RDWR | os.O_NOCTTY)
+    # Root may open a port that is held exclusively by TIOCEXCL alone; the lock is for everyone.
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    fcntl.ioctl(descriptor, termios.TIOCEXCL)
+    sentence = refused(config(silent_port), 4)
+    os.close(descriptor)
+    assert silent_port in sentence
+    assert "another program has it open" in sentence
+
+
+@pytest.fixture
+def without_privilege() -> dict[str, Any]:
+    """Options that run a command under the file permissions, also where the tests are root."""
+    if os.geteuid() != 0:
+        return {}
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def drop() -> None:
+        # What root loses from the bounding set, it does not get back by exec.
+        for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+            if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+                raise OSError(ctypes.get_errno(), "prctl")
+
+    return {"preexec_fn": drop}
+
+
+def test_a_port_without_permission(
+    config: Any, refused: Any, silent_port: str, without_privilege: dict[str, Any]
+) -> None:
+    os.chmod(silent_port, 0)
+    sentence = refused(config(silent_port), 4, **without_privilege)
+    assert silent_port in sentence
+    assert "permission" in sentence
+    assert "group" in sentence
+
+
+def test_a_device_that_answers_nothing(config: Any, refused: Any, silent_port: str) -> None:
+    sentence = refused(config(silent_port), 4)
+    assert 'device "argon"' in sentence
+    assert f"unit A on {silent_port} at 115200 baud" in sentence
+    assert "check that it is powered" in sentence
+
+
+def test_a_wrong_unit_id_names_the_one_that_answers(
+    config: Any, refused: Any, simulator: Any
+) -> None:
+    _, (port,) = simulator("C:500")
+    assert refused(config(port, unit_id="B"), 4) == (
+        f'penstock: device "argon": unit id B on {port} does not answer at 115200 baud, but unit '
+        'id C does; write unit_id = "C" if that is the one\n'
+    )
+
+
+def test_one_missing_device_of_two_refuses_the_run(
+    config: Any, refused: Any, simulator: Any, silent_port: str
+) -> None:
+    _, (port,) = simulator("A:500")
+    extra = DEVICE.format(name="oxygen", port=silent_port, unit_id="A")
+    assert 'device "oxygen"' in refused(config(port, extra=extra), 4)
+
+
+def test_a_refused_run_leaves_the_files_of_the_last_one(
+    penstock: Any, config: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    old = {"samples.csv": b"old\n", "samples.parquet": b"older\n"}
+    for name, content in old.items():
+        (out / name).write_bytes(content)
+    path = config(str(tmp_path / "ttyUSB7"))
+    assert penstock("record", "--config", path, "--overwrite").returncode == 4
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == old
+
+
+@pytest.mark.parametrize("name", ["samples.csv", "samples.csv.meta.json", "flow.png"])
+def test_an_existing_file(penstock: Any, config: Any, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    done = penstock("record", "--config", config("/dev/null"))
+    assert done.returncode == 5
+    assert f"out/{name} already exists; add --overwrite" in done.stderr
+    assert [(file.name, file.read_text()) for file in out.iterdir()] == [(name, "mine")]
+
+
+def test_an_output_folder_without_permission(
+    config: Any, refused: Any, tmp_path: Path, without_privilege: dict[str, Any]
+) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    sentence = refused(config("/dev/null"), 5, "--out", "locked/run", **without_privilege)
+    assert "cannot write locked/run: no permission in " in sentence
+    assert "--out" in sentence
+
+
+def test_an_output_folder_below_a_file(config: Any, refused: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    sentence = refused(config("/dev/null"), 5, "--out", "notes.txt/run")
+    assert "cannot write notes.txt/run: a file stands where a folder is needed" in sentence
+
+
+def test_an_output_folder_that_no_file_system_takes(config: Any, refused: Any) -> None:
+    assert "cannot write /proc/run" in refused(config("/dev/null"), 5, "--out", "/proc/run")
+    assert "File name too long" in refused(config("/dev/null"), 5, "--out", "x" * 300)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("may not mount a small file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_up_keeps_what_was_recorded(
+    penstock: Any, recorded: Any, small_disk: Path
+) -> None:
+    done = penstock("demo", "--duration", 60, "--rate", 50, "--out", small_disk, "--no-plot")
+    assert done.returncode == 5
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"penstock: cannot write {small_disk}/samples.")
+    assert "No space left on device" in sentence
+    assert "free some space" in sentence
+    assert_kept(recorded(small_disk), done.stdout)
+
+
+def test_a_file_size_limit_keeps_what_was_recorded(
+    penstock: Any, recorded: Any, tmp_path: Path
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    done = penstock(
+        *("demo", "--duration", 60, "--rate", 50, "--out", "out", "--no-plot"), preexec_fn=limit
+    )
+    assert done.returncode == 5
+    (sentence,) = done.stderr.splitlines()
+    assert "File too large" in sentence
+    assert "ulimit -f" in sentence
+    assert_kept(recorded(tmp_path / "out"), done.stdout)
+
+
+def assert_kept(recording: Any, output: str) -> None:
+    assert "recorded 4 devices" in output, "there is a summary of what was recorded"
+    assert len(recording.csv()) > 100
+    assert len(recording.parquet()["device"]) > 100
+
+
+def test_a_full_disk_is_told_before_a_port_is_opened(
+    config: Any, refused: Any, small_disk: Path
+) -> None:
+    with contextlib.suppress(OSError):
+        (small_disk / "filler").write_bytes(bytes(1 << 20))
+    sentence = refused(config("/dev/null"), 5, "--out", str(small_disk / "run"))
+    assert f"cannot write {small_disk}/run: the disk is full" in sentence
+    assert "free some space" in sentence
+
+
+def test_setpoints_for_a_refusing_controller_are_told_at_the_end(
+    penstock: Any, config: Any, recorded: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    step = "[[device.setpoint]]\nat = 0.2\nvalue = 9000\n"
+    done = penstock("record", "--config", config(port, extra=step), "--no-plot")
+    assert done.returncode == 6
+    assert "1 setpoint step was not accepted" in done.stderr
+    assert "setpoint not accepted: argon, 9000 at 0.2 s: " in done.stdout
+    assert recorded(tmp_path / "out").rows_of_each() == {"argon": 10}
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "remedy"),
+    [
+        ("penstock._core", [], "make build"),
+        ("pyarrow", [], "pip install 'penstock[parquet]'"),
+        ("matplotlib", [], "--no-plot"),
+    ],
+)
+def test_a_missing_package_is_told_before_anything_is_made(
+    environment: dict[str, str], tmp_path: Path, package: str, arguments: list[str], remedy: str
+) -> None:
+    code = (
+        "import importlib.util, penstock.cli\n"
+        "find = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name: None if name == {package!r} else find(name)\n"
+        "raise SystemExit(penstock.cli.main(['demo']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 7
+    assert package in done.stderr
+    assert remedy in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_traceback_is_shown_on_demand_only(
+    penstock: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    arguments = ("record", "--config", "nowhere.toml")
+    assert "Traceback" not in penstock(*arguments).stderr
+    shown = penstock(*arguments, env={**environment, "PENSTOCK_TRACEBACK": "1"})
+    assert shown.stderr.startswith("penstock: configuration file nowhere.toml does not exist")
+    assert "Traceback" in shown.stderr
+
+
+def test_a_simulator_that_does_not_start(environment: dict[str, str], tmp_path: Path) -> None:
+    # A Python without the right to make a pseudo-terminal is rare; one that cannot start is not.
+    code = (
+        "import sys, penstock.cli\n"
+        "sys.executable = '/bin/false'\n"
+        "raise SystemExit(penstock.cli.main(['demo', '--out', 'out']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 4
+    assert done.stderr.startswith("penstock: the simulated instruments did not start")
+    assert list(tmp_path.iterdir()) == []
