@@ -47,6 +47,7 @@ import anyio.lowlevel
 from .errors import (
     AlicatCommandRejectedError,
     AlicatConnectionError,
+    AlicatError,
     AlicatParseError,
     AlicatProtocolError,
     AlicatStreamingModeError,
@@ -350,8 +351,8 @@ class AlicatProtocolClient:
         skipped: AlicatProtocolError | None = None
         sent = False
         self._streamed_lines = 0
-        if self._stalled:
-            raise self._stall()
+        if self._closed or self._stalled:
+            raise self._lost(None) if self._closed else self._stall()
         # Shielded while sending: half a command in an instrument's buffer would join the next
         # one ("ALS 1" + "A"), and what that does nobody knows.
         if scope is None:
@@ -460,6 +461,8 @@ class AlicatProtocolClient:
             if unit in self._debts and not unmistakable:
                 self._resyncs += 1
                 await self._settle(unit)
+        except AlicatError:
+            raise  # a timeout of ours is an OSError, too
         except _LOST as error:
             raise self._lost(error) from error
 
@@ -548,7 +551,7 @@ class AlicatProtocolClient:
             context=ErrorContext(port=self.label),
         )
 
-    def _lost(self, error: BaseException) -> AlicatConnectionError:
+    def _lost(self, error: BaseException | None) -> AlicatConnectionError:
         if self._closed:
             message = f"the port {self.label} is closed; open the device again"
         else:

@@ -100,7 +100,10 @@ class DataFrameFormat:
 
     def decoder(self, unit_id: str, sample: bytes | None = None) -> FrameDecoder:
         """A decoder for frames of ``unit_id``; see :class:`FrameDecoder` for ``sample``."""
-        columns = tuple(Column(f.name, f.kind, f.width) for f in self.fields)
+        columns = tuple(
+            Column(f.name, f.kind, f.width, f.statistic is Statistic.FLUID_NAME)
+            for f in self.fields
+        )
         return FrameDecoder(columns, unit_id, self.status_codes, sample)
 
     def parse(self, raw: bytes, unit_id: str | None = None) -> ParsedFrame:
@@ -110,7 +113,7 @@ class DataFrameFormat:
             AlicatProtocolError: the line is no frame of this format (and unit, if given).
         """
         line = raw.strip()
-        return self.decoder(unit_id or line[:1].decode("ascii", "replace"))(line)
+        return self.decoder(unit_id or line[:1].decode("ascii", "replace"), line)(line)
 
 
 _TYPES = "decimal|integer|int|uint|float|double|string|text|char|signed|unsigned"

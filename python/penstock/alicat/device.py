@@ -24,11 +24,12 @@ from .errors import (
     ErrorContext,
 )
 from .firmware import FirmwareFamily
-from .frame_decoder import FrameDecoder, ParsedFrame
+from .frame_decoder import FrameDecoder, ParsedFrame, UnseenGasError
 from .identity import DeviceInfo
 from .kinds import Capability, DeviceKind
 from .reading import FieldSchema, Reading
 from .registry import Statistic, Unit
+from .replies import refuse_line
 from .setpoints import (
     FullScaleValue,
     SetpointState,
@@ -125,9 +126,12 @@ class Device:
                 unit's frame.
             AlicatConnectionError: the port is lost or closed.
         """
-        return self._reading(
-            await self._client.exchange(self._poll_command, self._decoder, timeout=self._timeout)
-        )
+        client, command, timeout = self._client, self._poll_command, self._timeout
+        try:
+            exchange = await client.exchange(command, self._decoder, timeout=timeout)
+        except UnseenGasError:
+            exchange = await client.exchange(command, self._decoder, timeout=timeout)
+        return self._reading(exchange)
 
     async def full_scale(self, statistic: Statistic | str | int) -> FullScaleValue | None:
         """The instrument's full scale of a quantity, or ``None`` if it does not have it.
@@ -265,13 +269,17 @@ class _Controller(Device):
 
     async def _modern(self, text: str | None) -> SetpointState:
         unit_id = self.unit_id
+        field = self._format.setpoint_field
+        known_label = field.unit_label if field is not None else None
+
+        def decode(line: bytes) -> SetpointState:
+            state = parse_setpoint_reply(line, unit_id)
+            if state.unit is None and state.unit_label != known_label:
+                refuse_line(line, unit_id, wanted="its setpoint in a known unit")
+            return state
+
         command = f"{unit_id}LS\r" if text is None else f"{unit_id}LS {text}\r"
-        exchange = await self._client.exchange(
-            command.encode(),
-            lambda line: parse_setpoint_reply(line, unit_id),
-            timeout=self._timeout,
-        )
-        return exchange.value
+        return (await self._client.exchange(command.encode(), decode, timeout=self._timeout)).value
 
     def _told(self, value: float | None, state: SetpointState) -> SetpointState:
         if value is None:
@@ -403,7 +411,8 @@ async def read_data_frame_format(
             loose = data_frame_format.decoder(unit_id)
 
             def sample_of(line: bytes, loose: FrameDecoder = loose) -> bytes:
-                loose(line)
+                if not loose.accepts(line):
+                    loose(line)
                 return line
 
             sample = await client.exchange(f"{unit_id}\r".encode(), sample_of, timeout=timeout)

@@ -9,6 +9,10 @@ Widths catch the commonest damage of a serial line, a lost byte: ``+014.62`` wit
 number still, but not a column of seven. Since the widths of every firmware are not known, a width
 is insisted on only where the instrument has shown in a *sample* frame that it keeps to it. A
 column may grow beyond it (a reading beyond its digits) but never shrink.
+
+A gas name has no such form: a damaged ``N2`` reads ``Nr``. So a name that is neither a known gas
+nor one that this instrument sent before (users name their own mixes) is believed when it comes a
+second time in succession.
 """
 
 from __future__ import annotations
@@ -20,14 +24,16 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from .errors import AlicatParseError, ErrorContext
+from .registry import Gas
 from .replies import refuse_line
 from .status import NO_STATUS, STATUS_BY_TOKEN, StatusCode
 
-__all__ = ["Column", "FrameDecoder", "ParsedFrame"]
+__all__ = ["Column", "FrameDecoder", "ParsedFrame", "UnseenGasError"]
 
 _NUMBER = rb"([+-]?\d+(?:\.\d*)?|-{2,})"
 _NO_CODES: frozenset[str] = frozenset()
 _NAN = float("nan")
+_GASES = frozenset(gas.value.encode() for gas in Gas)
 
 
 class Column(NamedTuple):
@@ -36,6 +42,7 @@ class Column(NamedTuple):
     name: str
     kind: Literal["float", "str"]
     width: int | None
+    is_gas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,10 @@ class ParsedFrame:
     values: Mapping[str, float | str]
     status: frozenset[StatusCode]
     unknown_status: frozenset[str]
+
+
+class UnseenGasError(AlicatParseError):
+    """A gas name that needs a second frame to be believed."""
 
 
 class FrameDecoder:
@@ -61,9 +72,11 @@ class FrameDecoder:
     __slots__ = (
         "_advertised",
         "_converters",
+        "_gases",
         "_match",
         "_names",
         "_texts",
+        "_unseen_gas",
         "columns",
         "confirmed_widths",
         "unit_id",
@@ -82,13 +95,17 @@ class FrameDecoder:
         self._advertised = advertised
         self._names = tuple(column.name for column in columns)
         self._texts: dict[bytes, str] = {}
-        self._converters = tuple(
-            float if column.kind == "float" else self._text for column in columns
-        )
+        self._gases: dict[bytes, str] = {}
+        self._unseen_gas: bytes | None = None
+        self._converters = tuple(self._converter(column) for column in columns)
         self._match = self._compile()
         if sample is not None:
             self.confirmed_widths = self._confirm(sample)
             self._match = self._compile()
+            match = self._match(sample)
+            for column, text in zip(columns, match.groups() if match else (), strict=False):
+                if column.is_gas:
+                    self._gases[text] = self._text(text)
 
     def __call__(self, line: bytes) -> ParsedFrame:
         """Decode ``line``, which has no surrounding white space.
@@ -146,15 +163,39 @@ class FrameDecoder:
                 widths.append(padded if column.width in (None, padded) else None)
             else:
                 width = end - start
-                # One less where the table's signed bounds count a sign that unsigned lacks.
-                agrees = column.width in (width, width + 1)
+                # A legacy table counts the sign of its bounds; the column need not have one.
+                unsigned = sample[start : start + 1].isdigit()
+                agrees = column.width in ((width, width + 1) if unsigned else (width,))
                 widths.append(width if agrees else None)
         return tuple(widths)
 
     def _wanted(self) -> str:
         return f"a data frame of {len(self.columns)} columns ({', '.join(self._names)})"
 
+    def _converter(self, column: Column) -> Callable[[bytes], float | str]:
+        if column.kind == "float":
+            return float
+        return self._gas if column.is_gas else self._text
+
     # -- the rarer contents
+
+    def _gas(self, raw: bytes) -> str:
+        gas = self._gases.get(raw)
+        if gas is None:
+            name = raw.lstrip(b" ")
+            if name not in _GASES and name != self._unseen_gas:
+                self._unseen_gas = name
+                raise UnseenGasError(
+                    f"unit {self.unit_id} reports the gas {name!r}, which is no known gas and new "
+                    "for this instrument; it is believed when it comes again",
+                    field_name="Gas",
+                    actual=raw,
+                    context=ErrorContext(unit_id=self.unit_id, raw_response=raw),
+                )
+            gas = self._text(raw)
+            if len(self._gases) < 64:
+                self._gases[raw] = gas
+        return gas
 
     def _text(self, raw: bytes) -> str:
         text = self._texts.get(raw)
@@ -171,7 +212,7 @@ class FrameDecoder:
         values: dict[str, float | str] = {}
         for column, text in zip(self.columns, texts, strict=True):
             if column.kind == "str":
-                values[column.name] = self._text(text)
+                values[column.name] = self._gas(text) if column.is_gas else self._text(text)
             else:
                 values[column.name] = _NAN if text.startswith(b"--") else float(text)
         return values

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from penstock.alicat import (
+    AlicatManager,
+    AlicatProtocolClient,
+    AlicatTimeoutError,
+    AlicatValidationError,
+    ByteStreamTransport,
+    ErrorPolicy,
+    open_device,
+)
+
+from .scripted_bus import ScriptedBus, controller, meter
+
+pytestmark = pytest.mark.anyio
+
+TIMEOUT = 0.1
+
+
+async def two_on_one(manager: AlicatManager) -> ScriptedBus:
+    bus = ScriptedBus(controller("A"), controller("B"))
+    await manager.add("fuel", bus, unit_id="A", timeout=TIMEOUT)
+    await manager.add("air", bus, unit_id="B", timeout=TIMEOUT)
+    return bus
+
+
+async def test_devices_of_one_port_share_it_and_are_asked_in_order() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        bus.commands.clear()
+        results = await manager.poll()
+        assert bus.commands == [b"A", b"B"]
+        assert list(results) == ["fuel", "air"] == list(manager.names)
+        assert manager.poll_groups() == (("fuel", "air"),)
+        assert manager.get("fuel").client is manager.get("air").client
+        fuel = results["fuel"].value
+        assert fuel is not None
+        assert fuel.unit_id == "A"
+
+
+async def test_ports_are_asked_in_parallel() -> None:
+    first, second = ScriptedBus(controller()), ScriptedBus(controller())
+    async with AlicatManager(error_policy=ErrorPolicy.RETURN) as manager:
+        await manager.add("a", first, timeout=30)
+        await manager.add("b", second, timeout=30)
+        assert manager.poll_groups() == (("a",), ("b",))
+        first.hold_next()
+
+        async def release_when_the_other_was_asked() -> None:
+            while second.commands[-1] != b"A" or len(second.commands) < 6:
+                await anyio.lowlevel.checkpoint()
+            first.release()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(release_when_the_other_was_asked)
+            with anyio.fail_after(10):
+                results = await manager.poll()
+        assert all(result.ok for result in results.values())
+
+
+async def test_failure_is_a_result_with_its_times() -> None:
+    async with AlicatManager(error_policy=ErrorPolicy.RETURN) as manager:
+        bus = await two_on_one(manager)
+        bus.drop_next("A")
+        results = await manager.poll()
+        failed = results["fuel"]
+        assert not failed.ok
+        assert failed.value is None
+        assert isinstance(failed.error, AlicatTimeoutError)
+        assert failed.received_monotonic_ns - failed.requested_monotonic_ns >= TIMEOUT * 0.9e9
+        assert failed.requested_at < failed.received_at
+        good = results["air"]
+        assert good.ok
+        assert good.value is not None
+        assert good.received_monotonic_ns == good.value.monotonic_ns
+        assert good.requested_at == good.value.requested_at
+
+
+async def test_failures_are_raised_together_after_all_were_asked() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        bus.commands.clear()
+        bus.drop_next("A")
+        with pytest.raises(ExceptionGroup) as caught:
+            await manager.poll()
+        assert caught.group_contains(AlicatTimeoutError)
+        assert bus.commands == [b"A", b"B"]
+
+
+async def test_named_devices_only_are_asked() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        bus.commands.clear()
+        assert list(await manager.poll(["air"])) == ["air"]
+        assert bus.commands == [b"B"]
+        assert await manager.poll([]) == {}
+        with pytest.raises(AlicatValidationError, match="there are: fuel, air"):
+            await manager.poll(["fuel", "water"])
+        assert bus.commands == [b"B"]
+
+
+async def test_schemas_are_known_by_name() -> None:
+    async with AlicatManager() as manager:
+        await manager.add("m", ScriptedBus(meter()), timeout=TIMEOUT)
+        assert [field.name for field in manager.field_schemas()["m"]] == [
+            "Abs_Press",
+            "Flow_Temp",
+            "Volu_Flow",
+            "Mass_Flow",
+            "Gas",
+        ]
+
+
+async def test_port_is_closed_with_its_last_device() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        await manager.remove("fuel")
+        assert not bus.closed
+        assert manager.names == ("air",)
+        await manager.remove("air")
+        assert bus.closed
+        with pytest.raises(AlicatValidationError):
+            manager.get("air")
+
+
+async def test_everything_is_closed_at_the_end() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+    assert bus.closed
+    assert manager.closed
+    assert manager.names == ()
+    with pytest.raises(AlicatValidationError, match="closed"):
+        await manager.add("x", bus)
+
+
+async def test_failed_add_leaves_nothing() -> None:
+    bus = ScriptedBus(controller("A"))
+    async with AlicatManager() as manager:
+        with pytest.raises(AlicatTimeoutError):
+            await manager.add("z", bus, unit_id="Z", timeout=0.02)
+        assert manager.names == ()
+        assert bus.closed
+
+
+async def test_failed_add_leaves_its_neighbours_alone() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        with pytest.raises(AlicatTimeoutError):
+            await manager.add("z", bus, unit_id="Z", timeout=0.02)
+        assert not bus.closed
+        assert all(result.ok for result in (await manager.poll()).values())
+
+
+async def test_taken_names_and_unit_ids_are_refused() -> None:
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        with pytest.raises(AlicatValidationError, match="'fuel' is taken"):
+            await manager.add("fuel", bus, unit_id="C")
+        with pytest.raises(AlicatValidationError, match="held as 'fuel'"):
+            await manager.add("again", bus, unit_id="a")
+
+
+async def test_devices_and_clients_of_others_stay_open() -> None:
+    bus, other = ScriptedBus(controller()), ScriptedBus(controller())
+    device = await open_device(bus, timeout=TIMEOUT)
+    client = AlicatProtocolClient(ByteStreamTransport(other), default_timeout=TIMEOUT)
+    async with AlicatManager() as manager:
+        await manager.add("device", device)
+        await manager.add("client", client, timeout=TIMEOUT)
+        assert all(result.ok for result in (await manager.poll()).values())
+    assert not bus.closed
+    assert not other.closed
