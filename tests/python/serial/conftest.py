@@ -1,0 +1,25 @@
+"""A pseudo-terminal, and a stand-in driver for what a pseudo-terminal lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.serial import ttyioctl
+from tests.python.serial.emulated_driver import EmulatedDriver
+from tests.python.serial.pty_peer import PtyPeer
+
+
+@pytest.fixture
+def peer() -> Iterator[PtyPeer]:
+    with PtyPeer() as pair:
+        yield pair
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> EmulatedDriver:
+    """All ioctls of the package go through this object for the length of the test."""
+    emulated = EmulatedDriver()
+    monkeypatch.setattr(ttyioctl, "ioctl", emulated.ioctl)
+    return emulated

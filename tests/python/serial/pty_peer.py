@@ -1,0 +1,89 @@
+"""The other end of a port under test: the controlling side of a pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import termios
+import tty
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+
+class PtyPeer:
+    """A pty: ``path`` is what the port opens, this object what sits at the far end of the wire."""
+
+    def __init__(self) -> None:
+        self.fd, follower = pty.openpty()
+        self.path = os.ttyname(follower)
+        # A mode that no port ever wants, so that a leftover of it shows.
+        self.found_as = termios.tcgetattr(follower)
+        self._follower = follower
+        os.set_blocking(self.fd, False)
+
+    def write(self, data: bytes) -> None:
+        assert os.write(self.fd, data) == len(data)
+
+    async def read(self, count: int) -> bytes:
+        """Return exactly *count* bytes that the port has sent."""
+        data = b""
+        while len(data) < count:
+            try:
+                data += os.read(self.fd, count - len(data))
+            except BlockingIOError:
+                await anyio.wait_readable(self.fd)
+        return data
+
+    def nothing_sent(self) -> bool:
+        try:
+            os.read(self.fd, 1)
+        except BlockingIOError:
+            return True
+        return False
+
+    def settings(self) -> list[Any]:
+        return termios.tcgetattr(self._follower)
+
+    def make_settings_odd(self) -> list[Any]:
+        """Leave behind what an earlier program might: translation, parity marking, echo."""
+        settings = self.settings()
+        settings[tty.IFLAG] |= termios.PARMRK | termios.INPCK | termios.ISTRIP | termios.INLCR
+        settings[tty.CC][termios.VMIN] = b"\x07"
+        termios.tcsetattr(self._follower, termios.TCSANOW, settings)
+        return self.settings()
+
+    def is_exclusive(self) -> bool:
+        answer = fcntl.ioctl(self._follower, 0x80045440, bytes(4))
+        return answer != bytes(4)
+
+    def unplug(self) -> None:
+        """Close the far end: the kernel then hangs the tty up, as when an adapter is pulled out."""
+        if self._follower >= 0:
+            os.close(self._follower)
+            self._follower = -1
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> PtyPeer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.unplug()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let other tasks run until *condition* is true."""
+    with anyio.fail_after(60):
+        while not condition():
+            await anyio.lowlevel.checkpoint()

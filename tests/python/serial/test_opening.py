@@ -1,0 +1,229 @@
+"""Opening: what is refused, how, and what a port finds and leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import termios
+import tty
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.streams.file import FileStreamAttribute
+
+from penstock.serial import (
+    ConfigurationError,
+    Parity,
+    PortNotFoundError,
+    SerialConfig,
+    SerialConnectable,
+    SerialPort,
+    SerialStreamAttribute,
+    UnsupportedConfigurationError,
+    UnsupportedFeatureError,
+    device,
+    open_serial_port,
+    opening,
+)
+from tests.python.serial.emulated_driver import EmulatedDriver
+from tests.python.serial.pty_peer import PtyPeer
+
+pytestmark = pytest.mark.anyio
+
+
+def open_descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+async def test_a_missing_port_is_not_found() -> None:
+    with pytest.raises(PortNotFoundError, match=r"^/dev/ttyUSB97 does not exist; check") as caught:
+        await open_serial_port("/dev/ttyUSB97")
+    assert isinstance(caught.value, FileNotFoundError)
+    assert caught.value.filename == "/dev/ttyUSB97"
+
+
+@pytest.mark.parametrize("kind", ["device", "file", "folder", "fifo"])
+async def test_what_is_no_tty_is_refused_as_such(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "thing"
+    if kind == "device":
+        path = Path("/dev/null")
+    elif kind == "file":
+        path.touch()
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    before = open_descriptors()
+    with pytest.raises(UnsupportedFeatureError, match=r"is not a serial port \(not a tty\)"):
+        await open_serial_port(str(path))
+    assert open_descriptors() == before
+
+
+NO_PERMISSION = """
+import os, sys, anyio
+from penstock.serial import PortPermissionError, PortBusyError, open_serial_port
+
+async def main():
+    async with await open_serial_port(sys.argv[1]):  # loads every module while it can be read
+        pass
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    try:
+        await open_serial_port(sys.argv[1])
+    except PermissionError as error:
+        assert isinstance(error, PortPermissionError), type(error)
+        assert not isinstance(error, PortBusyError)
+        print(error)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_a_user_without_rights_is_told_the_group(peer: PtyPeer) -> None:
+    os.chmod(peer.path, 0o600)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_PERMISSION, peer.path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"no permission to open {peer.path}" in done.stdout
+    assert "sudo usermod -aG dialout" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
+async def test_a_closed_off_port_is_a_permission_error(peer: PtyPeer) -> None:
+    os.chmod(peer.path, 0)
+    with pytest.raises(PermissionError, match="no permission"):
+        await open_serial_port(peer.path)
+
+
+async def test_settings_that_are_none_are_refused() -> None:
+    wrong: Any = 9600
+    with pytest.raises(ConfigurationError, match="must be a SerialConfig, not 9600"):
+        await open_serial_port("/dev/ttyS0", wrong)
+
+
+async def test_the_tty_is_raw_whatever_it_was_before(peer: PtyPeer) -> None:
+    peer.make_settings_odd()
+    async with await open_serial_port(peer.path):
+        settings = peer.settings()
+    assert settings[tty.IFLAG] == settings[tty.OFLAG] == settings[tty.LFLAG] == 0
+    assert settings[tty.CC][termios.VMIN] == 1
+    assert settings[tty.CFLAG] & (termios.CREAD | termios.CLOCAL) == termios.CREAD | termios.CLOCAL
+
+
+async def test_bytes_of_every_value_pass_unchanged(peer: PtyPeer) -> None:
+    peer.make_settings_odd()
+    everything = bytes(range(256))
+    async with await open_serial_port(peer.path) as port:
+        peer.write(everything)
+        received = b""
+        while len(received) < 256:
+            received += await port.receive()
+        await port.send(everything)
+        assert await peer.read(256) == everything
+    assert received == everything
+
+
+@pytest.mark.parametrize("baudrate", [1200, 115_200, 250_000, 12_345, 3_686_400])
+async def test_any_rate_reaches_the_driver(peer: PtyPeer, baudrate: int) -> None:
+    async with await open_serial_port(peer.path, SerialConfig(baudrate=baudrate)) as port:
+        assert port.actual_baudrate == baudrate
+
+
+async def test_a_closed_port_leaves_the_tty_as_it_was_found(peer: PtyPeer) -> None:
+    found = peer.make_settings_odd()
+    async with await open_serial_port(peer.path, SerialConfig(baudrate=9600)):
+        assert peer.settings() != found
+    assert peer.settings() == found
+
+
+async def test_a_failed_open_leaves_nothing_behind(
+    peer: PtyPeer, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A pty keeps 8 bits without parity: looked at like a real line, it is a driver that drops
+    # a setting and reports success.
+    monkeypatch.setattr(device, "is_pty", lambda fd: False)
+    found, before = peer.settings(), open_descriptors()
+    with pytest.raises(UnsupportedConfigurationError, match="does not support the parity"):
+        await open_serial_port(peer.path, SerialConfig(parity=Parity.EVEN))
+    assert peer.settings()[tty.ISPEED] == found[tty.ISPEED]
+    assert peer.settings()[tty.LFLAG] == found[tty.LFLAG]
+    assert not peer.is_exclusive()
+    assert open_descriptors() == before
+
+
+async def test_opening_in_a_cancelled_scope_opens_nothing(peer: PtyPeer) -> None:
+    found, before = peer.settings(), open_descriptors()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await open_serial_port(peer.path)
+    assert scope.cancelled_caught
+    assert peer.settings() == found
+    assert open_descriptors() >= before
+    async with await open_serial_port(peer.path):
+        pass
+
+
+async def test_a_port_opened_for_nobody_is_closed_again(
+    peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a task is cancelled natively while the worker thread opens the port."""
+    device_of_nobody, _ = opening._open(peer.path, SerialConfig())
+    assert peer.is_exclusive()
+    del device_of_nobody
+    assert not peer.is_exclusive()
+    assert peer.settings() == peer.found_as
+
+
+async def test_a_link_to_a_port_opens_it(peer: PtyPeer, tmp_path: Path) -> None:
+    link = tmp_path / "usb-FTDI_FT232R-if00-port0"
+    link.symlink_to(peer.path)
+    async with await open_serial_port(str(link)) as port:
+        assert port.path == str(link)
+        peer.write(b"x")
+        assert await port.receive() == b"x"
+
+
+async def test_fields_open_a_port_in_one_call(peer: PtyPeer) -> None:
+    async with await SerialPort.open(peer.path, baudrate=19_200) as port:
+        assert port.config == SerialConfig(baudrate=19_200)
+
+
+async def test_a_connectable_opens_its_port(peer: PtyPeer) -> None:
+    connectable = SerialConnectable(path=peer.path, config=SerialConfig(baudrate=2400))
+    async with await connectable.connect() as port:
+        assert port.config.baudrate == 2400
+
+
+async def test_typed_attributes_tell_path_settings_and_descriptor(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path) as port:
+        assert port.extra(FileStreamAttribute.path) == Path(peer.path)
+        assert os.ttyname(port.extra(FileStreamAttribute.fileno)) == peer.path
+        assert port.extra(SerialStreamAttribute.config) is port.config
+        assert port.extra(SerialStreamAttribute.capabilities) is port.capabilities
+        assert port.extra(SerialStreamAttribute.port_info, None) is None
+    with pytest.raises(anyio.TypedAttributeLookupError):
+        port.extra(FileStreamAttribute.fileno)
+
+
+async def test_capabilities_are_asked_from_the_device(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path) as port:
+        assert port.capabilities.modem_lines == "unsupported"
+        assert port.capabilities.rs485 == "unsupported"
+        assert port.capabilities.custom_baudrate == "supported"
+
+
+async def test_capabilities_of_a_full_uart(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    async with await open_serial_port(peer.path) as port:
+        assert port.capabilities.modem_lines == "supported"
+        assert port.capabilities.low_latency == "supported"
+        assert port.capabilities.rs485 == "supported"
