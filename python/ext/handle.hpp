@@ -19,7 +19,8 @@ using NativeStep = void (*)(LoopObject* loop, PyObject* target);
 struct HandleObject {
     enum class Arguments : unsigned char { none, one, tuple };
 
-    PyObject_HEAD io::Timer timer;
+    PyObject ob_base;
+    io::Timer timer;
     LoopObject* loop; ///< owned
     PyObject* callback;
     PyObject* arguments; ///< the one argument itself, or a tuple

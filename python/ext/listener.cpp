@@ -16,7 +16,8 @@ namespace {
 
 /// Made by `Loop._start_serving`, which keeps it until `_stop_serving`.
 struct ListenerObject {
-    PyObject_HEAD io::Watch watch;
+    PyObject ob_base;
+    io::Watch watch;
     LoopObject* loop;
     PyObject* protocol_factory;
     PyObject* server;

@@ -8,9 +8,37 @@
 #include <new>
 #include <system_error>
 
+#include <penstock/io/signal_pipe.hpp>
+
 #include <structmember.h>
 
 namespace penstock::python {
+
+/// Brings signals into the loop. The interpreter owns the handlers and writes to this pipe (it is
+/// the wake-up descriptor of `signal.set_wakeup_fd`).
+class InterpreterSignals : public io::SignalPipe {
+public:
+    InterpreterSignals(LoopObject* loop, io::Poller& poller)
+        : SignalPipe(poller, &deliver), loop_(loop) {}
+
+private:
+    static void deliver(SignalPipe& pipe, int signal_number) {
+        LoopObject* loop = static_cast<InterpreterSignals&>(pipe).loop_;
+        if (loop->pending_exception != nullptr) {
+            return;
+        }
+        // First the interpreter's own handlers: KeyboardInterrupt comes from one of them.
+        if (PyErr_CheckSignals() != 0) {
+            interrupt_with_raised(loop);
+            return;
+        }
+        if (!Ref(PyObject_CallMethod(as_object(loop), "_handle_signal", "i", signal_number))) {
+            report_raised(loop, "Exception while delivering a signal", nullptr, nullptr);
+        }
+    }
+
+    LoopObject* loop_;
+};
 
 namespace {
 
@@ -121,10 +149,16 @@ PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ss
         return nullptr;
     }
     Py_INCREF(handle);
-    if (PyThread_get_thread_ident() == loop->owner_thread) {
-        schedule(loop, handle); // keeps the order with this thread's own call_soon
-    } else {
+#ifdef Py_GIL_DISABLED
+    if (PyThread_get_thread_ident() != loop->owner_thread) {
         loop->io->post(handle->timer.work);
+        return as_object(handle);
+    }
+#endif
+    // The GIL guards the ready queue: posts of all threads and call_soon keep one common order.
+    schedule(loop, handle);
+    if (PyThread_get_thread_ident() != loop->owner_thread) {
+        loop->io->wakeup().notify();
     }
     return as_object(handle);
 }
@@ -379,32 +413,6 @@ PyObject* signal_write_end(PyObject* self, PyObject* /*unused*/) {
     return PyLong_FromLong(loop->signals->write_end());
 }
 
-/// The signal pipe's owner is found through the loop's one pipe.
-struct PythonSignalPipe : io::SignalPipe {
-    PythonSignalPipe(LoopObject* owner, io::Poller& poller)
-        : SignalPipe(poller, &deliver), loop(owner) {}
-
-    static void deliver(SignalPipe& pipe, int signal_number) {
-        LoopObject* loop = static_cast<PythonSignalPipe&>(pipe).loop;
-        if (loop->pending_exception != nullptr) {
-            return;
-        }
-        // First the interpreter's own handlers (KeyboardInterrupt comes from one of them).
-        if (PyErr_CheckSignals() != 0) {
-            interrupt_with_raised(loop);
-            return;
-        }
-        if (signal_number == 0) {
-            return;
-        }
-        if (!Ref(PyObject_CallMethod(as_object(loop), "_handle_signal", "i", signal_number))) {
-            report_raised(loop, "Exception while delivering a signal", nullptr, nullptr);
-        }
-    }
-
-    LoopObject* loop;
-};
-
 void drop_queue(io::WorkQueue& queue) noexcept {
     while (io::Work* work = queue.pop_front()) {
         Py_DECREF(HandleObject::of(*work));
@@ -463,7 +471,7 @@ PyObject* loop_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keyw
     try {
         loop->fd_callbacks = new std::vector<std::unique_ptr<FdCallbacks>>;
         loop->io = new io::EventLoop;
-        loop->signals = new PythonSignalPipe(loop, loop->io->poller());
+        loop->signals = new InterpreterSignals(loop, loop->io->poller());
     } catch (const std::system_error& error) {
         errno = error.code().value();
         return PyErr_SetFromErrno(PyExc_OSError);

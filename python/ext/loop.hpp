@@ -8,18 +8,19 @@
 #include <vector>
 
 #include <penstock/io/event_loop.hpp>
-#include <penstock/io/signal_pipe.hpp>
 
 namespace penstock::python {
 
 struct FdCallbacks;
+class InterpreterSignals;
 struct SocketTransportObject;
 
 /// The native base of `penstock.Loop`: ready queue, timers, readiness callbacks, the run itself.
 struct LoopObject {
-    PyObject_HEAD ModuleState* state;
+    PyObject ob_base;
+    ModuleState* state;
     io::EventLoop* io; ///< null once closed
-    io::SignalPipe* signals;
+    InterpreterSignals* signals;
     std::vector<std::unique_ptr<FdCallbacks>>* fd_callbacks; ///< by descriptor number
     SocketTransportObject* transports; ///< open transports, each holding a reference for the loop
     char* read_buffer;                 ///< shared by all reads: data is copied out at once

@@ -445,6 +445,10 @@ PyObject* get_socket_attribute(PyObject* self, void* /*unused*/) {
     return make_socket(transport) ? Py_NewRef(transport->socket) : nullptr;
 }
 
+PyObject* get_protocol_paused(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(transport_of(self)->protocol_paused);
+}
+
 PyObject* get_true(PyObject* /*self*/, void* /*unused*/) {
     Py_RETURN_TRUE;
 }
@@ -556,6 +560,7 @@ PyMethodDef transport_methods[] = {
 PyGetSetDef transport_attributes[] = {
     {"_protocol", &get_protocol_attribute, nullptr, nullptr, nullptr},
     {"_loop", &get_loop_attribute, nullptr, nullptr, nullptr},
+    {"_protocol_paused", &get_protocol_paused, nullptr, nullptr, nullptr},
     {"_sock", &get_socket_attribute, nullptr, nullptr, nullptr},
     {"_start_tls_compatible", &get_true, nullptr, nullptr, nullptr},
     {"_sendfile_compatible", &get_sendfile_mode, nullptr, nullptr, nullptr},
@@ -593,7 +598,7 @@ PyType_Spec transport_spec = {
     .name = "penstock._core.SocketTransport",
     .basicsize = sizeof(SocketTransportObject),
     .itemsize = 0,
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = transport_slots,
 };
 
@@ -818,16 +823,19 @@ int traverse_transports(LoopObject* loop, visitproc visit, void* arg) noexcept {
 }
 
 bool add_socket_transport_type(PyObject* module, ModuleState* state) {
-    const Ref asyncio(PyImport_ImportModule("asyncio"));
-    const Ref base(asyncio ? PyObject_GetAttrString(asyncio.get(), "Transport") : nullptr);
+    // asyncio's sendfile fallback insists on this private base, which is a Transport.
+    const Ref transports(PyImport_ImportModule("asyncio.transports"));
+    const Ref base(transports ? PyObject_GetAttrString(transports.get(), "_FlowControlMixin")
+                              : nullptr);
     if (!base) {
         return false;
     }
     const auto* base_type = reinterpret_cast<PyTypeObject*>(base.get());
     if (base_type->tp_basicsize !=
-        static_cast<Py_ssize_t>(offsetof(SocketTransportObject, extra) + sizeof(PyObject*))) {
-        PyErr_SetString(PyExc_ImportError,
-                        "asyncio.Transport of this Python has slots that penstock does not know");
+        static_cast<Py_ssize_t>(offsetof(SocketTransportObject, watch))) {
+        PyErr_SetString(
+            PyExc_ImportError,
+            "asyncio's transport base class of this Python has slots that penstock does not know");
         return false;
     }
     const Ref bases(PyTuple_Pack(1, base.get()));

@@ -17,8 +17,11 @@ namespace penstock::python {
 /// While it is open the loop holds a reference, as a selector's callbacks would; `connection_lost`
 /// ends that.
 struct SocketTransportObject {
-    PyObject_HEAD PyObject*
-        extra; ///< BaseTransport's one slot, `_extra`: its place in memory is Python's
+    PyObject ob_base;
+    /// BaseTransport's slot `_extra`: its place in memory is Python's.
+    PyObject* extra;
+    /// The slots of asyncio's _FlowControlMixin: unused, but part of its layout.
+    PyObject* flow_control_slots[4];
     io::Watch watch;
     LoopObject* loop;                ///< owned; null after connection_lost
     SocketTransportObject* previous; ///< in the loop's list of open transports

@@ -85,14 +85,17 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     # ---- asyncio's private seams ----------------------------------------------------------------
 
     def _make_self_pipe(self) -> None:
+        self._ssock = None
         self._csock = _SignalWriteEnd(self._signal_write_end())
+        self._internal_fds += 1
 
     def _close_self_pipe(self) -> None:
         self._csock = None
+        self._internal_fds -= 1
 
     def _add_callback(self, handle: asyncio.Handle) -> None:
         if not handle._cancelled:
-            self.call_soon(_run_unless_cancelled, handle, context=handle._context)
+            self.call_soon(_run_unless_cancelled, handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Native timers are taken out when they are cancelled: there is nothing to count."""
