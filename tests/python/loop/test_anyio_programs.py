@@ -136,7 +136,7 @@ def test_cancellation_of_a_receive_loses_nothing(run_anyio: RunAnyio[None]) -> N
         async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
             port = listener.extra(anyio.abc.SocketAttribute.local_port)
             client = await anyio.connect_tcp("127.0.0.1", port)
-            server = await listener.accept()
+            server = await listener.listeners[0].accept()
             async with client, server:
                 received = b""
                 for number in range(20):

@@ -115,12 +115,6 @@ def test_call_soon_takes_no_keyword_but_context(loop: asyncio.AbstractEventLoop)
         loop.call_soon()  # type: ignore[call-arg]
 
 
-def test_a_handle_is_an_asyncio_handle(loop: asyncio.AbstractEventLoop) -> None:
-    handle = loop.call_soon(print)
-    assert isinstance(handle, asyncio.Handle)
-    handle.cancel()
-
-
 def test_a_handle_can_be_weakly_referenced(loop: asyncio.AbstractEventLoop) -> None:
     handle = loop.call_soon(lambda: None)
     reference = weakref.ref(handle)

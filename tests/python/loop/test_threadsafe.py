@@ -109,8 +109,8 @@ def test_calls_of_the_loops_own_thread_keep_their_order(loop: asyncio.AbstractEv
 def test_the_returned_handle_can_be_cancelled(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []
     handle = loop.call_soon_threadsafe(seen.append, 1)
-    assert isinstance(handle, asyncio.Handle)
     handle.cancel()
+    assert handle.cancelled()
     loop.call_soon_threadsafe(loop.stop)
     loop.run_forever()
     assert seen == []

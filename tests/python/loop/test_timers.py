@@ -94,11 +94,8 @@ def test_when_tells_the_deadline(loop: asyncio.AbstractEventLoop) -> None:
     handle.cancel()
 
 
-def test_a_timer_handle_is_asyncios_and_weakly_referenceable(
-    loop: asyncio.AbstractEventLoop,
-) -> None:
+def test_a_timer_handle_can_be_weakly_referenced(loop: asyncio.AbstractEventLoop) -> None:
     handle = loop.call_later(100, print)
-    assert isinstance(handle, asyncio.TimerHandle)
     reference = weakref.ref(handle)
     assert reference() is handle
     handle.cancel()
