@@ -222,7 +222,7 @@ class AlicatProtocolClient:
             # A task that is cancelled already shall not set a valve in motion any more: the
             # sending below is shielded and would not notice.
             await anyio.lowlevel.checkpoint_if_cancelled()
-            if self._debts or len(self._lines) or self._waiting():
+            if self._untidy():
                 await self._prepare(command[0], unmistakable)
             return await self._transact(
                 command, decode, self._default_timeout if timeout is None else timeout, unmistakable
@@ -278,7 +278,7 @@ class AlicatProtocolClient:
             refuse_line(line, unit_id, wanted=wanted)
 
         async with self._lock:
-            if self._debts or len(self._lines) or self._waiting():
+            if self._untidy():
                 await self._prepare(unit, True)
             scope = anyio.CancelScope()
             timeout = self._multiline_timeout if first_timeout is None else first_timeout
@@ -446,9 +446,19 @@ class AlicatProtocolClient:
 
     # -- trust
 
+    def _untidy(self) -> bool:
+        """Whether somebody owes an answer, or bytes are there that nobody asked for."""
+        return bool(self._debts) or self._has_strays()
+
+    def _has_strays(self) -> bool:
+        try:
+            return bool(len(self._lines) or self._waiting())
+        except _LOST as error:
+            raise self._lost(error) from error
+
     async def _prepare(self, unit: int, unmistakable: bool) -> None:
         """Get the line silent, and ``unit`` out of debt unless the question does that itself."""
-        stray = bool(len(self._lines) or self._waiting())
+        stray = self._has_strays()
         if not stray and unit not in self._debts:
             return  # others owe; their lines bear their letters
         if stray:
