@@ -128,7 +128,8 @@ class CsvFile:
             self._descriptor = -1
 
     def _create(self, path: Path) -> None:
-        existed = path.exists()
+        with explained("create", path):
+            existed = path.exists()
         self._descriptor = create_file(path, overwrite=self._overwrite)
         self._regular = is_regular(self._descriptor)
         self._metadata = self._metadata and self._regular

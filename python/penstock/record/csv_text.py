@@ -99,14 +99,11 @@ def float_text(value: float) -> str:
     """The shortest decimal of a float, in Arrow's notation.
 
     ``repr`` and Arrow find the same digits; they differ in ``1.0`` against ``1``, in where the
-    exponent begins (Arrow: below 1e-6, from 1e15 on or with 15 digits) and in its zero padding.
+    exponent begins (Arrow: below 1e-6 and from 1e10 on) and in its zero padding.
     """
     text = repr(value)
-    if text.endswith(".0"):
-        if len(text) < 15:
-            return text[:-2]
-    elif "e" not in text and len(text) < 15:
-        return text
+    if "e" not in text and -1e10 < value < 1e10:
+        return text[:-2] if text.endswith(".0") else text
     return _arrow_notation(text)
 
 
@@ -134,7 +131,7 @@ def _arrow_notation(text: str) -> str:
 
 
 _DECIMAL_LOW = -6
-_DECIMAL_HIGH = 14
+_DECIMAL_HIGH = 10
 
 
 def arrow_csv(batch: SampleBatch) -> memoryview:

@@ -162,12 +162,14 @@ class ParquetFile:
 
     def _create(self, path: Path) -> None:
         journal = journal_path(path)
-        if journal.exists() and not self._overwrite:
+        with explained("create", path):
+            self._existed = path.exists()
+            journal_left = journal.exists()
+        if journal_left and not self._overwrite:
             raise SinkExistsError(
                 f"{journal} is left from a recording that was cut off: run "
                 f"penstock record --recover {path} first, or choose another name"
             )
-        self._existed = path.exists()
         self._descriptor = create_file(path, overwrite=self._overwrite)
         self.paths.append(path)
 
@@ -297,13 +299,16 @@ def encode_rows(table: Any, compression: str) -> bytes:
     """
     pa, parquet = pyarrow_module(), pyarrow_module("pyarrow.parquet")
     sink = pa.BufferOutputStream()
-    parquet.write_table(
-        table.unify_dictionaries().combine_chunks(),
+    with parquet.ParquetWriter(
         sink,
+        table.schema,
         compression=compression,
-        row_group_size=_LARGEST_ROW_GROUP,
         use_dictionary=[name for name in table.column_names if name not in _DELTA_CODED],
         column_encoding=dict.fromkeys(_DELTA_CODED, "DELTA_BINARY_PACKED"),
-    )
+    ) as writer:
+        if table.num_rows:  # an empty table would be written as a row group without rows
+            writer.write_table(
+                table.unify_dictionaries().combine_chunks(), row_group_size=_LARGEST_ROW_GROUP
+            )
     data: bytes = sink.getvalue().to_pybytes()
     return data

@@ -6,9 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
+
+# No deadline: the first example pays for importing pyarrow, and machines are shared.
+bounded = settings(deadline=None, max_examples=100)
 
 NOON_NS = 1_795_262_400_000_000_000
 MASS_FLOW = RecordSchema(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.record.cadence import Cadence
+from tests.python.record.batches import bounded
 
 rates = st.one_of(
     st.floats(min_value=1e-3, max_value=1e4),
@@ -24,6 +25,7 @@ def test_targets_do_not_drift_over_a_million_slots(rate: float) -> None:
         assert -1 < error <= 0
 
 
+@bounded
 @given(rates, st.integers(0, 10**9), st.integers(0, 2**62))
 def test_slot_at_is_the_inverse_of_target_ns(rate: float, slot: int, start: int) -> None:
     cadence = Cadence(start, rate)

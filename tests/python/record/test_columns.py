@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
 from penstock.record.schema import unite
-from tests.python.record.batches import THREE_FIELDS, batch_of, flow_batch, rows, same_values
+from tests.python.record.batches import (
+    THREE_FIELDS,
+    batch_of,
+    bounded,
+    flow_batch,
+    rows,
+    same_values,
+)
 from tests.python.record.instruments import FakeField, FakeReading, FakeResult, failure, reply
 
 
+@bounded
 @given(st.lists(rows, max_size=20))
 def test_rows_come_back_from_the_columns(drawn: list[dict[str, Any]]) -> None:
     batch = batch_of(drawn)
@@ -28,6 +36,7 @@ def test_rows_come_back_from_the_columns(drawn: list[dict[str, Any]]) -> None:
     assert batch.column("t_utc") == [row["received_utc_ns"] for row in drawn]
 
 
+@bounded
 @given(st.lists(rows, max_size=20))
 def test_arrow_holds_the_same_columns(drawn: list[dict[str, Any]]) -> None:
     pa = pytest.importorskip("pyarrow")
@@ -43,6 +52,7 @@ def test_arrow_holds_the_same_columns(drawn: list[dict[str, Any]]) -> None:
         assert same_values(dict(enumerate(ours)), dict(enumerate(theirs)))  # type: ignore[arg-type]
 
 
+@bounded
 @given(st.lists(rows, max_size=20), st.integers(-3, 23), st.integers(-3, 23))
 def test_a_slice_is_the_slice_of_the_rows(
     drawn: list[dict[str, Any]], start: int, stop: int
@@ -177,6 +187,7 @@ def test_a_naive_time_stamp_is_refused() -> None:
     assert len(buffer) == 0
 
 
+@bounded
 @given(st.lists(rows, max_size=8))
 def test_samples_make_the_batch_they_came_from(drawn: list[dict[str, Any]]) -> None:
     # A Sample tells microseconds, so the comparison is of the objects, not of the nanoseconds.

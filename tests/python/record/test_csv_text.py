@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.record.csv_text import arrow_csv, csv_header, float_text, last_whole_line, plain_csv
-from tests.python.record.batches import batch_of, floats, flow_batch, rows, same_number, texts
+from tests.python.record.batches import (
+    batch_of,
+    bounded,
+    floats,
+    flow_batch,
+    rows,
+    same_number,
+    texts,
+)
 
 
 def parsed(data: bytes) -> list[list[str]]:
@@ -27,6 +35,7 @@ def test_a_row_is_written_exactly_like_this() -> None:
     )
 
 
+@bounded
 @given(st.lists(rows, min_size=1, max_size=12))
 def test_text_survives_any_csv_reader(drawn: list[dict[str, Any]]) -> None:
     batch = batch_of(drawn)
@@ -42,6 +51,7 @@ def test_text_survives_any_csv_reader(drawn: list[dict[str, Any]]) -> None:
             assert same_number(float(line[index]) if line[index] else None, value)
 
 
+@bounded
 @given(st.lists(rows, min_size=1, max_size=12))
 def test_both_ways_of_formatting_yield_the_same_bytes(drawn: list[dict[str, Any]]) -> None:
     pytest.importorskip("pyarrow")
@@ -49,11 +59,13 @@ def test_both_ways_of_formatting_yield_the_same_bytes(drawn: list[dict[str, Any]
     assert bytes(arrow_csv(batch)) == plain_csv(batch)
 
 
+@bounded
 @given(floats)
 def test_floats_read_back_the_same(value: float) -> None:
     assert same_number(float(float_text(value)), value)
 
 
+@bounded
 @given(st.lists(floats, max_size=50))
 def test_floats_are_written_as_arrow_does(values: list[float]) -> None:
     pa = pytest.importorskip("pyarrow")
@@ -61,6 +73,7 @@ def test_floats_are_written_as_arrow_does(values: list[float]) -> None:
     assert list(map(float_text, values)) == theirs
 
 
+@bounded
 @given(st.lists(st.lists(texts, min_size=2, max_size=2), max_size=6), st.data())
 def test_a_text_cut_anywhere_is_whole_up_to_a_row(lines: list[list[str]], data: Any) -> None:
     from penstock.record.csv_text import quoted

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.record import (
+    Field,
+    InMemorySink,
+    ParquetSink,
+    RecordSchema,
+    SampleBatch,
+    SinkExistsError,
+    SinkWriteError,
+    recover,
+)
+from tests.python.record.batches import MASS_FLOW, flow_batch
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+pytestmark = pytest.mark.anyio
+
+
+def flows(path: Path) -> list[float]:
+    table = pq.read_table(path)
+    table.validate(full=True)
+    return [float(v) for v in table["Mass_Flow"].to_pylist()]
+
+
+def numbers(count: int) -> list[float]:
+    return [float(n) for n in range(count)]
+
+
+async def test_a_closed_recording_is_one_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path) as sink:
+        for start in range(0, 1000, 100):
+            await sink.write_batch(flow_batch(100, first=start))
+        sink.add_metadata({"summary": {"samples_emitted": 1000}})
+    assert list(tmp_path.iterdir()) == [path]
+    assert flows(path) == numbers(1000)
+    file = pq.ParquetFile(path)
+    assert file.num_row_groups == 1
+    assert file.schema_arrow.metadata[b"penstock"] == b'{"rate_hz": 20}'
+    assert json.loads(file.metadata.metadata[b"penstock.summary"]) == {"samples_emitted": 1000}
+    kept = InMemorySink()
+    await kept.write_batch(flow_batch(1000))
+    assert pq.read_table(path).equals(pq.read_table(path).cast(kept.to_arrow().schema))
+    assert pq.read_table(path).to_pylist() == kept.to_arrow().to_pylist()
+
+
+async def test_the_file_is_readable_after_every_seal_while_recording(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path, row_group_rows=100) as sink:
+        await sink.write_batch(SampleBatch.empty(MASS_FLOW))
+        assert flows(path) == []
+        for start in range(0, 1000, 50):
+            await sink.write_batch(flow_batch(50, first=start))
+            sealed = (start + 50) // 100 * 100
+            assert flows(path) == numbers(sealed)
+    assert pq.ParquetFile(path).num_row_groups == 10
+    assert flows(path) == numbers(1000)
+
+
+async def test_row_groups_grow_with_the_recording(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path, row_group_rows=10) as sink:
+        for start in range(0, 4000, 10):
+            await sink.write_batch(flow_batch(10, first=start))
+    file = pq.ParquetFile(path)
+    sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert sizes[:32] == [10] * 32
+    assert max(sizes) > 90
+    assert flows(path) == numbers(4000)
+
+
+async def test_the_journal_is_an_arrow_stream_anyone_can_read(tmp_path: Path) -> None:
+    async with ParquetSink(tmp_path / "run.parquet") as sink:
+        await sink.write_batch(flow_batch(3))
+        await sink.write_batch(flow_batch(2, first=3))
+        with pa.ipc.open_stream((tmp_path / "run.parquet.journal").read_bytes()) as reader:
+            batches = [reader.read_next_batch() for _ in range(2)]
+        table = pa.Table.from_batches(batches)
+        assert table["Mass_Flow"].to_pylist() == numbers(5)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "gzip", "brotli", "lz4", "none"])
+async def test_every_compression_is_readable(tmp_path: Path, compression: Any) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path, compression=compression) as sink:
+        await sink.write_batch(flow_batch(10))
+    assert flows(path) == numbers(10)
+
+
+def test_an_unknown_compression_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown compression 'zip': use one of zstd"):
+        ParquetSink("run.parquet", compression="zip")  # type: ignore[arg-type]
+
+
+async def test_a_large_recording_takes_few_bytes_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path) as sink:
+        for start in range(0, 100_000, 5_000):
+            await sink.write_batch(flow_batch(5_000, first=start))
+    assert path.stat().st_size / 100_000 <= 12
+    assert pq.ParquetFile(path).num_row_groups == 2
+
+
+async def test_an_existing_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    path.write_text("precious")
+    with pytest.raises(SinkExistsError, match=r"run\.parquet exists already.*overwrite=True"):
+        await ParquetSink(path).open()
+    assert path.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_journal_left_behind_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    journal = tmp_path / "run.parquet.journal"
+    journal.write_text("precious")
+    with pytest.raises(SinkExistsError, match=r"penstock record --recover .*run\.parquet"):
+        await ParquetSink(tmp_path / "run.parquet").open()
+    assert journal.read_text() == "precious"
+
+
+async def test_overwrite_replaces_the_file_when_data_come_and_not_before(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path) as sink:
+        await sink.write_batch(flow_batch(500))
+    async with ParquetSink(path, overwrite=True):
+        pass
+    assert flows(path) == numbers(500)
+    async with ParquetSink(path, overwrite=True) as sink:
+        await sink.write_batch(flow_batch(5))
+    assert flows(path) == numbers(5)
+
+
+async def test_a_sink_that_was_given_nothing_leaves_nothing(tmp_path: Path) -> None:
+    async with ParquetSink(tmp_path / "run.parquet"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_recording_without_samples_has_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path) as sink:
+        await sink.write_batch(SampleBatch.empty(MASS_FLOW))
+    table = pq.read_table(path)
+    assert table.num_rows == 0
+    assert table.column_names == list(MASS_FLOW.names)
+
+
+async def test_a_new_field_goes_on_in_a_second_part(tmp_path: Path) -> None:
+    wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
+    async with ParquetSink(tmp_path / "run.parquet") as sink:
+        await sink.write_batch(flow_batch(2))
+        await sink.write_batch(flow_batch(3, first=2, schema=wider))
+        await sink.write_batch(flow_batch(1, first=5))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.parquet", "run.part2.parquet"]
+    assert flows(sink.paths[0]) + flows(sink.paths[1]) == numbers(6)
+    assert pq.read_table(sink.paths[1])["Abs_Press"].null_count == 4
+    metadata = pq.read_metadata(sink.paths[0]).metadata
+    assert json.loads(metadata[b"penstock.continued_in"]) == "run.part2.parquet"
+
+
+async def test_dictionaries_that_differ_from_batch_to_batch_are_united(tmp_path: Path) -> None:
+    from tests.python.record.batches import THREE_FIELDS, batch_of
+
+    def row(gas: str | None, error: str | None) -> dict[str, Any]:
+        return {
+            "device": f"device {gas}",
+            "unit_id": None,
+            "requested_utc_ns": 1,
+            "received_utc_ns": 2,
+            "requested_mono_ns": 1,
+            "received_mono_ns": 2,
+            "values": {} if gas is None else {"Gas": gas},
+            "status": None,
+            "error": error,
+        }
+
+    path = tmp_path / "run.parquet"
+    gases = ["N2", "Ar", None, "He", "N2"]
+    async with ParquetSink(path) as sink:
+        for gas in gases:
+            await sink.write_batch(batch_of([row(gas, "x" if gas is None else None)], THREE_FIELDS))
+    table = pq.read_table(path)
+    assert table["Gas"].to_pylist() == gases
+    assert table["device"].to_pylist() == [f"device {gas}" for gas in gases]
+    assert table["error"].to_pylist() == [None, None, "x", None, None]
+
+
+def run_limited(tmp_path: Path, limit: int, code: str) -> str:
+    """Run ``code`` with ``path`` and ``sink`` and no file longer than ``limit`` bytes."""
+    program = (
+        textwrap.dedent(
+            """
+        import anyio, resource, sys
+        from pathlib import Path
+        from penstock.record import ParquetSink, SinkWriteError
+        from tests.python.record.batches import flow_batch
+
+        async def main():
+            path = Path(sys.argv[1])
+            limit = int(sys.argv[2])
+            sink = ParquetSink(path)
+            await sink.open()
+        """
+        )
+        + textwrap.indent(textwrap.dedent(code), "    ")
+        + "\nanyio.run(main)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "run.parquet"), str(limit)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+FILL = """
+sink.add_metadata({})
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+written = 0
+try:
+    while True:
+        await sink.write_batch(flow_batch(100, first=written))
+        written += 100
+except SinkWriteError as error:
+    print(written)
+    print(error)
+try:
+    await sink.close()
+except SinkWriteError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_keeps_everything_that_fits_the_file(tmp_path: Path) -> None:
+    # The journal hits the limit; the sealed row group is a tenth of it and fits, the samples
+    # of the refused batch included.
+    out = run_limited(tmp_path, 60_000, FILL).splitlines()
+    written = int(out[0])
+    assert written > 100
+    assert len(out) == 2
+    assert "run.parquet" in out[1] and "File too large" in out[1]
+    assert list(tmp_path.iterdir()) == [tmp_path / "run.parquet"]
+    assert flows(tmp_path / "run.parquet") == numbers(written + 100)
+
+
+def test_a_disk_too_full_for_the_end_keeps_the_journal(tmp_path: Path) -> None:
+    # Not even the row group fits: what was flushed waits in the journal.
+    out = run_limited(
+        tmp_path,
+        60_000,
+        FILL.replace(
+            "try:\n    await sink.close()",
+            "size = path.stat().st_size + 100\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))\n"
+            "try:\n    await sink.close()",
+        ),
+    ).splitlines()
+    written = int(out[0])
+    assert f"{written} samples wait in" in out[2]
+    assert "the last 100 are lost" in out[2]
+    assert "penstock record --recover" in out[2]
+    path = tmp_path / "run.parquet"
+    assert flows(path) == []
+    recovery = recover(path)
+    assert recovery.rows == written
+    assert flows(path) == numbers(written)
+
+
+async def test_after_a_write_error_no_more_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.parquet"
+    sink = ParquetSink(path)
+    await sink.open()
+    await sink.write_batch(flow_batch(5))
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.record.files.os.write", refuse)
+        with pytest.raises(SinkWriteError, match="No space left on device; free some space"):
+            await sink.write_batch(flow_batch(5, first=5))
+    with pytest.raises(SinkWriteError, match="takes no more samples"):
+        await sink.write_batch(flow_batch(5, first=10))
+    await sink.close()
+    assert flows(path) == numbers(10)
