@@ -59,7 +59,7 @@ def _run(arguments: list[str]) -> int:
             raise
         except Exception as error:
             cause: BaseException = error
-            while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+            while isinstance(cause, BaseExceptionGroup):
                 cause = cause.exceptions[0]
             _complain(
                 f"a defect of Penstock: {type(cause).__name__}: {one_line(cause)}; please report "
@@ -70,7 +70,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complain(sentence: str, error: BaseException) -> None:
-    print(f"penstock: {sentence}", file=sys.stderr, flush=True)
+    for line in (sentence, *getattr(error, "__notes__", ())):
+        print(f"penstock: {line}", file=sys.stderr)
+    sys.stderr.flush()
     if os.environ.get("PENSTOCK_TRACEBACK") == "1":
         import traceback
 

@@ -92,11 +92,15 @@ def remove_if_empty(folder: Path | None) -> None:
 
 
 def written_files(paths: Iterable[Path]) -> list[Path]:
-    """*paths*, each followed by the file of metadata beside it if it has one."""
+    """*paths*, each followed by the files that a sink keeps beside it, if there are any.
+
+    Those are the metadata of a CSV file, and the journal of a Parquet file that could not be
+    finished.
+    """
     return [
         path
         for data in paths
-        for path in (data, _metadata_file(data))
+        for path in (data, _metadata_file(data), data.with_name(f"{data.name}.journal"))
         if path == data or path.exists()
     ]
 

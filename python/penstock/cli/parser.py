@@ -72,7 +72,13 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    record.add_argument("--config", required=True, metavar="FILE", help="the run's TOML file")
+    task = record.add_mutually_exclusive_group(required=True)
+    task.add_argument("--config", metavar="FILE", help="the run's TOML file")
+    task.add_argument(
+        "--recover",
+        metavar="FILE",
+        help="record nothing; make the Parquet or CSV file of a run that was cut off whole again",
+    )
     record.add_argument(
         "--duration",
         type=_positive,

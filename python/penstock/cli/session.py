@@ -68,11 +68,8 @@ async def run_session(
                 sink = _sink_for(path, overwrite=plan.overwrite)
                 try:
                     sinks.append(await stack.enter_async_context(sink))
-                except SinkExistsError as error:
-                    # Made by another program since the check.
-                    raise already_exists(path) from error
                 except SinkError as error:
-                    raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+                    raise _explain(error, path) from error
             manager = AlicatManager(error_policy=ErrorPolicy.RETURN)
             await stack.enter_async_context(manager)
             for device in plan.devices:
@@ -84,8 +81,7 @@ async def run_session(
             try:
                 await _record(plan, manager, sinks, progress, display)
             except SinkError as error:
-                # The sink's own sentence names the file and the remedy.
-                outcome.failure = CommandError(one_line(error), ExitCode.OUTPUT)
+                outcome.failure = _explain(error, plan.out)
     # A sink that got no row has taken its file away again, and knows of none then.
     outcome.files += [path for sink in sinks for path in written_files(sink.paths)]
     return outcome
@@ -153,3 +149,14 @@ async def _step(
             progress.failed_steps.append(
                 f"{device.name}, {step.value:g} at {step.at:g} s: {one_line(error)}"
             )
+
+
+def _explain(error: SinkError, path: Path) -> CommandError:
+    if isinstance(error, SinkExistsError) and path.is_file():
+        # Made by another program since the check; the sink's remedy is a program's, not a user's.
+        return already_exists(path)
+    # The sinks' own sentences name the file and the remedy; a second sink's failure is a note.
+    failure = CommandError(one_line(error), ExitCode.OUTPUT)
+    for note in getattr(error, "__notes__", ()):
+        failure.add_note(note)
+    return failure

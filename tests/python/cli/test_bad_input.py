@@ -213,10 +213,19 @@ def test_a_disk_that_fills_up_keeps_what_was_recorded(
 ) -> None:
     done = penstock("demo", "--duration", 60, "--rate", 50, "--out", small_disk, "--no-plot")
     assert done.returncode == 5
-    (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"penstock: cannot write {small_disk}/samples.")
-    assert "No space left on device" in sentence
-    assert "free some space" in sentence
+    assert done.stderr.startswith(f"penstock: cannot write {small_disk}/samples.")
+    assert "No space left on device; free some space" in done.stderr
+    assert_one_line_a_file(done.stderr)
+    # What the full disk kept a Parquet file from being finished with is one command away.
+    parquet = small_disk / "samples.parquet"
+    if "cannot finish" in done.stderr:
+        assert f"run penstock record --recover {parquet} once there is room" in done.stderr
+        assert f"wrote {parquet}.journal" in done.stdout
+    remount = ["mount", "-o", "remount,size=1m", str(small_disk)]
+    subprocess.run(remount, check=True)
+    recovered = penstock("record", "--recover", parquet)
+    assert recovered.returncode == 0
+    assert str(parquet) in recovered.stdout
     assert_kept(recorded(small_disk), done.stdout)
 
 
@@ -230,16 +239,36 @@ def test_a_file_size_limit_keeps_what_was_recorded(
         *("demo", "--duration", 60, "--rate", 50, "--out", "out", "--no-plot"), preexec_fn=limit
     )
     assert done.returncode == 5
-    (sentence,) = done.stderr.splitlines()
-    assert "File too large" in sentence
-    assert "ulimit -f" in sentence
+    assert "File too large" in done.stderr
+    assert "ulimit -f" in done.stderr
+    assert_one_line_a_file(done.stderr)
+    parquet = tmp_path / "out" / "samples.parquet"
+    assert penstock("record", "--recover", parquet).returncode == 0
     assert_kept(recorded(tmp_path / "out"), done.stdout)
+
+
+def assert_one_line_a_file(errors: str) -> None:
+    for line in errors.splitlines():
+        assert line.startswith("penstock: ")
+        assert line.count("samples.csv") + line.count("samples.parquet: ") == 1
 
 
 def assert_kept(recording: Any, output: str) -> None:
     assert "recorded 4 devices" in output, "there is a summary of what was recorded"
     assert len(recording.csv()) > 100
     assert len(recording.parquet()["device"]) > 100
+
+
+def test_a_recording_that_is_none_cannot_be_recovered(penstock: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes.parquet").write_text("mine")
+    done = penstock("record", "--recover", "notes.parquet")
+    assert done.returncode == 5
+    assert done.stderr.startswith("penstock: ")
+    assert "notes.parquet" in done.stderr
+    assert (tmp_path / "notes.parquet").read_text() == "mine"
+    missing = penstock("record", "--recover", "nowhere.csv")
+    assert (missing.returncode, missing.stdout) == (5, "")
+    assert "nowhere.csv does not exist" in missing.stderr
 
 
 def test_a_full_disk_is_told_before_a_port_is_opened(

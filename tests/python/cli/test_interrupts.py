@@ -122,6 +122,25 @@ def test_signals_without_end_tear_no_file(start: Any, recorded: Any, tmp_path: P
 
 
 @pytest.mark.usefixtures("native_loop")
+def test_a_killed_run_is_recovered_up_to_its_last_flush(
+    start: Any, penstock: Any, recorded: Any, tmp_path: Path
+) -> None:
+    running = start(*LONG)
+    flushed = 0
+    while not flushed:
+        running.wait_for(r"[1-9][0-9]* samples")
+        flushed = (tmp_path / "out" / "samples.csv").read_bytes().count(b"\n") - 1
+    running.process.kill()
+    assert running.finish()[0] == -signal.SIGKILL
+    for name in ("samples.parquet", "samples.csv"):
+        done = penstock("record", "--recover", tmp_path / "out" / name)
+        assert done.returncode == 0, done.stderr
+    recording = recorded(tmp_path / "out")
+    assert len(recording.csv()) >= flushed
+    assert len(recording.parquet()["device"]) >= flushed
+
+
+@pytest.mark.usefixtures("native_loop")
 def test_ctrl_c_typed_at_a_terminal_ends_the_run_not_its_instruments(
     environment: dict[str, str], recorded: Any, tmp_path: Path
 ) -> None:
