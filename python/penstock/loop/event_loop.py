@@ -2,8 +2,8 @@
 
 What runs often (scheduling, timers, readiness, stream sockets, accepting) is native, in
 ``penstock._core``. What runs rarely (resolving and connecting, argument checks, executors, child
-processes, exception reports) is inherited from asyncio, so that it behaves, in every Python version,
-just as that version's asyncio does. The alternative, writing all of it again, is how loops come to
+processes, exception reports) is inherited from asyncio, so that it behaves, in every Python
+version, just as that version's asyncio does. The alternative, writing all of it again, is how loops come to
 lack a third of the interface.
 """
 
@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from asyncio import base_events, events, sslproto
+from asyncio import base_events, events, sslproto, trsock
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+_SSLProtocol: Any = sslproto.SSLProtocol
 
 _ACCEPT_RETRY_DELAY = 1.0
 """Seconds until a listener that ran out of descriptors tries again; asyncio's value."""
@@ -137,7 +139,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         ssl_shutdown_timeout: float | None = None,
         **others: Any,
     ) -> asyncio.Transport:
-        ssl_protocol = sslproto.SSLProtocol(
+        ssl_protocol: Any = _SSLProtocol(
             self,
             protocol,
             sslcontext,
@@ -162,18 +164,31 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         *timeouts: Any,
         **more_timeouts: Any,
     ) -> None:
+        fd = sock.fileno()
+
+        def start() -> None:
+            self._listeners[fd] = _core.Listener(
+                self,
+                sock,
+                protocol_factory,
+                server,
+                backlog,
+                on_exhausted,
+                on_accepted if sslcontext is not None else None,
+            )
+
         def on_exhausted(error: OSError) -> None:
             self.call_exception_handler(
                 {
                     "message": "socket.accept() out of system resource",
                     "exception": error,
-                    "socket": asyncio.trsock.TransportSocket(sock),
+                    "socket": trsock.TransportSocket(sock),
                 }
             )
-            self.call_later(_ACCEPT_RETRY_DELAY, resume)
+            self.call_later(_ACCEPT_RETRY_DELAY, resume, self._listeners[fd])
 
-        def resume() -> None:
-            if self._listeners.get(fd) is listener:
+        def resume(paused: _core.Listener) -> None:
+            if self._listeners.get(fd) is paused:
                 start()
 
         def on_accepted(accepted_fd: int, family: int) -> None:
@@ -194,20 +209,6 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
                 )
             )
 
-        def start() -> None:
-            nonlocal listener
-            self._listeners[fd] = listener = _core.Listener(
-                self,
-                sock,
-                protocol_factory,
-                server,
-                backlog,
-                on_exhausted,
-                on_accepted if sslcontext is not None else None,
-            )
-
-        fd = sock.fileno()
-        listener: _core.Listener
         start()
 
     def _stop_serving(self, sock: socket.socket) -> None:

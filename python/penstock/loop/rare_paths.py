@@ -9,7 +9,7 @@ import asyncio
 import socket
 import sys
 import traceback
-from asyncio import base_events, constants, format_helpers, trsock
+from asyncio import constants, format_helpers, trsock
 from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +70,9 @@ def report_failure(
 def report_slow_callback(loop: Loop, handle: Handle, seconds: float) -> None:
     """Debug mode: warn of a callback that kept the loop for too long."""
     if seconds >= loop.slow_callback_duration:
-        logger.warning(
-            "Executing %s took %.3f seconds", base_events._format_handle(handle), seconds
-        )
+        task = getattr(handle._callback, "__self__", None)
+        what = task if isinstance(task, asyncio.Task) else handle
+        logger.warning("Executing %r took %.3f seconds", what, seconds)
 
 
 def warn_of_lost_write() -> None:

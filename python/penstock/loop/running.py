@@ -28,8 +28,13 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     Remaining tasks are cancelled, asynchronous generators and the default executor are shut down.
     Ctrl-C cancels ``main`` and raises KeyboardInterrupt.
 
-    Raises RuntimeError when called from a running loop, ValueError when ``main`` is not a coroutine.
+    Raises RuntimeError when called from a running event loop, ValueError when ``main`` is not a
+    coroutine.
     """
+    if asyncio._get_running_loop() is not None:
+        # asyncio.Runner would notice too, but later and in other words.
+        main.close()
+        raise RuntimeError("penstock.run() cannot be called from a running event loop")
     with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
@@ -37,7 +42,8 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
 def install() -> None:
     """Make Penstock the loop of ``asyncio.run`` and ``asyncio.new_event_loop`` in this process.
 
-    Deprecated from Python 3.14, where asyncio's policies go: use ``penstock.run`` or a loop factory.
+    Not for Python 3.14 and later, where asyncio's policies go: use ``penstock.run`` or a loop
+    factory.
     """
     with warnings.catch_warnings():
         if sys.version_info >= (3, 14):

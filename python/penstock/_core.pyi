@@ -1,0 +1,81 @@
+# The native half of penstock.Loop; private to the package.
+import asyncio
+import contextvars
+import socket
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+class Handle(asyncio.Handle):
+    _callback: Callable[..., object]
+    _args: tuple[Any, ...]
+    _cancelled: bool
+    _context: contextvars.Context
+    _source_traceback: traceback.StackSummary | None
+
+class TimerHandle(Handle, asyncio.TimerHandle):
+    _when: float
+    _scheduled: bool
+
+# At run time LoopCore stands beside asyncio.SelectorEventLoop as a second base of Loop. Here it is
+# shown as its subclass, to declare the private seams of asyncio's loop that Loop fills.
+class LoopCore(asyncio.SelectorEventLoop):
+    slow_callback_duration: float
+    _closed: bool
+    _debug: bool
+    _stopping: bool
+    _thread_id: int | None
+    _csock: Any
+    _ssock: Any
+    _internal_fds: int
+    _signal_handlers: dict[int, asyncio.Handle]
+
+    def __init__(self, selector: Any = None) -> None: ...
+
+    # asyncio's
+    _asyncgen_firstiter_hook: Any
+    _asyncgen_finalizer_hook: Any
+    def _accept_connection2(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _check_closed(self) -> None: ...
+    def _check_running(self) -> None: ...
+    def _set_coroutine_origin_tracking(self, enabled: bool) -> None: ...
+    def _stop_serving(self, sock: socket.socket) -> None: ...
+
+    # native
+    def _close_native(self) -> None: ...
+    def _run_until_stopped(self) -> None: ...
+    def _run_once(self) -> None: ...
+    def _signal_write_end(self) -> int: ...
+    def _watched_events(self, fileobj: Any) -> int: ...
+    def _write_to_self(self) -> None: ...
+
+class SocketTransport(asyncio.Transport):
+    _sock: socket.socket
+    _sock_fd: int
+    _protocol_paused: bool
+    def __init__(
+        self,
+        loop: LoopCore,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+        server: asyncio.AbstractServer | None = None,
+    ) -> None: ...
+    def _force_close(self, reason: BaseException | None) -> None: ...
+    def _make_empty_waiter(self) -> asyncio.Future[None]: ...
+    def _release_watch(self) -> None: ...
+    def _reset_empty_waiter(self) -> None: ...
+
+class Listener:
+    def __init__(
+        self,
+        loop: LoopCore,
+        sock: socket.socket,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        server: asyncio.AbstractServer | None,
+        backlog: int,
+        on_exhausted: Callable[[OSError], None],
+        on_accepted: Callable[[int, int], None] | None = None,
+    ) -> None: ...
+    def stop(self) -> None: ...
