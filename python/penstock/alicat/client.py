@@ -292,16 +292,6 @@ class AlicatProtocolClient:
                 del self._debts[unit]
         return rows
 
-    async def write_only(self, command: bytes) -> None:
-        """Send a command that nobody answers.
-
-        Raises:
-            AlicatConnectionError: the port is lost or closed.
-        """
-        async with self._lock:
-            with anyio.CancelScope(shield=True, deadline=anyio.current_time() + 1.0):
-                await self._put(command)
-
     async def stop_stream(self, unit_id: str, *, old_firmware: bool = False) -> None:
         """Make the instrument that streams on this port stop, and give it ``unit_id``.
 
