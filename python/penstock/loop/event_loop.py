@@ -3,8 +3,8 @@
 What runs often (scheduling, timers, readiness, stream sockets, accepting) is native, in
 ``penstock._core``. What runs rarely (resolving and connecting, argument checks, executors, child
 processes, exception reports) is inherited from asyncio, so that it behaves, in every Python
-version, just as that version's asyncio does. The alternative, writing all of it again, is how loops come to
-lack a third of the interface.
+version, just as that version's asyncio does. The alternative, writing all of it again, is how loops
+come to lack a third of the interface.
 """
 
 from __future__ import annotations

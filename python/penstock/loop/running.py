@@ -33,7 +33,6 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     """
     if asyncio._get_running_loop() is not None:
         # asyncio.Runner would notice too, but later and in other words.
-        main.close()
         raise RuntimeError("penstock.run() cannot be called from a running event loop")
     with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
         return runner.run(main)
