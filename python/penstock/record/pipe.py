@@ -29,18 +29,17 @@ async def pipe(
 
     A batch is written and flushed when ``batch_size`` samples wait or ``flush_interval`` seconds
     after the last one, whichever comes first, whether or not a device has stalled. ``on_batch`` is
-    called with each batch after the sinks have it. Sinks that are not open yet are opened, and all
-    are closed at the end.
+    called with each batch after the sinks have it. Sinks that are not open yet are opened (when one
+    of them cannot be, nothing is written to any), and all are closed at the end.
 
     On cancellation or any exception polling is stopped, everything received is written, the sinks
     are closed complete, and then the exception leaves; all that takes at most ``flush_timeout``
     seconds. When a sink fails the recording stops, the other sinks get everything that was
     received, and the sink's error is raised.
     """
+    await _open_all(recording, sinks)
     writer = _Writer(sinks)
     try:
-        for sink in sinks:
-            await sink.open()
         if recording.schema_known:
             # Columns and metadata are on disk before the first sample.
             await writer.write(SampleBatch.empty(recording.schema), flush_timeout)
@@ -70,6 +69,21 @@ async def pipe(
             )
         writer.raise_first()
     return recording.summary
+
+
+async def _open_all(recording: Recording, sinks: tuple[Sink, ...]) -> None:
+    """Open every sink, or none: those opened before one that fails are closed unwritten."""
+    opened: list[Sink] = []
+    try:
+        for sink in sinks:
+            await sink.open()
+            opened.append(sink)
+    except BaseException:
+        recording.stop()
+        with anyio.CancelScope(shield=True):
+            for sink in opened:
+                await sink.close()
+        raise
 
 
 class _Writer:

@@ -121,7 +121,9 @@ class ThreadedSink(SinkBase):
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(1)
             try:
-                await self._hop(self._file.open)
+                # Shielded, because a file that a cancelled wait has created has no owner.
+                with anyio.CancelScope(shield=True):
+                    await self._hop(self._file.open)
             except BaseException:
                 self._limiter = None
                 raise
@@ -139,8 +141,14 @@ class ThreadedSink(SinkBase):
     async def close(self) -> None:
         if self._limiter is None or self._closed:
             return
-        self._closed = True
-        await self._hop(lambda: self._file.close(self._facts))
+        await self._hop(self._finish)
+
+    def _finish(self) -> None:
+        # Marked here and not before the hop: a cancellation that comes before the worker thread
+        # has begun leaves a sink that can still be closed.
+        if not self._closed:
+            self._closed = True
+            self._file.close(self._facts)
 
     async def _hop(self, work: Callable[[], T]) -> T:
         def locked() -> T:
