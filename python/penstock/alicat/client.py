@@ -27,6 +27,10 @@ a parser and a garbled line all leave it standing.
 An answer to a proof that itself came late can only be a version line, which no other question
 accepts: it is recognised and skipped.
 
+What this does not cover: a well-formed reply that nobody asked for (a doubled one) is seen, and
+starts a proof, if it waits in the input before the next question. A serial port can tell that; a
+stream that cannot (``input_waiting`` is ``None``) may deliver it as the answer.
+
 *Rejected:* flushing the input before each question (a late reply comes after the flush);
 flushing after each timeout (the same); a fixed pause after a timeout (either too short for the
 slow reply, or blind time for the whole bus at every dead unit); counting outstanding replies
