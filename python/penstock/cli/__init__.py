@@ -27,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read the output has gone; there is nobody left to tell.
         _silence_stdout()
         code = 5
+    except KeyboardInterrupt:
+        # Ctrl-C before the command's own handling of signals, while it is being loaded.
+        code = 130
     return code
 
 
