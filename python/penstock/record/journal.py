@@ -72,6 +72,8 @@ class Journal:
             try:
                 self._end = 0
                 self._flush()
+                # The name must never point to a journal whose head is not on the disk yet.
+                os.fsync(self._descriptor)
                 os.replace(temporary, path)
             except BaseException:
                 os.close(self._descriptor)
@@ -128,7 +130,10 @@ def read_journal(path: Path) -> JournalContent:
             sealed_bytes = int(metadata[_SEALED_BYTES])
             sealed_rows = int(metadata[_SEALED_ROWS])
         except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
-            raise RecoveryError(f"{path} is not the journal of a recording: {error}") from error
+            raise RecoveryError(
+                f"{path} is not the journal of a recording ({error}): "
+                "remove it to keep what the Parquet file itself holds"
+            ) from error
         # A torn end shows as an error of the reader; what came before it stands.
         with contextlib.suppress(pa.ArrowException, OSError, StopIteration):
             while True:

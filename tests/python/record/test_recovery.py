@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.record import CsvSink, ParquetSink, RecoveryError, SinkWriteError, recover
-from tests.python.record.batches import bounded, flow_batch
+from tests.python.record.batches import few, flow_batch
 
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -83,7 +83,7 @@ def test_rows_sealed_before_the_journal_was_restarted_are_not_doubled(tmp_path: 
     assert flows(path) == numbers(40)
 
 
-@bounded
+@few
 @given(st.data())
 def test_a_cut_in_the_journal_loses_only_the_torn_batch(
     tmp_path_factory: pytest.TempPathFactory, data: Any
@@ -101,7 +101,7 @@ def test_a_cut_in_the_journal_loses_only_the_torn_batch(
         assert rows == 40
 
 
-@bounded
+@few
 @given(st.data())
 def test_a_seal_torn_anywhere_is_taken_back_and_made_again(
     tmp_path_factory: pytest.TempPathFactory, data: Any
@@ -142,6 +142,16 @@ def test_a_journal_of_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match="not the file that the journal belongs to"):
         recover(tmp_path / "one" / "run.parquet")
     assert (tmp_path / "one" / "run.parquet.journal").exists()
+
+
+def test_a_journal_that_cannot_be_read_is_refused_and_left_alone(tmp_path: Path) -> None:
+    cut_off(tmp_path, 5, row_group_rows=20)
+    journal = tmp_path / "run.parquet.journal"
+    journal.write_bytes(b"not an Arrow stream")
+    with pytest.raises(RecoveryError, match="is not the journal of a recording"):
+        recover(tmp_path / "run.parquet")
+    assert journal.read_bytes() == b"not an Arrow stream"
+    assert flows(tmp_path / "run.parquet") == numbers(40)
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 1000, b"PAR1" * 10])

@@ -1,0 +1,119 @@
+"""Simulated Alicat instruments on pseudo-terminals, recorded into files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from penstock.alicat import AlicatManager, ErrorPolicy, FlowController, SerialSettings
+from penstock.record import CsvSink, InMemorySink, ParquetSink, PollSource, pipe, record
+from penstock.sim import Bus, FaultPlan, MassFlowController, open_pty
+
+pytestmark = pytest.mark.anyio
+
+BAUD = 115200
+
+
+async def add(manager: AlicatManager, name: str, path: str, unit_id: str) -> None:
+    await manager.add(
+        name, path, unit_id=unit_id, serial=SerialSettings(port=path, baudrate=BAUD), timeout=0.5
+    )
+
+
+async def test_two_buses_are_recorded_into_both_files(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    shared = Bus(
+        [
+            MassFlowController("A", full_scale=500.0),
+            MassFlowController("B", full_scale=100.0),
+        ],
+        baudrate=BAUD,
+    )
+    alone = Bus([MassFlowController("C", full_scale=5000.0)], baudrate=BAUD)
+    async with AsyncExitStack() as stack:
+        c = await stack.enter_async_context(CsvSink(tmp_path / "run.csv"))
+        p = await stack.enter_async_context(ParquetSink(tmp_path / "run.parquet"))
+        shared_path = await stack.enter_async_context(open_pty(shared))
+        alone_path = await stack.enter_async_context(open_pty(alone))
+        manager = await stack.enter_async_context(AlicatManager(error_policy=ErrorPolicy.RETURN))
+        await add(manager, "fuel", shared_path, "A")
+        await add(manager, "air", shared_path, "B")
+        await add(manager, "purge", alone_path, "C")
+        controller = manager.get("purge")
+        assert isinstance(controller, FlowController)
+        await controller.setpoint(1000.0)
+        source: PollSource = manager
+        async with record(source, rate_hz=20, duration=0.5) as recording:
+            assert recording.schema_known
+            summary = await pipe(recording, c, p)
+    for name in ("fuel", "air", "purge"):
+        counts = summary.devices[name]
+        assert counts.samples_emitted + counts.samples_late == 10
+        assert counts.samples_emitted > 0
+    assert summary.errors == 0
+
+    table = pq.read_table(tmp_path / "run.parquet")
+    assert table.num_rows == summary.samples_emitted
+    rows = table.to_pylist()
+    assert {(row["device"], row["unit_id"]) for row in rows} == {
+        ("fuel", "A"),
+        ("air", "B"),
+        ("purge", "C"),
+    }
+    assert all(row["Mass_Flow_Setpt"] == 1000.0 for row in rows if row["device"] == "purge")
+    assert all(row["latency_s"] > 0 for row in rows)
+    for name in ("fuel", "air", "purge"):
+        stamps = [row["t_mono_ns"] for row in rows if row["device"] == name]
+        assert stamps == sorted(set(stamps))
+    with open(tmp_path / "run.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["device"] for line in lines] == [row["device"] for row in rows]
+    assert [float(line["Mass_Flow"]) for line in lines] == [row["Mass_Flow"] for row in rows]
+
+    metadata = json.loads(pq.read_schema(tmp_path / "run.parquet").metadata[b"penstock"])
+    assert metadata["rate_hz"] == 20
+    purge = metadata["devices"]["purge"]
+    assert purge["unit_id"] == "C"
+    assert purge["model"] and purge["serial"] and purge["firmware"]
+    assert purge["units"]["Mass_Flow"] == "SCCM"
+    sidecar = json.loads((tmp_path / "run.csv.meta.json").read_text())
+    assert sidecar["recording"] == metadata
+    assert sidecar["summary"]["samples_emitted"] == table.num_rows
+
+
+async def test_a_unit_that_falls_silent_leaves_rows_with_errors() -> None:
+    bus = Bus([MassFlowController("A", full_scale=500.0)], baudrate=BAUD, faults=FaultPlan())
+    sink = InMemorySink()
+    async with (
+        open_pty(bus) as path,
+        AlicatManager(error_policy=ErrorPolicy.RETURN) as manager,
+    ):
+        await manager.add(
+            "fuel",
+            path,
+            unit_id="A",
+            serial=SerialSettings(port=path, baudrate=BAUD),
+            timeout=0.1,
+        )
+        async with record(manager, rate_hz=20) as recording:
+            first = await recording.next_batch()
+            assert first is not None
+            await sink.write_batch(first)
+            bus.faults = FaultPlan(drop_rate=1.0)
+            while not recording.summary.errors:
+                batch = await recording.next_batch()
+                assert batch is not None
+                await sink.write_batch(batch)
+            await sink.write_batch(recording.take())
+    samples = sink.samples
+    assert samples[0].ok
+    failed = [sample for sample in samples if not sample.ok]
+    assert failed
+    assert failed[0].values == {}
+    assert failed[0].unit_id == "A"
+    assert "Timeout" in str(failed[0].error)
+    assert failed[0].latency_s >= 0.1
