@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from .arrow import has_pyarrow
 from .batch import SampleBatch
 from .csv_text import csv_bytes, csv_header, last_whole_line
 from .errors import SinkSchemaError, SinkWriteError
@@ -97,11 +98,14 @@ class CsvFile:
         self._created: list[Path] = []
 
     def open(self) -> None:
+        # Imported now where it is there at all: half a second of import in the middle of a
+        # recording would hold up the polls, whatever thread it runs in.
+        has_pyarrow()
         self._create(self.path)
 
     def write(self, batch: SampleBatch) -> None:
-        if self._failed:
-            raise SinkWriteError(f"{self.paths[-1]} takes no more samples after an earlier error")
+        if self._failed or self._descriptor < 0:
+            raise SinkWriteError(f"{self.path} takes no more samples after an earlier error")
         if self._schema is None:
             self._begin(batch.schema)
         elif not self._schema.covers(batch.schema.fields):

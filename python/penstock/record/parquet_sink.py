@@ -119,12 +119,14 @@ class ParquetFile:
         self._failed = False
 
     def open(self) -> None:
+        # Before the file, and before any instrument is asked: the imports take half a second.
+        pyarrow_module("pyarrow.compute")
         pyarrow_module("pyarrow.parquet")
         self._create(self.path)
 
     def write(self, batch: SampleBatch) -> None:
-        if self._failed:
-            raise SinkWriteError(f"{self.paths[-1]} takes no more samples after an earlier error")
+        if self._failed or self._descriptor < 0:
+            raise SinkWriteError(f"{self.path} takes no more samples after an earlier error")
         if self._schema is None:
             self._begin(batch.schema)
         elif not self._schema.covers(batch.schema.fields):

@@ -199,6 +199,21 @@ async def test_a_field_that_changes_its_kind_is_refused(tmp_path: Path) -> None:
     assert len(table(tmp_path / "run.csv")) == 3
 
 
+async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.part2.csv").write_text("precious")
+    wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
+    async with CsvSink(tmp_path / "run.csv") as sink:
+        await sink.write_batch(flow_batch(2))
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):
+            await sink.write_batch(flow_batch(3, first=2, schema=wider))
+        with pytest.raises(SinkWriteError, match="takes no more samples"):
+            await sink.write_batch(flow_batch(3, first=2, schema=wider))
+    assert (tmp_path / "run.part2.csv").read_text() == "precious"
+    assert [float(row["Mass_Flow"]) for row in table(tmp_path / "run.csv")] == [0.0, 1.0]
+
+
 async def test_sample_objects_are_written_too(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     async with CsvSink(path) as sink:

@@ -170,6 +170,21 @@ async def test_a_new_field_goes_on_in_a_second_part(tmp_path: Path) -> None:
     assert json.loads(metadata[b"penstock.continued_in"]) == "run.part2.parquet"
 
 
+async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.part2.parquet").write_text("precious")
+    wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
+    async with ParquetSink(tmp_path / "run.parquet") as sink:
+        await sink.write_batch(flow_batch(2))
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.parquet exists already"):
+            await sink.write_batch(flow_batch(3, first=2, schema=wider))
+        with pytest.raises(SinkWriteError, match="takes no more samples"):
+            await sink.write_batch(flow_batch(3, first=2, schema=wider))
+    assert (tmp_path / "run.part2.parquet").read_text() == "precious"
+    assert flows(tmp_path / "run.parquet") == [0.0, 1.0]
+
+
 async def test_dictionaries_that_differ_from_batch_to_batch_are_united(tmp_path: Path) -> None:
     from tests.python.record.batches import THREE_FIELDS, batch_of
 
