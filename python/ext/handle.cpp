@@ -15,7 +15,7 @@ void run_from_queue(io::Work& work) {
     if (!handle->cancelled) {
         invoke(handle);
     }
-    Py_DECREF(handle);
+    release_from_loop(handle);
 }
 
 HandleObject* allocate(LoopObject* loop, PyTypeObject* type) noexcept {
@@ -25,7 +25,7 @@ HandleObject* allocate(LoopObject* loop, PyTypeObject* type) noexcept {
         --loop->spare_handle_count;
         PyObject_Init(as_object(handle), type);
     } else {
-        handle = PyObject_GC_New(HandleObject, type);
+        handle = PyObject_New(HandleObject, type);
         if (handle == nullptr) {
             return nullptr;
         }
@@ -143,7 +143,7 @@ PyObject* handle_cancelled(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* handle_run(PyObject* self, PyObject* /*unused*/) {
     HandleObject* handle = self_of(self);
-    if (!handle->cancelled) {
+    if (!handle->cancelled && handle->callback != nullptr) {
         invoke(handle);
     }
     Py_RETURN_NONE;
@@ -160,12 +160,12 @@ PyObject* timer_when(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* get_callback(PyObject* self, void* /*unused*/) {
     HandleObject* handle = self_of(self);
-    return Py_NewRef(handle->cancelled || handle->callback == nullptr ? Py_None : handle->callback);
+    return Py_NewRef(handle->callback != nullptr ? handle->callback : Py_None);
 }
 
 PyObject* get_arguments(PyObject* self, void* /*unused*/) {
     HandleObject* handle = self_of(self);
-    if (handle->cancelled) {
+    if (handle->callback == nullptr) {
         Py_RETURN_NONE;
     }
     return arguments_as_tuple(handle);
@@ -176,7 +176,8 @@ PyObject* get_cancelled(PyObject* self, void* /*unused*/) {
 }
 
 PyObject* get_loop(PyObject* self, void* /*unused*/) {
-    return Py_NewRef(as_object(self_of(self)->loop));
+    LoopObject* loop = self_of(self)->loop;
+    return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
 }
 
 PyObject* get_scheduled(PyObject* self, void* /*unused*/) {
@@ -196,18 +197,7 @@ PyObject* handle_repr(PyObject* self) {
     if (handle->description != nullptr) {
         return Py_NewRef(handle->description);
     }
-    return call_rare_path(handle->loop->state, "describe_handle", &self, 1).release();
-}
-
-int handle_traverse(PyObject* self, visitproc visit, void* arg) {
-    HandleObject* handle = self_of(self);
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(handle->loop);
-    Py_VISIT(handle->callback);
-    Py_VISIT(handle->arguments);
-    Py_VISIT(handle->context);
-    Py_VISIT(handle->source_traceback);
-    return 0;
+    return call_rare_path(state_of(Py_TYPE(self)), "describe_handle", &self, 1).release();
 }
 
 void drop_contents(HandleObject* handle) noexcept {
@@ -216,32 +206,26 @@ void drop_contents(HandleObject* handle) noexcept {
     Py_CLEAR(handle->context);
     Py_CLEAR(handle->source_traceback);
     Py_CLEAR(handle->description);
-}
-
-int handle_clear(PyObject* self) {
-    HandleObject* handle = self_of(self);
-    handle->cancelled = true;
-    drop_contents(handle);
-    return 0;
+    handle->form = HandleObject::Arguments::none;
 }
 
 void handle_dealloc(PyObject* self) {
     HandleObject* handle = self_of(self);
-    PyObject_GC_UnTrack(self);
     if (handle->weak_references != nullptr) {
         PyObject_ClearWeakRefs(self);
     }
     drop_contents(handle);
-    LoopObject* loop = handle->loop;
+    LoopObject* loop = std::exchange(handle->loop, nullptr);
     PyTypeObject* type = Py_TYPE(self);
-    if (loop->spare_handle_count < LoopObject::max_spare_handles && Py_REFCNT(loop) > 1) {
+    if (loop != nullptr && loop->spare_handle_count < LoopObject::max_spare_handles &&
+        Py_REFCNT(loop) > 1) {
         handle->callback = as_object(loop->spare_handles);
         loop->spare_handles = handle;
         ++loop->spare_handle_count;
     } else {
-        PyObject_GC_Del(self);
+        PyObject_Free(self);
     }
-    Py_DECREF(loop);
+    Py_XDECREF(loop);
     Py_DECREF(type);
 }
 
@@ -317,8 +301,6 @@ PyMemberDef handle_members[] = {
 PyType_Slot handle_slots[] = {
     {Py_tp_doc, const_cast<char*>("A callback that call_soon() scheduled.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(&handle_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(&handle_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(&handle_clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&handle_repr)},
     {Py_tp_methods, handle_methods},
     {Py_tp_members, handle_members},
@@ -329,8 +311,6 @@ PyType_Slot handle_slots[] = {
 PyType_Slot timer_slots[] = {
     {Py_tp_doc, const_cast<char*>("A callback that call_later() or call_at() scheduled.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(&handle_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(&handle_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(&handle_clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&handle_repr)},
     {Py_tp_richcompare, reinterpret_cast<void*>(&timer_compare)},
     {Py_tp_hash, reinterpret_cast<void*>(&timer_hash)},
@@ -343,7 +323,7 @@ PyType_Spec handle_spec = {
     .name = "penstock._core.Handle",
     .basicsize = sizeof(HandleObject),
     .itemsize = 0,
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
              Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = handle_slots,
 };
@@ -352,7 +332,7 @@ PyType_Spec timer_spec = {
     .name = "penstock._core.TimerHandle",
     .basicsize = sizeof(HandleObject),
     .itemsize = 0,
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
              Py_TPFLAGS_IMMUTABLETYPE,
     .slots = timer_slots,
 };
@@ -393,7 +373,6 @@ HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callba
     handle->form = count == 0   ? HandleObject::Arguments::none
                    : count == 1 ? HandleObject::Arguments::one
                                 : HandleObject::Arguments::tuple;
-    PyObject_GC_Track(as_object(handle));
     if (loop->debug) {
         handle->source_traceback =
             call_rare_path(loop->state, "capture_traceback", nullptr, 0).release();
@@ -410,7 +389,6 @@ HandleObject* make_native_handle(LoopObject* loop, NativeStep step, PyObject* ta
     if (handle != nullptr) {
         handle->callback = Py_NewRef(target);
         handle->native = step;
-        PyObject_GC_Track(as_object(handle));
     }
     return handle;
 }
@@ -429,7 +407,8 @@ void cancel(HandleObject* handle) noexcept {
     if (handle->cancelled) {
         return;
     }
-    if (handle->loop->debug) {
+    LoopObject* loop = handle->loop;
+    if (loop != nullptr && loop->debug) {
         handle->description = handle_repr(as_object(handle));
         if (handle->description == nullptr) {
             PyErr_WriteUnraisable(as_object(handle));
@@ -438,17 +417,39 @@ void cancel(HandleObject* handle) noexcept {
     handle->cancelled = true;
     const Ref callback(std::exchange(handle->callback, nullptr));
     const Ref arguments(std::exchange(handle->arguments, nullptr));
-    if (handle->timer.scheduled() && handle->loop->io != nullptr) {
-        handle->loop->io->timers().cancel(handle->timer);
+    handle->form = HandleObject::Arguments::none;
+    if (loop != nullptr && handle->timer.scheduled()) {
+        loop->io->timers().cancel(handle->timer);
         Py_DECREF(handle); // the heap's reference; the caller holds one of its own
     }
+}
+
+void release_from_loop(HandleObject* handle) noexcept {
+    if (Py_REFCNT(handle) > 1) {
+        drop_contents(handle);
+        Py_CLEAR(handle->loop);
+    }
+    Py_DECREF(handle);
+}
+
+int traverse_owned(HandleObject* handle, visitproc visit, void* arg) noexcept {
+    // A handle that somebody else holds too keeps what it refers to alive: to the collector that
+    // must look like a reference from outside.
+    if (Py_REFCNT(handle) == 1) {
+        Py_VISIT(handle->loop);
+        Py_VISIT(handle->callback);
+        Py_VISIT(handle->arguments);
+        Py_VISIT(handle->context);
+        Py_VISIT(handle->source_traceback);
+    }
+    return 0;
 }
 
 void release_spare_handles(LoopObject* loop) noexcept {
     while (loop->spare_handles != nullptr) {
         HandleObject* handle = loop->spare_handles;
         loop->spare_handles = reinterpret_cast<HandleObject*>(handle->callback);
-        PyObject_GC_Del(handle);
+        PyObject_Free(handle);
     }
     loop->spare_handle_count = 0;
 }

@@ -16,6 +16,11 @@ using NativeStep = void (*)(LoopObject* loop, PyObject* target);
 
 /// asyncio.Handle and asyncio.TimerHandle: a callback with its arguments and context, embedded in
 /// the loop's ready queue or timer heap. Whichever of them it is in owns a reference.
+///
+/// Handles are not known to the garbage collector: a loop makes millions, and each collection would
+/// walk those that wait. No cycle can outlive its use all the same, because a handle lets go of its
+/// callback, arguments and context when it has run, is cancelled, or its loop is closed; and a loop
+/// shows the collector what its waiting handles hold.
 struct HandleObject {
     enum class Arguments : unsigned char { none, one, tuple };
 
@@ -53,6 +58,12 @@ void invoke(HandleObject* handle) noexcept;
 
 /// Cancels as `Handle.cancel()` does.
 void cancel(HandleObject* handle) noexcept;
+
+/// Gives up the loop's reference, and all that the handle holds: it will not run again.
+void release_from_loop(HandleObject* handle) noexcept;
+
+/// Visits what a waiting handle holds, for the traversal of its loop.
+int traverse_owned(HandleObject* handle, visitproc visit, void* arg) noexcept;
 
 /// Empties a loop's store of reusable handles.
 void release_spare_handles(LoopObject* loop) noexcept;

@@ -296,8 +296,12 @@ bool run_iteration(LoopObject* loop) {
 }
 
 bool ready_to_run(LoopObject* loop) noexcept {
+    if (!check_open(loop)) {
+        return false;
+    }
     loop->owner_thread = PyThread_get_thread_ident();
-    return check_open(loop);
+    loop->io->poll_eagerly();
+    return true;
 }
 
 PyObject* run_until_stopped(PyObject* self, PyObject* /*unused*/) {
@@ -415,7 +419,7 @@ PyObject* signal_write_end(PyObject* self, PyObject* /*unused*/) {
 
 void drop_queue(io::WorkQueue& queue) noexcept {
     while (io::Work* work = queue.pop_front()) {
-        Py_DECREF(HandleObject::of(*work));
+        release_from_loop(HandleObject::of(*work));
     }
 }
 
@@ -423,7 +427,7 @@ void drop_timers(io::TimerQueue& timers) noexcept {
     while (!timers.empty()) {
         io::Timer& timer = timers.at(timers.size() - 1);
         timers.cancel(timer);
-        Py_DECREF(HandleObject::of(timer.work));
+        release_from_loop(HandleObject::of(timer.work));
     }
 }
 
@@ -491,16 +495,20 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
     if (loop->fd_callbacks != nullptr) {
         for (const auto& callbacks : *loop->fd_callbacks) {
             if (callbacks) {
-                Py_VISIT(callbacks->reader);
-                Py_VISIT(callbacks->writer);
+                for (HandleObject* handle : {callbacks->reader, callbacks->writer}) {
+                    if (handle != nullptr) {
+                        if (const int result = traverse_owned(handle, visit, arg)) {
+                            return result;
+                        }
+                    }
+                }
                 Py_VISIT(callbacks->file_object);
             }
         }
     }
     if (loop->io != nullptr) {
         const auto visit_handle = [&](io::Work& work) -> int {
-            Py_VISIT(HandleObject::of(work));
-            return 0;
+            return traverse_owned(HandleObject::of(work), visit, arg);
         };
         if (const int result = loop->io->ready().visit_all(visit_handle)) {
             return result;

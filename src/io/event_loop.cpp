@@ -1,7 +1,5 @@
 #include <penstock/io/event_loop.hpp>
 
-#include <algorithm>
-
 namespace penstock::io {
 
 std::int64_t EventLoop::prepare() {
@@ -9,21 +7,41 @@ std::int64_t EventLoop::prepare() {
         file_engine_->flush();
     }
     wakeup_.collect(ready_);
+    now_is_current_ = false;
     if (!ready_.empty()) {
         return 0;
     }
     if (timers_.empty()) {
         return -1;
     }
-    return std::max<std::int64_t>(0, timers_.next_deadline() - monotonic_now());
+    now_ = monotonic_now();
+    const std::int64_t remaining = timers_.next_deadline() - now_;
+    if (remaining > 0) {
+        return remaining;
+    }
+    now_is_current_ = true;
+    return 0;
 }
 
 int EventLoop::block(std::int64_t timeout_ns) noexcept {
-    if (timeout_ns == 0 || !wakeup_.prepare_to_block()) {
-        return poller_.wait(0);
+    if (timeout_ns == 0) {
+        const bool due = fruitless_polls_ < eager_polls || work_since_poll_ >= work_between_polls;
+        return due ? poll() : 0;
+    }
+    now_is_current_ = false;
+    if (!wakeup_.prepare_to_block()) {
+        return poll();
     }
     const int count = poller_.wait(timeout_ns);
     wakeup_.awake();
+    fruitless_polls_ = 0;
+    return count;
+}
+
+int EventLoop::poll() noexcept {
+    const int count = poller_.wait(0);
+    fruitless_polls_ = count > 0 ? 0 : fruitless_polls_ + 1;
+    work_since_poll_ = 0;
     return count;
 }
 
@@ -33,7 +51,7 @@ void EventLoop::dispatch() {
     WorkQueue batch(std::move(ready_));
     WorkQueue due;
     if (!timers_.empty()) {
-        timers_.collect_due(monotonic_now(), due);
+        timers_.collect_due(now_is_current_ ? now_ : monotonic_now(), due);
     }
     run_batch(batch);
     if (!interrupted_) {
@@ -52,6 +70,7 @@ void EventLoop::run_batch(WorkQueue& batch) {
         if (work == nullptr) {
             return;
         }
+        ++work_since_poll_;
         work->run(*work);
     }
 }

@@ -35,7 +35,15 @@ public:
 
     /// Waits for events. Touches nothing but the poller and the wake-up; returns what
     /// `Poller::wait` does.
+    ///
+    /// With a time-out of 0 it may ask the kernel only now and then: a loop that is busy with work of
+    /// its own, and has found no descriptor ready for `eager_polls` iterations, looks again after
+    /// every `work_between_polls` pieces of work. A system call for each costs more than most
+    /// callbacks do.
     int block(std::int64_t timeout_ns) noexcept;
+
+    /// Makes the next iterations poll in any case; for the beginning of a run.
+    void poll_eagerly() noexcept { fruitless_polls_ = 0; }
 
     /// Runs what the wait brought, and the work that was ready before it.
     void dispatch();
@@ -60,13 +68,21 @@ public:
     void attach(FileEngine* engine) noexcept { file_engine_ = engine; }
 
 private:
+    static constexpr unsigned eager_polls = 16;
+    static constexpr unsigned work_between_polls = 32;
+
     void run_batch(WorkQueue& batch);
+    int poll() noexcept;
 
     Poller poller_;
     TimerQueue timers_;
     Wakeup wakeup_;
     WorkQueue ready_;
     FileEngine* file_engine_ = nullptr;
+    MonotonicTime now_ = 0;
+    unsigned fruitless_polls_ = 0;
+    unsigned work_since_poll_ = 0;
+    bool now_is_current_ = false;
     bool interrupted_ = false;
 };
 
