@@ -37,14 +37,14 @@ def write_plots(progress: Progress, paths: Sequence[Path], *, overwrite: bool = 
         metadata = {"Date": None} if path.suffix == ".svg" else None
         figure.savefig(picture, format=path.suffix[1:], dpi=144, metadata=metadata)
         try:
-            _write_whole(path, picture.getbuffer(), overwrite=overwrite)
+            _write_whole(path, picture.getvalue(), overwrite=overwrite)
         except FileExistsError as error:
             raise already_exists(path) from error
         except OSError as error:
             raise explain_os_error(error, path) from error
 
 
-def _write_whole(path: Path, data: memoryview, *, overwrite: bool) -> None:
+def _write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
     target = path.with_name(f".{path.name}.part") if overwrite else path
     with open(target, "wb" if overwrite else "xb") as file:
         try:
