@@ -25,7 +25,7 @@ _COMPRESSIONS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")
 
 ROW_GROUP_ROWS = 65_536
 _LARGEST_ROW_GROUP = 1_048_576
-# A footer lists all row groups, so n of them take n^2/2 entries of some 2 KB in all. Letting row
+# A footer lists all row groups, so n of them take n^2/2 entries of some 1 KB in all. Letting row
 # groups grow to 1/32 of what is recorded keeps that below a twentieth of the file.
 _ROW_GROUPS_BEFORE_GROWTH = 32
 
