@@ -5,6 +5,7 @@
 #include <climits>
 #include <ctime>
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,9 +37,21 @@ int wait_precisely(int epoll_fd, epoll_event* events, int capacity,
 
 /// Rounded up: waking before the deadline would only mean waiting once more.
 int in_milliseconds(std::int64_t timeout_ns) noexcept {
-    const std::int64_t milliseconds =
-        (timeout_ns + nanoseconds_per_millisecond - 1) / nanoseconds_per_millisecond;
+    const std::int64_t milliseconds = timeout_ns / nanoseconds_per_millisecond +
+                                      (timeout_ns % nanoseconds_per_millisecond != 0 ? 1 : 0);
     return milliseconds > INT_MAX ? INT_MAX : static_cast<int>(milliseconds);
+}
+
+std::uint64_t tag_of(int fd, std::uint32_t generation) noexcept {
+    return static_cast<std::uint64_t>(generation) << 32 | static_cast<std::uint32_t>(fd);
+}
+
+std::error_code control(int epoll_fd, int operation, int fd, std::uint32_t events,
+                        std::uint32_t generation) noexcept {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = tag_of(fd, generation);
+    return epoll_ctl(epoll_fd, operation, fd, &event) == 0 ? std::error_code{} : last_error();
 }
 
 } // namespace
@@ -53,20 +66,19 @@ Poller::~Poller() {
     ::close(epoll_fd_);
 }
 
-Watch*& Poller::owner(int fd) {
+Poller::Slot& Poller::slot_of(int fd) {
     const auto index = static_cast<std::size_t>(fd);
-    if (index >= owners_.size()) {
-        owners_.resize(index + index / 2 + 16);
+    if (index >= slots_.size()) {
+        slots_.resize(index + index / 2 + 16);
     }
-    return owners_[index];
+    return slots_[index];
 }
 
-std::error_code Poller::control(int operation, Watch& watch, std::uint32_t events) noexcept {
-    epoll_event event{};
-    event.events = events;
-    event.data.ptr = &watch;
-    return epoll_ctl(epoll_fd_, operation, watch.fd, &event) == 0 ? std::error_code{}
-                                                                  : last_error();
+const Poller::Slot* Poller::slot_for(const epoll_event& event) const noexcept {
+    const auto fd = static_cast<std::uint32_t>(event.data.u64);
+    const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
+    const Slot& slot = slots_[fd];
+    return slot.watch != nullptr && slot.generation == generation ? &slot : nullptr;
 }
 
 std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest, std::uint32_t flags) {
@@ -74,26 +86,30 @@ std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest, std::u
     if (fd < 0) {
         return {EBADF, std::system_category()};
     }
-    Watch*& slot = owner(fd);
-    watch.fd = fd;
+    Slot& slot = slot_of(fd);
+    const std::uint32_t generation = slot.generation + 1;
+    const bool registered = slot.watch != nullptr && slot.watch->interest != 0;
     std::error_code error;
     if (interest != 0) {
-        error = control(EPOLL_CTL_ADD, watch, interest | flags);
+        error = control(epoll_fd_, EPOLL_CTL_ADD, fd, interest | flags, generation);
         if (error.value() == EEXIST) {
-            error = control(EPOLL_CTL_MOD, watch, interest | flags);
+            error = control(epoll_fd_, EPOLL_CTL_MOD, fd, interest | flags, generation);
+        } else if (!error && registered) {
+            // The number was closed without `remove` and now belongs to another file.
+            orphans_possible_ = true;
         }
+    } else if (registered && control(epoll_fd_, EPOLL_CTL_DEL, fd, 0, 0)) {
+        orphans_possible_ = true;
     }
     if (error) {
-        watch.fd = -1;
         return error;
     }
-    if (slot != nullptr) {
-        // The number was closed without `remove` and now belongs to another file.
-        forget_events(*slot);
-        slot->fd = -1;
-        slot->interest = 0;
+    if (slot.watch != nullptr) {
+        slot.watch->fd = -1;
+        slot.watch->interest = 0;
     }
-    slot = &watch;
+    slot = {.watch = &watch, .generation = generation, .flags = flags};
+    watch.fd = fd;
     watch.interest = interest;
     return {};
 }
@@ -105,19 +121,30 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
     if (interest == watch.interest) {
         return {};
     }
+    Slot& slot = slots_[static_cast<std::size_t>(watch.fd)];
     std::error_code error;
     if (interest == 0) {
-        error = control(EPOLL_CTL_DEL, watch, 0);
+        error = control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0);
         if (error.value() == ENOENT || error.value() == EBADF) {
-            error.clear(); // closed by its user: the kernel has taken it out already
+            error.clear(); // closed by its user: nothing can be taken out under this number
+            orphans_possible_ = true;
         }
-        forget_events(watch);
     } else {
-        error = control(watch.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, watch, interest);
-        if (error.value() == ENOENT) {
-            error = control(EPOLL_CTL_ADD, watch, interest); // closed, and the number reused
-        } else if (error.value() == EEXIST) {
-            error = control(EPOLL_CTL_MOD, watch, interest);
+        const std::uint32_t events = interest | slot.flags;
+        error.assign(ENOENT, std::system_category());
+        if (watch.interest != 0) {
+            error = control(epoll_fd_, EPOLL_CTL_MOD, watch.fd, events, slot.generation);
+        }
+        if (error.value() == ENOENT) { // not registered, or closed and the number reused
+            const std::uint32_t generation = slot.generation + 1;
+            error = control(epoll_fd_, EPOLL_CTL_ADD, watch.fd, events, generation);
+            if (error.value() == EEXIST) {
+                error = control(epoll_fd_, EPOLL_CTL_MOD, watch.fd, events, generation);
+            }
+            if (!error) {
+                orphans_possible_ |= watch.interest != 0;
+                slot.generation = generation;
+            }
         }
     }
     if (!error) {
@@ -130,21 +157,47 @@ void Poller::remove(Watch& watch) noexcept {
     if (watch.fd < 0) {
         return;
     }
-    if (watch.interest != 0) {
-        control(EPOLL_CTL_DEL, watch, 0);
-        forget_events(watch);
+    if (watch.interest != 0 && control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0)) {
+        orphans_possible_ = true;
     }
-    owners_[static_cast<std::size_t>(watch.fd)] = nullptr;
+    slots_[static_cast<std::size_t>(watch.fd)].watch = nullptr;
     watch.fd = -1;
     watch.interest = 0;
 }
 
-void Poller::forget_events(const Watch& watch) noexcept {
-    for (int i = position_; i < count_; ++i) {
-        if (events_[static_cast<std::size_t>(i)].data.ptr == &watch) {
-            events_[static_cast<std::size_t>(i)].data.ptr = nullptr;
+bool Poller::fetched_orphans() const noexcept {
+    for (int i = 0; i < count_; ++i) {
+        if (slot_for(events_[static_cast<std::size_t>(i)]) == nullptr) {
+            return true;
         }
     }
+    return false;
+}
+
+// Where the kernel refuses this, the old instance stays, and a later dispatch tries again.
+void Poller::renew() noexcept {
+    const int fresh = epoll_create1(EPOLL_CLOEXEC);
+    if (fresh < 0) {
+        return;
+    }
+    for (std::size_t index = 0; index < slots_.size(); ++index) {
+        const Slot& slot = slots_[index];
+        if (slot.watch == nullptr || slot.watch->interest == 0) {
+            continue;
+        }
+        const auto fd = static_cast<int>(index);
+        const std::error_code error =
+            control(fresh, EPOLL_CTL_ADD, fd, slot.watch->interest | slot.flags, slot.generation);
+        if (error.value() == ENOMEM || error.value() == ENOSPC) {
+            ::close(fresh);
+            return;
+        }
+        // EBADF, EPERM: closed by its user, nothing is left to watch.
+    }
+    if (::dup3(fresh, epoll_fd_, O_CLOEXEC) == epoll_fd_) {
+        orphans_possible_ = false;
+    }
+    ::close(fresh);
 }
 
 int Poller::wait(std::int64_t timeout_ns) noexcept {
@@ -165,11 +218,19 @@ int Poller::wait(std::int64_t timeout_ns) noexcept {
 }
 
 void Poller::dispatch() {
+    // What earlier work of this iteration removed looks the same; moving is then only a detour.
+    if (orphans_possible_ && fetched_orphans()) {
+        renew();
+    }
     while (position_ < count_) {
         const epoll_event& event = events_[static_cast<std::size_t>(position_++)];
-        if (event.data.ptr != nullptr) {
-            auto& watch = *static_cast<Watch*>(event.data.ptr);
-            watch.on_ready(watch, event.events);
+        if (const Slot* slot = slot_for(event)) {
+            // An earlier callback may have changed what this watch is told of.
+            Watch& watch = *slot->watch;
+            const std::uint32_t events = event.events & (watch.interest | hung_up | failed);
+            if (watch.interest != 0 && events != 0) {
+                watch.on_ready(watch, events);
+            }
         }
     }
     position_ = count_ = 0;

@@ -42,6 +42,12 @@ struct Watch {
 /// its watch's back and the kernel hands the number out again, the newer watch takes over, and the
 /// older one's later `remove` leaves it alone.
 ///
+/// An event carries the descriptor's number and the generation of its registration, not the watch's
+/// address: the kernel keeps a registration until the last copy of a descriptor is closed (a child
+/// process may hold one), and after a `close` no epoll_ctl can end it. Events of such an orphan
+/// reach nobody, and the poller then moves its watches to a new epoll instance, under the old
+/// number, so that they do not keep the loop awake either.
+///
 /// Not thread safe: only the loop's thread may call it.
 class Poller {
 public:
@@ -78,7 +84,7 @@ public:
     /// The watch that stands for `fd`, or null.
     [[nodiscard]] Watch* owner_of(int fd) const noexcept {
         const auto index = static_cast<std::size_t>(fd);
-        return fd >= 0 && index < owners_.size() ? owners_[index] : nullptr;
+        return fd >= 0 && index < slots_.size() ? slots_[index].watch : nullptr;
     }
 
     [[nodiscard]] int native_handle() const noexcept { return epoll_fd_; }
@@ -86,16 +92,25 @@ public:
 private:
     static constexpr int batch_size = 256;
 
-    Watch*& owner(int fd);
-    std::error_code control(int operation, Watch& watch, std::uint32_t events) noexcept;
-    void forget_events(const Watch& watch) noexcept;
+    /// What is known of one descriptor number. An event of another generation is stale.
+    struct Slot {
+        Watch* watch = nullptr;
+        std::uint32_t generation = 0;
+        std::uint32_t flags = 0;
+    };
+
+    Slot& slot_of(int fd);
+    [[nodiscard]] const Slot* slot_for(const epoll_event& event) const noexcept;
+    [[nodiscard]] bool fetched_orphans() const noexcept;
+    void renew() noexcept;
 
     int epoll_fd_;
     int count_ = 0;
     int position_ = 0;
     bool precise_timeouts_ = true;
+    bool orphans_possible_ = false;
     std::array<epoll_event, batch_size> events_;
-    std::vector<Watch*> owners_;
+    std::vector<Slot> slots_;
 };
 
 } // namespace penstock::io

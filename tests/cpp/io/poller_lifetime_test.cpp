@@ -1,0 +1,328 @@
+// What a Poller does when watches and descriptors come and go: inside callbacks, behind its back, and
+// while copies of a descriptor live on.
+
+#include <penstock/io/poller.hpp>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "support/callbacks.hpp"
+#include "support/descriptors.hpp"
+
+namespace {
+
+using penstock::io::Poller;
+using penstock::testing::Descriptor;
+using penstock::testing::SocketPair;
+using penstock::testing::TestWatch;
+namespace io = penstock::io;
+
+int turn(Poller& poller) {
+    const int count = poller.wait(0);
+    poller.dispatch();
+    return count;
+}
+
+/// Moves `file` to the descriptor number `number`.
+Descriptor move_to(Descriptor file, int number) {
+    if (file.get() == number) {
+        return file;
+    }
+    return Descriptor(::dup3(file.get(), number, O_CLOEXEC));
+}
+
+TEST(PollerLifetime, WatchMayRemoveItselfInItsCallback) {
+    Poller poller;
+    SocketPair pair;
+    TestWatch watch([&](TestWatch& self) { poller.remove(self); });
+    ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
+    write_byte(pair.far);
+    turn(poller);
+    EXPECT_EQ(turn(poller), 0);
+    EXPECT_EQ(watch.calls(), 1U);
+}
+
+TEST(PollerLifetime, WatchMayDestroyItselfInItsCallback) {
+    Poller poller;
+    SocketPair pair;
+    auto watch = std::make_unique<TestWatch>();
+    watch->function = [&](TestWatch& self) {
+        poller.remove(self);
+        watch.reset();
+    };
+    ASSERT_FALSE(poller.add(*watch, pair.near.get(), io::readable));
+    write_byte(pair.far);
+    EXPECT_EQ(turn(poller), 1);
+    EXPECT_EQ(watch, nullptr);
+    EXPECT_EQ(turn(poller), 0);
+}
+
+TEST(PollerLifetime, DestroyedWatchIsNotToldOfAnEventThatWasAlreadyFetched) {
+    Poller poller;
+    std::array<SocketPair, 2> pairs;
+    std::array<std::unique_ptr<TestWatch>, 2> watches;
+    std::size_t calls = 0;
+    for (std::size_t one = 0; one < 2; ++one) {
+        watches[one] = std::make_unique<TestWatch>([&, one](TestWatch&) {
+            ++calls;
+            poller.remove(*watches[1 - one]);
+            watches[1 - one].reset();
+        });
+        ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable));
+        write_byte(pairs[one].far);
+    }
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(calls, 1U) << "whichever came first has destroyed the other one";
+    for (const auto& watch : watches) {
+        if (watch) {
+            poller.remove(*watch);
+        }
+    }
+}
+
+TEST(PollerLifetime, InterestDroppedAfterItsEventWasFetchedIsNotTold) {
+    Poller poller;
+    std::array<SocketPair, 2> pairs;
+    std::array<std::unique_ptr<TestWatch>, 2> watches;
+    for (std::size_t one = 0; one < 2; ++one) {
+        watches[one] = std::make_unique<TestWatch>(
+            [&, one](TestWatch&) { ASSERT_FALSE(poller.update(*watches[1 - one], io::readable)); });
+        ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable | io::writable));
+    }
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(watches[0]->calls() + watches[1]->calls(), 1U);
+    for (const auto& watch : watches) {
+        poller.remove(*watch);
+    }
+}
+
+TEST(PollerLifetime, InterestZeroDropsAnEventThatWasAlreadyFetched) {
+    Poller poller;
+    std::array<SocketPair, 2> pairs;
+    std::array<std::unique_ptr<TestWatch>, 2> watches;
+    for (std::size_t one = 0; one < 2; ++one) {
+        watches[one] = std::make_unique<TestWatch>(
+            [&, one](TestWatch&) { ASSERT_FALSE(poller.update(*watches[1 - one], 0)); });
+        ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable));
+        write_byte(pairs[one].far);
+    }
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(watches[0]->calls() + watches[1]->calls(), 1U);
+    for (const auto& watch : watches) {
+        poller.remove(*watch);
+    }
+}
+
+TEST(PollerLifetime, WatchAddedInACallbackIsNotToldOfItsPredecessorsEvent) {
+    Poller poller;
+    std::array<SocketPair, 2> pairs;
+    std::array<std::unique_ptr<TestWatch>, 2> watches;
+    TestWatch successor;
+    const auto replace_other = [&](std::size_t one) {
+        const std::size_t other = 1 - one;
+        if (watches[other]) {
+            const int fd = watches[other]->fd;
+            poller.remove(*watches[other]);
+            watches[other].reset();
+            penstock::testing::drain(fd);
+            ASSERT_FALSE(poller.add(successor, fd, io::readable));
+        }
+    };
+    for (std::size_t one = 0; one < 2; ++one) {
+        watches[one] = std::make_unique<TestWatch>([&, one](TestWatch&) { replace_other(one); });
+        ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable));
+        write_byte(pairs[one].far);
+    }
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(successor.calls(), 0U) << "the new watch's descriptor was never readable";
+    poller.remove(successor);
+    for (const auto& watch : watches) {
+        if (watch) {
+            poller.remove(*watch);
+        }
+    }
+}
+
+TEST(PollerLifetime, NewWatchTakesOverANumberThatWasClosedBehindItsWatchsBack) {
+    Poller poller;
+    SocketPair first;
+    TestWatch old_watch;
+    ASSERT_FALSE(poller.add(old_watch, first.near.get(), io::readable));
+    const int number = first.near.get();
+    first.near.close();
+    SocketPair second;
+    second.near = move_to(std::move(second.near), number);
+    TestWatch new_watch;
+    ASSERT_FALSE(poller.add(new_watch, number, io::readable));
+    EXPECT_EQ(poller.owner_of(number), &new_watch);
+    EXPECT_EQ(old_watch.fd, -1);
+    EXPECT_EQ(poller.update(old_watch, io::writable), std::errc::bad_file_descriptor);
+    poller.remove(old_watch);
+    write_byte(second.far);
+    EXPECT_EQ(turn(poller), 1);
+    EXPECT_EQ(old_watch.calls(), 0U);
+    EXPECT_EQ(new_watch.calls(), 1U) << "the old watch's removal must leave the new one alone";
+    poller.remove(new_watch);
+}
+
+TEST(PollerLifetime, TakeOverInACallbackDropsTheOldWatchsEvent) {
+    Poller poller;
+    std::array<SocketPair, 2> pairs;
+    std::array<std::unique_ptr<TestWatch>, 2> watches;
+    TestWatch successor;
+    SocketPair quiet;
+    for (std::size_t one = 0; one < 2; ++one) {
+        watches[one] = std::make_unique<TestWatch>([&, one](TestWatch&) {
+            const std::size_t other = 1 - one;
+            const int number = pairs[other].near.get();
+            pairs[other].near = Descriptor();
+            quiet.near = move_to(std::move(quiet.near), number);
+            ASSERT_FALSE(poller.add(successor, number, io::readable));
+            watches[other].reset();
+        });
+        ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable));
+        write_byte(pairs[one].far);
+    }
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(successor.calls(), 0U);
+    poller.remove(successor);
+    for (const auto& watch : watches) {
+        if (watch) {
+            poller.remove(*watch);
+        }
+    }
+}
+
+TEST(PollerLifetime, UpdateAfterTheNumberWasReusedWatchesTheNewFile) {
+    Poller poller;
+    SocketPair first;
+    TestWatch watch;
+    ASSERT_FALSE(poller.add(watch, first.near.get(), io::readable));
+    const int number = first.near.get();
+    first.near.close();
+    SocketPair second;
+    second.near = move_to(std::move(second.near), number);
+    ASSERT_FALSE(poller.update(watch, io::readable | io::writable));
+    EXPECT_EQ(turn(poller), 1);
+    EXPECT_EQ(watch.events, (std::vector<std::uint32_t>{io::writable}));
+    poller.remove(watch);
+}
+
+TEST(PollerLifetime, SecondWatchOfOneDescriptorTakesItFromTheFirst) {
+    for (const std::uint32_t interest : {std::uint32_t{io::readable}, std::uint32_t{0}}) {
+        Poller poller;
+        SocketPair pair;
+        auto first = std::make_unique<TestWatch>();
+        TestWatch second;
+        ASSERT_FALSE(poller.add(*first, pair.near.get(), io::readable));
+        ASSERT_FALSE(poller.add(second, pair.near.get(), interest));
+        EXPECT_EQ(first->fd, -1);
+        poller.remove(*first);
+        first.reset();
+        write_byte(pair.far);
+        EXPECT_EQ(turn(poller), interest == 0 ? 0 : 1);
+        EXPECT_EQ(second.calls(), interest == 0 ? 0U : 1U);
+        poller.remove(second);
+    }
+}
+
+TEST(PollerLifetime, FailedTakeOverLeavesTheOldWatchInPlace) {
+    Poller poller;
+    SocketPair pair;
+    TestWatch old_watch;
+    ASSERT_FALSE(poller.add(old_watch, pair.near.get(), io::readable));
+    const int number = pair.near.get();
+    pair.near.close();
+    const Descriptor file =
+        move_to(Descriptor(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), number);
+    TestWatch new_watch;
+    EXPECT_EQ(poller.add(new_watch, number, io::readable), std::errc::operation_not_permitted);
+    EXPECT_EQ(poller.owner_of(number), &old_watch);
+    EXPECT_EQ(new_watch.fd, -1);
+    poller.remove(old_watch);
+}
+
+// The kernel ends a registration when the last copy of the descriptor closes, and a copy may live on
+// in a child process. Until then it reports events that no epoll_ctl can end any more.
+TEST(PollerLifetime, WatchRemovedAfterItsDescriptorWasClosedIsNotToldThroughACopy) {
+    Poller poller;
+    SocketPair pair;
+    const Descriptor copy(::fcntl(pair.near.get(), F_DUPFD_CLOEXEC, 0));
+    auto watch = std::make_unique<TestWatch>();
+    ASSERT_FALSE(poller.add(*watch, pair.near.get(), io::readable));
+    pair.near.close();
+    poller.remove(*watch);
+    watch.reset();
+    write_byte(pair.far);
+    turn(poller);
+    EXPECT_EQ(turn(poller), 0) << "an event that nobody owns must not keep the loop awake";
+}
+
+TEST(PollerLifetime, WatchDestroyedAfterATakeOverIsNotToldThroughACopy) {
+    Poller poller;
+    SocketPair first;
+    const Descriptor copy(::fcntl(first.near.get(), F_DUPFD_CLOEXEC, 0));
+    auto old_watch = std::make_unique<TestWatch>();
+    ASSERT_FALSE(poller.add(*old_watch, first.near.get(), io::readable));
+    const int number = first.near.get();
+    first.near.close();
+    SocketPair second;
+    second.near = move_to(std::move(second.near), number);
+    TestWatch new_watch;
+    ASSERT_FALSE(poller.add(new_watch, number, io::readable));
+    poller.remove(*old_watch);
+    old_watch.reset();
+    write_byte(first.far);
+    turn(poller);
+    EXPECT_EQ(new_watch.calls(), 0U) << "what is readable is the closed descriptor's copy";
+    EXPECT_EQ(turn(poller), 0);
+    write_byte(second.far);
+    EXPECT_EQ(turn(poller), 1);
+    EXPECT_EQ(new_watch.calls(), 1U);
+    poller.remove(new_watch);
+}
+
+TEST(PollerLifetime, OtherWatchesStayWatchedWhenAnOrphanedRegistrationIsDropped) {
+    Poller poller;
+    SocketPair orphan;
+    const Descriptor copy(::fcntl(orphan.near.get(), F_DUPFD_CLOEXEC, 0));
+    TestWatch gone;
+    ASSERT_FALSE(poller.add(gone, orphan.near.get(), io::readable));
+    std::array<SocketPair, 4> pairs;
+    TestWatch level;
+    TestWatch edge;
+    TestWatch silent;
+    TestWatch closed;
+    ASSERT_FALSE(poller.add(level, pairs[0].near.get(), io::readable));
+    ASSERT_FALSE(poller.add(edge, pairs[1].near.get(), io::readable, EPOLLET));
+    ASSERT_FALSE(poller.add(silent, pairs[2].near.get(), io::readable));
+    ASSERT_FALSE(poller.update(silent, 0));
+    ASSERT_FALSE(poller.add(closed, pairs[3].near.get(), io::readable));
+    pairs[3].near.close();
+    const int handle = poller.native_handle();
+    orphan.near.close();
+    poller.remove(gone);
+    write_byte(orphan.far);
+    turn(poller);
+    EXPECT_EQ(turn(poller), 0);
+    for (const SocketPair* pair : {&pairs[0], &pairs[1], &pairs[2]}) {
+        write_byte(pair->far);
+    }
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(turn(poller), 1) << "only the level-triggered one is reported again";
+    EXPECT_EQ(level.calls(), 2U);
+    EXPECT_EQ(edge.calls(), 1U);
+    EXPECT_EQ(silent.calls(), 0U);
+    EXPECT_EQ(poller.native_handle(), handle);
+    for (TestWatch* watch : {&level, &edge, &silent, &closed}) {
+        poller.remove(*watch);
+    }
+}
+
+} // namespace

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace penstock::testing {
+
+/// An owned file descriptor.
+class Descriptor {
+public:
+    Descriptor() = default;
+    explicit Descriptor(int fd) : fd_(fd) {
+        if (fd < 0) {
+            throw std::system_error(errno, std::system_category(), "no descriptor");
+        }
+    }
+    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        if (this != &other) {
+            close();
+            fd_ = std::exchange(other.fd_, -1);
+        }
+        return *this;
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() { close(); }
+
+    void close() noexcept {
+        if (fd_ >= 0) {
+            ::close(std::exchange(fd_, -1));
+        }
+    }
+
+    [[nodiscard]] int get() const noexcept { return fd_; }
+
+private:
+    int fd_ = -1;
+};
+
+/// Two connected, non-blocking stream sockets.
+struct SocketPair {
+    SocketPair() {
+        std::array<int, 2> ends{};
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+            throw std::system_error(errno, std::system_category(), "socketpair");
+        }
+        near = Descriptor(ends[0]);
+        far = Descriptor(ends[1]);
+    }
+
+    Descriptor near;
+    Descriptor far;
+};
+
+inline void write_byte(const Descriptor& to) {
+    if (::write(to.get(), "x", 1) != 1) {
+        throw std::system_error(errno, std::system_category(), "write");
+    }
+}
+
+/// Reads everything that is there and returns the number of bytes.
+inline std::size_t drain(int fd) {
+    std::array<char, 4096> buffer{};
+    std::size_t total = 0;
+    ssize_t count = 0;
+    while ((count = ::read(fd, buffer.data(), buffer.size())) > 0) {
+        total += static_cast<std::size_t>(count);
+    }
+    return total;
+}
+
+/// Writes until the descriptor takes no more.
+inline void fill(const Descriptor& to) {
+    const std::string block(4096, 'x');
+    while (::write(to.get(), block.data(), block.size()) > 0) {
+    }
+}
+
+/// The number that the next opened descriptor gets.
+inline int lowest_free_descriptor() {
+    return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get();
+}
+
+inline std::size_t open_descriptors() {
+    DIR* directory = ::opendir("/proc/self/fd");
+    if (directory == nullptr) {
+        throw std::system_error(errno, std::system_category(), "/proc/self/fd");
+    }
+    std::size_t count = 0;
+    while (::readdir(directory) != nullptr) { // NOLINT(concurrency-mt-unsafe)
+        ++count;
+    }
+    ::closedir(directory);
+    return count;
+}
+
+/// Runs `body` while the process can open only `count` more descriptors, and returns the code of the
+/// `std::system_error` that it throws. Needs open numbers without gaps, which is how a test starts.
+template <typename Body> std::error_code error_with_descriptors_left(int count, Body body) {
+    struct Limit {
+        explicit Limit(int left) {
+            getrlimit(RLIMIT_NOFILE, &before);
+            rlimit tight = before;
+            tight.rlim_cur = static_cast<rlim_t>(lowest_free_descriptor() + left);
+            setrlimit(RLIMIT_NOFILE, &tight);
+        }
+        ~Limit() { setrlimit(RLIMIT_NOFILE, &before); }
+        Limit(const Limit&) = delete;
+        Limit& operator=(const Limit&) = delete;
+
+        rlimit before{};
+    };
+    try {
+        // Ends before the handler below: UBSan needs descriptors of its own to look at an exception.
+        const Limit limit(count);
+        body();
+    } catch (const std::system_error& error) {
+        return error.code();
+    }
+    return {};
+}
+
+} // namespace penstock::testing
