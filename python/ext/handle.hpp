@@ -31,7 +31,7 @@ struct HandleObject {
     PyObject* arguments; ///< the one argument itself, or a tuple
     PyObject* context;
     PyObject* source_traceback; ///< in debug mode
-    PyObject* description;      ///< repr kept from before a cancel, in debug mode
+    PyObject* description;      ///< repr kept from before it let go of its callback
     PyObject* weak_references;
     NativeStep native;
     double when;

@@ -208,6 +208,11 @@ void send_ready(SocketTransportObject* transport) noexcept {
     }
 }
 
+void refuse_data(PyObject* data) noexcept {
+    PyErr_Format(PyExc_TypeError, "data argument must be a bytes-like object, not '%s'",
+                 Py_TYPE(data)->tp_name);
+}
+
 /// `data` as bytes that nobody else can change: itself, or a copy of `data[offset:]`.
 Ref own_bytes(PyObject* data, const Py_buffer& view, std::size_t& offset) noexcept {
     if (PyBytes_CheckExact(data)) {
@@ -217,6 +222,18 @@ Ref own_bytes(PyObject* data, const Py_buffer& view, std::size_t& offset) noexce
                                        view.len - static_cast<Py_ssize_t>(offset)));
     offset = 0;
     return copy;
+}
+
+/// A bytes object for one chunk of writelines(): itself, or a copy. Null with TypeError set.
+PyObject* bytes_of(PyObject* data) noexcept {
+    if (PyBytes_CheckExact(data)) {
+        return Py_NewRef(data);
+    }
+    if (PyObject_CheckBuffer(data) == 0) {
+        refuse_data(data);
+        return nullptr;
+    }
+    return PyBytes_FromObject(data);
 }
 
 bool enqueue(SocketTransportObject* transport, PyObject* bytes, std::size_t offset) noexcept {
@@ -306,8 +323,7 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
 PyObject* transport_write(PyObject* self, PyObject* data) {
     SocketTransportObject* transport = transport_of(self);
     if (!PyBytes_Check(data) && !PyByteArray_Check(data) && !PyMemoryView_Check(data)) {
-        PyErr_Format(PyExc_TypeError, "data argument must be a bytes-like object, not '%s'",
-                     Py_TYPE(data)->tp_name);
+        refuse_data(data);
         return nullptr;
     }
     if (!may_write(transport, "write")) {
@@ -352,19 +368,22 @@ PyObject* transport_writelines(PyObject* self, PyObject* list_of_data) {
     if (transport->lost > 0 || transport->fd < 0) {
         return note_lost_write(transport) ? Py_NewRef(Py_None) : nullptr;
     }
+    // All or nothing: whatever is wrong with a chunk shows before the first one is queued.
+    const Ref owned(PyTuple_New(count));
+    for (Py_ssize_t i = 0; owned && i < count; ++i) {
+        PyObject* bytes = bytes_of(PySequence_Fast_GET_ITEM(chunks.get(), i));
+        if (bytes == nullptr) {
+            return nullptr;
+        }
+        PyTuple_SET_ITEM(owned.get(), i, bytes);
+    }
+    if (!owned) {
+        return nullptr;
+    }
     const bool was_empty = queued(transport) == 0;
     for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* data = PySequence_Fast_GET_ITEM(chunks.get(), i);
-        if (PyObject_CheckBuffer(data) == 0) {
-            PyErr_Format(PyExc_TypeError, "data argument must be a bytes-like object, not '%s'",
-                         Py_TYPE(data)->tp_name);
-            return nullptr;
-        }
-        const Ref bytes(PyBytes_CheckExact(data) ? Py_NewRef(data) : PyBytes_FromObject(data));
-        if (!bytes) {
-            return nullptr;
-        }
-        if (PyBytes_GET_SIZE(bytes.get()) > 0 && !enqueue(transport, bytes.get(), 0)) {
+        PyObject* bytes = PyTuple_GET_ITEM(owned.get(), i);
+        if (PyBytes_GET_SIZE(bytes) > 0 && !enqueue(transport, bytes, 0)) {
             return nullptr;
         }
     }

@@ -72,7 +72,8 @@ def report_slow_callback(loop: Loop, handle: Handle, seconds: float) -> None:
     if seconds >= loop.slow_callback_duration:
         task = getattr(handle._callback, "__self__", None)
         what = task if isinstance(task, asyncio.Task) else handle
-        logger.warning("Executing %r took %.3f seconds", what, seconds)
+        # repr now: a handle lets go of its callback once it has run.
+        logger.warning("Executing %s took %.3f seconds", repr(what), seconds)
 
 
 def warn_of_lost_write() -> None:
