@@ -70,146 +70,145 @@ PyObject* handle_repr(PyObject* self) {
     if (handle->description != nullptr) {
         return Py_NewRef(handle->description);
     }
+    return call_rare_path(state_of(Py_TYPE(self)), "describe_handle", &self, 1).release();
+}
 
-    /// Fixes the repr before the handle lets go of its callback: whoever was told of it may log it later.
-    void keep_description(HandleObject * handle) noexcept {
+/// Fixes the repr before the handle lets go of its callback: whoever was told of it may log it later.
+void keep_description(HandleObject* handle) noexcept {
+    if (handle->description == nullptr) {
+        handle->description = handle_repr(as_object(handle));
         if (handle->description == nullptr) {
-            handle->description = handle_repr(as_object(handle));
-            if (handle->description == nullptr) {
-                PyErr_WriteUnraisable(as_object(handle));
-            }
-        }
-    }
-
-    void report_failed_callback(HandleObject * handle) noexcept {
-        LoopObject* loop = handle->loop;
-        if (exception_ends_program()) {
-            interrupt_with_raised(loop);
-            return;
-        }
-        const Ref exception = take_exception();
-        keep_description(handle);
-        PyObject* arguments[] = {as_object(loop), as_object(handle), exception.get()};
-        if (!call_rare_path(loop->state, "report_failed_callback", arguments, 3)) {
-            if (exception_ends_program()) {
-                interrupt_with_raised(loop);
-            } else {
-                PyErr_WriteUnraisable(as_object(handle));
-            }
-        }
-    }
-
-    void call_in_context(HandleObject * handle) noexcept {
-        if (PyContext_Enter(handle->context) != 0) {
-            report_failed_callback(handle);
-            return;
-        }
-        PyObject* result = call(handle);
-        if (result != nullptr) {
-            Py_DECREF(result);
-            if (PyContext_Exit(handle->context) == 0) {
-                return;
-            }
-        } else {
-            Ref exception = take_exception();
-            if (PyContext_Exit(handle->context) == 0) {
-                raise_exception(std::move(exception));
-            }
-        }
-        report_failed_callback(handle);
-    }
-
-    void call_in_debug_mode(HandleObject * handle) noexcept {
-        LoopObject* loop = handle->loop;
-        PyObject* outer = loop->current_handle;
-        loop->current_handle = Py_NewRef(as_object(handle));
-        const io::MonotonicTime start = io::monotonic_now();
-        call_in_context(handle);
-        const io::MonotonicTime duration = io::monotonic_now() - start;
-        Py_XSETREF(loop->current_handle, outer);
-        if (loop->pending_exception != nullptr) {
-            return;
-        }
-        const Ref seconds(PyFloat_FromDouble(static_cast<double>(duration) / 1e9));
-        PyObject* arguments[] = {as_object(loop), as_object(handle), seconds.get()};
-        if (!seconds || !call_rare_path(loop->state, "report_slow_callback", arguments, 3)) {
             PyErr_WriteUnraisable(as_object(handle));
         }
     }
+}
 
-    PyObject* arguments_as_tuple(HandleObject * handle) noexcept {
-        switch (handle->form) {
-        case HandleObject::Arguments::none:
-            return PyTuple_New(0);
-        case HandleObject::Arguments::one:
-            return PyTuple_Pack(1, handle->arguments);
-        case HandleObject::Arguments::tuple:
-            break;
-        }
-        return Py_NewRef(handle->arguments);
+void report_failed_callback(HandleObject* handle) noexcept {
+    LoopObject* loop = handle->loop;
+    if (exception_ends_program()) {
+        interrupt_with_raised(loop);
+        return;
     }
+    const Ref exception = take_exception();
+    keep_description(handle);
+    PyObject* arguments[] = {as_object(loop), as_object(handle), exception.get()};
+    if (!call_rare_path(loop->state, "report_failed_callback", arguments, 3)) {
+        if (exception_ends_program()) {
+            interrupt_with_raised(loop);
+        } else {
+            PyErr_WriteUnraisable(as_object(handle));
+        }
+    }
+}
 
-    PyObject* handle_cancel(PyObject * self, PyObject* /*unused*/) {
-        cancel(self_of(self));
+void call_in_context(HandleObject* handle) noexcept {
+    if (PyContext_Enter(handle->context) != 0) {
+        report_failed_callback(handle);
+        return;
+    }
+    PyObject* result = call(handle);
+    if (result != nullptr) {
+        Py_DECREF(result);
+        if (PyContext_Exit(handle->context) == 0) {
+            return;
+        }
+    } else {
+        Ref exception = take_exception();
+        if (PyContext_Exit(handle->context) == 0) {
+            raise_exception(std::move(exception));
+        }
+    }
+    report_failed_callback(handle);
+}
+
+void call_in_debug_mode(HandleObject* handle) noexcept {
+    LoopObject* loop = handle->loop;
+    PyObject* outer = loop->current_handle;
+    loop->current_handle = Py_NewRef(as_object(handle));
+    const io::MonotonicTime start = io::monotonic_now();
+    call_in_context(handle);
+    const io::MonotonicTime duration = io::monotonic_now() - start;
+    Py_XSETREF(loop->current_handle, outer);
+    if (loop->pending_exception != nullptr) {
+        return;
+    }
+    const Ref seconds(PyFloat_FromDouble(static_cast<double>(duration) / 1e9));
+    PyObject* arguments[] = {as_object(loop), as_object(handle), seconds.get()};
+    if (!seconds || !call_rare_path(loop->state, "report_slow_callback", arguments, 3)) {
+        PyErr_WriteUnraisable(as_object(handle));
+    }
+}
+
+PyObject* arguments_as_tuple(HandleObject* handle) noexcept {
+    switch (handle->form) {
+    case HandleObject::Arguments::none:
+        return PyTuple_New(0);
+    case HandleObject::Arguments::one:
+        return PyTuple_Pack(1, handle->arguments);
+    case HandleObject::Arguments::tuple:
+        break;
+    }
+    return Py_NewRef(handle->arguments);
+}
+
+PyObject* handle_cancel(PyObject* self, PyObject* /*unused*/) {
+    cancel(self_of(self));
+    Py_RETURN_NONE;
+}
+
+PyObject* handle_cancelled(PyObject* self, PyObject* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->cancelled);
+}
+
+PyObject* handle_run(PyObject* self, PyObject* /*unused*/) {
+    HandleObject* handle = self_of(self);
+    if (!handle->cancelled && handle->callback != nullptr) {
+        invoke(handle);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* handle_get_context(PyObject* self, PyObject* /*unused*/) {
+    PyObject* context = self_of(self)->context;
+    return Py_NewRef(context != nullptr ? context : Py_None);
+}
+
+PyObject* timer_when(PyObject* self, PyObject* /*unused*/) {
+    return PyFloat_FromDouble(self_of(self)->when);
+}
+
+PyObject* get_callback(PyObject* self, void* /*unused*/) {
+    HandleObject* handle = self_of(self);
+    return Py_NewRef(handle->callback != nullptr ? handle->callback : Py_None);
+}
+
+PyObject* get_arguments(PyObject* self, void* /*unused*/) {
+    HandleObject* handle = self_of(self);
+    if (handle->callback == nullptr) {
         Py_RETURN_NONE;
     }
+    return arguments_as_tuple(handle);
+}
 
-    PyObject* handle_cancelled(PyObject * self, PyObject* /*unused*/) {
-        return PyBool_FromLong(self_of(self)->cancelled);
-    }
+PyObject* get_cancelled(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->cancelled);
+}
 
-    PyObject* handle_run(PyObject * self, PyObject* /*unused*/) {
-        HandleObject* handle = self_of(self);
-        if (!handle->cancelled && handle->callback != nullptr) {
-            invoke(handle);
-        }
-        Py_RETURN_NONE;
-    }
+PyObject* get_loop(PyObject* self, void* /*unused*/) {
+    LoopObject* loop = self_of(self)->loop;
+    return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
+}
 
-    PyObject* handle_get_context(PyObject * self, PyObject* /*unused*/) {
-        PyObject* context = self_of(self)->context;
-        return Py_NewRef(context != nullptr ? context : Py_None);
-    }
+PyObject* get_scheduled(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->timer.scheduled());
+}
 
-    PyObject* timer_when(PyObject * self, PyObject* /*unused*/) {
-        return PyFloat_FromDouble(self_of(self)->when);
-    }
+PyObject* get_when(PyObject* self, void* /*unused*/) {
+    return PyFloat_FromDouble(self_of(self)->when);
+}
 
-    PyObject* get_callback(PyObject * self, void* /*unused*/) {
-        HandleObject* handle = self_of(self);
-        return Py_NewRef(handle->callback != nullptr ? handle->callback : Py_None);
-    }
-
-    PyObject* get_arguments(PyObject * self, void* /*unused*/) {
-        HandleObject* handle = self_of(self);
-        if (handle->callback == nullptr) {
-            Py_RETURN_NONE;
-        }
-        return arguments_as_tuple(handle);
-    }
-
-    PyObject* get_cancelled(PyObject * self, void* /*unused*/) {
-        return PyBool_FromLong(self_of(self)->cancelled);
-    }
-
-    PyObject* get_loop(PyObject * self, void* /*unused*/) {
-        LoopObject* loop = self_of(self)->loop;
-        return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
-    }
-
-    PyObject* get_scheduled(PyObject * self, void* /*unused*/) {
-        return PyBool_FromLong(self_of(self)->timer.scheduled());
-    }
-
-    PyObject* get_when(PyObject * self, void* /*unused*/) {
-        return PyFloat_FromDouble(self_of(self)->when);
-    }
-
-    PyObject* get_context_attribute(PyObject * self, void* /*unused*/) {
-        return handle_get_context(self, nullptr);
-    }
-
-    return call_rare_path(state_of(Py_TYPE(self)), "describe_handle", &self, 1).release();
+PyObject* get_context_attribute(PyObject* self, void* /*unused*/) {
+    return handle_get_context(self, nullptr);
 }
 
 void drop_contents(HandleObject* handle) noexcept {
