@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from penstock.alicat import AlicatManager, DeviceResult, FieldSchema, Reading
+from penstock.alicat import AlicatManager, Device, DeviceResult, FieldSchema, Reading
 from penstock.cli.errors import one_line
 from penstock.cli.progress import DeviceProgress, Progress
 
@@ -33,6 +33,10 @@ class WatchedSource:
 
     def field_schemas(self) -> Mapping[str, Sequence[FieldSchema]]:
         return self._manager.field_schemas()
+
+    def get(self, name: str) -> Device:
+        """The device, whose model and serial number go into the files."""
+        return self._manager.get(name)
 
     async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, DeviceResult[Reading]]:
         asked = time.monotonic_ns()
