@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from penstock import __version__
 
 from .source import FieldSchemaLike
 
@@ -52,7 +53,7 @@ def describe_recording(
         devices[name] = entry
     return json.dumps(
         {
-            "software": f"penstock {_penstock_version()}",
+            "software": f"penstock {__version__}",
             "started_at": started_at.isoformat(),
             "rate_hz": rate_hz,
             "devices": devices,
@@ -76,10 +77,3 @@ def _device(source: object, name: str) -> object | None:
         return None
     device: object = get(name)
     return device
-
-
-def _penstock_version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return "(not installed)"
