@@ -15,12 +15,8 @@ std::int64_t EventLoop::prepare() {
         return -1;
     }
     now_ = monotonic_now();
-    const std::int64_t remaining = timers_.next_deadline() - now_;
-    if (remaining > 0) {
-        return remaining;
-    }
-    now_is_current_ = true;
-    return 0;
+    now_is_current_ = timers_.next_deadline() <= now_;
+    return now_is_current_ ? 0 : timers_.next_deadline() - now_;
 }
 
 int EventLoop::block(std::int64_t timeout_ns) noexcept {
@@ -49,19 +45,30 @@ void EventLoop::dispatch() {
     interrupted_ = false;
     wakeup_.collect(ready_);
     WorkQueue batch(std::move(ready_));
-    WorkQueue due;
-    if (!timers_.empty()) {
-        timers_.collect_due(now_is_current_ ? now_ : monotonic_now(), due);
-    }
+    const bool any_timers = !timers_.empty();
+    const MonotonicTime now = any_timers && !now_is_current_ ? monotonic_now() : now_;
+    const std::uint64_t added_before = timers_.next_sequence();
     run_batch(batch);
     if (!interrupted_) {
         poller_.dispatch();
     }
-    if (!interrupted_) {
-        run_batch(due);
+    if (any_timers) {
+        run_due_timers(now, added_before);
     }
-    ready_.prepend(due);
     ready_.prepend(batch);
+}
+
+// Timers leave the queue one by one, each when its turn has come: until then whatever runs before
+// it in this iteration can still cancel and destroy it.
+void EventLoop::run_due_timers(MonotonicTime now, std::uint64_t added_before) {
+    while (!interrupted_) {
+        Timer* timer = timers_.pop_due(now, added_before);
+        if (timer == nullptr) {
+            return;
+        }
+        ++work_since_poll_;
+        timer->work.run(timer->work);
+    }
 }
 
 void EventLoop::run_batch(WorkQueue& batch) {

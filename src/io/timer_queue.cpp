@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <new>
 
 namespace penstock::io {
 
@@ -24,12 +25,34 @@ void TimerQueue::cancel(Timer& timer) noexcept {
     }
 }
 
-void TimerQueue::collect_due(MonotonicTime now, WorkQueue& due) noexcept {
-    while (!heap_.empty() && heap_.front().deadline <= now) {
-        Timer& timer = *heap_.front().timer;
-        remove_at(0);
-        due.push_back(timer.work);
+Timer* TimerQueue::pop_due(MonotonicTime now, std::uint64_t added_before) noexcept {
+    const std::size_t position = find_due(0, now, added_before);
+    if (position == Timer::unscheduled) {
+        return nullptr;
     }
+    Timer& timer = *heap_[position].timer;
+    remove_at(position);
+    return &timer;
+}
+
+// Looks below an entry only when that one is due but too new: what is below it is later.
+std::size_t TimerQueue::find_due(std::size_t position, MonotonicTime now,
+                                 std::uint64_t added_before) const noexcept {
+    if (position >= heap_.size() || heap_[position].deadline > now) {
+        return Timer::unscheduled;
+    }
+    if (heap_[position].sequence < added_before) {
+        return position;
+    }
+    std::size_t earliest = Timer::unscheduled;
+    for (std::size_t child = position * arity + 1; child <= position * arity + arity; ++child) {
+        const std::size_t found = find_due(child, now, added_before);
+        if (found != Timer::unscheduled &&
+            (earliest == Timer::unscheduled || heap_[found].before(heap_[earliest]))) {
+            earliest = found;
+        }
+    }
+    return earliest;
 }
 
 void TimerQueue::remove_at(std::size_t position) noexcept {
@@ -42,8 +65,22 @@ void TimerQueue::remove_at(std::size_t position) noexcept {
         } else {
             sift_down(position, last);
         }
-    } else if (heap_.empty() && heap_.capacity() > 4096) {
-        heap_.shrink_to_fit(); // a burst's memory does not outlive the burst
+    }
+    // A burst's memory does not outlive the burst. Only at a quarter, so that a queue that shrinks
+    // and grows does not move at every step.
+    if (heap_.capacity() > kept_capacity && heap_.size() < heap_.capacity() / 4) {
+        shrink();
+    }
+}
+
+void TimerQueue::shrink() noexcept {
+    try {
+        std::vector<Entry> smaller;
+        smaller.reserve(std::max(heap_.size() * 2, kept_capacity));
+        smaller.assign(heap_.begin(), heap_.end());
+        heap_.swap(smaller);
+    } catch (const std::bad_alloc&) {
+        return; // the larger memory serves as well
     }
 }
 

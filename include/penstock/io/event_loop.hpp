@@ -48,7 +48,8 @@ public:
     /// Runs what the wait brought, and the work that was ready before it.
     void dispatch();
 
-    /// Stops the running `dispatch` after the current callback. What it had not run yet stays ready.
+    /// Stops the running `dispatch` after the current callback. What it had not run yet stays ready,
+    /// or due.
     void interrupt() noexcept {
         interrupted_ = true;
         poller_.interrupt();
@@ -72,6 +73,7 @@ private:
     static constexpr unsigned work_between_polls = 32;
 
     void run_batch(WorkQueue& batch);
+    void run_due_timers(MonotonicTime now, std::uint64_t added_before);
     int poll() noexcept;
 
     Poller poller_;

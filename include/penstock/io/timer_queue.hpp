@@ -13,7 +13,8 @@ using MonotonicTime = std::int64_t;
 
 [[nodiscard]] MonotonicTime monotonic_now() noexcept;
 
-/// A timer's place in a `TimerQueue`, embedded in its owner. When it is due its work becomes ready.
+/// A timer's place in a `TimerQueue`, embedded in its owner, which keeps it alive until it has run or
+/// been cancelled. It can be cancelled until the moment its work runs.
 struct Timer {
     explicit Timer(Work::Run function) noexcept : work(function) {}
 
@@ -42,8 +43,12 @@ public:
     /// Takes a timer out; nothing happens when it is not scheduled.
     void cancel(Timer& timer) noexcept;
 
-    /// Moves every timer whose deadline is not after `now` behind the work in `due`, earliest first.
-    void collect_due(MonotonicTime now, WorkQueue& due) noexcept;
+    /// Takes out and returns the earliest timer whose deadline is not after `now`, or null. Timers that
+    /// were added since `next_sequence` returned `added_before` are passed over, so that whoever runs
+    /// timers whose callbacks add more of them comes to an end.
+    [[nodiscard]] Timer* pop_due(MonotonicTime now, std::uint64_t added_before) noexcept;
+
+    [[nodiscard]] std::uint64_t next_sequence() const noexcept { return sequence_; }
 
     [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
@@ -57,6 +62,7 @@ public:
 
 private:
     static constexpr std::size_t arity = 4;
+    static constexpr std::size_t kept_capacity = 4096;
 
     struct Entry {
         MonotonicTime deadline;
@@ -76,6 +82,9 @@ private:
     void sift_up(std::size_t position, const Entry& entry) noexcept;
     void sift_down(std::size_t position, const Entry& entry) noexcept;
     void remove_at(std::size_t position) noexcept;
+    void shrink() noexcept;
+    [[nodiscard]] std::size_t find_due(std::size_t position, MonotonicTime now,
+                                       std::uint64_t added_before) const noexcept;
 
     std::vector<Entry> heap_;
     std::uint64_t sequence_ = 0;
