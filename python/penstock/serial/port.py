@@ -138,6 +138,7 @@ class SerialPort(ByteStream):
             raise anyio.BusyResourceError("receiving from")
         self._receiving = True
         try:
+            data: bytes | None
             if self._kept:
                 data = self._take_kept(max_bytes)
             else:
@@ -146,9 +147,11 @@ class SerialPort(ByteStream):
                 try:
                     data = self._read(size)
                 except BlockingIOError:
-                    return await self._park(partial(self._read, size), self._keep)
+                    data = None  # waiting in here would chain every later error to this one
                 except OSError as exc:
                     self._fail(exc)
+                if data is None:
+                    return await self._park(partial(self._read, size), self._keep)
                 if not data:
                     self._fail_disconnected()
             try:
@@ -176,14 +179,17 @@ class SerialPort(ByteStream):
                 count = len(data)
                 view[:count] = data
             else:
+                count = -1
                 try:
                     count = self._readinto(view)
                 except BlockingIOError:
+                    pass
+                except OSError as exc:
+                    self._fail(exc)
+                if count < 0:
                     return await self._park(
                         partial(self._readinto, view), lambda n: self._keep(bytes(view[:n]))
                     )
-                except OSError as exc:
-                    self._fail(exc)
                 if not count:
                     self._fail_disconnected()
             try:
@@ -424,18 +430,19 @@ class SerialPort(ByteStream):
     def __del__(self) -> None:
         if getattr(self, "_closed", True):
             return
-        warnings.warn(
-            f"serial port {self.path} was never closed; use 'async with' or await aclose()",
-            ResourceWarning,
-            source=self,
-            stacklevel=1,
-        )
         self._closed = True
-        readiness = self._readiness
-        if readiness is None:
-            self._device.close()
-        else:
-            readiness.abandon(self._device.close)
+        try:
+            warnings.warn(
+                f"serial port {self.path} was never closed; use 'async with' or await aclose()",
+                ResourceWarning,
+                source=self,
+                stacklevel=1,
+            )
+        finally:  # also where the warning is an error
+            if self._readiness is None:
+                self._device.close()
+            else:
+                self._readiness.abandon(self._device.close)
 
     # ---- shared ----------------------------------------------------------------------------
 

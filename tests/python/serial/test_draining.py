@@ -1,0 +1,104 @@
+"""Waiting for output to leave, on a stand-in driver: a pty never holds output back."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import pytest
+
+from penstock.serial import SerialConfig, SerialDisconnectedError, open_serial_port, ttyioctl
+from penstock.serial.config import ByteSize, Parity, StopBits
+from penstock.serial.drain import character_bits
+from tests.python.serial.emulated_driver import EmulatedDriver
+from tests.python.serial.pty_peer import PtyPeer, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("method", ["drain", "drain_exact", "send_eof"])
+async def test_draining_returns_when_the_buffer_is_empty(
+    peer: PtyPeer, driver: EmulatedDriver, method: str
+) -> None:
+    async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
+        driver.output_queue = 10
+        drained: list[bool] = []
+
+        async def drain() -> None:
+            await getattr(port, method)()
+            drained.append(True)
+
+        tasks.start_soon(drain)
+        looks = len(driver.requests)
+        await until(lambda: len(driver.requests) > looks + 3)
+        assert not drained
+        assert port.output_waiting() == 10
+        driver.output_queue = 0
+        await until(lambda: drained)
+
+
+async def test_an_exact_drain_waits_for_the_last_bit(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
+        driver.transmitter_empty = False
+        drained: list[bool] = []
+
+        async def drain() -> None:
+            await port.drain_exact()
+            drained.append(True)
+
+        tasks.start_soon(drain)
+        await until(lambda: driver.requests.count(ttyioctl.TIOCSERGETLSR) > 2)
+        assert not drained
+        driver.transmitter_empty = True
+        await until(lambda: drained)
+
+
+@pytest.mark.parametrize("stuck_in", ["buffer", "chip", "tcdrain"])
+async def test_an_exact_drain_can_be_cancelled_wherever_it_waits(
+    peer: PtyPeer, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch, stuck_in: str
+) -> None:
+    waiting, release = threading.Event(), threading.Event()
+
+    def stuck(fd: int) -> None:
+        waiting.set()
+        assert release.wait(60)
+
+    monkeypatch.setattr(ttyioctl, "wait_until_sent", stuck)
+    async with await open_serial_port(peer.path) as port:
+        driver.output_queue = 5 if stuck_in == "buffer" else 0
+        driver.transmitter_empty = None if stuck_in == "tcdrain" else False
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.drain_exact)
+            if stuck_in == "tcdrain":
+                await until(waiting.is_set)
+            else:
+                looks = len(driver.requests)
+                await until(lambda: len(driver.requests) > looks + 3)
+            tasks.cancel_scope.cancel()
+        # Here only because it was cancelled: nothing has been released yet.
+        assert not release.is_set()
+        driver.output_queue = 0
+        await port.send(b"x")
+        assert await peer.read(1) == b"x"
+        release.set()
+
+
+async def test_draining_notices_a_disconnect(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    async with await open_serial_port(peer.path) as port:
+        driver.fail[ttyioctl.termios.TIOCOUTQ] = 5
+        with pytest.raises(SerialDisconnectedError):
+            await port.drain()
+        assert not port.is_open
+
+
+async def test_discarding_output_empties_the_buffer(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    async with await open_serial_port(peer.path) as port:
+        driver.output_queue = 7
+        await port.reset_output_buffer()
+        assert port.output_waiting() == 0
+
+
+def test_a_characters_bits_are_start_data_parity_and_stop() -> None:
+    assert character_bits(SerialConfig()) == 10
+    assert character_bits(SerialConfig(parity=Parity.EVEN, byte_size=ByteSize.SEVEN)) == 10
+    assert character_bits(SerialConfig(parity=Parity.EVEN, stop_bits=StopBits.TWO)) == 12

@@ -1,0 +1,140 @@
+"""Holding a port alone: against this process, other programs, and those that take no lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.serial import PortBusyError, SerialConfig, open_serial_port
+from tests.python.serial.pty_peer import PtyPeer
+
+pytestmark = pytest.mark.anyio
+
+SHARED = SerialConfig(exclusive=False)
+
+
+async def test_a_held_port_is_busy_and_names_this_process(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path):
+        with pytest.raises(PortBusyError, match=f"^{peer.path} is in use by this very process"):
+            await open_serial_port(peer.path)
+    async with await open_serial_port(peer.path):
+        pass
+
+
+async def test_a_held_port_refuses_also_those_who_would_share(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path):
+        with pytest.raises(PortBusyError):
+            await open_serial_port(peer.path, SHARED)
+
+
+async def test_a_shared_port_is_shared_but_not_held_alone(peer: PtyPeer) -> None:
+    async with (
+        await open_serial_port(peer.path, SHARED) as first,
+        await open_serial_port(peer.path, SHARED),
+    ):
+        with pytest.raises(PortBusyError):
+            await open_serial_port(peer.path)
+        with pytest.raises(PortBusyError):
+            await first.configure(SerialConfig(baudrate=9600))
+        assert first.config == SHARED
+        assert first.actual_baudrate == SHARED.baudrate
+        with pytest.raises(PortBusyError):  # the refused change has not cost the shared lock
+            await open_serial_port(peer.path)
+
+
+async def test_the_last_of_the_sharers_puts_the_settings_back(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path, SHARED):
+        async with await open_serial_port(peer.path, SHARED):
+            in_use = peer.settings()
+        assert peer.settings() == in_use
+    assert peer.settings() == peer.found_as
+
+
+async def test_the_kernels_flag_is_set_and_cleared(peer: PtyPeer) -> None:
+    """What keeps out programs that take no lock, such as cat."""
+    async with await open_serial_port(peer.path):
+        assert peer.is_exclusive()
+    assert not peer.is_exclusive()
+
+
+HOLD = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_holder(path: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+async def test_another_programs_lock_is_named_by_process(peer: PtyPeer) -> None:
+    with another_holder(peer.path) as holder:
+        with pytest.raises(PortBusyError, match=rf"process {holder.pid} \(\w+.*\); end it or"):
+            await open_serial_port(peer.path)
+        assert peer.settings() == peer.found_as
+
+
+async def test_a_link_to_a_held_port_is_busy(peer: PtyPeer, tmp_path: object) -> None:
+    link = f"{tmp_path}/by-id"
+    os.symlink(peer.path, link)
+    async with await open_serial_port(peer.path):
+        with pytest.raises(PortBusyError):
+            await open_serial_port(link)
+
+
+KILLED = """
+import os, signal, sys, anyio
+from penstock.serial import open_serial_port
+
+async def main():
+    await open_serial_port(sys.argv[1])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the flag of a killed holder stays on a pty")
+async def test_a_killed_holders_pty_can_be_opened_again(peer: PtyPeer) -> None:
+    subprocess.run(
+        [sys.executable, "-c", KILLED, peer.path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+        check=False,
+    )
+    assert peer.is_exclusive()
+    async with await open_serial_port(peer.path):
+        pass
+    assert not peer.is_exclusive()
+
+
+async def test_a_lock_taken_between_open_and_close_is_ours_alone(peer: PtyPeer) -> None:
+    other = os.open(peer.path, os.O_RDWR | os.O_NOCTTY)
+    try:
+        async with await open_serial_port(peer.path):
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(other)
