@@ -73,6 +73,15 @@ def new_loop(loop_name: str) -> LoopFactory:
     return asyncio.SelectorEventLoop if loop_name == "asyncio" else penstock_factory()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def frozen_modules() -> Iterator[None]:
+    """Every test collects garbage, which is cheap where imported modules are not looked through."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def hang_guard() -> Iterator[None]:
     faulthandler.dump_traceback_later(PROCESS_TIMEOUT, exit=True, file=sys.__stderr__)

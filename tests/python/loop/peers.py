@@ -119,6 +119,10 @@ async def connect(factory: Callable[[], P], family: str = "tcp") -> Connection[P
             transport, protocol = await loop.create_connection(factory, *listener.getsockname())
             peer, _ = listener.accept()
     peer.settimeout(10)
+    # Small kernel buffers, so that a peer that does not read is felt soon, and always.
+    if not transport.is_closing():
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     return Connection(transport, protocol, peer)
 
 

@@ -372,3 +372,53 @@ def test_other_kinds_of_descriptors_are_watched(loop: asyncio.AbstractEventLoop,
     loop.remove_reader(watched)
     os.close(watched)
     os.close(written)
+
+
+def test_a_number_used_again_within_the_turn_gets_no_event_of_its_past(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    pairs = [socket.socketpair() for _ in range(10)]
+    fresh: list[tuple[socket.socket, socket.socket]] = []
+    stale: list[int] = []
+
+    def first() -> None:
+        for left, right in pairs:
+            loop.remove_reader(left)
+            left.close()
+            right.close()
+        for _ in range(10):
+            left, right = socket.socketpair()
+            fresh.append((left, right))
+            loop.add_reader(left, stale.append, left.fileno())
+            loop.add_reader(right, stale.append, right.fileno())
+
+    for left, right in pairs:
+        right.send(b"x")
+        loop.add_reader(left, first)
+    numbers = {left.fileno() for left, _ in pairs}
+    turn(loop)
+    assert numbers & {sock.fileno() for pair in fresh for sock in pair}
+    assert stale == []
+    for pair in fresh:
+        for sock in pair:
+            loop.remove_reader(sock)
+            sock.close()
+
+
+def test_a_removed_reader_added_again_within_its_turn_hears_what_is_unread(
+    loop: asyncio.AbstractEventLoop, pair: Pair
+) -> None:
+    left, right = pair
+    seen: list[str] = []
+
+    def first() -> None:
+        loop.remove_reader(left)
+        loop.add_writer(left, lambda: None)
+        loop.remove_writer(left)
+        loop.add_reader(left, seen.append, "second")
+
+    right.send(b"x")
+    loop.add_reader(left, first)
+    turn(loop, 4)
+    assert set(seen) == {"second"}
+    loop.remove_reader(left)

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import socket
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -164,9 +165,16 @@ def test_callbacks_behind_one_that_ended_the_run_are_kept(loop: asyncio.Abstract
     assert seen == [1]
 
 
+def skip_where_a_refused_run_ends_the_outer_one(loop_name: str) -> None:
+    if loop_name == "asyncio" and sys.version_info[:3] == (3, 13, 0):
+        pytest.skip("asyncio 3.13.0 refuses, but has then forgotten which loop is running")
+
+
 def test_a_loop_cannot_be_run_inside_itself(
-    loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
+    loop: asyncio.AbstractEventLoop, loop_name: str, contexts: list[dict[str, Any]]
 ) -> None:
+    skip_where_a_refused_run_ends_the_outer_one(loop_name)
+
     async def nested() -> None:
         with pytest.raises(RuntimeError, match="This event loop is already running"):
             loop.run_forever()
@@ -181,8 +189,10 @@ def test_a_loop_cannot_be_run_inside_itself(
 
 
 def test_a_loop_cannot_be_run_inside_another(
-    loop: asyncio.AbstractEventLoop, new_loop: LoopFactory
+    loop: asyncio.AbstractEventLoop, loop_name: str, new_loop: LoopFactory
 ) -> None:
+    skip_where_a_refused_run_ends_the_outer_one(loop_name)
+
     async def nested() -> None:
         with contextlib.closing(new_loop()) as other:
             with pytest.raises(
@@ -316,6 +326,49 @@ def test_a_loop_closed_with_work_in_flight_leaves_the_process_well(run_script: R
             loop.close()
             del loop, keep
             gc.collect()
+        print("well")
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "well\n"
+
+
+def test_transports_and_servers_outlive_their_loop(run_script: RunScript) -> None:
+    done = run_script(
+        """
+        import gc, socket, warnings
+        warnings.simplefilter("ignore")
+
+        async def start(loop):
+            server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+            address = server.sockets[0].getsockname()
+            transport, protocol = await loop.create_connection(asyncio.Protocol, *address)
+            full, _ = await loop.create_connection(asyncio.Protocol, *address)
+            full.write(b"x" * 20_000_000)
+            return server, [transport, full]
+
+        loop = new_loop()
+        server, transports = loop.run_until_complete(start(loop))
+        loop.close()
+        calls = [
+            ("write", b"x" * 1000), ("writelines", [b"x"]), ("pause_reading",),
+            ("resume_reading",), ("get_write_buffer_size",), ("get_extra_info", "peername"),
+            ("get_protocol",), ("set_protocol", asyncio.Protocol()), ("is_reading",),
+            ("set_write_buffer_limits", 10), ("write_eof",), ("is_closing",), ("__repr__",),
+            ("close",), ("abort",), ("close",),
+        ]
+        for transport in transports:
+            for name, *arguments in calls:
+                try:
+                    getattr(transport, name)(*arguments)
+                except (RuntimeError, AttributeError, OSError):
+                    pass
+        try:
+            server.close()
+        except (RuntimeError, AttributeError, OSError):
+            pass
+        del transports, transport, server, loop
+        gc.collect()
         print("well")
         """
     )

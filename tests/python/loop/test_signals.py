@@ -308,3 +308,61 @@ def test_a_storm_of_signals_loses_no_wake_up(run_script: RunScript) -> None:
         """
     )
     assert (done.returncode, done.stdout) == (0, "500\n"), done.stderr
+
+
+def test_traffic_under_a_storm_of_signals_is_exact(run_script: RunScript) -> None:
+    done = run_script(
+        """
+        import itertools, os, signal, threading
+        handled = itertools.count()
+        signal.signal(signal.SIGUSR2, lambda *_: next(handled))
+        data = bytes(range(256)) * 16384
+
+        async def echo(reader, writer):
+            while chunk := await reader.read(65536):
+                writer.write(chunk)
+                await writer.drain()
+            writer.close()
+
+        async def client(address):
+            reader, writer = await asyncio.open_connection(*address)
+            async def send():
+                writer.write(data)
+                await writer.drain()
+                writer.write_eof()
+            _, answer = await asyncio.gather(send(), reader.read(-1))
+            writer.close()
+            return answer == data
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGUSR1, lambda: next(handled))
+            done = threading.Event()
+
+            def storm():
+                main_thread = threading.main_thread().ident
+                while not done.wait(0.0005):
+                    signal.pthread_kill(main_thread, signal.SIGUSR1)
+                    signal.pthread_kill(main_thread, signal.SIGUSR2)
+
+            thread = threading.Thread(target=storm)
+            thread.start()
+            try:
+                async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+                    address = server.sockets[0].getsockname()
+                    results = await asyncio.gather(*(client(address) for _ in range(3)))
+                process = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")
+                results.append(await process.wait() == 3)
+                await asyncio.sleep(0.01)
+            finally:
+                done.set()
+                thread.join()
+            loop.remove_signal_handler(signal.SIGUSR1)
+            return all(results)
+
+        loop = new_loop()
+        print(loop.run_until_complete(main()), next(handled) > 0)
+        loop.close()
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr

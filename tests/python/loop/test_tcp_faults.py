@@ -234,6 +234,53 @@ def test_a_base_exception_of_a_protocol_leaves_the_run(
     keep[0].peer.close()
 
 
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_a_protocol_may_close_others_that_have_data_waiting(run: Run, how: str) -> None:
+    """The events of all of them may be in one batch of the poller."""
+
+    async def main() -> None:
+        connections: list[Any] = []
+
+        class Ends(Recorder):
+            def data_received(self, data: bytes) -> None:
+                super().data_received(data)
+                for other in connections:
+                    if other.protocol is not self:
+                        getattr(other.transport, how)()
+
+        for _ in range(10):
+            connections.append(await connect(Ends))
+        for c in connections:
+            c.peer.sendall(b"x")
+        await until(lambda: sum(c.protocol.closed.is_set() for c in connections) >= 9)
+        for c in connections:
+            if not c.transport.is_closing():
+                c.transport.abort()
+            await c.protocol.closed.wait()
+            assert c.protocol.calls.count("lost") == 1
+            c.peer.close()
+        assert sum("data" in c.protocol.calls for c in connections) == 1
+
+    run(main())
+
+
+def test_a_protocol_that_runs_out_of_memory_loses_its_connection_only(
+    run: Run, contexts: Contexts
+) -> None:
+    class Exhausted(BufferedRecorder):
+        def get_buffer(self, sizehint: int) -> bytearray:
+            return bytearray(1 << 62)
+
+    async def main() -> None:
+        with await connect(Exhausted) as c:
+            c.peer.sendall(b"x")
+            await c.protocol.closed.wait()
+            assert type(c.protocol.lost_with[0]) is MemoryError
+
+    run(main())
+    assert len(contexts) == 1
+
+
 @pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_a_protocol_factory_of_a_server_that_raises_is_reported_and_the_server_goes_on(
     loop: asyncio.AbstractEventLoop, run: Run, loop_name: str, contexts: Contexts

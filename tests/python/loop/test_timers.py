@@ -11,8 +11,10 @@ import weakref
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from .conftest import Run
+from .conftest import Run, penstock_factory
 
 
 def test_time_is_the_monotonic_clock(loop: asyncio.AbstractEventLoop) -> None:
@@ -226,6 +228,39 @@ def test_a_deadline_far_ahead_does_not_disturb_a_near_one(loop: asyncio.Abstract
 def _resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@given(
+    timers=st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=200),
+    order=st.randoms(use_true_random=False),
+)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_what_is_not_cancelled_runs_once_and_in_order(
+    loop_name: str, timers: list[tuple[int, bool]], order: random.Random
+) -> None:
+    loop = asyncio.SelectorEventLoop() if loop_name == "asyncio" else penstock_factory()()
+    try:
+        past = loop.time() - 100
+        seen: list[tuple[int, int]] = []
+        handles = [
+            loop.call_at(past + step, seen.append, (step, number))
+            for number, (step, _) in enumerate(timers)
+        ]
+        cancelled = [number for number, (_, cancel) in enumerate(timers) if cancel]
+        order.shuffle(cancelled)
+        for number in cancelled:
+            handles[number].cancel()
+        loop.call_later(0, loop.stop)
+        loop.run_forever()
+        expected = [(step, n) for n, (step, cancel) in enumerate(timers) if not cancel]
+        assert sorted(seen) == sorted(expected)
+        assert [step for step, _ in seen] == sorted(step for step, _ in expected)
+    finally:
+        loop.close()
 
 
 def test_a_million_cancelled_timers_leave_no_memory_behind(
