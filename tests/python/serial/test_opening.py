@@ -98,13 +98,6 @@ def test_a_user_without_rights_is_told_the_group(peer: PtyPeer) -> None:
     assert "sudo usermod -aG dialout" in done.stdout
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
-async def test_a_closed_off_port_is_a_permission_error(peer: PtyPeer) -> None:
-    os.chmod(peer.path, 0)
-    with pytest.raises(PermissionError, match="no permission"):
-        await open_serial_port(peer.path)
-
-
 async def test_settings_that_are_none_are_refused() -> None:
     wrong: Any = 9600
     with pytest.raises(ConfigurationError, match="must be a SerialConfig, not 9600"):

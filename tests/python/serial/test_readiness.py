@@ -1,0 +1,153 @@
+"""How often the descriptor is registered with the loop, and how often it is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock.serial import SerialPort, open_serial_port
+from tests.python.conftest import BACKENDS
+from tests.python.serial.pty_peer import PtyPeer, until
+
+pytestmark = pytest.mark.anyio
+
+
+class Counted:
+    """Counts calls and passes them on."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.count = 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.count += 1
+        return self.function(*args)
+
+
+@pytest.fixture
+async def port(peer: PtyPeer) -> Any:
+    async with await open_serial_port(peer.path) as opened:
+        yield opened
+
+
+async def exchange(port: SerialPort, peer: PtyPeer, count: int) -> None:
+    """A request and its reply, the receiver parked before the reply comes, *count* times."""
+
+    async def reply() -> None:
+        for _ in range(count):
+            await peer.read(1)
+            await anyio.wait_all_tasks_blocked()
+            peer.write(b"r")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reply)
+        for _ in range(count):
+            await port.send(b"q")
+            assert await port.receive() == b"r"
+
+
+async def test_waiting_bytes_cost_one_read(port: SerialPort, peer: PtyPeer) -> None:
+    reads = Counted(port._read)
+    port._read = reads
+    peer.write(b"abc")
+    assert await port.receive(2) == b"ab"
+    assert await port.receive_available() == b"c"
+    assert reads.count == 2
+
+
+# Only asyncio's registration lasts; trio's is made anew for each wait.
+on_asyncio = pytest.mark.parametrize(
+    "anyio_backend", [row for row in BACKENDS if row.id != "trio"], indirect=True
+)
+
+
+def count_registrations(port: SerialPort) -> dict[str, int]:
+    """Count what the port registers with its loop from now on."""
+    readiness = port._waiting_room()
+    counts = {"add": 0, "remove": 0, "fired": 0}
+    loop: Any = asyncio.get_running_loop()
+    fire = readiness._on_readable  # type: ignore[attr-defined]
+
+    def fired() -> None:
+        counts["fired"] += 1
+        fire()
+
+    class Loop:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(loop, name)
+
+        def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
+            counts["add"] += 1
+            loop.add_reader(fd, fired)
+
+        def remove_reader(self, fd: int) -> None:
+            counts["remove"] += 1
+            loop.remove_reader(fd)
+
+    readiness._loop = Loop()  # type: ignore[attr-defined]
+    readiness.is_current = lambda: True  # type: ignore[method-assign]
+    return counts
+
+
+@on_asyncio
+async def test_requests_and_replies_register_once(port: SerialPort, peer: PtyPeer) -> None:
+    counts = count_registrations(port)
+    await exchange(port, peer, 20)
+    assert counts == {"add": 1, "remove": 0, "fired": 20}
+
+
+@on_asyncio
+async def test_unread_bytes_do_not_keep_the_loop_busy(port: SerialPort, peer: PtyPeer) -> None:
+    counts = count_registrations(port)
+    await exchange(port, peer, 1)
+    peer.write(b"nobody asked")
+    await until(lambda: counts["remove"])
+    fired = counts["fired"]
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    assert counts["fired"] == fired
+    assert await port.receive() == b"nobody asked"
+    await exchange(port, peer, 1)
+    assert counts["add"] == 2
+
+
+@on_asyncio
+async def test_an_unplugged_idle_port_does_not_keep_the_loop_busy(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    counts = count_registrations(port)
+    await exchange(port, peer, 1)
+    peer.unplug()
+    await until(lambda: counts["remove"])
+    fired = counts["fired"]
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    assert counts["fired"] == fired
+
+
+@on_asyncio
+async def test_closing_leaves_no_registration(peer: PtyPeer) -> None:
+    port = await open_serial_port(peer.path)
+    counts = count_registrations(port)
+    await exchange(port, peer, 3)
+    await port.aclose()
+    assert counts["add"] == counts["remove"] == 1
+
+
+def test_a_port_moves_with_its_user_to_another_loop(peer: PtyPeer) -> None:
+    async def open_and_wait() -> SerialPort:
+        port = await open_serial_port(peer.path)
+        with anyio.move_on_after(0.001):
+            await port.receive()
+        return port
+
+    async def use(port: SerialPort) -> None:
+        async with port:
+            await exchange(port, peer, 3)
+
+    port = anyio.run(open_and_wait)
+    anyio.run(use, port)
