@@ -4,7 +4,7 @@
 
 namespace penstock::io {
 
-/// Brings signals into a loop as bytes in a non-blocking socket pair (the "self-pipe").
+/// Brings signals into a loop as bytes in a non-blocking pipe (the "self-pipe").
 ///
 /// Why not signalfd: it needs the signals blocked in every thread, and a blocked mask is inherited by
 /// every child process and every thread that a library starts; it also cannot be shared with a

@@ -23,7 +23,8 @@ public:
     /// Hands work to the loop's thread and wakes it. Any thread; wait-free but for the system call.
     void post(Work& work) noexcept;
 
-    /// Wakes the loop without work. Any thread, and async-signal-safe.
+    /// Wakes the loop without work, or keeps it from blocking next time. What was written before is
+    /// visible to the loop then. Any thread, and async-signal-safe.
     void notify() noexcept;
 
     /// Loop's thread: moves all posted work, oldest first, behind the work in `queue`.
@@ -33,8 +34,13 @@ public:
     /// loop must not block then.
     [[nodiscard]] bool prepare_to_block() noexcept;
 
-    /// Loop's thread: back from blocking.
-    void awake() noexcept { blocked_.store(false, std::memory_order_relaxed); }
+    /// Loop's thread: back from blocking, about to run what it was woken for.
+    void awake() noexcept {
+        blocked_.store(false, std::memory_order_relaxed);
+        if (notified_.load(std::memory_order_relaxed)) {
+            notified_.exchange(false, std::memory_order_acquire);
+        }
+    }
 
 private:
     void signal() noexcept;
