@@ -141,19 +141,19 @@ class TtyDevice:
 
     def input_waiting(self) -> int:
         with self._errors("ioctl"):
-            return ttyioctl.bytes_to_read(self._fd)
+            return ttyioctl.bytes_to_read(self._descriptor())
 
     def output_waiting(self) -> int:
         with self._errors("ioctl"):
-            return ttyioctl.bytes_to_send(self._fd)
+            return ttyioctl.bytes_to_send(self._descriptor())
 
     def discard_input(self) -> None:
         with self._errors("ioctl"):
-            ttyioctl.discard_input(self._fd)
+            ttyioctl.discard_input(self._descriptor())
 
     def discard_output(self) -> None:
         with self._errors("ioctl"):
-            ttyioctl.discard_output(self._fd)
+            ttyioctl.discard_output(self._descriptor())
 
     def close(self) -> None:
         """Put the tty back as it was found, and close it. Unsent output is discarded.
@@ -236,16 +236,20 @@ class TtyDevice:
         ttyioctl.set_settings(self._fd, before.pack())
         self._settings = before
 
+    def _descriptor(self) -> int:
+        if self._fd < 0:
+            raise closed_error(self.path)
+        return self._fd
+
     @contextmanager
     def _open_descriptor(self, feature: str = "") -> Iterator[int]:
         # The mutex keeps close() from giving the number to some other file while a thread is
         # about to use it.
         with self._mutex:
-            if self._fd < 0:
-                raise closed_error(self.path)
+            fd = self._descriptor()
             try:
                 with self._errors("ioctl"):
-                    yield self._fd
+                    yield fd
             except UnsupportedFeatureError as exc:
                 if not feature:
                     raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
@@ -19,20 +20,20 @@ _SHORTEST_NAP_S = 0.001
 _LONGEST_NAP_S = 0.01
 
 
-async def until_buffer_is_empty(device: SerialBackend) -> None:
-    """Return when the driver's buffer is empty; the chip's FIFO may still hold bytes.
+async def until_buffer_is_empty(pending: Callable[[], int], config: SerialConfig) -> None:
+    """Return when *pending*, the driver's count, is 0; the chip's FIFO may still hold bytes.
 
     The kernel has no readiness event for it, so this looks, sleeps as long as the rest needs at
     the configured rate, but at most 10 ms, and looks again.
     """
     await checkpoint()
-    while pending := device.output_waiting():  # noqa: ASYNC110 - the kernel sends no event
-        await anyio.sleep(_nap(pending, device.config))
+    while count := pending():  # noqa: ASYNC110 - the kernel sends no event
+        await anyio.sleep(_nap(count, config))
 
 
-async def until_on_the_wire(device: SerialBackend) -> None:
-    """Return when the last bit has been sent."""
-    await until_buffer_is_empty(device)
+async def until_on_the_wire(pending: Callable[[], int], device: SerialBackend) -> None:
+    """Return when *pending* is 0 and *device* has sent the last bit."""
+    await until_buffer_is_empty(pending, device.config)
     empty = await anyio.to_thread.run_sync(device.transmitter_is_empty)
     while empty is False:
         await anyio.sleep(_nap(1, device.config))

@@ -292,14 +292,14 @@ class SerialPort(ByteStream):
         with self._sole_sender():
             self._check_usable()
             with self._noticing_disconnect():
-                await until_buffer_is_empty(self._device)
+                await until_buffer_is_empty(self.output_waiting, self.config)
 
     async def drain_exact(self) -> None:
         """Wait until the last bit is on the wire. Can be cancelled at any time."""
         with self._sole_sender():
             self._check_usable()
             with self._noticing_disconnect():
-                await until_on_the_wire(self._device)
+                await until_on_the_wire(self.output_waiting, self._device)
 
     async def send_break(self, duration: float = 0.25) -> None:
         """Hold the line in the break state for *duration* seconds.
@@ -415,7 +415,7 @@ class SerialPort(ByteStream):
 
     async def _linger(self) -> None:
         try:
-            await until_buffer_is_empty(self._device)
+            await until_buffer_is_empty(self._device.output_waiting, self._device.config)
         except SerialError:
             return  # gone while closing: nothing is left to wait for
 

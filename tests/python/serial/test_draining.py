@@ -7,7 +7,13 @@ import threading
 import anyio
 import pytest
 
-from penstock.serial import SerialConfig, SerialDisconnectedError, open_serial_port, ttyioctl
+from penstock.serial import (
+    SerialClosedError,
+    SerialConfig,
+    SerialDisconnectedError,
+    open_serial_port,
+    ttyioctl,
+)
 from penstock.serial.config import ByteSize, Parity, StopBits
 from penstock.serial.drain import character_bits
 from tests.python.serial.emulated_driver import EmulatedDriver
@@ -89,6 +95,50 @@ async def test_draining_notices_a_disconnect(peer: PtyPeer, driver: EmulatedDriv
         with pytest.raises(SerialDisconnectedError):
             await port.drain()
         assert not port.is_open
+
+
+@pytest.mark.parametrize("method", ["drain", "drain_exact"])
+async def test_closing_ends_a_drain_while_output_still_has_its_time(
+    peer: PtyPeer, driver: EmulatedDriver, method: str
+) -> None:
+    port = await open_serial_port(peer.path)
+    driver.output_queue = 10
+    async with anyio.create_task_group() as tasks:
+        errors: list[Exception] = []
+
+        async def drain() -> None:
+            try:
+                await getattr(port, method)()
+            except SerialClosedError as exc:
+                errors.append(exc)
+
+        tasks.start_soon(drain)
+        looks = len(driver.requests)
+        await until(lambda: len(driver.requests) > looks + 1)
+        tasks.start_soon(port.aclose)
+        await until(lambda: errors)
+        assert driver.discarded_output == 0
+        driver.output_queue = 0
+
+
+async def test_closing_ends_a_drain_that_waits_for_the_chip(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    port = await open_serial_port(peer.path)
+    driver.transmitter_empty = False
+    async with anyio.create_task_group() as tasks:
+        errors: list[Exception] = []
+
+        async def drain() -> None:
+            try:
+                await port.drain_exact()
+            except SerialClosedError as exc:
+                errors.append(exc)
+
+        tasks.start_soon(drain)
+        await until(lambda: driver.requests.count(ttyioctl.TIOCSERGETLSR) > 1)
+        await port.aclose()
+    assert len(errors) == 1
 
 
 async def test_discarding_output_empties_the_buffer(peer: PtyPeer, driver: EmulatedDriver) -> None:
