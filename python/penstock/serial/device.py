@@ -167,7 +167,7 @@ class TtyDevice:
             if fd < 0:
                 return
             steps: list[Callable[[], None]] = [
-                functools.partial(ttyioctl.discard_output, fd),
+                functools.partial(_discard_unsent, fd),
                 functools.partial(self._restore, fd),
                 self._lock.release,
             ]
@@ -285,6 +285,13 @@ def _open(path: str) -> int:
 
 def _read_into(fd: int, buffer: memoryview) -> int:
     return os.readv(fd, [buffer])
+
+
+def _discard_unsent(fd: int) -> None:
+    # Not without looking: on a pty a discard takes back what the other end has not yet read,
+    # although it counts as sent.
+    if ttyioctl.bytes_to_send(fd):
+        ttyioctl.discard_output(fd)
 
 
 @contextmanager

@@ -117,6 +117,12 @@ async def test_unsent_output_gets_its_time(peer: PtyPeer, driver: EmulatedDriver
     assert driver.discarded_output == 0
 
 
+async def test_sent_bytes_arrive_though_the_port_closes_at_once(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path) as port:
+        await port.send(b"last words")
+    assert await peer.read(10) == b"last words"
+
+
 async def test_a_cancelled_close_discards_and_closes(peer: PtyPeer, driver: EmulatedDriver) -> None:
     port = await open_serial_port(peer.path)
     driver.output_queue = 10
