@@ -141,6 +141,7 @@ def test_the_repr_of_a_handle_tells_where_it_was_created(
         assert "test_debug_mode.py" in repr(handle)
         handle.cancel()
         assert "print" in repr(handle)
+        assert "cancelled" in repr(handle)
 
 
 def test_the_origin_of_a_forgotten_coroutine_is_told(run_script: RunScript) -> None:

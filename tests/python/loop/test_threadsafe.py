@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .conftest import LoopFactory, Run
+from .conftest import LoopFactory, Run, RunScript
 
 
 def test_a_call_from_a_thread_wakes_a_sleeping_loop(
@@ -142,34 +142,41 @@ def test_a_closed_loop_refuses(new_loop: LoopFactory) -> None:
         loop.call_soon_threadsafe(print)
 
 
+@pytest.mark.parametrize("debug", ["", "debug"])
 def test_a_loop_closed_under_a_posting_thread_only_ever_raises_runtime_error(
-    new_loop: LoopFactory, in_thread: Callable[..., threading.Thread]
+    run_script: RunScript, debug: str
 ) -> None:
-    for _ in range(20):
-        loop = new_loop()
-        refused = threading.Event()
-        started = threading.Event()
+    done = run_script(
+        """
+        import sys, threading
+        debug = "debug" in sys.argv
+        refused = []
 
-        def post(
-            loop: asyncio.AbstractEventLoop = loop,
-            started: threading.Event = started,
-            refused: threading.Event = refused,
-        ) -> None:
-            while True:
-                try:
+        def post(loop, started):
+            try:
+                while True:
                     loop.call_soon_threadsafe(int)
-                except RuntimeError:
-                    refused.set()
-                    return
-                started.set()
+                    started.set()
+            except RuntimeError as exc:
+                refused.append(str(exc))
 
-        thread = in_thread(post)
-        assert started.wait(10)
-        loop.call_soon(loop.stop)
-        loop.run_forever()
-        loop.close()
-        assert refused.wait(10)
-        thread.join(10)
+        for _ in range(50):
+            loop = new_loop()
+            loop.set_debug(debug)
+            started = threading.Event()
+            thread = threading.Thread(target=post, args=(loop, started))
+            thread.start()
+            started.wait()
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+            loop.close()
+            thread.join()
+        assert len(refused) == 50, refused
+        print(set(refused))
+        """,
+        debug,
+    )
+    assert (done.returncode, done.stdout) == (0, "{'Event loop is closed'}\n"), done.stderr
 
 
 def test_a_python_signal_handler_may_call_it(loop: asyncio.AbstractEventLoop) -> None:
