@@ -86,6 +86,7 @@ void EventLoop::run_once(std::int64_t limit_ns) {
     std::int64_t limit = prepare();
     if (limit_ns >= 0 && (limit < 0 || limit > limit_ns)) {
         limit = limit_ns;
+        poll_eagerly(); // not busy: the caller waits for descriptors only
     }
     block(limit);
     dispatch();

@@ -186,13 +186,14 @@ void Poller::renew() noexcept {
             continue;
         }
         const auto fd = static_cast<int>(index);
-        const std::error_code error =
-            control(fresh, EPOLL_CTL_ADD, fd, slot.watch->interest | slot.flags, slot.generation);
-        if (error.value() == ENOMEM || error.value() == ENOSPC) {
+        const std::uint32_t events = slot.watch->interest | slot.flags;
+        if (control(epoll_fd_, EPOLL_CTL_MOD, fd, events, slot.generation)) {
+            continue; // closed by its user; the number may belong to a stranger's file by now
+        }
+        if (control(fresh, EPOLL_CTL_ADD, fd, events, slot.generation)) {
             ::close(fresh);
             return;
         }
-        // EBADF, EPERM: closed by its user, nothing is left to watch.
     }
     if (::dup3(fresh, epoll_fd_, O_CLOEXEC) == epoll_fd_) {
         orphans_possible_ = false;

@@ -325,4 +325,27 @@ TEST(PollerLifetime, OtherWatchesStayWatchedWhenAnOrphanedRegistrationIsDropped)
     }
 }
 
+TEST(PollerLifetime, DroppingAnOrphanGivesNoWatchAnotherFile) {
+    Poller poller;
+    SocketPair orphan;
+    SocketPair closed;
+    const Descriptor copy(::fcntl(orphan.near.get(), F_DUPFD_CLOEXEC, 0));
+    TestWatch gone;
+    TestWatch stale;
+    ASSERT_FALSE(poller.add(gone, orphan.near.get(), io::readable));
+    ASSERT_FALSE(poller.add(stale, closed.near.get(), io::readable));
+    const int number = closed.near.get();
+    closed.near.close();
+    SocketPair other;
+    other.near = move_to(std::move(other.near), number); // never given to the poller
+    write_byte(other.far);
+    orphan.near.close();
+    poller.remove(gone);
+    write_byte(orphan.far);
+    turn(poller);
+    EXPECT_EQ(turn(poller), 0);
+    EXPECT_EQ(stale.calls(), 0U);
+    poller.remove(stale);
+}
+
 } // namespace

@@ -122,7 +122,9 @@ template <typename Body> std::error_code error_with_descriptors_left(int count, 
         rlimit before{};
     };
     try {
-        // Ends before the handler below: UBSan needs descriptors of its own to look at an exception.
+        // UBSan needs descriptors of its own when it sees a class for the first time: the category is
+        // shown to it before the limit, and the limit ends before the handler below.
+        [[maybe_unused]] const std::system_error shown(ENOENT, std::system_category(), "shown");
         const Limit limit(count);
         body();
     } catch (const std::system_error& error) {
