@@ -28,6 +28,7 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_cancelled, "cancelled"},
     InternedName{&ModuleState::name_attach, "_attach"},
     InternedName{&ModuleState::name_detach, "_detach"},
+    InternedName{&ModuleState::name_future_blocking, "_asyncio_future_blocking"},
 };
 
 constexpr std::array owned_objects{
@@ -35,14 +36,16 @@ constexpr std::array owned_objects{
     &ModuleState::task_type,
     &ModuleState::buffered_protocol_type,
     &ModuleState::rare_paths,
+    &ModuleState::completed,
     &ModuleState::keywords_loop,
     &ModuleState::keywords_loop_name_context,
 };
 
 constexpr std::array owned_types{
-    &ModuleState::loop_type,         &ModuleState::handle_type,
-    &ModuleState::timer_handle_type, &ModuleState::socket_transport_type,
-    &ModuleState::listener_type,
+    &ModuleState::loop_type,           &ModuleState::handle_type,
+    &ModuleState::timer_handle_type,   &ModuleState::socket_transport_type,
+    &ModuleState::listener_type,       &ModuleState::stream_reader_type,
+    &ModuleState::read_operation_type, &ModuleState::stream_protocol_type,
 };
 
 bool intern_names(ModuleState* state) {
@@ -73,9 +76,11 @@ bool import_asyncio(ModuleState* state) {
 
 int execute(PyObject* module) {
     ModuleState* state = state_of_module(module);
-    const bool done = intern_names(state) && import_asyncio(state) &&
-                      add_handle_types(module, state) && add_loop_type(module, state) &&
-                      add_socket_transport_type(module, state) && add_listener_type(module, state);
+    const bool done =
+        intern_names(state) && import_asyncio(state) && add_handle_types(module, state) &&
+        add_loop_type(module, state) && add_socket_transport_type(module, state) &&
+        add_listener_type(module, state) && add_stream_reader_type(module, state) &&
+        add_read_operation_type(module, state) && add_stream_protocol_types(module, state);
     return done ? 0 : -1;
 }
 

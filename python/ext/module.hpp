@@ -12,11 +12,16 @@ struct ModuleState {
     PyTypeObject* timer_handle_type;
     PyTypeObject* socket_transport_type;
     PyTypeObject* listener_type;
+    PyTypeObject* stream_reader_type;
+    PyTypeObject* read_operation_type;
+    PyTypeObject* stream_protocol_type;
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
     PyObject* rare_paths;             ///< module penstock.loop.rare_paths, imported on first use
+
+    PyObject* completed; ///< an awaitable that is always ready
 
     PyObject* name_loop;
     PyObject* name_name;
@@ -34,6 +39,7 @@ struct ModuleState {
     PyObject* name_cancelled;
     PyObject* name_attach;
     PyObject* name_detach;
+    PyObject* name_future_blocking;
     PyObject* keywords_loop;              ///< ("loop",)
     PyObject* keywords_loop_name_context; ///< ("loop", "name", "context")
 
@@ -53,5 +59,8 @@ bool add_handle_types(PyObject* module, ModuleState* state);
 bool add_loop_type(PyObject* module, ModuleState* state);
 bool add_socket_transport_type(PyObject* module, ModuleState* state);
 bool add_listener_type(PyObject* module, ModuleState* state);
+bool add_stream_reader_type(PyObject* module, ModuleState* state);
+bool add_read_operation_type(PyObject* module, ModuleState* state);
+bool add_stream_protocol_types(PyObject* module, ModuleState* state);
 
 } // namespace penstock::python

@@ -56,6 +56,13 @@ void receive_data(SocketTransportObject* transport) noexcept {
         receive_end(transport);
         return;
     }
+    if (transport->stream != nullptr) {
+        if (!feed_from_dispatcher(transport->stream, loop->read_buffer,
+                                  static_cast<std::size_t>(count))) {
+            fail_with_raised(transport, "Fatal error: feeding a stream failed.");
+        }
+        return;
+    }
     const Ref data(PyBytes_FromStringAndSize(loop->read_buffer, count));
     if (!data) {
         fail_with_raised(transport, "Fatal read error on socket transport");

@@ -4,6 +4,7 @@
 
 #include "address.hpp"
 #include "fd_callbacks.hpp"
+#include "stream_protocol.hpp"
 
 #include <cassert>
 #include <cerrno>
@@ -82,6 +83,9 @@ bool set_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept
     Py_XSETREF(transport->data_received, receiver.release());
     Py_XSETREF(transport->buffer_updated, updated.release());
     transport->buffered_protocol = buffered != 0;
+    StreamReaderObject* stream = reader_to_feed(state, protocol);
+    Py_XINCREF(stream);
+    Py_XSETREF(transport->stream, stream);
     return true;
 }
 
@@ -465,6 +469,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(transport->protocol);
     Py_VISIT(transport->data_received);
     Py_VISIT(transport->buffer_updated);
+    Py_VISIT(transport->stream);
     Py_VISIT(transport->context);
     Py_VISIT(transport->socket);
     Py_VISIT(transport->server);
@@ -480,6 +485,7 @@ int transport_clear(PyObject* self) {
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->data_received);
     Py_CLEAR(transport->buffer_updated);
+    Py_CLEAR(transport->stream);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->server);
     Py_CLEAR(transport->waiter);
@@ -734,6 +740,7 @@ void lose_connection(SocketTransportObject* transport) noexcept {
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->data_received);
     Py_CLEAR(transport->buffer_updated);
+    Py_CLEAR(transport->stream);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->lost_reason);
     Py_CLEAR(transport->waiter);

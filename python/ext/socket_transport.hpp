@@ -1,6 +1,7 @@
 #pragma once
 
 #include "loop.hpp"
+#include "stream_reader.hpp"
 #include "write_queue.hpp"
 
 #include <cstddef>
@@ -26,15 +27,16 @@ struct SocketTransportObject {
     LoopObject* loop;                ///< owned; null after connection_lost
     SocketTransportObject* previous; ///< in the loop's list of open transports
     SocketTransportObject* next;
-    PyObject* protocol;       ///< null after connection_lost
-    PyObject* data_received;  ///< bound method, or get_buffer of a BufferedProtocol
-    PyObject* buffer_updated; ///< bound method of a BufferedProtocol, else null
-    PyObject* context;        ///< contextvars.Context of its creation
-    PyObject* socket;         ///< socket.socket that owns the descriptor, made on demand; or null
-    PyObject* server;         ///< asyncio.Server that accepted it, or null
-    PyObject* waiter;         ///< future of create_connection, or null
-    PyObject* empty_waiter;   ///< future of a sendfile that waits for the queue to drain, or null
-    PyObject* lost_reason;    ///< exception for connection_lost, or null
+    PyObject* protocol;         ///< null after connection_lost
+    PyObject* data_received;    ///< bound method, or get_buffer of a BufferedProtocol
+    PyObject* buffer_updated;   ///< bound method of a BufferedProtocol, else null
+    StreamReaderObject* stream; ///< of a native stream's protocol, fed directly; else null
+    PyObject* context;          ///< contextvars.Context of its creation
+    PyObject* socket;           ///< socket.socket that owns the descriptor, made on demand; or null
+    PyObject* server;           ///< asyncio.Server that accepted it, or null
+    PyObject* waiter;           ///< future of create_connection, or null
+    PyObject* empty_waiter;     ///< future of a sendfile that waits for the queue to drain, or null
+    PyObject* lost_reason;      ///< exception for connection_lost, or null
     PyObject* weak_references;
     WriteQueue* queue; ///< made by the first write that could not be sent whole
     std::size_t high_water;

@@ -12,27 +12,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.loop import (
-        EventLoopPolicy as EventLoopPolicy,
-    )
-    from penstock.loop import (
-        Loop as Loop,
-    )
-    from penstock.loop import (
-        install as install,
-    )
-    from penstock.loop import (
-        new_event_loop as new_event_loop,
-    )
-    from penstock.loop import (
-        run as run,
-    )
+    from penstock.loop import EventLoopPolicy as EventLoopPolicy
+    from penstock.loop import Loop as Loop
+    from penstock.loop import StreamReader as StreamReader
+    from penstock.loop import StreamWriter as StreamWriter
+    from penstock.loop import install as install
+    from penstock.loop import new_event_loop as new_event_loop
+    from penstock.loop import open_connection as open_connection
+    from penstock.loop import open_unix_connection as open_unix_connection
+    from penstock.loop import run as run
+    from penstock.loop import start_server as start_server
+    from penstock.loop import start_unix_server as start_unix_server
 
 __version__ = "0.1.0"
 
-__all__ = ["EventLoopPolicy", "Loop", "__version__", "install", "new_event_loop", "run"]
+_LOOP_NAMES = (
+    "EventLoopPolicy",
+    "Loop",
+    "StreamReader",
+    "StreamWriter",
+    "install",
+    "new_event_loop",
+    "open_connection",
+    "open_unix_connection",
+    "run",
+    "start_server",
+    "start_unix_server",
+)
 
-_LOOP_NAMES = frozenset({"EventLoopPolicy", "Loop", "install", "new_event_loop", "run"})
+__all__ = ["__version__", *_LOOP_NAMES]
 
 
 def __getattr__(name: str) -> Any:

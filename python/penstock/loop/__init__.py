@@ -2,5 +2,25 @@
 
 from penstock.loop.event_loop import Loop
 from penstock.loop.running import EventLoopPolicy, install, new_event_loop, run
+from penstock.loop.streams import (
+    StreamReader,
+    StreamWriter,
+    open_connection,
+    open_unix_connection,
+    start_server,
+    start_unix_server,
+)
 
-__all__ = ["EventLoopPolicy", "Loop", "install", "new_event_loop", "run"]
+__all__ = [
+    "EventLoopPolicy",
+    "Loop",
+    "StreamReader",
+    "StreamWriter",
+    "install",
+    "new_event_loop",
+    "open_connection",
+    "open_unix_connection",
+    "run",
+    "start_server",
+    "start_unix_server",
+]

@@ -11,10 +11,10 @@ import sys
 import traceback
 from asyncio import constants, format_helpers, trsock
 from asyncio.log import logger
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from penstock._core import Handle, SocketTransport
+    from penstock._core import Handle, ReadOperation, SocketTransport
     from penstock.loop.event_loop import Loop
 
 
@@ -105,3 +105,57 @@ def fail_empty_waiter(waiter: asyncio.Future[None]) -> None:
 def _describe_callback(handle: Handle) -> str:
     callback: str = format_helpers._format_callback_source(handle._callback, handle._args)
     return callback
+
+
+def current_loop() -> asyncio.AbstractEventLoop:
+    """The loop of a stream that was given none."""
+    return asyncio.get_running_loop()
+
+
+def separators(separator: bytes | tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The separators of readuntil(), shortest first."""
+    several = tuple(separator) if isinstance(separator, tuple) else (separator,)
+    if not several:
+        raise ValueError("Separator should contain at least one element")
+    ordered = tuple(sorted((bytes(each) for each in several), key=len))
+    if not ordered[0]:
+        raise ValueError("Separator should be at least one-byte string")
+    return ordered
+
+
+def raise_incomplete_read(partial: bytes, expected: int | None) -> NoReturn:
+    """The stream ended before what was asked for had come."""
+    raise asyncio.IncompleteReadError(partial, expected)
+
+
+def raise_limit_overrun(found: bool, consumed: int) -> NoReturn:
+    """readuntil() would return more than the stream's limit."""
+    raise asyncio.LimitOverrunError(_overrun_message(found), consumed)
+
+
+def raise_line_too_long(found: bool, consumed: int) -> NoReturn:
+    """readline() would return more than the stream's limit."""
+    raise ValueError(_overrun_message(found))
+
+
+def raise_cancelled(message: object = None) -> NoReturn:
+    """A waiting read was cancelled."""
+    raise asyncio.CancelledError if message is None else asyncio.CancelledError(message)
+
+
+def raise_thrown(exception: Any, value: Any = None, traceback: Any = None) -> NoReturn:
+    """``throw()`` of a native coroutine, in both its forms."""
+    if isinstance(exception, type):
+        exception = exception() if value is None else value
+    raise exception if traceback is None else exception.with_traceback(traceback)
+
+
+def call_soon_in_context(callback: Any, operation: ReadOperation, context: Any) -> None:
+    """Let a read's task go on in the next iteration, as a future would."""
+    operation.get_loop().call_soon(callback, operation, context=context)
+
+
+def _overrun_message(found: bool) -> str:
+    if found:
+        return "Separator is found, but chunk is longer than limit"
+    return "Separator is not found, and chunk exceed the limit"

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "stream_reader.hpp"
+
+namespace penstock::python {
+
+/// The native base of `penstock.loop.streams.StreamProtocol`: what happens for every read and drain.
+struct StreamProtocolObject {
+    PyObject ob_base;
+    StreamReaderObject* reader; ///< owned
+    PyObject* transport;        ///< set by connection_made, null after connection_lost
+    bool paused;                ///< between pause_writing and resume_writing
+    bool lost;                  ///< connection_lost was called
+};
+
+/// The reader that a transport may feed directly, when `protocol` is a native stream's; else null.
+StreamReaderObject* reader_to_feed(const ModuleState* state, PyObject* protocol) noexcept;
+
+} // namespace penstock::python
