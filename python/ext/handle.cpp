@@ -386,7 +386,8 @@ HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callba
     if (loop->debug) {
         handle->source_traceback =
             call_rare_path(loop->state, "capture_traceback", nullptr, 0).release();
-        if (handle->source_traceback == nullptr) {
+        // Python code has run, maybe another thread's: the loop may be closed by now.
+        if (handle->source_traceback == nullptr || !check_open(loop)) {
             Py_DECREF(handle);
             return nullptr;
         }
@@ -418,10 +419,10 @@ void cancel(HandleObject* handle) noexcept {
         return;
     }
     LoopObject* loop = handle->loop;
+    handle->cancelled = true;
     if (loop != nullptr && loop->debug) {
         keep_description(handle);
     }
-    handle->cancelled = true;
     const Ref callback(std::exchange(handle->callback, nullptr));
     const Ref arguments(std::exchange(handle->arguments, nullptr));
     handle->form = HandleObject::Arguments::none;
