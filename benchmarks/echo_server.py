@@ -1,4 +1,4 @@
-"""The TCP echo server of the echo page: one program, any asyncio loop, four ways to write it.
+"""The TCP echo server of the echo page: one program, any asyncio loop, five ways to write it.
 
     python benchmarks/echo_server.py --loop penstock --style protocol
 
@@ -74,7 +74,7 @@ class EchoBufferedProtocol(asyncio.BufferedProtocol):
         self.transport.write(self.view[:nbytes])
 
 
-async def echo_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def echo_streams(reader: Any, writer: Any) -> None:
     """Echo by a stream reader and writer."""
     set_no_delay(writer.transport)
     while data := await reader.read(READ_SIZE):
@@ -111,6 +111,15 @@ async def serve_streams(loop: asyncio.AbstractEventLoop, listener: socket.socket
     return await asyncio.start_server(echo_streams, sock=listener)
 
 
+async def serve_native_streams(
+    loop: asyncio.AbstractEventLoop, listener: socket.socket
+) -> object:
+    # On any other loop than Penstock's this is asyncio.start_server: the style's peers.
+    import penstock
+
+    return await penstock.start_server(echo_streams, sock=listener)
+
+
 async def serve_sock(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
     await check_sock_calls(loop)
     clients: set[asyncio.Task[None]] = set()
@@ -144,6 +153,7 @@ STYLES: dict[str, Serve] = {
     "protocol": serve_protocol,
     "buffered": serve_buffered,
     "streams": serve_streams,
+    "native-streams": serve_native_streams,
     "sock": serve_sock,
 }
 
