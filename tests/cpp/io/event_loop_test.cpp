@@ -274,7 +274,7 @@ TEST(EventLoop, TimerAtTheBeginningOfTimeIsDueAndOneAtItsEndIsNot) {
 // A loop that has work of its own need not ask the kernel in every iteration, but it must ask.
 TEST(EventLoop, BusyLoopStillServesDescriptorsTimersAndPosts) {
     EventLoop loop;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
     ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
     TestWork busy;
@@ -303,7 +303,7 @@ TEST(EventLoop, BusyLoopStillServesDescriptorsTimersAndPosts) {
 
 TEST(EventLoop, LoopBusyWithTimersAloneStillServesDescriptors) {
     EventLoop loop;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
     ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
     TestTimer timer;
@@ -323,7 +323,7 @@ TEST(EventLoop, LoopBusyWithTimersAloneStillServesDescriptors) {
 
 TEST(EventLoop, IdleRunOnceWithoutWaitingPollsEveryTime) {
     EventLoop loop;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
     ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
     for (std::size_t round = 1; round <= 5; ++round) {

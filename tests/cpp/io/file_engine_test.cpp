@@ -120,6 +120,7 @@ TEST(FileEngine, OperationsOfOneBatchOfCallbacksLeaveInOneSubmission) {
     FakeEngine engine(loop);
     std::vector<Read> reads(10, Read(7));
     std::vector<TestWork> work;
+    work.reserve(reads.size());
     for (Read& read : reads) {
         work.emplace_back([&] { EXPECT_FALSE(engine.start(read)); });
     }
@@ -170,7 +171,7 @@ TEST(FileEngine, ErrorKnownAtOnceIsReturnedAndNotDelivered) {
 
 TEST(FileEngine, DetachedEngineIsFlushedNoMore) {
     EventLoop loop;
-    FakeEngine engine(loop);
+    const FakeEngine engine(loop);
     loop.attach(nullptr);
     loop.run_once(0);
     EXPECT_EQ(engine.flushes, 0);

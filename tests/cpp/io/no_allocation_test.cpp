@@ -78,7 +78,7 @@ protected:
 
 TEST_F(NoAllocation, CounterSeesAnAllocation) {
     EXPECT_GE(allocations_after_warm_up([] {
-                  std::atomic<int*> memory{new int(1)};
+                  const std::atomic<int*> memory{new int(1)};
                   delete memory.load();
               }),
               100U);

@@ -39,7 +39,7 @@ Descriptor move_to(Descriptor file, int number) {
 
 TEST(PollerLifetime, WatchMayRemoveItselfInItsCallback) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch([&](TestWatch& self) { poller.remove(self); });
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     write_byte(pair.far);
@@ -50,7 +50,7 @@ TEST(PollerLifetime, WatchMayRemoveItselfInItsCallback) {
 
 TEST(PollerLifetime, WatchMayDestroyItselfInItsCallback) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     auto watch = std::make_unique<TestWatch>();
     watch->function = [&](TestWatch& self) {
         poller.remove(self);
@@ -217,7 +217,7 @@ TEST(PollerLifetime, UpdateAfterTheNumberWasReusedWatchesTheNewFile) {
 TEST(PollerLifetime, SecondWatchOfOneDescriptorTakesItFromTheFirst) {
     for (const std::uint32_t interest : {std::uint32_t{io::readable}, std::uint32_t{0}}) {
         Poller poller;
-        SocketPair pair;
+        const SocketPair pair;
         auto first = std::make_unique<TestWatch>();
         TestWatch second;
         ASSERT_FALSE(poller.add(*first, pair.near.get(), io::readable));

@@ -37,7 +37,7 @@ int turn(Poller& poller, std::int64_t timeout_ns = 0) {
 
 TEST(Poller, TellsThatADescriptorIsReadable) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     EXPECT_EQ(turn(poller), 0);
@@ -49,7 +49,7 @@ TEST(Poller, TellsThatADescriptorIsReadable) {
 
 TEST(Poller, ReportsAgainWhatWasLeft) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     write_byte(pair.far);
@@ -64,7 +64,7 @@ TEST(Poller, ReportsAgainWhatWasLeft) {
 
 TEST(Poller, TellsThatADescriptorIsWritable) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     penstock::testing::fill(pair.near);
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::writable));
@@ -77,7 +77,7 @@ TEST(Poller, TellsThatADescriptorIsWritable) {
 
 TEST(Poller, TellsBothInOneCall) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable | io::writable));
     write_byte(pair.far);
@@ -117,7 +117,7 @@ TEST(Poller, TellsOfAFailureOnAPipeWithoutReader) {
 
 TEST(Poller, UpdateChangesWhatIsTold) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     EXPECT_EQ(turn(poller), 0);
@@ -147,7 +147,7 @@ TEST(Poller, InterestZeroIsSilentEvenAboutAHangUpAndCanBeTakenBack) {
 
 TEST(Poller, AddWithoutInterestWaitsForAnUpdate) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     write_byte(pair.far);
     ASSERT_FALSE(poller.add(watch, pair.near.get(), 0));
@@ -159,7 +159,7 @@ TEST(Poller, AddWithoutInterestWaitsForAnUpdate) {
 
 TEST(Poller, RemovedWatchIsToldNothingAndMayBeAddedAgain) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     write_byte(pair.far);
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
@@ -176,7 +176,7 @@ TEST(Poller, RemovedWatchIsToldNothingAndMayBeAddedAgain) {
 
 TEST(Poller, OwnerOfKnowsOnlyWatchedNumbers) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     EXPECT_EQ(poller.owner_of(pair.near.get()), &watch);
@@ -220,7 +220,7 @@ TEST(Poller, UpdateOfADescriptorClosedBehindItsBackIsAnError) {
 
 TEST(Poller, InterruptKeepsUndeliveredEventsForTheNextWait) {
     Poller poller;
-    std::array<SocketPair, 3> pairs;
+    const std::array<SocketPair, 3> pairs;
     std::vector<std::unique_ptr<TestWatch>> watches;
     for (const SocketPair& pair : pairs) {
         write_byte(pair.far);
@@ -243,7 +243,7 @@ TEST(Poller, InterruptKeepsUndeliveredEventsForTheNextWait) {
 TEST(Poller, DeliversMoreReadyDescriptorsThanOneWaitFetches) {
     constexpr std::size_t count = 300;
     Poller poller;
-    std::vector<SocketPair> pairs(count);
+    const std::vector<SocketPair> pairs(count);
     std::vector<std::unique_ptr<TestWatch>> watches;
     for (const SocketPair& pair : pairs) {
         write_byte(pair.far);
@@ -261,7 +261,7 @@ TEST(Poller, DeliversMoreReadyDescriptorsThanOneWaitFetches) {
 
 TEST(Poller, EdgeTriggeredWatchIsToldOnceForEachArrival) {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable, EPOLLET));
     write_byte(pair.far);
@@ -294,7 +294,7 @@ TEST(Poller, SignalEndsTheWaitWithMinusOneAndDeliversNothing) {
     action.sa_flags = SA_RESTART; // makes no difference to epoll_wait
     ASSERT_EQ(sigaction(SIGVTALRM, &action, &before), 0);
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     // Every millisecond, so that one of them comes while the wait is under way.

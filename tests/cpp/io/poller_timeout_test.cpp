@@ -41,7 +41,7 @@ void expect_waits_never_end_early() {
 
 void expect_the_longest_wait_to_end_with_an_event() {
     Poller poller;
-    SocketPair pair;
+    const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     write_byte(pair.far);
@@ -105,7 +105,7 @@ TEST(PollerTimeout, LongestLimitIsValidOnOldKernels) {
 TEST(PollerTimeout, FallsBackWithoutLosingTheEventsOfTheFirstWait) {
     const bool arranged = run_without_epoll_pwait2([] {
         Poller poller;
-        SocketPair pair;
+        const SocketPair pair;
         TestWatch watch;
         ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
         write_byte(pair.far);

@@ -147,7 +147,7 @@ TEST(SignalPipe, SignalOfAnotherThreadWakesABlockedLoop) {
 
 TEST(SignalPipe, ForwardsBytesThatALanguageRuntimeWrites) {
     Poller poller;
-    RecordingPipe pipe(poller);
+    const RecordingPipe pipe(poller);
     const std::array<unsigned char, 3> numbers{SIGINT, SIGTERM, 64};
     ASSERT_EQ(::write(pipe.write_end(), numbers.data(), numbers.size()), 3);
     turn(poller);

@@ -51,6 +51,7 @@ std::uint64_t take_writes(const Poller& poller) {
 
 template <typename Body> void run_in_threads(Body body) {
     std::vector<std::thread> threads;
+    threads.reserve(thread_count);
     for (std::size_t number = 0; number < thread_count; ++number) {
         threads.emplace_back([number, &body] { body(number); });
     }
@@ -102,7 +103,7 @@ TEST(Wakeup, CollectsPostsInOrderBehindTheQueuesOwnWork) {
         wakeup.post(work[i]);
     }
     wakeup.collect(queue);
-    for (TestWork& expected : work) {
+    for (const TestWork& expected : work) {
         EXPECT_EQ(queue.pop_front(), &expected);
     }
     wakeup.collect(queue);
@@ -240,7 +241,7 @@ TEST(Wakeup, NoPostIsSleptThrough) {
     std::atomic<int> runs{0};
     TestWork work([&] { runs.fetch_add(1); });
     std::thread poster([&] {
-        std::minstd_rand random(7); // NOLINT(cert-msc51-cpp): the same run every time
+        std::minstd_rand random(7); // the same run every time
         for (int number = 1; number <= count; ++number) {
             for (auto spins = random() % 300; spins > 0; --spins) {
                 std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -265,7 +266,7 @@ TEST(Wakeup, NoNotificationIsSleptThrough) {
     std::atomic<int> asked{0};
     std::atomic<int> seen{0};
     std::thread asker([&] {
-        std::minstd_rand random(11); // NOLINT(cert-msc51-cpp): the same run every time
+        std::minstd_rand random(11); // the same run every time
         for (int number = 1; number <= count; ++number) {
             for (auto spins = random() % 300; spins > 0; --spins) {
                 std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -98,7 +98,7 @@ inline std::size_t open_descriptors() {
         throw std::system_error(errno, std::system_category(), "/proc/self/fd");
     }
     std::size_t count = 0;
-    while (::readdir(directory) != nullptr) { // NOLINT(concurrency-mt-unsafe)
+    while (::readdir(directory) != nullptr) {
         ++count;
     }
     ::closedir(directory);
