@@ -29,12 +29,19 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_attach, "_attach"},
     InternedName{&ModuleState::name_detach, "_detach"},
     InternedName{&ModuleState::name_future_blocking, "_asyncio_future_blocking"},
+    InternedName{&ModuleState::name_buffer, "_buffer"},
+    InternedName{&ModuleState::name_waiter, "_waiter"},
+    InternedName{&ModuleState::name_limit, "_limit"},
+    InternedName{&ModuleState::name_paused, "_paused"},
+    InternedName{&ModuleState::name_transport, "_transport"},
 };
 
 constexpr std::array owned_objects{
     &ModuleState::future_type,
     &ModuleState::task_type,
     &ModuleState::buffered_protocol_type,
+    &ModuleState::asyncio_protocol_type,
+    &ModuleState::asyncio_reader_type,
     &ModuleState::rare_paths,
     &ModuleState::completed,
     &ModuleState::keywords_loop,
@@ -69,9 +76,12 @@ bool import_asyncio(ModuleState* state) {
     state->future_type = PyObject_GetAttrString(asyncio.get(), "Future");
     state->task_type = PyObject_GetAttrString(asyncio.get(), "Task");
     state->buffered_protocol_type = PyObject_GetAttrString(asyncio.get(), "BufferedProtocol");
+    state->asyncio_protocol_type = PyObject_GetAttrString(asyncio.get(), "StreamReaderProtocol");
+    state->asyncio_reader_type = PyObject_GetAttrString(asyncio.get(), "StreamReader");
     state->server_takes_transport = PY_VERSION_HEX >= 0x030D0000;
     return state->future_type != nullptr && state->task_type != nullptr &&
-           state->buffered_protocol_type != nullptr;
+           state->buffered_protocol_type != nullptr && state->asyncio_protocol_type != nullptr &&
+           state->asyncio_reader_type != nullptr;
 }
 
 int execute(PyObject* module) {

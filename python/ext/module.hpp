@@ -19,6 +19,8 @@ struct ModuleState {
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
+    PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
+    PyObject* asyncio_reader_type;    ///< asyncio.StreamReader
     PyObject* rare_paths;             ///< module penstock.loop.rare_paths, imported on first use
 
     PyObject* completed; ///< an awaitable that is always ready
@@ -40,6 +42,11 @@ struct ModuleState {
     PyObject* name_attach;
     PyObject* name_detach;
     PyObject* name_future_blocking;
+    PyObject* name_buffer; ///< and the other private attributes of asyncio.StreamReader
+    PyObject* name_waiter;
+    PyObject* name_limit;
+    PyObject* name_paused;
+    PyObject* name_transport;
     PyObject* keywords_loop;              ///< ("loop",)
     PyObject* keywords_loop_name_context; ///< ("loop", "name", "context")
 

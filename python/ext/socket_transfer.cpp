@@ -1,5 +1,6 @@
 // The bytes of a socket transport: reading, writing, flow control.
 
+#include "asyncio_reader.hpp"
 #include "socket_transport.hpp"
 
 #include <algorithm>
@@ -56,10 +57,16 @@ void receive_data(SocketTransportObject* transport) noexcept {
         receive_end(transport);
         return;
     }
+    const auto size = static_cast<std::size_t>(count);
     if (transport->stream != nullptr) {
-        if (!feed_from_dispatcher(transport->stream, loop->read_buffer,
-                                  static_cast<std::size_t>(count))) {
+        if (!feed_from_dispatcher(transport->stream, loop->read_buffer, size)) {
             fail_with_raised(transport, "Fatal error: feeding a stream failed.");
+        }
+        return;
+    }
+    if (transport->asyncio_reader != nullptr) {
+        if (!feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size)) {
+            fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
         }
         return;
     }

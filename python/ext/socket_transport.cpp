@@ -3,6 +3,7 @@
 #include "socket_transport.hpp"
 
 #include "address.hpp"
+#include "asyncio_reader.hpp"
 #include "fd_callbacks.hpp"
 #include "stream_protocol.hpp"
 
@@ -86,6 +87,7 @@ bool set_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept
     StreamReaderObject* stream = reader_to_feed(state, protocol);
     Py_XINCREF(stream);
     Py_XSETREF(transport->stream, stream);
+    Py_XSETREF(transport->asyncio_reader, asyncio_reader_of(state, protocol));
     return true;
 }
 
@@ -470,6 +472,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(transport->data_received);
     Py_VISIT(transport->buffer_updated);
     Py_VISIT(transport->stream);
+    Py_VISIT(transport->asyncio_reader);
     Py_VISIT(transport->context);
     Py_VISIT(transport->socket);
     Py_VISIT(transport->server);
@@ -486,6 +489,7 @@ int transport_clear(PyObject* self) {
     Py_CLEAR(transport->data_received);
     Py_CLEAR(transport->buffer_updated);
     Py_CLEAR(transport->stream);
+    Py_CLEAR(transport->asyncio_reader);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->server);
     Py_CLEAR(transport->waiter);
@@ -741,6 +745,7 @@ void lose_connection(SocketTransportObject* transport) noexcept {
     Py_CLEAR(transport->data_received);
     Py_CLEAR(transport->buffer_updated);
     Py_CLEAR(transport->stream);
+    Py_CLEAR(transport->asyncio_reader);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->lost_reason);
     Py_CLEAR(transport->waiter);

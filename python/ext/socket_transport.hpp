@@ -31,6 +31,7 @@ struct SocketTransportObject {
     PyObject* data_received;    ///< bound method, or get_buffer of a BufferedProtocol
     PyObject* buffer_updated;   ///< bound method of a BufferedProtocol, else null
     StreamReaderObject* stream; ///< of a native stream's protocol, fed directly; else null
+    PyObject* asyncio_reader;   ///< weak reference to the reader of asyncio's own stream; else null
     PyObject* context;          ///< contextvars.Context of its creation
     PyObject* socket;           ///< socket.socket that owns the descriptor, made on demand; or null
     PyObject* server;           ///< asyncio.Server that accepted it, or null

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "module.hpp"
+
+#include <cstddef>
+
+namespace penstock::python {
+
+/// The weak reference to the reader of `protocol`, when both are asyncio's own stream classes (not
+/// subclasses, which may have methods of their own); else null. New reference.
+PyObject* asyncio_reader_of(const ModuleState* state, PyObject* protocol) noexcept;
+
+/// What `StreamReaderProtocol.data_received(data)` does for `reader`, a reference from
+/// `asyncio_reader_of`: without three Python frames and a bytes object for each read.
+/// False with an exception set.
+bool feed_asyncio_reader(const ModuleState* state, PyObject* reader, const char* data,
+                         std::size_t size) noexcept;
+
+} // namespace penstock::python
