@@ -1,4 +1,4 @@
-"""TCP echo: four styles of server, each asyncio loop, beside a raw epoll server in C++.
+"""TCP echo: five styles of server, each asyncio loop, beside a raw epoll server in C++.
 
 One client in C++ (``cpp/echo_client.cpp``) loads every server alike: N connections, one message in
 flight on each, every reply compared byte for byte. Server and client have a core each.

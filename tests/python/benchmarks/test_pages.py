@@ -57,6 +57,7 @@ def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -
         "protocol",
         "buffered",
         "streams",
+        "native-streams",
         "sock",
     ]
     for cell in results["cells"]:
@@ -68,7 +69,7 @@ def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -
             assert contender["server_cpu_us_per_request"]["low"] > 0
         assert cell["best_peer"] == "asyncio"
     assert results["machine"]["kernel"] == os.uname().release
-    assert "| protocol | 1 KiB" in done.stdout
+    assert "| protocol       | 1 KiB" in done.stdout
 
 
 @needs_cmake
