@@ -446,6 +446,7 @@ void close_native(LoopObject* loop) noexcept {
     drop_queue(io->ready()); // finalizers that ran above may have scheduled something
     delete io;
     PyMem_Free(std::exchange(loop->read_buffer, nullptr));
+    Py_CLEAR(loop->spare_bytes);
 }
 
 PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {

@@ -24,6 +24,8 @@ struct LoopObject {
     std::vector<std::unique_ptr<FdCallbacks>>* fd_callbacks; ///< by descriptor number
     SocketTransportObject* transports; ///< open transports, each holding a reference for the loop
     char* read_buffer;                 ///< shared by all reads: data is copied out at once
+    PyObject* spare_bytes;             ///< for `ReceivedBytes`, or null
+    std::size_t spare_capacity;        ///< of `spare_bytes`
     HandleObject* spare_handles;       ///< linked through `callback`
     unsigned spare_handle_count;
     unsigned long owner_thread; ///< where it was made, then where it last ran

@@ -1,6 +1,7 @@
 // The bytes of a socket transport: reading, writing, flow control.
 
 #include "asyncio_reader.hpp"
+#include "received_bytes.hpp"
 #include "socket_transport.hpp"
 
 #include <algorithm>
@@ -42,43 +43,47 @@ void receive_end(SocketTransportObject* transport) noexcept {
     }
 }
 
-/// One recv into the loop's shared buffer, and a bytes object of just the right size: cheaper than
-/// allocating for the largest read and shrinking.
-void receive_data(SocketTransportObject* transport) noexcept {
+/// Hands what was received to a stream reader, with no bytes object in between.
+void feed_stream(SocketTransportObject* transport, std::size_t size) noexcept {
     LoopObject* loop = transport->loop;
-    const ssize_t count = ::recv(transport->fd, loop->read_buffer, LoopObject::read_buffer_size, 0);
-    if (count < 0) {
-        if (!would_block(errno)) {
-            fail_with_errno(transport, errno, "Fatal read error on socket transport");
+    const bool fed =
+        transport->stream != nullptr
+            ? feed_from_dispatcher(transport->stream, loop->read_buffer, size)
+            : feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size);
+    if (!fed) {
+        fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
+    }
+}
+
+void receive_for_stream(SocketTransportObject* transport) noexcept {
+    const ssize_t count =
+        ::recv(transport->fd, transport->loop->read_buffer, LoopObject::read_buffer_size, 0);
+    if (count > 0) {
+        feed_stream(transport, static_cast<std::size_t>(count));
+    } else if (count == 0) {
+        receive_end(transport);
+    } else if (!would_block(errno)) {
+        fail_with_errno(transport, errno, "Fatal read error on socket transport");
+    }
+}
+
+void receive_data(SocketTransportObject* transport) noexcept {
+    const ReceivedBytes received(transport->loop, transport->fd, transport->last_read);
+    if (received.count() < 0) {
+        if (!would_block(received.error())) {
+            fail_with_errno(transport, received.error(), "Fatal read error on socket transport");
         }
         return;
     }
-    if (count == 0) {
+    if (received.count() == 0) {
         receive_end(transport);
         return;
     }
-    const auto size = static_cast<std::size_t>(count);
-    if (transport->stream != nullptr) {
-        if (!feed_from_dispatcher(transport->stream, loop->read_buffer, size)) {
-            fail_with_raised(transport, "Fatal error: feeding a stream failed.");
-        }
-        return;
-    }
-    if (transport->asyncio_reader != nullptr) {
-        if (!feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size)) {
-            fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
-        }
-        return;
-    }
-    const Ref data(PyBytes_FromStringAndSize(loop->read_buffer, count));
-    if (!data) {
-        fail_with_raised(transport, "Fatal read error on socket transport");
-        return;
-    }
+    transport->last_read = static_cast<std::size_t>(received.count());
     PyObject* result = nullptr;
-    {
+    if (received.data() != nullptr) {
         const ProtocolContext context(transport->context);
-        PyObject* stack[2] = {nullptr, data.get()};
+        PyObject* stack[2] = {nullptr, received.data()};
         result = PyObject_Vectorcall(transport->data_received, stack + 1,
                                      1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
     }
@@ -323,6 +328,8 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
     if ((events & (io::readable | trouble)) != 0 && (interest & io::readable) != 0) {
         if (transport->buffered_protocol) {
             receive_into_buffer(transport);
+        } else if (transport->stream != nullptr || transport->asyncio_reader != nullptr) {
+            receive_for_stream(transport);
         } else {
             receive_data(transport);
         }

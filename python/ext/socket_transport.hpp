@@ -39,7 +39,8 @@ struct SocketTransportObject {
     PyObject* empty_waiter;     ///< future of a sendfile that waits for the queue to drain, or null
     PyObject* lost_reason;      ///< exception for connection_lost, or null
     PyObject* weak_references;
-    WriteQueue* queue; ///< made by the first write that could not be sent whole
+    WriteQueue* queue;     ///< made by the first write that could not be sent whole
+    std::size_t last_read; ///< bytes that the last read brought
     std::size_t high_water;
     std::size_t low_water;
     int fd; ///< -1 once closed

@@ -1,0 +1,100 @@
+#include "received_bytes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace penstock::python {
+
+namespace {
+
+/// Reads from this size on are received in place.
+constexpr std::size_t in_place_from = 4096;
+
+constexpr std::size_t granularity = 4096;
+
+/// Makes a bytes object that nobody else has seen yet, or sees any more, `size` long.
+void set_size(PyObject* bytes, std::size_t size) noexcept {
+    Py_SET_SIZE(reinterpret_cast<PyVarObject*>(bytes), static_cast<Py_ssize_t>(size));
+    PyBytes_AS_STRING(bytes)[size] = '\0';
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    reinterpret_cast<PyBytesObject*>(bytes)->ob_shash = -1;
+#pragma GCC diagnostic pop
+}
+
+/// Provides the loop's spare with a room that fits reads of about `hint` bytes.
+bool prepare_spare(LoopObject* loop, std::size_t hint) noexcept {
+    const std::size_t wanted = (hint + granularity - 1) / granularity * granularity;
+    if (loop->spare_bytes != nullptr &&
+        (loop->spare_capacity < wanted || loop->spare_capacity > 2 * wanted)) {
+        Py_CLEAR(loop->spare_bytes);
+    }
+    if (loop->spare_bytes == nullptr) {
+        loop->spare_bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(wanted));
+        loop->spare_capacity = wanted;
+    }
+    return loop->spare_bytes != nullptr;
+}
+
+} // namespace
+
+ReceivedBytes::ReceivedBytes(LoopObject* loop, int fd, std::size_t hint) noexcept : loop_(loop) {
+    if (hint >= in_place_from && prepare_spare(loop, hint)) {
+        receive_in_place(fd);
+    } else {
+        PyErr_Clear(); // no memory for a spare: the shared buffer will do
+        receive_and_copy(fd);
+    }
+}
+
+ReceivedBytes::~ReceivedBytes() {
+    if (data_ != nullptr && capacity_ > 0 && Py_REFCNT(data_) == 1 &&
+        loop_->spare_bytes == nullptr) {
+        loop_->spare_bytes = data_;
+        loop_->spare_capacity = capacity_;
+        return;
+    }
+    Py_XDECREF(data_);
+}
+
+void ReceivedBytes::receive_and_copy(int fd) noexcept {
+    count_ = ::recv(fd, loop_->read_buffer, LoopObject::read_buffer_size, 0);
+    error_ = count_ < 0 ? errno : 0;
+    if (count_ > 0) {
+        data_ = PyBytes_FromStringAndSize(loop_->read_buffer, count_);
+    }
+}
+
+void ReceivedBytes::receive_in_place(int fd) noexcept {
+    char* spare = PyBytes_AS_STRING(loop_->spare_bytes);
+    const std::size_t capacity = loop_->spare_capacity;
+    // What is more than expected goes to the shared buffer, rather than costing another call.
+    const std::array<iovec, 2> places{
+        {{.iov_base = spare, .iov_len = capacity},
+         {.iov_base = loop_->read_buffer, .iov_len = LoopObject::read_buffer_size}}};
+    count_ = ::readv(fd, places.data(), places.size());
+    error_ = count_ < 0 ? errno : 0;
+    if (count_ <= 0) {
+        return;
+    }
+    const auto size = static_cast<std::size_t>(count_);
+    if (size <= capacity && size >= capacity / 2) {
+        data_ = std::exchange(loop_->spare_bytes, nullptr);
+        capacity_ = capacity;
+        set_size(data_, size);
+        return;
+    }
+    data_ = PyBytes_FromStringAndSize(nullptr, count_);
+    if (data_ != nullptr) {
+        const std::size_t first = std::min(size, capacity);
+        std::memcpy(PyBytes_AS_STRING(data_), spare, first);
+        std::memcpy(PyBytes_AS_STRING(data_) + first, loop_->read_buffer, size - first);
+    }
+}
+
+} // namespace penstock::python
