@@ -111,9 +111,7 @@ async def serve_streams(loop: asyncio.AbstractEventLoop, listener: socket.socket
     return await asyncio.start_server(echo_streams, sock=listener)
 
 
-async def serve_native_streams(
-    loop: asyncio.AbstractEventLoop, listener: socket.socket
-) -> object:
+async def serve_native_streams(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
     # On any other loop than Penstock's this is asyncio.start_server: the style's peers.
     import penstock
 
