@@ -49,14 +49,15 @@ async def test_ports_are_asked_in_parallel() -> None:
         await manager.add("b", second, timeout=30)
         assert manager.poll_groups() == (("a",), ("b",))
         first.hold_next()
+        before = len(first.commands), len(second.commands)
 
-        async def release_when_the_other_was_asked() -> None:
-            while second.commands[-1] != b"A" or len(second.commands) < 6:
+        async def release_when_both_were_asked() -> None:
+            while len(first.commands) == before[0] or len(second.commands) == before[1]:
                 await anyio.lowlevel.checkpoint()
             first.release()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(release_when_the_other_was_asked)
+            tasks.start_soon(release_when_both_were_asked)
             with anyio.fail_after(10):
                 results = await manager.poll()
         assert all(result.ok for result in results.values())
