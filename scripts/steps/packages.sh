@@ -11,6 +11,12 @@ packages_test='
 libgtest-dev|/usr/include/gtest/gtest.h
 clang-19|clang++-19
 libclang-rt-19-dev|/usr/lib/llvm-19/lib/clang/19/lib/linux
+libssl-dev|/usr/include/openssl/ssl.h
+postgresql|/usr/lib/postgresql
+'
+packages_bench='
+strace|strace
+libssl-dev|/usr/include/openssl/ssl.h
 '
 packages_lint='
 clang-format-19|clang-format-19
