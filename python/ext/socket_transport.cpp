@@ -800,9 +800,10 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
 
 bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept {
     const int fd = descriptor_of(loop, file_object);
-    if (fd < 0) {
-        return false;
-    }
+    return fd >= 0 && check_no_transport(loop, file_object, fd);
+}
+
+bool check_no_transport(LoopObject* loop, PyObject* file_object, int fd) noexcept {
     const io::Watch* watch = loop->io->poller().owner_of(fd);
     if (watch == nullptr || watch->on_ready != &on_socket_ready) {
         return true;
