@@ -1,5 +1,7 @@
 #include "loop.hpp"
 
+#include "datagram_batch.hpp"
+#include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
 #include "sock_calls.hpp"
 #include "socket_transport.hpp"
@@ -442,6 +444,7 @@ void close_native(LoopObject* loop) noexcept {
     }
     remove_all_fd_callbacks(loop);
     release_transports(loop);
+    release_datagram_transports(loop);
     loop->io->wakeup().collect(loop->io->ready());
     drop_queue(loop->io->ready());
     drop_timers(loop->io->timers());
@@ -450,6 +453,7 @@ void close_native(LoopObject* loop) noexcept {
     drop_queue(io->ready()); // finalizers that ran above may have scheduled something
     delete io;
     PyMem_Free(std::exchange(loop->read_buffer, nullptr));
+    delete std::exchange(loop->datagrams, nullptr);
 }
 
 PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {
@@ -512,6 +516,9 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
                 return result;
             }
         }
+    }
+    if (const int result = traverse_datagram_transports(loop, visit, arg)) {
+        return result;
     }
     return traverse_transports(loop, visit, arg);
 }

@@ -21,6 +21,8 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_connection_lost, "connection_lost"},
     InternedName{&ModuleState::name_data_received, "data_received"},
     InternedName{&ModuleState::name_eof_received, "eof_received"},
+    InternedName{&ModuleState::name_datagram_received, "datagram_received"},
+    InternedName{&ModuleState::name_error_received, "error_received"},
     InternedName{&ModuleState::name_get_buffer, "get_buffer"},
     InternedName{&ModuleState::name_buffer_updated, "buffer_updated"},
     InternedName{&ModuleState::name_pause_writing, "pause_writing"},
@@ -64,7 +66,7 @@ constexpr std::array owned_types{
     &ModuleState::listener_type,       &ModuleState::stream_reader_type,
     &ModuleState::read_operation_type, &ModuleState::stream_protocol_type,
     &ModuleState::listener_type,       &ModuleState::descriptor_waiter_type,
-    &ModuleState::sock_operation_type,
+    &ModuleState::sock_operation_type, &ModuleState::datagram_transport_type,
 };
 
 bool intern_names(ModuleState* state) {
@@ -116,7 +118,7 @@ int execute(PyObject* module) {
         add_socket_transport_type(module, state) && add_listener_type(module, state) &&
         add_stream_reader_type(module, state) && add_read_operation_type(module, state) &&
         add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
-        add_sock_operation_type(module, state);
+        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state);
     return done ? 0 : -1;
 }
 

@@ -17,6 +17,7 @@ struct ModuleState {
     PyTypeObject* stream_protocol_type;
     PyTypeObject* descriptor_waiter_type;
     PyTypeObject* sock_operation_type;
+    PyTypeObject* datagram_transport_type;
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
@@ -42,6 +43,8 @@ struct ModuleState {
     PyObject* name_connection_lost;
     PyObject* name_data_received;
     PyObject* name_eof_received;
+    PyObject* name_datagram_received;
+    PyObject* name_error_received;
     PyObject* name_get_buffer;
     PyObject* name_buffer_updated;
     PyObject* name_pause_writing;
@@ -81,5 +84,6 @@ bool add_read_operation_type(PyObject* module, ModuleState* state);
 bool add_stream_protocol_types(PyObject* module, ModuleState* state);
 bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
 bool add_sock_operation_type(PyObject* module, ModuleState* state);
+bool add_datagram_transport_type(PyObject* module, ModuleState* state);
 
 } // namespace penstock::python
