@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include <arpa/inet.h>
@@ -44,7 +45,56 @@ PyObject* unix_to_python(const sockaddr* address, socklen_t length) noexcept {
         local->sun_path, static_cast<Py_ssize_t>(strnlen(local->sun_path, path_length)));
 }
 
+/// A number of an address tuple; -1 when it is out of range or none.
+long number_at(PyObject* tuple, Py_ssize_t index, long limit) noexcept {
+    PyObject* object = PyTuple_GET_ITEM(tuple, index);
+    if (!PyLong_CheckExact(object)) {
+        return -1;
+    }
+    int overflow = 0;
+    const long value = PyLong_AsLongAndOverflow(object, &overflow);
+    return overflow == 0 && value >= 0 && value <= limit ? value : -1;
+}
+
 } // namespace
+
+socklen_t numeric_address(PyObject* object, int family, sockaddr_in6& address) noexcept {
+    constexpr long largest_port = 0xffff;
+    constexpr long largest_flow = 0xfffff;
+    constexpr long largest_scope = 0xffffffff;
+    const Py_ssize_t size = PyTuple_CheckExact(object) ? PyTuple_GET_SIZE(object) : 0;
+    if (size < 2 || size > 4 || !PyUnicode_CheckExact(PyTuple_GET_ITEM(object, 0))) {
+        return 0;
+    }
+    const long port = number_at(object, 1, largest_port);
+    Py_ssize_t length = 0;
+    const char* host = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(object, 0), &length);
+    if (host == nullptr) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (port < 0 || strlen(host) != static_cast<std::size_t>(length)) {
+        return 0;
+    }
+    if (family == AF_INET && size == 2) {
+        auto* inet = reinterpret_cast<sockaddr_in*>(&address);
+        *inet = {};
+        inet->sin_family = AF_INET;
+        inet->sin_port = htons(static_cast<std::uint16_t>(port));
+        return inet_pton(AF_INET, host, &inet->sin_addr) == 1 ? sizeof(sockaddr_in) : 0;
+    }
+    const long flow = size > 2 ? number_at(object, 2, largest_flow) : 0;
+    const long scope = size > 3 ? number_at(object, 3, largest_scope) : 0;
+    if (family != AF_INET6 || flow < 0 || scope < 0) {
+        return 0;
+    }
+    address = {};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(static_cast<std::uint16_t>(port));
+    address.sin6_flowinfo = htonl(static_cast<std::uint32_t>(flow));
+    address.sin6_scope_id = static_cast<std::uint32_t>(scope);
+    return inet_pton(AF_INET6, host, &address.sin6_addr) == 1 ? sizeof(sockaddr_in6) : 0;
+}
 
 PyObject* address_to_python(const sockaddr* address, socklen_t length) noexcept {
     switch (length >= sizeof(sa_family_t) ? address->sa_family : AF_UNSPEC) {

@@ -1,8 +1,11 @@
 #include "fd_callbacks.hpp"
 
 #include "loop.hpp"
+#include "plain_socket.hpp"
 
 #include <cerrno>
+
+#include <sys/socket.h>
 
 namespace penstock::python {
 
@@ -49,9 +52,106 @@ void invoke_if_set(HandleObject* handle) noexcept {
     }
 }
 
-std::uint32_t interest_of(const FdCallbacks& callbacks) noexcept {
-    return (callbacks.reader != nullptr ? io::readable : 0U) |
-           (callbacks.writer != nullptr ? io::writable : 0U);
+/// Wakes whoever has waited longest; false when nobody waits.
+bool wake_first(FdCallbacks& callbacks, const Direction& direction) noexcept {
+    DescriptorWaiterObject* waiter = callbacks.*direction.queue;
+    if (waiter == nullptr) {
+        return false;
+    }
+    callbacks.*direction.queue = std::exchange(waiter->next, nullptr);
+    waiter->place = nullptr;
+    wake(waiter);
+    Py_DECREF(waiter);
+    return true;
+}
+
+/// Tells everybody on one side; false when nobody is there.
+bool serve(FdCallbacks& callbacks, const Direction& direction) noexcept {
+    const bool has_callback = callbacks.*direction.slot != nullptr;
+    invoke_if_set(callbacks.*direction.slot);
+    return wake_first(callbacks, direction) || has_callback;
+}
+
+/// Asks for `interest` and nothing else; a descriptor that cannot be asked is let go.
+void settle(FdCallbacks& callbacks, std::uint32_t interest) noexcept {
+    if ((interest & io::readable) == 0) {
+        callbacks.drained = false;
+    }
+    if (callbacks.fd < 0 || interest == callbacks.interest) {
+        return;
+    }
+    io::Poller& poller = callbacks.loop->io->poller();
+    if (interest == 0 || poller.update(callbacks, interest)) {
+        poller.remove(callbacks); // closed by its user, where the update failed
+    }
+}
+
+PyObject* target_of(PyObject* weak_reference) noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* target = nullptr;
+    PyWeakref_GetRef(weak_reference, &target);
+    Py_XDECREF(target); // to be compared with an object that the caller holds
+    return target;
+#else
+    return PyWeakref_GetObject(weak_reference);
+#endif
+}
+
+bool kept_for(const FdCallbacks& callbacks, PyObject* socket) noexcept {
+    return callbacks.fd >= 0 && callbacks.socket != nullptr &&
+           target_of(callbacks.socket) == socket;
+}
+
+/// Forgets what is only kept from an earlier wait: the number may be another file's by now.
+void forget_kept(FdCallbacks& callbacks) noexcept {
+    if (callbacks.fd >= 0 && interest_of(callbacks) == 0) {
+        callbacks.loop->io->poller().forget(callbacks);
+        callbacks.drained = false;
+    }
+}
+
+bool keep_for(FdCallbacks& callbacks, PyObject* socket) noexcept {
+    forget_kept(callbacks);
+    PyObject* weak_reference = PyWeakref_NewRef(socket, nullptr);
+    if (weak_reference == nullptr) {
+        return false;
+    }
+    Py_XSETREF(callbacks.socket, weak_reference);
+    callbacks.streaming = socket_kind(callbacks.loop->state, socket) == SOCK_STREAM;
+    return true;
+}
+
+void enqueue(FdCallbacks& callbacks, const Direction& direction,
+             DescriptorWaiterObject* waiter) noexcept {
+    DescriptorWaiterObject** end = &(callbacks.*direction.queue);
+    while (*end != nullptr) {
+        end = &(*end)->next;
+    }
+    *end = waiter;
+    Py_INCREF(waiter);
+    waiter->place = &callbacks;
+    waiter->direction = &direction;
+}
+
+void abandon_all(FdCallbacks& callbacks, const Direction& direction) noexcept {
+    while (DescriptorWaiterObject* waiter = callbacks.*direction.queue) {
+        abandon(waiter);
+    }
+}
+
+int traverse_direction(const FdCallbacks& callbacks, const Direction& direction, visitproc visit,
+                       void* arg) noexcept {
+    HandleObject* handle = callbacks.*direction.slot;
+    if (handle != nullptr) {
+        if (const int result = traverse_owned(handle, visit, arg)) {
+            return result;
+        }
+    }
+    for (DescriptorWaiterObject* waiter = callbacks.*direction.queue; waiter != nullptr;
+         waiter = waiter->next) {
+        Py_VISIT(waiter);
+    }
+    return 0;
 }
 
 } // namespace
@@ -60,12 +160,19 @@ void FdCallbacks::on_ready_event(io::Watch& watch, std::uint32_t events) {
     auto& callbacks = static_cast<FdCallbacks&>(watch);
     // A hang-up or an error wakes both sides, as asyncio's selector does: each finds out by trying.
     constexpr std::uint32_t trouble = io::hung_up | io::failed;
-    if ((events & (io::readable | trouble)) != 0) {
-        invoke_if_set(callbacks.reader);
+    std::uint32_t kept = callbacks.interest & io::readable;
+    if ((events & (io::readable | trouble)) != 0 && !serve(callbacks, reading)) {
+        kept = 0;
     }
     if ((events & (io::writable | trouble)) != 0 && callbacks.loop->pending_exception == nullptr) {
-        invoke_if_set(callbacks.writer);
+        serve(callbacks, writing);
     }
+    settle(callbacks, interest_of(callbacks) | (kept & callbacks.interest));
+}
+
+std::uint32_t interest_of(const FdCallbacks& callbacks) noexcept {
+    return (callbacks.reader != nullptr || callbacks.first_reading != nullptr ? io::readable : 0U) |
+           (callbacks.writer != nullptr || callbacks.first_writing != nullptr ? io::writable : 0U);
 }
 
 int descriptor_of(LoopObject* loop, PyObject* file_object) noexcept {
@@ -106,6 +213,7 @@ PyObject* set_fd_callback(LoopObject* loop, const Direction& direction, PyObject
     if (handle == nullptr) {
         return nullptr;
     }
+    forget_kept(*callbacks);
     const std::uint32_t interest = interest_of(*callbacks) | direction.readiness;
     const std::error_code error = callbacks->fd < 0
                                       ? loop->io->poller().add(*callbacks, fd, interest)
@@ -142,11 +250,9 @@ int remove_fd_callback(LoopObject* loop, const Direction& direction,
     }
     HandleObject* handle = std::exchange(callbacks->*direction.slot, nullptr);
     const std::uint32_t interest = interest_of(*callbacks);
+    settle(*callbacks, interest);
     if (interest == 0) {
-        loop->io->poller().remove(*callbacks);
         Py_CLEAR(callbacks->file_object);
-    } else if (loop->io->poller().update(*callbacks, interest)) {
-        loop->io->poller().remove(*callbacks); // closed by its user: nothing is left to watch
     }
     cancel(handle);
     Py_DECREF(handle);
@@ -164,6 +270,8 @@ void remove_all_fd_callbacks(LoopObject* loop) noexcept {
         if (loop->io != nullptr) {
             loop->io->poller().remove(*callbacks);
         }
+        abandon_all(*callbacks, reading);
+        abandon_all(*callbacks, writing);
         for (HandleObject* FdCallbacks::* slot : {&FdCallbacks::reader, &FdCallbacks::writer}) {
             if (HandleObject* handle = std::exchange(callbacks.get()->*slot, nullptr)) {
                 cancel(handle);
@@ -171,7 +279,83 @@ void remove_all_fd_callbacks(LoopObject* loop) noexcept {
             }
         }
         Py_CLEAR(callbacks->file_object);
+        Py_CLEAR(callbacks->socket);
     }
+}
+
+bool begin_wait(LoopObject* loop, const Direction& direction, const SocketDescriptor& socket,
+                DescriptorWaiterObject* waiter) noexcept {
+    FdCallbacks* callbacks = find_or_make(loop, socket.fd);
+    if (callbacks == nullptr ||
+        (!kept_for(*callbacks, socket.socket) && !keep_for(*callbacks, socket.socket))) {
+        return false;
+    }
+    const std::uint32_t interest =
+        callbacks->interest | interest_of(*callbacks) | direction.readiness;
+    const std::error_code error = callbacks->fd < 0
+                                      ? loop->io->poller().add(*callbacks, socket.fd, interest)
+                                      : loop->io->poller().update(*callbacks, interest);
+    if (error) {
+        errno = error.value();
+        PyErr_SetFromErrno(PyExc_OSError);
+        return false;
+    }
+    enqueue(*callbacks, direction, waiter);
+    return true;
+}
+
+void end_wait(DescriptorWaiterObject* waiter) noexcept {
+    FdCallbacks* callbacks = std::exchange(waiter->place, nullptr);
+    if (callbacks == nullptr) {
+        return;
+    }
+    DescriptorWaiterObject** position = &(callbacks->*waiter->direction->queue);
+    while (*position != waiter) {
+        position = &(*position)->next;
+    }
+    *position = std::exchange(waiter->next, nullptr);
+    if (callbacks->loop->io != nullptr) {
+        settle(*callbacks, interest_of(*callbacks));
+    }
+    Py_DECREF(waiter);
+}
+
+bool known_drained(LoopObject* loop, const SocketDescriptor& socket) noexcept {
+    const FdCallbacks* callbacks = socket.fd >= 0 ? find(loop, socket.fd) : nullptr;
+    return callbacks != nullptr && callbacks->drained && kept_for(*callbacks, socket.socket);
+}
+
+void note_read(LoopObject* loop, const SocketDescriptor& socket, bool drained) noexcept {
+    FdCallbacks* callbacks = find(loop, socket.fd);
+    if (callbacks != nullptr && kept_for(*callbacks, socket.socket)) {
+        callbacks->drained =
+            drained && callbacks->streaming && (callbacks->interest & io::readable) != 0;
+    }
+}
+
+void note_end(LoopObject* loop, const SocketDescriptor& socket) noexcept {
+    FdCallbacks* callbacks = find(loop, socket.fd);
+    if (callbacks != nullptr && kept_for(*callbacks, socket.socket)) {
+        settle(*callbacks, interest_of(*callbacks));
+    }
+}
+
+int traverse_fd_callbacks(LoopObject* loop, visitproc visit, void* arg) noexcept {
+    if (loop->fd_callbacks == nullptr) {
+        return 0;
+    }
+    for (const auto& callbacks : *loop->fd_callbacks) {
+        if (callbacks) {
+            for (const Direction* direction : {&reading, &writing}) {
+                if (const int result = traverse_direction(*callbacks, *direction, visit, arg)) {
+                    return result;
+                }
+            }
+            Py_VISIT(callbacks->file_object);
+            Py_VISIT(callbacks->socket);
+        }
+    }
+    return 0;
 }
 
 } // namespace penstock::python

@@ -1,6 +1,9 @@
 #include "loop.hpp"
 
+#include "datagram_batch.hpp"
+#include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
+#include "sock_calls.hpp"
 #include "socket_transport.hpp"
 
 #include <cmath>
@@ -403,7 +406,10 @@ PyObject* watched_events(PyObject* self, PyObject* file_object) {
         PyErr_Clear();
     }
     const io::Watch* watch = loop->io != nullptr ? loop->io->poller().owner_of(fd) : nullptr;
-    const std::uint32_t interest = watch != nullptr ? watch->interest : 0;
+    std::uint32_t interest = watch != nullptr ? watch->interest : 0;
+    if (watch != nullptr && watch->on_ready == &FdCallbacks::on_ready_event) {
+        interest = interest_of(static_cast<const FdCallbacks&>(*watch));
+    }
     return PyLong_FromLong(((interest & io::readable) != 0 ? 1 : 0) |
                            ((interest & io::writable) != 0 ? 2 : 0));
 }
@@ -438,6 +444,7 @@ void close_native(LoopObject* loop) noexcept {
     }
     remove_all_fd_callbacks(loop);
     release_transports(loop);
+    release_datagram_transports(loop);
     loop->io->wakeup().collect(loop->io->ready());
     drop_queue(loop->io->ready());
     drop_timers(loop->io->timers());
@@ -447,6 +454,7 @@ void close_native(LoopObject* loop) noexcept {
     delete io;
     PyMem_Free(std::exchange(loop->read_buffer, nullptr));
     Py_CLEAR(loop->spare_bytes);
+    delete std::exchange(loop->datagrams, nullptr);
 }
 
 PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {
@@ -493,19 +501,8 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(loop->task_factory);
     Py_VISIT(loop->current_handle);
     Py_VISIT(loop->pending_exception);
-    if (loop->fd_callbacks != nullptr) {
-        for (const auto& callbacks : *loop->fd_callbacks) {
-            if (callbacks) {
-                for (HandleObject* handle : {callbacks->reader, callbacks->writer}) {
-                    if (handle != nullptr) {
-                        if (const int result = traverse_owned(handle, visit, arg)) {
-                            return result;
-                        }
-                    }
-                }
-                Py_VISIT(callbacks->file_object);
-            }
-        }
+    if (const int result = traverse_fd_callbacks(loop, visit, arg)) {
+        return result;
     }
     if (loop->io != nullptr) {
         const auto visit_handle = [&](io::Work& work) -> int {
@@ -520,6 +517,9 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
                 return result;
             }
         }
+    }
+    if (const int result = traverse_datagram_transports(loop, visit, arg)) {
+        return result;
     }
     return traverse_transports(loop, visit, arg);
 }
@@ -588,6 +588,22 @@ PyMethodDef loop_methods[] = {
      "Undo add_reader(); returns whether there was one."},
     {"remove_writer", &remove_users_callback<writing>, METH_O,
      "Undo add_writer(); returns whether there was one."},
+    {"sock_recv", as_function(&sock_recv), METH_FASTCALL | METH_KEYWORDS,
+     "Receive up to a number of bytes from a socket."},
+    {"sock_recv_into", as_function(&sock_recv_into), METH_FASTCALL | METH_KEYWORDS,
+     "Receive into a buffer; the result is the number of bytes."},
+    {"sock_recvfrom", as_function(&sock_recvfrom), METH_FASTCALL | METH_KEYWORDS,
+     "Receive a datagram; the result is (bytes, address)."},
+    {"sock_recvfrom_into", as_function(&sock_recvfrom_into), METH_FASTCALL | METH_KEYWORDS,
+     "Receive a datagram into a buffer; the result is (number of bytes, address)."},
+    {"sock_sendall", as_function(&sock_sendall), METH_FASTCALL | METH_KEYWORDS,
+     "Send all of the data."},
+    {"sock_sendto", as_function(&sock_sendto), METH_FASTCALL | METH_KEYWORDS,
+     "Send a datagram; the result is the number of bytes."},
+    {"sock_accept", as_function(&sock_accept), METH_FASTCALL | METH_KEYWORDS,
+     "Accept a connection; the result is (socket, address)."},
+    {"sock_connect", as_function(&sock_connect), METH_FASTCALL | METH_KEYWORDS,
+     "Connect a socket to an address."},
     {"_add_reader", as_function(&set_callback<reading>), METH_FASTCALL, nullptr},
     {"_add_writer", as_function(&set_callback<writing>), METH_FASTCALL, nullptr},
     {"_remove_reader", &remove_callback<reading>, METH_O, nullptr},

@@ -11,6 +11,8 @@
 
 namespace penstock::python {
 
+class DatagramBatch;
+struct DatagramTransportObject;
 struct FdCallbacks;
 class InterpreterSignals;
 struct SocketTransportObject;
@@ -23,10 +25,12 @@ struct LoopObject {
     InterpreterSignals* signals;
     std::vector<std::unique_ptr<FdCallbacks>>* fd_callbacks; ///< by descriptor number
     SocketTransportObject* transports; ///< open transports, each holding a reference for the loop
-    char* read_buffer;                 ///< shared by all reads: data is copied out at once
-    PyObject* spare_bytes;             ///< for `ReceivedBytes`, or null
-    std::size_t spare_capacity;        ///< of `spare_bytes`
-    HandleObject* spare_handles;       ///< linked through `callback`
+    DatagramTransportObject* datagram_transports; ///< the same of datagram sockets
+    DatagramBatch* datagrams;    ///< where they receive; made by the first that does
+    char* read_buffer;           ///< shared by all reads: data is copied out at once
+    PyObject* spare_bytes;       ///< for `ReceivedBytes`, or null
+    std::size_t spare_capacity;  ///< of `spare_bytes`
+    HandleObject* spare_handles; ///< linked through `callback`
     unsigned spare_handle_count;
     unsigned long owner_thread; ///< where it was made, then where it last ran
     PyObject* thread_id;        ///< None or the running thread, as BaseEventLoop keeps it

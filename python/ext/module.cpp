@@ -1,5 +1,7 @@
 #include "module.hpp"
 
+#include "plain_socket.hpp"
+
 #include <array>
 
 namespace penstock::python {
@@ -19,6 +21,8 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_connection_lost, "connection_lost"},
     InternedName{&ModuleState::name_data_received, "data_received"},
     InternedName{&ModuleState::name_eof_received, "eof_received"},
+    InternedName{&ModuleState::name_datagram_received, "datagram_received"},
+    InternedName{&ModuleState::name_error_received, "error_received"},
     InternedName{&ModuleState::name_get_buffer, "get_buffer"},
     InternedName{&ModuleState::name_buffer_updated, "buffer_updated"},
     InternedName{&ModuleState::name_pause_writing, "pause_writing"},
@@ -42,6 +46,14 @@ constexpr std::array owned_objects{
     &ModuleState::buffered_protocol_type,
     &ModuleState::asyncio_protocol_type,
     &ModuleState::asyncio_reader_type,
+    &ModuleState::cancelled_error_type,
+    &ModuleState::invalid_state_error_type,
+    &ModuleState::inherited_loop_type,
+    &ModuleState::socket_type,
+    &ModuleState::socket_fileno,
+    &ModuleState::socket_family,
+    &ModuleState::socket_kind,
+    &ModuleState::socket_protocol,
     &ModuleState::rare_paths,
     &ModuleState::completed,
     &ModuleState::keywords_loop,
@@ -53,6 +65,8 @@ constexpr std::array owned_types{
     &ModuleState::timer_handle_type,   &ModuleState::socket_transport_type,
     &ModuleState::listener_type,       &ModuleState::stream_reader_type,
     &ModuleState::read_operation_type, &ModuleState::stream_protocol_type,
+    &ModuleState::listener_type,       &ModuleState::descriptor_waiter_type,
+    &ModuleState::sock_operation_type, &ModuleState::datagram_transport_type,
 };
 
 bool intern_names(ModuleState* state) {
@@ -73,24 +87,38 @@ bool import_asyncio(ModuleState* state) {
     if (!asyncio) {
         return false;
     }
-    state->future_type = PyObject_GetAttrString(asyncio.get(), "Future");
-    state->task_type = PyObject_GetAttrString(asyncio.get(), "Task");
-    state->buffered_protocol_type = PyObject_GetAttrString(asyncio.get(), "BufferedProtocol");
-    state->asyncio_protocol_type = PyObject_GetAttrString(asyncio.get(), "StreamReaderProtocol");
-    state->asyncio_reader_type = PyObject_GetAttrString(asyncio.get(), "StreamReader");
+    const struct {
+        PyObject* ModuleState::* slot;
+        const char* name;
+    } wanted[] = {
+        {&ModuleState::future_type, "Future"},
+        {&ModuleState::task_type, "Task"},
+        {&ModuleState::buffered_protocol_type, "BufferedProtocol"},
+        {&ModuleState::asyncio_protocol_type, "StreamReaderProtocol"},
+        {&ModuleState::asyncio_reader_type, "StreamReader"},
+        {&ModuleState::cancelled_error_type, "CancelledError"},
+        {&ModuleState::invalid_state_error_type, "InvalidStateError"},
+        {&ModuleState::inherited_loop_type, "SelectorEventLoop"},
+    };
+    for (const auto& [slot, name] : wanted) {
+        state->*slot = PyObject_GetAttrString(asyncio.get(), name);
+        if (state->*slot == nullptr) {
+            return false;
+        }
+    }
     state->server_takes_transport = PY_VERSION_HEX >= 0x030D0000;
-    return state->future_type != nullptr && state->task_type != nullptr &&
-           state->buffered_protocol_type != nullptr && state->asyncio_protocol_type != nullptr &&
-           state->asyncio_reader_type != nullptr;
+    return true;
 }
 
 int execute(PyObject* module) {
     ModuleState* state = state_of_module(module);
     const bool done =
-        intern_names(state) && import_asyncio(state) && add_handle_types(module, state) &&
-        add_loop_type(module, state) && add_socket_transport_type(module, state) &&
-        add_listener_type(module, state) && add_stream_reader_type(module, state) &&
-        add_read_operation_type(module, state) && add_stream_protocol_types(module, state);
+        intern_names(state) && import_asyncio(state) && import_plain_socket(state) &&
+        add_handle_types(module, state) && add_loop_type(module, state) &&
+        add_socket_transport_type(module, state) && add_listener_type(module, state) &&
+        add_stream_reader_type(module, state) && add_read_operation_type(module, state) &&
+        add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
+        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state);
     return done ? 0 : -1;
 }
 

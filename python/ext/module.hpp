@@ -15,13 +15,24 @@ struct ModuleState {
     PyTypeObject* stream_reader_type;
     PyTypeObject* read_operation_type;
     PyTypeObject* stream_protocol_type;
+    PyTypeObject* descriptor_waiter_type;
+    PyTypeObject* sock_operation_type;
+    PyTypeObject* datagram_transport_type;
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
     PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
     PyObject* asyncio_reader_type;    ///< asyncio.StreamReader
-    PyObject* rare_paths;             ///< module penstock.loop.rare_paths, imported on first use
+    PyObject* cancelled_error_type;
+    PyObject* invalid_state_error_type;
+    PyObject* inherited_loop_type; ///< asyncio.SelectorEventLoop
+    PyObject* socket_type;         ///< socket.socket
+    PyObject* socket_fileno;       ///< method of its native base, unbound
+    PyObject* socket_family;       ///< attributes of its native base, unbound
+    PyObject* socket_kind;
+    PyObject* socket_protocol;
+    PyObject* rare_paths; ///< module penstock.loop.rare_paths, imported on first use
 
     PyObject* completed; ///< an awaitable that is always ready
 
@@ -32,6 +43,8 @@ struct ModuleState {
     PyObject* name_connection_lost;
     PyObject* name_data_received;
     PyObject* name_eof_received;
+    PyObject* name_datagram_received;
+    PyObject* name_error_received;
     PyObject* name_get_buffer;
     PyObject* name_buffer_updated;
     PyObject* name_pause_writing;
@@ -69,5 +82,8 @@ bool add_listener_type(PyObject* module, ModuleState* state);
 bool add_stream_reader_type(PyObject* module, ModuleState* state);
 bool add_read_operation_type(PyObject* module, ModuleState* state);
 bool add_stream_protocol_types(PyObject* module, ModuleState* state);
+bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
+bool add_sock_operation_type(PyObject* module, ModuleState* state);
+bool add_datagram_transport_type(PyObject* module, ModuleState* state);
 
 } // namespace penstock::python

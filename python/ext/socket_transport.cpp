@@ -4,6 +4,7 @@
 
 #include "address.hpp"
 #include "asyncio_reader.hpp"
+#include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
 #include "stream_protocol.hpp"
 
@@ -800,21 +801,25 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
 
 bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept {
     const int fd = descriptor_of(loop, file_object);
-    if (fd < 0) {
-        return false;
-    }
+    return fd >= 0 && check_no_transport(loop, file_object, fd);
+}
+
+bool check_no_transport(LoopObject* loop, PyObject* file_object, int fd) noexcept {
     const io::Watch* watch = loop->io->poller().owner_of(fd);
-    if (watch == nullptr || watch->on_ready != &on_socket_ready) {
-        return true;
+    const PyObject* owner = nullptr;
+    if (watch != nullptr && watch->on_ready == &on_socket_ready) {
+        const auto* transport = reinterpret_cast<const SocketTransportObject*>(
+            reinterpret_cast<const char*>(watch) - offsetof(SocketTransportObject, watch));
+        owner = transport->closing ? nullptr : &transport->ob_base;
+    } else if (watch != nullptr) {
+        const DatagramTransportObject* transport = datagram_transport_of(*watch);
+        owner = transport == nullptr || transport->closing ? nullptr : &transport->ob_base;
     }
-    const auto* transport = reinterpret_cast<const SocketTransportObject*>(
-        reinterpret_cast<const char*>(watch) - offsetof(SocketTransportObject, watch));
-    if (transport->closing) {
-        return true;
+    if (owner != nullptr) {
+        PyErr_Format(PyExc_RuntimeError, "File descriptor %R is used by transport %R", file_object,
+                     owner);
     }
-    PyErr_Format(PyExc_RuntimeError, "File descriptor %R is used by transport %R", file_object,
-                 transport);
-    return false;
+    return owner == nullptr;
 }
 
 void release_transports(LoopObject* loop) noexcept {

@@ -131,6 +131,9 @@ inline SocketTransportObject* transport_of(PyObject* object) noexcept {
 /// RuntimeError when an open transport owns the descriptor of `file_object`.
 bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept;
 
+/// The same for a descriptor already looked up.
+bool check_no_transport(LoopObject* loop, PyObject* file_object, int fd) noexcept;
+
 /// The loop is closed: lets go of all open transports.
 void release_transports(LoopObject* loop) noexcept;
 

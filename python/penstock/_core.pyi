@@ -39,6 +39,7 @@ class LoopCore(asyncio.SelectorEventLoop):
     def _check_closed(self) -> None: ...
     def _check_running(self) -> None: ...
     def _set_coroutine_origin_tracking(self, enabled: bool) -> None: ...
+    def _make_datagram_transport(self, *args: Any) -> asyncio.DatagramTransport: ...
     def _stop_serving(self, sock: socket.socket) -> None: ...
 
     # native
@@ -66,6 +67,21 @@ class SocketTransport(asyncio.Transport):
     def _make_empty_waiter(self) -> asyncio.Future[None]: ...
     def _release_watch(self) -> None: ...
     def _reset_empty_waiter(self) -> None: ...
+
+class DatagramTransport(asyncio.Transport, asyncio.DatagramTransport):
+    _sock: socket.socket | None
+    _sock_fd: int
+    _address: Any
+    _protocol_paused: bool
+    def __init__(
+        self,
+        loop: LoopCore,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        address: Any = None,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None: ...
 
 class Listener:
     def __init__(

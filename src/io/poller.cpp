@@ -108,7 +108,7 @@ std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest, std::u
         slot.watch->fd = -1;
         slot.watch->interest = 0;
     }
-    slot = {.watch = &watch, .generation = generation, .flags = flags};
+    slot = {.watch = &watch, .generation = generation, .flags = flags, .changed_in_wait = waits_};
     watch.fd = fd;
     watch.interest = interest;
     return {};
@@ -144,6 +144,7 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
             if (!error) {
                 orphans_possible_ |= watch.interest != 0;
                 slot.generation = generation;
+                slot.changed_in_wait = waits_;
             }
         }
     }
@@ -160,14 +161,30 @@ void Poller::remove(Watch& watch) noexcept {
     if (watch.interest != 0 && control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0)) {
         orphans_possible_ = true;
     }
-    slots_[static_cast<std::size_t>(watch.fd)].watch = nullptr;
+    vacate(watch);
+}
+
+void Poller::forget(Watch& watch) noexcept {
+    if (watch.fd >= 0) {
+        orphans_possible_ |= watch.interest != 0;
+        vacate(watch);
+    }
+}
+
+void Poller::vacate(Watch& watch) noexcept {
+    Slot& slot = slots_[static_cast<std::size_t>(watch.fd)];
+    slot.watch = nullptr;
+    slot.changed_in_wait = waits_;
     watch.fd = -1;
     watch.interest = 0;
 }
 
+// What earlier work of this iteration removed is no orphan: moving every watch would be for nothing.
 bool Poller::fetched_orphans() const noexcept {
     for (int i = 0; i < count_; ++i) {
-        if (slot_for(events_[static_cast<std::size_t>(i)]) == nullptr) {
+        const epoll_event& event = events_[static_cast<std::size_t>(i)];
+        const auto fd = static_cast<std::uint32_t>(event.data.u64);
+        if (slot_for(event) == nullptr && slots_[fd].changed_in_wait != waits_) {
             return true;
         }
     }
@@ -203,6 +220,7 @@ void Poller::renew() noexcept {
 
 int Poller::wait(std::int64_t timeout_ns) noexcept {
     int count = -1;
+    ++waits_;
     if (timeout_ns > 0 && precise_timeouts_) {
         count = wait_precisely(epoll_fd_, events_.data(), batch_size, timeout_ns);
         if (count < 0 && errno == ENOSYS) {
@@ -219,7 +237,6 @@ int Poller::wait(std::int64_t timeout_ns) noexcept {
 }
 
 void Poller::dispatch() {
-    // What earlier work of this iteration removed looks the same; moving is then only a detour.
     if (orphans_possible_ && fetched_orphans()) {
         renew();
     }

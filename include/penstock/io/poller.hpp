@@ -68,6 +68,10 @@ public:
     /// Ends watching; events already fetched for this watch are dropped. Safe to call twice.
     void remove(Watch& watch) noexcept;
 
+    /// Ends watching a descriptor that its user may have closed, and whose number may be another
+    /// file's by now: no system call, what is registered is left behind. Safe to call twice.
+    void forget(Watch& watch) noexcept;
+
     /// Blocks until something is ready, at most `timeout_ns` nanoseconds (negative: no limit), and
     /// returns the number of fetched events, 0 after a time-out, or -1 after EINTR.
     ///
@@ -92,21 +96,25 @@ public:
 private:
     static constexpr int batch_size = 256;
 
-    /// What is known of one descriptor number. An event of another generation is stale.
+    /// What is known of one descriptor number. An event of another generation is stale: an orphan's,
+    /// unless the slot has changed since the event was fetched.
     struct Slot {
         Watch* watch = nullptr;
         std::uint32_t generation = 0;
         std::uint32_t flags = 0;
+        std::uint32_t changed_in_wait = 0;
     };
 
     Slot& slot_of(int fd);
     [[nodiscard]] const Slot* slot_for(const epoll_event& event) const noexcept;
+    void vacate(Watch& watch) noexcept;
     [[nodiscard]] bool fetched_orphans() const noexcept;
     void renew() noexcept;
 
     int epoll_fd_;
     int count_ = 0;
     int position_ = 0;
+    std::uint32_t waits_ = 0;
     bool precise_timeouts_ = true;
     bool orphans_possible_ = false;
     std::array<epoll_event, batch_size> events_;

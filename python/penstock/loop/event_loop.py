@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _SSLProtocol: Any = sslproto.SSLProtocol
 
+_NATIVE_DATAGRAM_FAMILIES = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
+"""Those whose addresses the native core can show; others go through asyncio's own transport."""
+
 _ACCEPT_RETRY_DELAY = 1.0
 """Seconds until a listener that ran out of descriptors tries again; asyncio's value."""
 
@@ -123,6 +126,18 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         server: asyncio.AbstractServer | None = None,
     ) -> asyncio.Transport:
         return _core.SocketTransport(self, sock, protocol, waiter, extra, server)
+
+    def _make_datagram_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        address: Any = None,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> asyncio.DatagramTransport:
+        if sock.family not in _NATIVE_DATAGRAM_FAMILIES:
+            return super()._make_datagram_transport(sock, protocol, address, waiter, extra)
+        return _core.DatagramTransport(self, sock, protocol, address, waiter, extra)
 
     def _make_ssl_transport(
         self,

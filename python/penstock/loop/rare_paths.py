@@ -91,6 +91,22 @@ def transport_socket(sock: socket.socket | None) -> trsock.TransportSocket | Non
     return None if sock is None else trsock.TransportSocket(sock)
 
 
+def describe_socket(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
+    """What a datagram transport's ``get_extra_info`` tells: asyncio finds it all out at once."""
+    described = dict(extra or {})
+    described["socket"] = trsock.TransportSocket(sock)
+    try:
+        described["sockname"] = sock.getsockname()
+    except OSError:
+        described["sockname"] = None
+    if "peername" not in described:
+        try:
+            described["peername"] = sock.getpeername()
+        except OSError:
+            described["peername"] = None
+    return described
+
+
 def sendfile_mode() -> Any:
     """The way in which ``loop.sendfile`` may use a socket transport."""
     return constants._SendfileMode.TRY_NATIVE

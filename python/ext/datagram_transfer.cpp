@@ -1,0 +1,446 @@
+// The datagrams of a datagram transport: receiving, sending, flow control.
+
+#include "datagram_transport.hpp"
+
+#include "address.hpp"
+#include "datagram_batch.hpp"
+#include "socket_transport.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+namespace penstock::python {
+
+namespace {
+
+constexpr int send_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+
+/// What a queued datagram counts for beyond its data, so that empty ones fill the queue too.
+constexpr std::size_t header_size = PY_VERSION_HEX >= 0x030D0000 ? 8 : 0;
+
+enum class Sent : unsigned char { yes, not_now, failed };
+
+bool would_block(int error) noexcept {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+void report(DatagramTransportObject* transport, const char* message) noexcept {
+    report_raised(transport->loop, message, as_object(transport), transport->protocol);
+}
+
+// ---- receiving ----------------------------------------------------------------------------------
+
+/// Tells the protocol of the OSError for an errno value, with the transport's context entered.
+void tell_receive_error(DatagramTransportObject* transport, int error) noexcept {
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    const Ref exception = take_exception();
+    const ProtocolContext context(transport->context);
+    const Ref protocol = Ref::borrow(transport->protocol);
+    if (!Ref(PyObject_CallMethodOneArg(protocol.get(), transport->loop->state->name_error_received,
+                                       exception.get()))) {
+        report(transport, "Exception in callback protocol.error_received()");
+    }
+}
+
+void deliver(DatagramTransportObject* transport, PyObject* data, PyObject* sender) noexcept {
+    PyObject* result = nullptr;
+    {
+        const ProtocolContext context(transport->context);
+        const Ref receiver = Ref::borrow(transport->datagram_received);
+        PyObject* stack[3] = {nullptr, data, sender};
+        result = PyObject_Vectorcall(receiver.get(), stack + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                     nullptr);
+    }
+    if (result == nullptr) {
+        report(transport, "Exception in callback protocol.datagram_received()");
+        return;
+    }
+    Py_DECREF(result);
+}
+
+/// Whether the protocol may be told of another datagram now.
+bool may_deliver(const DatagramTransportObject* transport) noexcept {
+    return !transport->closing && !transport->paused && transport->loop != nullptr &&
+           transport->loop->pending_exception == nullptr;
+}
+
+/// Keeps datagrams that are fetched already and may not be delivered now.
+bool hold(DatagramTransportObject* transport, const DatagramBatch& batch, int first,
+          int count) noexcept {
+    Ref held(PyList_New(0));
+    for (int i = first; held && i < count; ++i) {
+        const DatagramBatch::Datagram datagram = batch[i];
+        const Ref sender = transport->senders->to_python(datagram.sender, datagram.sender_length);
+        const Ref pair(sender ? Py_BuildValue("(y#O)", datagram.data,
+                                              static_cast<Py_ssize_t>(datagram.size), sender.get())
+                              : nullptr);
+        if (!pair || PyList_Append(held.get(), pair.get()) != 0) {
+            return false;
+        }
+    }
+    transport->undelivered = held.release();
+    // When it is paused, resume_reading() goes on.
+    return transport->undelivered != nullptr &&
+           (transport->paused ||
+            schedule_native(transport->loop, &deliver_held, as_object(transport)));
+}
+
+void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batch,
+                   int count) noexcept {
+    for (int i = 0; i < count; ++i) {
+        if (!may_deliver(transport)) {
+            if (!transport->closing && transport->loop != nullptr) {
+                if (!hold(transport, batch, i, count)) {
+                    fail_with_raised(transport, "Fatal read error on datagram transport");
+                }
+                update_interest(transport);
+            }
+            return;
+        }
+        const DatagramBatch::Datagram datagram = batch[i];
+        const Ref sender = transport->senders->to_python(datagram.sender, datagram.sender_length);
+        const Ref data(
+            PyBytes_FromStringAndSize(datagram.data, static_cast<Py_ssize_t>(datagram.size)));
+        if (!sender || !data) {
+            fail_with_raised(transport, "Fatal read error on datagram transport");
+            return;
+        }
+        deliver(transport, data.get(), sender.get());
+    }
+}
+
+DatagramBatch* batch_of(LoopObject* loop) noexcept {
+    if (loop->datagrams == nullptr) {
+        loop->datagrams = new (std::nothrow) DatagramBatch;
+    }
+    return loop->datagrams;
+}
+
+/// Asks for one datagram more than came the last time: a lone one costs a single call that stops
+/// there, and a crowd is soon fetched sixteen at a time.
+void receive(DatagramTransportObject* transport) noexcept {
+    DatagramBatch* batch = batch_of(transport->loop);
+    if (batch == nullptr) {
+        PyErr_NoMemory();
+        fail_with_raised(transport, "Fatal read error on datagram transport");
+        return;
+    }
+    const bool internet = transport->family != AF_UNIX;
+    const int count = internet ? batch->receive(transport->fd, transport->expected)
+                               : batch->receive_whole(transport->fd);
+    if (count < 0) {
+        if (!would_block(errno)) {
+            tell_receive_error(transport, errno);
+        }
+        return;
+    }
+    transport->expected = std::min(count + 1, DatagramBatch::capacity);
+    deliver_batch(transport, *batch, count);
+}
+
+// ---- sending ------------------------------------------------------------------------------------
+
+void tell_send_error(DatagramTransportObject* transport, bool& raised) noexcept {
+    const Ref exception = take_exception();
+    const Ref protocol = Ref::borrow(transport->protocol);
+    raised = !Ref(PyObject_CallMethodOneArg(
+        protocol.get(), transport->loop->state->name_error_received, exception.get()));
+}
+
+/// The socket module's sendto, for addresses that must be resolved, or refused in its own words.
+Sent send_by_socket(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
+    if (Ref(PyObject_CallMethod(transport->socket, "sendto", "OO", data, target))) {
+        return Sent::yes;
+    }
+    if (PyErr_ExceptionMatches(PyExc_BlockingIOError) != 0 ||
+        PyErr_ExceptionMatches(PyExc_InterruptedError) != 0) {
+        PyErr_Clear();
+        return Sent::not_now;
+    }
+    return Sent::failed;
+}
+
+/// Sends one datagram. An exception is set when that failed.
+Sent try_to_send(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
+    sockaddr_in6 numeric;
+    const sockaddr_in6* address = nullptr;
+    socklen_t length = 0;
+    if (!transport->connected) {
+        address = transport->senders->latest(target, length);
+        if (address == nullptr) {
+            address = &numeric;
+            length = numeric_address(target, transport->family, numeric);
+        }
+        if (length == 0) {
+            return send_by_socket(transport, data, target);
+        }
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
+        return Sent::failed;
+    }
+    const ssize_t count = ::sendto(transport->fd, view.buf, static_cast<std::size_t>(view.len),
+                                   send_flags, reinterpret_cast<const sockaddr*>(address), length);
+    const int error = errno;
+    PyBuffer_Release(&view);
+    if (count >= 0) {
+        return Sent::yes;
+    }
+    if (would_block(error)) {
+        return Sent::not_now;
+    }
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return Sent::failed;
+}
+
+std::size_t cost_of(const UnsentDatagram& datagram) noexcept {
+    return static_cast<std::size_t>(PyBytes_GET_SIZE(datagram.data.get())) + header_size;
+}
+
+bool enqueue(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
+    Ref bytes(PyBytes_CheckExact(data) ? Py_NewRef(data) : PyBytes_FromObject(data));
+    if (!bytes) {
+        return false;
+    }
+    try {
+        if (transport->queue == nullptr) {
+            transport->queue = new std::deque<UnsentDatagram>;
+        }
+        transport->queue->push_back({std::move(bytes), Ref::borrow(target)});
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    transport->queued_size += cost_of(transport->queue->back());
+    return true;
+}
+
+void resume_protocol_if_drained(DatagramTransportObject* transport) noexcept {
+    if (!transport->protocol_paused || transport->queued_size > transport->water_marks.low ||
+        transport->protocol == nullptr) {
+        return;
+    }
+    transport->protocol_paused = false;
+    const ProtocolContext context(transport->context);
+    if (!Ref(PyObject_CallMethodNoArgs(transport->protocol,
+                                       transport->loop->state->name_resume_writing))) {
+        report(transport, "protocol.resume_writing() failed");
+    }
+}
+
+/// Sends from the queue; false when the rest must wait for another event.
+bool send_queued(DatagramTransportObject* transport) noexcept {
+    while (has_queued(transport)) {
+        UnsentDatagram datagram = std::move(transport->queue->front());
+        transport->queue->pop_front();
+        const Sent sent = try_to_send(transport, datagram.data.get(), datagram.target.get());
+        if (sent == Sent::not_now) {
+            transport->queue->push_front(std::move(datagram));
+            return true;
+        }
+        transport->queued_size -= cost_of(datagram);
+        if (sent == Sent::yes) {
+            continue;
+        }
+        if (PyErr_ExceptionMatches(PyExc_OSError) == 0) {
+            fail_with_raised(transport, "Fatal write error on datagram transport");
+            return false;
+        }
+        bool raised = false;
+        {
+            const ProtocolContext context(transport->context);
+            tell_send_error(transport, raised);
+        }
+        if (raised) {
+            report(transport, "Exception in callback protocol.error_received()");
+        }
+        return false;
+    }
+    return true;
+}
+
+void send_ready(DatagramTransportObject* transport) noexcept {
+    if (!send_queued(transport) || transport->lost > 0) {
+        return;
+    }
+    resume_protocol_if_drained(transport); // may send, close or abort
+    if (transport->lost > 0 || has_queued(transport)) {
+        return;
+    }
+    update_interest(transport);
+    if (transport->closing) {
+        lose_connection(transport);
+    }
+}
+
+/// Counts a send that came after the connection was lost; warns as asyncio does.
+bool note_lost_send(DatagramTransportObject* transport) noexcept {
+    constexpr unsigned log_threshold = 5;
+    if (transport->lost >= log_threshold &&
+        !call_rare_path(state_of(Py_TYPE(transport)), "warn_of_lost_write", nullptr, 0)) {
+        return false;
+    }
+    ++transport->lost;
+    return true;
+}
+
+bool send_or_queue(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
+    if (!has_queued(transport)) {
+        switch (try_to_send(transport, data, target)) {
+        case Sent::yes:
+            return true;
+        case Sent::failed: {
+            if (PyErr_ExceptionMatches(PyExc_OSError) == 0) {
+                if (exception_ends_program()) {
+                    return false;
+                }
+                fail_with_raised(transport, "Fatal write error on datagram transport");
+                return true;
+            }
+            bool raised = false;
+            tell_send_error(transport, raised);
+            return !raised;
+        }
+        case Sent::not_now:
+            break;
+        }
+    }
+    if (!enqueue(transport, data, target)) {
+        return false;
+    }
+    update_interest(transport);
+    pause_protocol_if_full(transport);
+    return true;
+}
+
+/// The address that `given` stands for: itself, or the only one there may be. Null with ValueError
+/// set.
+PyObject* target_for(const DatagramTransportObject* transport, PyObject* given) noexcept {
+    if (transport->fixed_target == nullptr) {
+        return given;
+    }
+    if (given != Py_None) {
+        const int same = PyObject_RichCompareBool(given, transport->fixed_target, Py_EQ);
+        if (same < 0) {
+            return nullptr;
+        }
+        if (same == 0) {
+            PyErr_Format(PyExc_ValueError, "Invalid address: must be None or %S",
+                         transport->fixed_target);
+            return nullptr;
+        }
+    }
+    return transport->fixed_target;
+}
+
+/// Reads the arguments (data, addr=None); false with TypeError set.
+bool parse_sendto(PyObject* const* arguments, Py_ssize_t count, PyObject* keywords, PyObject*& data,
+                  PyObject*& target) noexcept {
+    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    data = count > 0 ? arguments[0] : nullptr;
+    target = count > 1 ? arguments[1] : Py_None;
+    bool known = count <= 2;
+    for (Py_ssize_t i = 0; i < keyword_count; ++i) {
+        PyObject* name = PyTuple_GET_ITEM(keywords, i);
+        if (PyUnicode_CompareWithASCIIString(name, "addr") == 0 && count < 2) {
+            target = arguments[count + i];
+        } else if (PyUnicode_CompareWithASCIIString(name, "data") == 0 && count < 1) {
+            data = arguments[count + i];
+        } else {
+            known = false;
+        }
+    }
+    if (!known || data == nullptr) {
+        PyErr_SetString(PyExc_TypeError, "sendto() takes data and an address, addr=None");
+        return false;
+    }
+    if (!PyBytes_Check(data) && !PyByteArray_Check(data) && !PyMemoryView_Check(data)) {
+        const Ref name(PyType_GetName(Py_TYPE(data)));
+        PyErr_Format(PyExc_TypeError, "data argument must be a bytes-like object, not %R",
+                     name.get());
+        return false;
+    }
+    return true;
+}
+
+} // namespace
+
+void on_datagram_ready(io::Watch& watch, std::uint32_t events) {
+    DatagramTransportObject* transport = datagram_transport_of(watch);
+    const Ref alive = Ref::borrow(as_object(transport));
+    const std::uint32_t interest = watch.interest;
+    constexpr std::uint32_t trouble = io::hung_up | io::failed;
+    if ((events & (io::readable | trouble)) != 0 && (interest & io::readable) != 0) {
+        receive(transport);
+    }
+    if ((events & (io::writable | trouble)) != 0 && (interest & io::writable) != 0 &&
+        transport->lost == 0 && transport->loop != nullptr &&
+        transport->loop->pending_exception == nullptr) {
+        send_ready(transport);
+    }
+}
+
+void deliver_held(LoopObject* /*loop*/, PyObject* target) {
+    DatagramTransportObject* transport = datagram_transport_of(target);
+    const Ref alive = Ref::borrow(target);
+    while (transport->undelivered != nullptr && may_deliver(transport)) {
+        if (PyList_GET_SIZE(transport->undelivered) == 0) {
+            Py_CLEAR(transport->undelivered);
+            update_interest(transport);
+            return;
+        }
+        const Ref pair = Ref::borrow(PyList_GET_ITEM(transport->undelivered, 0));
+        if (PyList_SetSlice(transport->undelivered, 0, 1, nullptr) != 0) {
+            PyErr_WriteUnraisable(target);
+        }
+        deliver(transport, PyTuple_GET_ITEM(pair.get(), 0), PyTuple_GET_ITEM(pair.get(), 1));
+    }
+    // Interrupted, not paused: to go on when the loop runs again.
+    if (transport->undelivered != nullptr && !transport->paused && !transport->closing &&
+        transport->loop != nullptr &&
+        !schedule_native(transport->loop, &deliver_held, as_object(transport))) {
+        PyErr_WriteUnraisable(target);
+    }
+}
+
+void pause_protocol_if_full(DatagramTransportObject* transport) noexcept {
+    if (transport->protocol_paused || transport->queued_size <= transport->water_marks.high ||
+        transport->protocol == nullptr) {
+        return;
+    }
+    transport->protocol_paused = true;
+    if (!Ref(PyObject_CallMethodNoArgs(transport->protocol,
+                                       transport->loop->state->name_pause_writing))) {
+        report(transport, "protocol.pause_writing() failed");
+    }
+}
+
+PyObject* datagram_transport_sendto(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                                    PyObject* keywords) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    PyObject* data = nullptr;
+    PyObject* given = nullptr;
+    if (!parse_sendto(arguments, count, keywords, data, given)) {
+        return nullptr;
+    }
+    if (PY_VERSION_HEX < 0x030D0000) { // later ones send an empty datagram
+        const Py_ssize_t size = PyObject_Size(data);
+        if (size <= 0) {
+            return size == 0 ? Py_NewRef(Py_None) : nullptr;
+        }
+    }
+    PyObject* target = target_for(transport, given);
+    if (target == nullptr) {
+        return nullptr;
+    }
+    const bool gone = transport->fd < 0 || transport->loop == nullptr;
+    const bool done = gone || (transport->lost > 0 && transport->fixed_target != nullptr)
+                          ? note_lost_send(transport)
+                          : send_or_queue(transport, data, target);
+    return done ? Py_NewRef(Py_None) : nullptr;
+}
+
+} // namespace penstock::python

@@ -1,0 +1,588 @@
+// The datagram transport as an object: its attributes, its life, its place in the loop.
+
+#include "datagram_transport.hpp"
+
+#include "fd_callbacks.hpp"
+#include "socket_transport.hpp"
+
+#include <new>
+
+#include <structmember.h>
+
+namespace penstock::python {
+
+namespace {
+
+constexpr std::size_t datagram_high_water = std::size_t{64} * 1024;
+
+void link_to_loop(DatagramTransportObject* transport) noexcept {
+    LoopObject* loop = transport->loop;
+    transport->previous = nullptr;
+    transport->next = loop->datagram_transports;
+    if (loop->datagram_transports != nullptr) {
+        loop->datagram_transports->previous = transport;
+    }
+    loop->datagram_transports = transport;
+    transport->listed = true;
+    Py_INCREF(transport);
+}
+
+/// Gives back the loop's reference: the caller must hold one of its own.
+void unlink_from_loop(DatagramTransportObject* transport) noexcept {
+    if (!transport->listed) {
+        return;
+    }
+    if (transport->previous != nullptr) {
+        transport->previous->next = transport->next;
+    } else {
+        transport->loop->datagram_transports = transport->next;
+    }
+    if (transport->next != nullptr) {
+        transport->next->previous = transport->previous;
+    }
+    transport->listed = false;
+    Py_DECREF(transport);
+}
+
+bool set_protocol(DatagramTransportObject* transport, PyObject* protocol) noexcept {
+    // Bound once: looking the method up for every datagram costs more than the call's own overhead.
+    Ref receiver(PyObject_GetAttr(protocol, transport->loop->state->name_datagram_received));
+    if (!receiver) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
+            return false;
+        }
+        // A protocol that only sends may lack it: then the first datagram reports that.
+        PyErr_Clear();
+        receiver = Ref(PyMethod_New(as_object(&PyUnicode_Type), protocol));
+        if (!receiver) {
+            return false;
+        }
+    }
+    Py_XSETREF(transport->protocol, Py_NewRef(protocol));
+    Py_XSETREF(transport->datagram_received, receiver.release());
+    return true;
+}
+
+/// Calls a method of the protocol with the transport's context entered; an exception is reported.
+void tell_protocol(DatagramTransportObject* transport, PyObject* method, PyObject* argument,
+                   const char* failure) noexcept {
+    Ref result;
+    {
+        const ProtocolContext context(transport->context);
+        const Ref protocol = Ref::borrow(transport->protocol);
+        result = Ref(PyObject_CallMethodOneArg(protocol.get(), method, argument));
+    }
+    if (!result) {
+        report_raised(transport->loop, failure, as_object(transport), transport->protocol);
+    }
+}
+
+void release_waiter(DatagramTransportObject* transport) noexcept {
+    const Ref waiter(std::exchange(transport->waiter, nullptr));
+    if (!waiter) {
+        return;
+    }
+    const ModuleState* state = transport->loop->state;
+    const Ref cancelled(PyObject_CallMethodNoArgs(waiter.get(), state->name_cancelled));
+    if (!cancelled ||
+        (cancelled.get() != Py_True &&
+         !Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None)))) {
+        report_raised(transport->loop, "Fatal error on transport", as_object(transport), nullptr);
+    }
+}
+
+void start_step(LoopObject* /*loop*/, PyObject* target) {
+    DatagramTransportObject* transport = datagram_transport_of(target);
+    if (transport->loop == nullptr || transport->protocol == nullptr) {
+        return;
+    }
+    tell_protocol(transport, transport->loop->state->name_connection_made, target,
+                  "Exception in callback protocol.connection_made()");
+    transport->started = true;
+    update_interest(transport);
+    release_waiter(transport);
+}
+
+void lose_connection_step(LoopObject* /*loop*/, PyObject* target) {
+    lose_connection(datagram_transport_of(target));
+}
+
+bool schedule_loss(DatagramTransportObject* transport) noexcept {
+    return schedule_native(transport->loop, &lose_connection_step, as_object(transport));
+}
+
+void close_socket(DatagramTransportObject* transport) noexcept {
+    transport->fd = -1;
+    const Ref socket(std::exchange(transport->socket, nullptr));
+    if (socket && !Ref(PyObject_CallMethod(socket.get(), "close", nullptr))) {
+        PyErr_WriteUnraisable(as_object(transport));
+    }
+}
+
+void drop_queue(DatagramTransportObject* transport) noexcept {
+    if (transport->queue != nullptr) {
+        // Taken out first: releasing an object may run code that comes back here.
+        std::deque<UnsentDatagram> unsent;
+        unsent.swap(*transport->queue);
+        transport->queued_size = 0;
+    }
+}
+
+DatagramTransportObject* allocate(LoopObject* loop) noexcept {
+    PyTypeObject* type = loop->state->datagram_transport_type;
+    auto* transport = datagram_transport_of(type->tp_alloc(type, 0));
+    if (transport == nullptr) {
+        return nullptr;
+    }
+    new (&transport->watch) io::Watch(&on_datagram_ready);
+    transport->loop = reinterpret_cast<LoopObject*>(Py_NewRef(as_object(loop)));
+    transport->fd = -1;
+    transport->expected = 1;
+    transport->water_marks = WaterMarks::below(datagram_high_water);
+    transport->senders = new (std::nothrow) AddressCache;
+    if (transport->senders == nullptr) {
+        Py_DECREF(transport);
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    return transport;
+}
+
+/// Whether the socket has a peer, as asyncio finds out: by what it says of itself.
+int has_peer(PyObject* extra) noexcept {
+    PyObject* peer = PyDict_GetItemString(extra, "peername");
+    return peer != nullptr ? PyObject_IsTrue(peer) : 0;
+}
+
+// ---- Python's view ------------------------------------------------------------------------------
+
+PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+    static const char* names[] = {"loop",   "sock",  "protocol", "address",
+                                  "waiter", "extra", nullptr};
+    PyObject* loop_object = nullptr;
+    PyObject* socket = nullptr;
+    PyObject* protocol = nullptr;
+    PyObject* address = Py_None;
+    PyObject* waiter = Py_None;
+    PyObject* extra = Py_None;
+    const ModuleState* state = state_of(type);
+    if (state == nullptr ||
+        !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OO|OOO:DatagramTransport",
+                                     const_cast<char**>(names), state->loop_type, &loop_object,
+                                     &socket, &protocol, &address, &waiter, &extra)) {
+        return nullptr;
+    }
+    auto* loop = reinterpret_cast<LoopObject*>(loop_object);
+    if (!check_open(loop) || !check_no_transport(loop, socket)) {
+        return nullptr;
+    }
+    const int fd = PyObject_AsFileDescriptor(socket);
+    const Ref family(fd >= 0 ? PyObject_GetAttrString(socket, "family") : nullptr);
+    DatagramTransportObject* transport = family ? allocate(loop) : nullptr;
+    const Ref owner(as_object(transport));
+    if (!owner) {
+        return nullptr;
+    }
+    transport->family = static_cast<int>(PyLong_AsLong(family.get()));
+    PyObject* described[] = {socket, extra};
+    transport->extra = call_rare_path(loop->state, "describe_socket", described, 2).release();
+    const int connected = transport->extra != nullptr ? has_peer(transport->extra) : -1;
+    const int has_target = connected >= 0 ? PyObject_IsTrue(address) : -1;
+    transport->context = PyContext_CopyCurrent();
+    if (PyErr_Occurred() != nullptr || has_target < 0 || transport->context == nullptr ||
+        !set_protocol(transport, protocol)) {
+        return nullptr;
+    }
+    transport->connected = connected != 0;
+    transport->fixed_target = has_target != 0 ? Py_NewRef(address) : nullptr;
+    transport->waiter = waiter != Py_None ? Py_NewRef(waiter) : nullptr;
+    transport->socket = Py_NewRef(socket);
+    transport->fd = fd;
+    link_to_loop(transport);
+    if (!schedule_native(loop, &start_step, as_object(transport))) {
+        return nullptr;
+    }
+    return Py_NewRef(owner.get());
+}
+
+PyObject* transport_close(PyObject* self, PyObject* /*unused*/) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    if (transport->closing || transport->loop == nullptr) {
+        Py_RETURN_NONE;
+    }
+    if (!check_open(transport->loop)) {
+        return nullptr;
+    }
+    transport->closing = true;
+    update_interest(transport);
+    if (!has_queued(transport)) {
+        transport->lost = 1;
+        if (!schedule_loss(transport)) {
+            return nullptr;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_abort(PyObject* self, PyObject* /*unused*/) {
+    force_close(datagram_transport_of(self), nullptr);
+    return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
+}
+
+PyObject* transport_is_closing(PyObject* self, PyObject* /*unused*/) {
+    return PyBool_FromLong(datagram_transport_of(self)->closing);
+}
+
+PyObject* transport_is_reading(PyObject* self, PyObject* /*unused*/) {
+    const DatagramTransportObject* transport = datagram_transport_of(self);
+    return PyBool_FromLong(!transport->closing && !transport->paused);
+}
+
+PyObject* transport_pause_reading(PyObject* self, PyObject* /*unused*/) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    if (!transport->closing && !transport->paused) {
+        transport->paused = true;
+        update_interest(transport);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_resume_reading(PyObject* self, PyObject* /*unused*/) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    if (transport->closing || !transport->paused) {
+        Py_RETURN_NONE;
+    }
+    transport->paused = false;
+    if (transport->undelivered != nullptr &&
+        !schedule_native(transport->loop, &deliver_held, self)) {
+        return nullptr;
+    }
+    update_interest(transport);
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_get_write_buffer_size(PyObject* self, PyObject* /*unused*/) {
+    return PyLong_FromSize_t(datagram_transport_of(self)->queued_size);
+}
+
+PyObject* transport_get_write_buffer_limits(PyObject* self, PyObject* /*unused*/) {
+    return datagram_transport_of(self)->water_marks.as_tuple();
+}
+
+PyObject* transport_set_limits(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    if (!WaterMarks::parse(transport->water_marks, arguments, keywords,
+                           "|OO:set_write_buffer_limits", datagram_high_water)) {
+        return nullptr;
+    }
+    if (transport->loop != nullptr) {
+        pause_protocol_if_full(transport);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* transport_get_protocol(PyObject* self, PyObject* /*unused*/) {
+    PyObject* protocol = datagram_transport_of(self)->protocol;
+    return Py_NewRef(protocol != nullptr ? protocol : Py_None);
+}
+
+PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    if (transport->loop == nullptr) {
+        Py_RETURN_NONE; // nothing will be called any more
+    }
+    return set_protocol(transport, protocol) ? Py_NewRef(Py_None) : nullptr;
+}
+
+PyObject* transport_repr(PyObject* self) {
+    const DatagramTransportObject* transport = datagram_transport_of(self);
+    const char* state = transport->fd < 0 ? " closed" : transport->closing ? " closing" : "";
+    const std::uint32_t interest = transport->watch.interest;
+    return PyUnicode_FromFormat(
+        "<DatagramTransport%s fd=%d read=%s write=<%s, bufsize=%zu>>", state, transport->fd,
+        (interest & io::readable) != 0 ? "polling" : "idle",
+        (interest & io::writable) != 0 ? "polling" : "idle", transport->queued_size);
+}
+
+PyObject* get_protocol_attribute(PyObject* self, void* /*unused*/) {
+    return transport_get_protocol(self, nullptr);
+}
+
+PyObject* get_loop_attribute(PyObject* self, void* /*unused*/) {
+    LoopObject* loop = datagram_transport_of(self)->loop;
+    return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
+}
+
+PyObject* get_protocol_paused(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(datagram_transport_of(self)->protocol_paused);
+}
+
+int transport_traverse(PyObject* self, visitproc visit, void* arg) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(transport->extra);
+    Py_VISIT(transport->loop);
+    Py_VISIT(transport->protocol);
+    Py_VISIT(transport->datagram_received);
+    Py_VISIT(transport->context);
+    Py_VISIT(transport->socket);
+    Py_VISIT(transport->fixed_target);
+    Py_VISIT(transport->waiter);
+    Py_VISIT(transport->lost_reason);
+    Py_VISIT(transport->undelivered);
+    if (transport->queue != nullptr) {
+        for (const UnsentDatagram& datagram : *transport->queue) {
+            Py_VISIT(datagram.target.get());
+        }
+    }
+    return 0;
+}
+
+int transport_clear(PyObject* self) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    Py_CLEAR(transport->extra);
+    Py_CLEAR(transport->protocol);
+    Py_CLEAR(transport->datagram_received);
+    Py_CLEAR(transport->context);
+    Py_CLEAR(transport->fixed_target);
+    Py_CLEAR(transport->waiter);
+    Py_CLEAR(transport->lost_reason);
+    Py_CLEAR(transport->undelivered);
+    drop_queue(transport);
+    return 0;
+}
+
+void transport_finalize(PyObject* self) {
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    if (transport->fd < 0) {
+        return;
+    }
+    Ref exception = take_exception();
+    if (PyErr_ResourceWarning(self, 1, "unclosed transport %R", self) != 0) {
+        PyErr_WriteUnraisable(self);
+    }
+    if (transport->loop != nullptr && transport->loop->io != nullptr) {
+        transport->loop->io->poller().remove(transport->watch);
+    }
+    close_socket(transport);
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
+void transport_dealloc(PyObject* self) {
+    if (PyObject_CallFinalizerFromDealloc(self) < 0) {
+        return; // somebody kept it
+    }
+    DatagramTransportObject* transport = datagram_transport_of(self);
+    PyObject_GC_UnTrack(self);
+    if (transport->weak_references != nullptr) {
+        PyObject_ClearWeakRefs(self);
+    }
+    transport_clear(self);
+    Py_CLEAR(transport->loop);
+    Py_CLEAR(transport->socket);
+    delete std::exchange(transport->queue, nullptr);
+    delete std::exchange(transport->senders, nullptr);
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+template <typename Function> PyCFunction as_function(Function function) noexcept {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+PyMethodDef transport_methods[] = {
+    {"sendto", as_function(&datagram_transport_sendto), METH_FASTCALL | METH_KEYWORDS,
+     "Send a datagram; what the kernel does not take now is queued."},
+    {"close", &transport_close, METH_NOARGS, "Close after queued datagrams were sent."},
+    {"abort", &transport_abort, METH_NOARGS, "Close at once; queued datagrams are dropped."},
+    {"is_closing", &transport_is_closing, METH_NOARGS, "Whether it is closing or closed."},
+    {"is_reading", &transport_is_reading, METH_NOARGS, "Whether datagrams are delivered."},
+    {"pause_reading", &transport_pause_reading, METH_NOARGS, "Stop delivering datagrams."},
+    {"resume_reading", &transport_resume_reading, METH_NOARGS, "Undo pause_reading()."},
+    {"get_write_buffer_size", &transport_get_write_buffer_size, METH_NOARGS,
+     "Bytes that wait to be sent."},
+    {"get_write_buffer_limits", &transport_get_write_buffer_limits, METH_NOARGS,
+     "The water marks (low, high) of flow control."},
+    {"set_write_buffer_limits", as_function(&transport_set_limits), METH_VARARGS | METH_KEYWORDS,
+     "Set the water marks of flow control, in bytes."},
+    {"get_protocol", &transport_get_protocol, METH_NOARGS, "The protocol."},
+    {"set_protocol", &transport_set_protocol, METH_O, "Switch to another protocol."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef transport_attributes[] = {
+    {"_protocol", &get_protocol_attribute, nullptr, nullptr, nullptr},
+    {"_loop", &get_loop_attribute, nullptr, nullptr, nullptr},
+    {"_protocol_paused", &get_protocol_paused, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef transport_members[] = {
+    {"_sock", T_OBJECT, offsetof(DatagramTransportObject, socket), READONLY, nullptr},
+    {"_sock_fd", T_INT, offsetof(DatagramTransportObject, fd), READONLY, nullptr},
+    {"_address", T_OBJECT, offsetof(DatagramTransportObject, fixed_target), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(DatagramTransportObject, weak_references), READONLY,
+     nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+/// BaseTransport.__init__ would set `_extra` anew: what __new__ has put there must stay.
+int keep_init(PyObject* /*self*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+    return 0;
+}
+
+PyType_Slot transport_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The transport of a UDP or Unix datagram socket.")},
+    {Py_tp_new, reinterpret_cast<void*>(&transport_new)},
+    {Py_tp_init, reinterpret_cast<void*>(&keep_init)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&transport_dealloc)},
+    {Py_tp_finalize, reinterpret_cast<void*>(&transport_finalize)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&transport_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&transport_clear)},
+    {Py_tp_repr, reinterpret_cast<void*>(&transport_repr)},
+    {Py_tp_methods, transport_methods},
+    {Py_tp_members, transport_members},
+    {Py_tp_getset, transport_attributes},
+    {0, nullptr},
+};
+
+PyType_Spec transport_spec = {
+    .name = "penstock._core.DatagramTransport",
+    .basicsize = sizeof(DatagramTransportObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = transport_slots,
+};
+
+} // namespace
+
+void update_interest(DatagramTransportObject* transport) noexcept {
+    if (transport->loop == nullptr || transport->loop->io == nullptr || transport->fd < 0) {
+        return;
+    }
+    const bool reading = transport->started && !transport->closing && !transport->paused &&
+                         transport->undelivered == nullptr;
+    const bool writing = transport->lost == 0 && has_queued(transport);
+    const std::uint32_t interest = (reading ? io::readable : 0U) | (writing ? io::writable : 0U);
+    io::Poller& poller = transport->loop->io->poller();
+    std::error_code error;
+    if (transport->watch.fd >= 0) {
+        error = poller.update(transport->watch, interest);
+    } else if (interest != 0) {
+        error = poller.add(transport->watch, transport->fd, interest);
+    }
+    if (error) {
+        errno = error.value();
+        PyErr_SetFromErrno(PyExc_OSError);
+        const Ref exception = take_exception();
+        force_close(transport, exception.get());
+    }
+}
+
+void fail_with_raised(DatagramTransportObject* transport, const char* message) noexcept {
+    if (exception_ends_program()) {
+        interrupt_with_raised(transport->loop);
+        return;
+    }
+    const Ref exception = take_exception();
+    raise_exception(Ref::borrow(exception.get()));
+    report_raised(transport->loop, message, as_object(transport), transport->protocol);
+    force_close(transport, exception.get());
+}
+
+void force_close(DatagramTransportObject* transport, PyObject* reason) noexcept {
+    if (transport->lost > 0 || transport->loop == nullptr) {
+        return;
+    }
+    drop_queue(transport);
+    transport->closing = true;
+    transport->lost = 1;
+    if (transport->loop->io != nullptr) {
+        transport->loop->io->poller().remove(transport->watch);
+    }
+    Py_XSETREF(transport->lost_reason, Py_XNewRef(reason));
+    if (!schedule_loss(transport)) {
+        PyErr_WriteUnraisable(as_object(transport));
+    }
+}
+
+void lose_connection(DatagramTransportObject* transport) noexcept {
+    LoopObject* loop = transport->loop;
+    if (loop == nullptr) {
+        return;
+    }
+    const Ref alive = Ref::borrow(as_object(transport));
+    transport->lost += transport->lost == 0 ? 1 : 0;
+    if (loop->io != nullptr) {
+        loop->io->poller().remove(transport->watch);
+    }
+    PyObject* reason = transport->lost_reason != nullptr ? transport->lost_reason : Py_None;
+    tell_protocol(transport, loop->state->name_connection_lost, reason,
+                  "Exception in callback protocol.connection_lost()");
+    close_socket(transport);
+    unlink_from_loop(transport);
+    Py_CLEAR(transport->protocol);
+    Py_CLEAR(transport->datagram_received);
+    Py_CLEAR(transport->context);
+    Py_CLEAR(transport->lost_reason);
+    Py_CLEAR(transport->undelivered);
+    Py_CLEAR(transport->waiter);
+    Py_CLEAR(transport->loop);
+}
+
+DatagramTransportObject* datagram_transport_of(const io::Watch& watch) noexcept {
+    if (watch.on_ready != &on_datagram_ready) {
+        return nullptr;
+    }
+    const char* place = reinterpret_cast<const char*>(&watch);
+    return const_cast<DatagramTransportObject*>(reinterpret_cast<const DatagramTransportObject*>(
+        place - offsetof(DatagramTransportObject, watch)));
+}
+
+void release_datagram_transports(LoopObject* loop) noexcept {
+    while (DatagramTransportObject* transport = loop->datagram_transports) {
+        if (loop->io != nullptr) {
+            loop->io->poller().remove(transport->watch);
+        }
+        unlink_from_loop(transport);
+    }
+}
+
+int traverse_datagram_transports(LoopObject* loop, visitproc visit, void* arg) noexcept {
+    for (DatagramTransportObject* transport = loop->datagram_transports; transport != nullptr;
+         transport = transport->next) {
+        Py_VISIT(transport);
+    }
+    return 0;
+}
+
+bool add_datagram_transport_type(PyObject* module, ModuleState* state) {
+    // asyncio's is a Transport as well, and programs have come to check for either.
+    const Ref asyncio(PyImport_ImportModule("asyncio"));
+    const Ref stream(asyncio ? PyObject_GetAttrString(asyncio.get(), "Transport") : nullptr);
+    const Ref base(stream ? PyObject_GetAttrString(asyncio.get(), "DatagramTransport") : nullptr);
+    if (!base) {
+        return false;
+    }
+    for (PyObject* type : {stream.get(), base.get()}) {
+        if (reinterpret_cast<PyTypeObject*>(type)->tp_basicsize !=
+            static_cast<Py_ssize_t>(offsetof(DatagramTransportObject, watch))) {
+            PyErr_Format(PyExc_ImportError,
+                         "%R of this Python has slots that penstock does not know", type);
+            return false;
+        }
+    }
+    const Ref bases(PyTuple_Pack(2, stream.get(), base.get()));
+    if (!bases) {
+        return false;
+    }
+    state->datagram_transport_type = reinterpret_cast<PyTypeObject*>(
+        PyType_FromModuleAndSpec(module, &transport_spec, bases.get()));
+    return state->datagram_transport_type != nullptr &&
+           PyModule_AddType(module, state->datagram_transport_type) == 0;
+}
+
+} // namespace penstock::python

@@ -1,0 +1,355 @@
+#include "sock_operation.hpp"
+
+#include "loop.hpp"
+#include "socket_transport.hpp"
+
+#include <structmember.h>
+
+namespace penstock::python {
+
+namespace {
+
+using Stage = SockOperationObject::Stage;
+
+SockOperationObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<SockOperationObject*>(object);
+}
+
+void stop_waiting(SockOperationObject* operation) noexcept {
+    if (DescriptorWaiterObject* waiter = std::exchange(operation->waiter, nullptr)) {
+        abandon(waiter);
+        Py_DECREF(waiter);
+    }
+}
+
+/// Ends it and lets go of all that only a running operation needs.
+void finish(SockOperationObject* operation) noexcept {
+    operation->stage = Stage::finished;
+    stop_waiting(operation);
+    if (operation->view.obj != nullptr) {
+        PyBuffer_Release(&operation->view);
+    }
+    Py_CLEAR(operation->socket);
+    Py_CLEAR(operation->argument);
+    Py_CLEAR(operation->more);
+}
+
+bool check_non_blocking(const SockOperationObject* operation) noexcept {
+    if (!operation->loop->debug) {
+        return true;
+    }
+    const Ref timeout(PyObject_CallMethod(operation->socket, "gettimeout", nullptr));
+    const Ref zero(PyLong_FromLong(0));
+    const int blocking =
+        timeout && zero ? PyObject_RichCompareBool(timeout.get(), zero.get(), Py_NE) : -1;
+    if (blocking > 0) {
+        PyErr_SetString(PyExc_ValueError, "the socket must be non-blocking");
+    }
+    return blocking == 0;
+}
+
+/// Begins to wait for the socket to be ready; false with an exception set.
+bool wait_until_ready(SockOperationObject* operation) noexcept {
+    LoopObject* loop = operation->loop;
+    if (!check_open(loop) || !check_no_transport(loop, operation->socket, operation->fd)) {
+        return false;
+    }
+    DescriptorWaiterObject* waiter = make_descriptor_waiter(loop);
+    if (waiter == nullptr) {
+        return false;
+    }
+    operation->stage = Stage::waiting;
+    operation->waiter = waiter;
+    const SocketDescriptor socket{.socket = operation->socket, .fd = operation->fd};
+    return begin_wait(loop, operation->call->direction, socket, waiter);
+}
+
+/// False with an exception set when there is nothing to resume.
+bool may_resume(const SockOperationObject* operation) noexcept {
+    if (operation->stage == Stage::running) {
+        PyErr_SetString(PyExc_ValueError, "coroutine already executing");
+        return false;
+    }
+    if (operation->stage == Stage::finished) {
+        PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
+        return false;
+    }
+    return true;
+}
+
+/// Tries the system call, or tries it again: what a coroutine's send() does.
+PySendResult resume(SockOperationObject* operation, PyObject** result) noexcept {
+    if (!may_resume(operation)) {
+        return PYGEN_ERROR;
+    }
+    if (operation->waiter != nullptr) {
+        operation->woken = operation->waiter->state == DescriptorWaiterObject::State::ready;
+        stop_waiting(operation);
+    }
+    const bool first = std::exchange(operation->stage, Stage::running) == Stage::created;
+    Ref value;
+    Outcome outcome = Outcome::failed;
+    if (!first || check_non_blocking(operation)) {
+        outcome = operation->call->attempt(operation, value);
+    }
+    if (outcome == Outcome::blocked && wait_until_ready(operation)) {
+        *result = Py_NewRef(as_object(operation->waiter));
+        return PYGEN_NEXT;
+    }
+    finish(operation);
+    *result = value.release();
+    return outcome == Outcome::done ? PYGEN_RETURN : PYGEN_ERROR;
+}
+
+/// Raises StopIteration with a coroutine's result.
+void raise_stop(PyObject* value) noexcept {
+    // Given a tuple, PyErr_SetObject would take it for StopIteration's arguments.
+    if (PyTuple_Check(value)) {
+        const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value));
+        if (stop) {
+            PyErr_SetObject(PyExc_StopIteration, stop.get());
+        }
+        return;
+    }
+    PyErr_SetObject(PyExc_StopIteration, value);
+}
+
+PyObject* operation_next(PyObject* self) {
+    PyObject* result = nullptr;
+    switch (resume(self_of(self), &result)) {
+    case PYGEN_NEXT:
+        return result;
+    case PYGEN_RETURN: {
+        const Ref value(result);
+        if (result != Py_None) { // a plain end means None, and costs nothing
+            raise_stop(result);
+        }
+        return nullptr;
+    }
+    case PYGEN_ERROR:
+        break;
+    }
+    return nullptr;
+}
+
+PySendResult operation_am_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
+    return resume(self_of(self), result);
+}
+
+PyObject* operation_send(PyObject* self, PyObject* value) {
+    if (value != Py_None && self_of(self)->stage == Stage::created) {
+        PyErr_SetString(PyExc_TypeError, "can't send non-None value to a just-started coroutine");
+        return nullptr;
+    }
+    PyObject* result = operation_next(self);
+    if (result == nullptr && PyErr_Occurred() == nullptr) {
+        PyErr_SetNone(PyExc_StopIteration);
+    }
+    return result;
+}
+
+/// Raises what throw() was given: an exception, or a class with a value and a traceback.
+void raise_thrown(PyObject* type, PyObject* value, PyObject* traceback) noexcept {
+    if (PyExceptionInstance_Check(type)) {
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(type)), type);
+    } else if (PyExceptionClass_Check(type)) {
+        PyErr_SetObject(type, value);
+    } else {
+        PyErr_Format(PyExc_TypeError,
+                     "exceptions must be classes or instances deriving from BaseException, not %s",
+                     Py_TYPE(type)->tp_name);
+        return;
+    }
+    if (traceback != nullptr && PyTraceBack_Check(traceback)) {
+        Ref exception = take_exception();
+        PyException_SetTraceback(exception.get(), traceback);
+        raise_exception(std::move(exception));
+    }
+}
+
+PyObject* operation_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    SockOperationObject* operation = self_of(self);
+    if (count < 1 || count > 3) {
+        PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
+        return nullptr;
+    }
+    if (!may_resume(operation)) {
+        return nullptr;
+    }
+    finish(operation);
+    raise_thrown(arguments[0], count > 1 ? arguments[1] : nullptr,
+                 count > 2 ? arguments[2] : nullptr);
+    return nullptr;
+}
+
+PyObject* operation_close(PyObject* self, PyObject* /*unused*/) {
+    SockOperationObject* operation = self_of(self);
+    if (operation->stage == Stage::running) {
+        PyErr_SetString(PyExc_ValueError, "coroutine already executing");
+        return nullptr;
+    }
+    finish(operation);
+    Py_RETURN_NONE;
+}
+
+PyObject* operation_await(PyObject* self) {
+    return Py_NewRef(self);
+}
+
+PyObject* operation_repr(PyObject* self) {
+    return PyUnicode_FromFormat("<coroutine object %s at %p>", self_of(self)->call->qualified_name,
+                                self);
+}
+
+PyObject* get_name(PyObject* self, void* /*unused*/) {
+    return PyUnicode_FromString(self_of(self)->call->name);
+}
+
+PyObject* get_qualified_name(PyObject* self, void* /*unused*/) {
+    return PyUnicode_FromString(self_of(self)->call->qualified_name);
+}
+
+PyObject* get_none(PyObject* /*self*/, void* /*unused*/) {
+    Py_RETURN_NONE;
+}
+
+PyObject* get_running(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->stage == Stage::running);
+}
+
+PyObject* get_awaited(PyObject* self, void* /*unused*/) {
+    DescriptorWaiterObject* waiter = self_of(self)->waiter;
+    return Py_NewRef(waiter != nullptr ? as_object(waiter) : Py_None);
+}
+
+PyObject* get_suspended(PyObject* self, void* /*unused*/) {
+    return PyBool_FromLong(self_of(self)->stage == Stage::waiting);
+}
+
+int operation_traverse(PyObject* self, visitproc visit, void* arg) {
+    SockOperationObject* operation = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(operation->loop);
+    Py_VISIT(operation->socket);
+    Py_VISIT(operation->argument);
+    Py_VISIT(operation->more);
+    Py_VISIT(operation->waiter);
+    Py_VISIT(operation->view.obj);
+    return 0;
+}
+
+int operation_clear(PyObject* self) {
+    finish(self_of(self));
+    return 0;
+}
+
+void operation_finalize(PyObject* self) {
+    SockOperationObject* operation = self_of(self);
+    if (operation->stage != Stage::created) {
+        return;
+    }
+    operation->stage = Stage::finished;
+    Ref exception = take_exception();
+    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "coroutine '%s' was never awaited",
+                         operation->call->qualified_name) != 0) {
+        PyErr_WriteUnraisable(self);
+    }
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
+void operation_dealloc(PyObject* self) {
+    SockOperationObject* operation = self_of(self);
+    if (operation->stage == Stage::created && PyObject_CallFinalizerFromDealloc(self) < 0) {
+        return; // somebody kept it
+    }
+    PyObject_GC_UnTrack(self);
+    finish(operation);
+    LoopObject* loop = operation->loop;
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(loop);
+    Py_DECREF(type);
+}
+
+template <typename Function> PyCFunction as_function(Function function) noexcept {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+PyMethodDef operation_methods[] = {
+    {"send", &operation_send, METH_O, "Begin, or try again; as a coroutine's."},
+    {"throw", as_function(&operation_throw), METH_FASTCALL, "End it with an exception."},
+    {"close", &operation_close, METH_NOARGS, "End it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef operation_attributes[] = {
+    {"__name__", &get_name, nullptr, nullptr, nullptr},
+    {"__qualname__", &get_qualified_name, nullptr, nullptr, nullptr},
+    {"cr_await", &get_awaited, nullptr, nullptr, nullptr},
+    {"cr_code", &get_none, nullptr, nullptr, nullptr},
+    {"cr_frame", &get_none, nullptr, nullptr, nullptr},
+    {"cr_origin", &get_none, nullptr, nullptr, nullptr},
+    {"cr_running", &get_running, nullptr, nullptr, nullptr},
+    {"cr_suspended", &get_suspended, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot operation_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The awaitable of sock_recv() and its like.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&operation_dealloc)},
+    {Py_tp_finalize, reinterpret_cast<void*>(&operation_finalize)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&operation_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&operation_clear)},
+    {Py_tp_repr, reinterpret_cast<void*>(&operation_repr)},
+    {Py_tp_iternext, reinterpret_cast<void*>(&operation_next)},
+    {Py_am_await, reinterpret_cast<void*>(&operation_await)},
+    {Py_am_send, reinterpret_cast<void*>(&operation_am_send)},
+    {Py_tp_methods, operation_methods},
+    {Py_tp_getset, operation_attributes},
+    {0, nullptr},
+};
+
+PyType_Spec operation_spec = {
+    .name = "penstock._core.SockOperation",
+    .basicsize = sizeof(SockOperationObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = operation_slots,
+};
+
+} // namespace
+
+SockOperationObject* make_sock_operation(LoopObject* loop, const SockCall& call, PyObject* socket,
+                                         PyObject* argument, PyObject* more) noexcept {
+    auto* operation = PyObject_GC_New(SockOperationObject, loop->state->sock_operation_type);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->call = &call;
+    operation->loop = loop;
+    Py_INCREF(loop);
+    operation->socket = Py_NewRef(socket);
+    operation->argument = Py_XNewRef(argument);
+    operation->more = Py_XNewRef(more);
+    operation->waiter = nullptr;
+    operation->view.obj = nullptr;
+    operation->sent = 0;
+    operation->fd = -1;
+    operation->address_length = 0;
+    operation->stage = Stage::created;
+    operation->woken = false;
+    PyObject_GC_Track(as_object(operation));
+    return operation;
+}
+
+bool add_sock_operation_type(PyObject* module, ModuleState* state) {
+    state->sock_operation_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &operation_spec, nullptr));
+    return state->sock_operation_type != nullptr &&
+           PyModule_AddType(module, state->sock_operation_type) == 0;
+}
+
+} // namespace penstock::python
