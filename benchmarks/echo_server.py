@@ -1,46 +1,42 @@
-"""The TCP echo server of the echo page: one program, any asyncio loop, five ways to write it.
+"""The echo server of the echo pages: one program, any asyncio loop, several ways to write it.
 
     python benchmarks/echo_server.py --loop penstock --style protocol
 
-Prints its port as one line when it is ready, and ends when its standard input does. A loop that is
-not installed, or does not implement what the style needs, ends it with exit code 69 and the reason
-as the last line on standard error.
+It listens on a free TCP port of loopback, or with ``--unix PATH`` on a Unix socket, and prints the
+port or the path when it is ready.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import importlib
-import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
-# Where each loop's factory lives; any other loop is named "module:factory".
-FACTORIES = {
-    "penstock": "penstock:new_event_loop",
-    "asyncio": "asyncio:new_event_loop",
-    "uvloop": "uvloop:new_event_loop",
-    "zloop": "zloop:new_event_loop",
-    "rloop": "rloop:new_event_loop",
-}
+# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h
+from benchmarks.contender import (  # noqa: E402
+    Unavailable,
+    exit_code,
+    loop_factory,
+    loop_parser,
+    serve_until_stdin_ends,
+)
+
 READ_SIZE = 64 * 1024
-
-
-class Unavailable(Exception):
-    """The loop cannot serve this style; the message tells why."""
+UVLOOP_READ_SIZE = 256 * 1024
+BACKLOG = 4096
 
 
 def set_no_delay(transport: asyncio.BaseTransport) -> None:
     """Turn Nagle's algorithm off, as asyncio does itself; not every loop does."""
     sock = transport.get_extra_info("socket")
-    # Some loops hand out a socket object without setsockopt.
-    with contextlib.suppress(AttributeError, NotImplementedError):
+    # Some loops hand out a socket object without setsockopt; a Unix socket has no such option.
+    with contextlib.suppress(AttributeError, NotImplementedError, OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -74,6 +70,21 @@ class EchoBufferedProtocol(asyncio.BufferedProtocol):
         self.transport.write(self.view[:nbytes])
 
 
+class EchoBufferedCopyProtocol(asyncio.BufferedProtocol):
+    """Echo by ``get_buffer`` and ``buffer_updated``, of a copy: right for messages of any size."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        set_no_delay(transport)
+        self.transport: Any = transport
+        self.buffer = bytearray(UVLOOP_READ_SIZE)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.transport.write(self.buffer[:nbytes])
+
+
 async def echo_streams(reader: Any, writer: Any) -> None:
     """Echo by a stream reader and writer."""
     set_no_delay(writer.transport)
@@ -83,38 +94,67 @@ async def echo_streams(reader: Any, writer: Any) -> None:
     writer.close()
 
 
+async def echo_streams_undrained(reader: Any, writer: Any) -> None:
+    """Echo by a stream reader and writer, all that there is and without ``drain``."""
+    set_no_delay(writer.transport)
+    while data := await reader.read(1_000_000):
+        writer.write(data)
+    writer.close()
+
+
 async def echo_sock(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
     """Echo by ``sock_recv`` and ``sock_sendall``."""
     connection.setblocking(False)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         while data := await loop.sock_recv(connection, READ_SIZE):
             await loop.sock_sendall(connection, data)
 
 
-def listen() -> socket.socket:
-    """Open a listening socket on a free loopback port."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+def listen(path: str | None = None) -> socket.socket:
+    """Open a listening socket on a free loopback port, or on a Unix socket's path."""
+    if path is None:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+    else:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
 
 
-async def serve_protocol(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
-    return await loop.create_server(EchoProtocol, sock=listener)
+Serve = Callable[[asyncio.AbstractEventLoop, socket.socket], Awaitable[object]]
 
 
-async def serve_buffered(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
-    return await loop.create_server(EchoBufferedProtocol, sock=listener)
+def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
+    """A style that answers by a protocol."""
+
+    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
+        if listener.family == socket.AF_UNIX:
+            return await loop.create_unix_server(protocol, sock=listener)
+        return await loop.create_server(protocol, sock=listener)
+
+    return serve
 
 
-async def serve_streams(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
-    return await asyncio.start_server(echo_streams, sock=listener)
+def streams_server(echo: Callable[[Any, Any], Awaitable[None]]) -> Serve:
+    """A style that answers by asyncio's streams."""
+
+    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
+        if listener.family == socket.AF_UNIX:
+            return await asyncio.start_unix_server(echo, sock=listener)
+        return await asyncio.start_server(echo, sock=listener)
+
+    return serve
 
 
 async def serve_native_streams(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
-    # On any other loop than Penstock's this is asyncio.start_server: the style's peers.
+    # On any other loop than Penstock's these are asyncio's functions: the style's peers.
     import penstock
 
+    if listener.family == socket.AF_UNIX:
+        return await penstock.start_unix_server(echo_streams, sock=listener)
     return await penstock.start_server(echo_streams, sock=listener)
 
 
@@ -145,62 +185,38 @@ async def check_sock_calls(loop: asyncio.AbstractEventLoop) -> None:
         connection.close()
 
 
-Serve = Callable[[asyncio.AbstractEventLoop, socket.socket], Awaitable[object]]
-
 STYLES: dict[str, Serve] = {
-    "protocol": serve_protocol,
-    "buffered": serve_buffered,
-    "streams": serve_streams,
+    "protocol": protocol_server(EchoProtocol),
+    "buffered": protocol_server(EchoBufferedProtocol),
+    "buffered-copy": protocol_server(EchoBufferedCopyProtocol),
+    "streams": streams_server(echo_streams),
+    "streams-undrained": streams_server(echo_streams_undrained),
     "native-streams": serve_native_streams,
     "sock": serve_sock,
 }
 
 
-def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Find the factory of the loop called ``name`` (or ``module:factory``)."""
-    module, _, attribute = FACTORIES.get(name, name).partition(":")
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = getattr(
-            importlib.import_module(module), attribute or "new_event_loop"
-        )
-    except (ImportError, AttributeError) as error:
-        raise Unavailable(f"{name} is not installed here: {error}") from error
-    return factory
-
-
-async def serve(style: str) -> None:
+async def serve(style: str, path: str | None) -> None:
     """Serve until standard input ends."""
-    loop = asyncio.get_running_loop()
-    stdin_ended = asyncio.Event()
-    listener = listen()
-    port = listener.getsockname()[1]
+    listener = listen(path)
+    address = listener.getsockname()
     try:
-        server = await STYLES[style](loop, listener)
-    except NotImplementedError as error:
+        server = await STYLES[style](asyncio.get_running_loop(), listener)
+    except (AttributeError, NotImplementedError) as error:
         raise Unavailable(f"the loop does not implement the style {style}: {error!r}") from error
-    # add_reader, not a thread: a thread of the server's would be in its CPU time.
-    loop.add_reader(0, lambda: None if os.read(0, 4096) else stdin_ended.set())
-    print(port, flush=True)
-    await stdin_ended.wait()
+    await serve_until_stdin_ends(address if path is not None else address[1])
     del server
 
 
-def main() -> int:
-    """Run the server; the exit code."""
-    parser = argparse.ArgumentParser(description="TCP echo server on a chosen event loop")
-    known = ", ".join(FACTORIES)
-    parser.add_argument("--loop", required=True, help=f"{known}, or module:factory")
+def main() -> None:
+    """Run the server."""
+    parser = loop_parser("Echo server on a chosen event loop")
     parser.add_argument("--style", required=True, choices=STYLES)
+    parser.add_argument("--unix", metavar="PATH", help="listen there instead of on a TCP port")
     arguments = parser.parse_args()
-    try:
-        factory = loop_factory(arguments.loop)
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(serve(arguments.style))
-    except Unavailable as error:
-        print(error, file=sys.stderr)
-        return EXIT_UNAVAILABLE
-    return 0
+    with asyncio.Runner(loop_factory=loop_factory(arguments.loop)) as runner:
+        runner.run(serve(arguments.style, arguments.unix))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

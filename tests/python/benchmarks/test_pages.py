@@ -53,7 +53,7 @@ def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     results = json.loads(file.read_text())
-    assert [cell["style"] for cell in results["cells"]] == [
+    assert [cell["labels"][0] for cell in results["cells"]] == [
         "protocol",
         "buffered",
         "streams",
@@ -67,7 +67,7 @@ def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -
             rates = contender["requests_per_second"]
             assert 0 < rates["low"] <= rates["median"] <= rates["high"]
             assert contender["server_cpu_us_per_request"]["low"] > 0
-        assert cell["best_peer"] == "asyncio"
+        assert cell["best_peer"]["requests_per_second"] == "asyncio"
     assert results["machine"]["kernel"] == os.uname().release
     assert "| protocol       | 1 KiB" in done.stdout
 
@@ -86,8 +86,8 @@ def test_echo_measures_every_style_on_penstock(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for cell in json.loads(file.read_text())["cells"]:
         assert "missing" not in cell["contenders"]["penstock"]
-        assert cell["penstock_rate_to_peer"]["asyncio"]["median"] > 0
-        assert cell["penstock_cpu_to_floor"]["median"] > 0
+        assert cell["penstock_to"]["requests_per_second"]["asyncio"]["median"] > 0
+        assert cell["penstock_to"]["server_cpu_us_per_request"]["floor"]["median"] > 0
 
 
 @needs_cmake

@@ -1,0 +1,215 @@
+"""Contenders side by side: best peer, ratios round by round, and their JSON, tables and panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.plots import Panel
+from benchmarks.measure.rounds import Outcome
+from benchmarks.measure.spread import Spread, paired_ratio, spread
+from benchmarks.measure.tables import figure, markdown_table
+
+
+class Dataclass(Protocol):
+    """A sample: its fields go into the JSON as they are."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Sample = TypeVar("Sample", bound=Dataclass)
+
+
+@dataclass(frozen=True)
+class Metric(Generic[Sample]):
+    """One figure of a sample.
+
+    Attributes:
+        key: its name in the JSON, with the unit.
+        heading: the sentence above its table, with the unit and which way is better.
+        value: takes it from a sample.
+        digits: decimals shown.
+        scale: what a shown unit holds: 1000 for thousands.
+        more_is_better: which peer is the best one.
+        beside_floor: whether the table's last column is the ratio to the floor, not to the best
+            peer.
+    """
+
+    key: str
+    heading: str
+    value: Callable[[Sample], float]
+    digits: int
+    scale: float = 1.0
+    more_is_better: bool = True
+    beside_floor: bool = False
+
+    def show(self, values: Spread) -> str:
+        """The figure of a table's cell."""
+        return figure(values, self.digits, self.scale)
+
+
+@dataclass
+class Comparison(Generic[Sample]):
+    """What each contender gave under the same conditions; ``labels`` tell which."""
+
+    labels: tuple[str, ...]
+    outcomes: dict[str, Outcome[Sample]]
+
+    def __str__(self) -> str:
+        return ", ".join(self.labels)
+
+    def samples(self, name: str) -> list[Sample]:
+        """The rounds of a contender; none if it could not run or was not asked for."""
+        outcome = self.outcomes.get(name)
+        return outcome.samples if outcome else []
+
+    def values(self, name: str, metric: Metric[Sample]) -> list[float]:
+        """A figure of each round."""
+        return [metric.value(sample) for sample in self.samples(name)]
+
+    def summary(self, name: str, metric: Metric[Sample]) -> Spread | None:
+        """A figure's spread, None without rounds."""
+        return spread(self.values(name, metric)) if self.samples(name) else None
+
+    def peers(self) -> list[str]:
+        """The other loops that were measured."""
+        return [name for name in self.outcomes if name not in (FLOOR, OURS) and self.samples(name)]
+
+    def best_peer(self, metric: Metric[Sample]) -> str | None:
+        """The peer with the best median."""
+        best = max if metric.more_is_better else min
+        return best(
+            self.peers(), key=lambda name: spread(self.values(name, metric)).median, default=None
+        )
+
+    def ours_to(self, name: str, metric: Metric[Sample]) -> Spread | None:
+        """Penstock's figure over another's, round by round; None if one was not measured."""
+        if not self.samples(OURS) or not self.samples(name):
+            return None
+        return paired_ratio(self.values(OURS, metric), self.values(name, metric))
+
+    def missing(self) -> dict[str, str]:
+        """Why a contender has no rounds, by its name."""
+        return {
+            name: outcome.missing
+            for name, outcome in self.outcomes.items()
+            if outcome.missing is not None
+        }
+
+    def as_json(self, metrics: Sequence[Metric[Sample]]) -> dict[str, object]:
+        """Everything measured, ready for JSON."""
+        contenders: dict[str, object] = {}
+        for name, outcome in self.outcomes.items():
+            if outcome.missing is not None:
+                contenders[name] = {"missing": outcome.missing}
+                continue
+            summaries = {
+                metric.key: spread(self.values(name, metric)).as_json() for metric in metrics
+            }
+            contenders[name] = {**summaries, "rounds": [asdict(each) for each in outcome.samples]}
+        others = [name for name in self.outcomes if name != OURS]
+        return {
+            "labels": list(self.labels),
+            "contenders": contenders,
+            "best_peer": {metric.key: self.best_peer(metric) for metric in metrics},
+            "penstock_to": {
+                metric.key: {
+                    name: ratio.as_json()
+                    for name in others
+                    if (ratio := self.ours_to(name, metric)) is not None
+                }
+                for metric in metrics
+            },
+        }
+
+
+def metric_table(
+    comparisons: Sequence[Comparison[Sample]],
+    header: Sequence[str],
+    contenders: Sequence[str],
+    metric: Metric[Sample],
+) -> str:
+    """A row a comparison, a column a contender, and the verdict; ``header`` names the labels."""
+
+    def cell(comparison: Comparison[Sample], name: str) -> str:
+        summary = comparison.summary(name, metric)
+        return "n/a" if summary is None else metric.show(summary)
+
+    def verdict(comparison: Comparison[Sample]) -> str:
+        other = FLOOR if metric.beside_floor else comparison.best_peer(metric)
+        ratio = comparison.ours_to(other, metric) if other is not None else None
+        if ratio is None:
+            return "n/a"
+        return figure(ratio, 2) if metric.beside_floor else f"{figure(ratio, 2)} {other}"
+
+    rows = [
+        [
+            *comparison.labels,
+            *(cell(comparison, name) for name in contenders),
+            verdict(comparison),
+        ]
+        for comparison in comparisons
+    ]
+    last = "penstock / floor" if metric.beside_floor else "penstock / best peer"
+    return markdown_table([*header, *contenders, last], rows, labels=len(header))
+
+
+def metric_tables(
+    comparisons: Sequence[Comparison[Sample]],
+    header: Sequence[str],
+    contenders: Sequence[str],
+    metrics: Sequence[Metric[Sample]],
+) -> list[str]:
+    """Heading and table of each metric."""
+    parts = []
+    for metric in metrics:
+        parts += [metric.heading, metric_table(comparisons, header, contenders, metric)]
+    return parts
+
+
+def missing_list(comparisons: Sequence[Comparison[Sample]], *, label: int = 0) -> list[str]:
+    """The paragraphs that tell why there is n/a; nothing if there is none.
+
+    Args:
+        label: which of a comparison's labels the reason belongs to.
+    """
+    reasons = {
+        f"- {name}, {comparison.labels[label]}: {reason}"
+        for comparison in comparisons
+        for name, reason in comparison.missing().items()
+    }
+    return ["Not measured (n/a):", "\n".join(sorted(reasons))] if reasons else []
+
+
+def own_failures(comparisons: Sequence[Comparison[Sample]]) -> list[str]:
+    """What went wrong with Penstock or the floor: a run with such a gap is not a result."""
+    return [
+        f"{comparison}: {name}: {reason}"
+        for comparison in comparisons
+        for name, reason in comparison.missing().items()
+        if name in (FLOOR, OURS)
+    ]
+
+
+def metric_panel(
+    title: str,
+    comparisons: Sequence[Comparison[Sample]],
+    metric: Metric[Sample],
+    group: Callable[[Comparison[Sample]], str],
+) -> Panel:
+    """One set of axes with a group of bars for each comparison."""
+    contenders = {name: None for comparison in comparisons for name in comparison.outcomes}
+    values = {
+        name: [
+            None if summary is None else _scaled(summary, metric.scale)
+            for summary in (comparison.summary(name, metric) for comparison in comparisons)
+        ]
+        for name in contenders
+    }
+    return Panel(title, [group(comparison) for comparison in comparisons], values)
+
+
+def _scaled(value: Spread, scale: float) -> Spread:
+    return Spread(value.median / scale, value.low / scale, value.high / scale)

@@ -1,0 +1,65 @@
+"""The options that pages have in common, and the types of their values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from benchmarks.measure.contenders import LOOPS
+
+
+def add_loops(parser: argparse.ArgumentParser) -> None:
+    """``--loops``: which loops are compared."""
+    known = ",".join(LOOPS)
+    parser.add_argument("--loops", type=names, default=LOOPS, help=f"of {known} or module:factory")
+
+
+def add_rounds(
+    parser: argparse.ArgumentParser, *, rounds: int, seconds: float, warmup: float
+) -> None:
+    """``--rounds``, ``--seconds``, ``--warmup`` and ``--quick``."""
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds of each ({rounds})")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help=f"length of a round ({seconds:g})"
+    )
+    parser.add_argument(
+        "--warmup", type=float, default=warmup, help=f"before each round ({warmup:g})"
+    )
+    parser.add_argument("--quick", action="store_true", help="2 rounds of 0.2 s")
+
+
+def shorten_if_quick(options: argparse.Namespace) -> None:
+    """Let ``--quick`` overrule the options of :func:`add_rounds`."""
+    if options.quick:
+        options.rounds, options.seconds, options.warmup = 2, 0.2, 0.1
+
+
+def names(text: str) -> list[str]:
+    """A list such as ``a,b``."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def choices(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:
+    """The type of an option that takes a list of known names."""
+
+    def parse(text: str) -> list[str]:
+        chosen = names(text)
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"unknown {kind} '{name}'; choose from {','.join(known)}"
+                )
+        return chosen
+
+    return parse
+
+
+def numbers(text: str) -> list[int]:
+    """A list of whole positive numbers such as ``3,32``."""
+    try:
+        parsed = [int(part) for part in names(text)]
+    except ValueError:
+        parsed = []
+    if not parsed or min(parsed) < 1:
+        raise argparse.ArgumentTypeError(f"needs whole numbers such as 3,32, not '{text}'")
+    return parsed
