@@ -61,12 +61,17 @@ constexpr std::array owned_objects{
 };
 
 constexpr std::array owned_types{
-    &ModuleState::loop_type,           &ModuleState::handle_type,
-    &ModuleState::timer_handle_type,   &ModuleState::socket_transport_type,
-    &ModuleState::listener_type,       &ModuleState::stream_reader_type,
-    &ModuleState::read_operation_type, &ModuleState::stream_protocol_type,
-    &ModuleState::listener_type,       &ModuleState::descriptor_waiter_type,
-    &ModuleState::sock_operation_type, &ModuleState::datagram_transport_type,
+    &ModuleState::loop_type,
+    &ModuleState::handle_type,
+    &ModuleState::timer_handle_type,
+    &ModuleState::socket_transport_type,
+    &ModuleState::listener_type,
+    &ModuleState::stream_reader_type,
+    &ModuleState::read_operation_type,
+    &ModuleState::stream_protocol_type,
+    &ModuleState::descriptor_waiter_type,
+    &ModuleState::sock_operation_type,
+    &ModuleState::datagram_transport_type,
 };
 
 bool intern_names(ModuleState* state) {
