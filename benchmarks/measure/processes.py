@@ -74,6 +74,7 @@ def run(argv: Sequence[str], core: int, *, timeout: float) -> str:
     """Run a program on ``core`` to its end; its standard output.
 
     Raises:
+        Unavailable: with the last line of its standard error, if it ends with exit code 69.
         Failed: if it ends with another exit code than 0 or takes longer than ``timeout`` seconds.
     """
     with children_on(core):
@@ -90,6 +91,8 @@ def run(argv: Sequence[str], core: int, *, timeout: float) -> str:
         process.kill()
         process.communicate()
         raise Failed(f"{os.path.basename(argv[0])} did not end within {timeout:g} s") from error
+    if process.returncode == EXIT_UNAVAILABLE and errors.strip():
+        raise Unavailable(errors.strip().splitlines()[-1])
     if process.returncode != 0:
         raise Failed(errors.strip() or f"{os.path.basename(argv[0])} {_ending(process.returncode)}")
     return output

@@ -28,16 +28,48 @@ def check_requests(
     Raises:
         Impossible: naming the two figures that do not fit.
     """
-    if requests <= 0:
-        raise Impossible("no request was completed in the timed region")
+    check_clocks(
+        operations=requests,
+        seconds=seconds,
+        asked_seconds=asked_seconds,
+        outside_seconds=outside_seconds,
+        cpu=cpu,
+        least_seconds=FASTEST_REQUEST,
+    )
+    if cpu < requests * LEAST_CPU:
+        raise Impossible(f"{requests} requests for {cpu:g} s of CPU are cheaper than the kernel")
+
+
+def check_clocks(
+    *,
+    operations: int,
+    seconds: float,
+    asked_seconds: float,
+    outside_seconds: float,
+    cpu: float,
+    least_seconds: float,
+) -> None:
+    """Refuse a timed region of a one-threaded program that cannot have happened.
+
+    Args:
+        operations: what was completed in it.
+        seconds: its length by the program's own clock.
+        asked_seconds: length that was asked for.
+        outside_seconds: wall time of the whole process, by the runner's own clock.
+        cpu: CPU seconds in the timed region.
+        least_seconds: what one operation cannot take less than.
+
+    Raises:
+        Impossible: naming the two figures that do not fit.
+    """
+    if operations <= 0:
+        raise Impossible("nothing was completed in the timed region")
     if not asked_seconds <= seconds <= outside_seconds:
         raise Impossible(
             f"the timed region took {seconds:g} s, though {asked_seconds:g} s were asked for"
-            f" and the client ran for {outside_seconds:g} s"
+            f" and the process ran for {outside_seconds:g} s"
         )
-    if seconds < requests * FASTEST_REQUEST:
-        raise Impossible(f"{requests} requests in {seconds:g} s are faster than the kernel")
-    if cpu < requests * LEAST_CPU:
-        raise Impossible(f"{requests} requests for {cpu:g} s of CPU are cheaper than the kernel")
+    if seconds < operations * least_seconds:
+        raise Impossible(f"{operations} in {seconds:g} s are faster than can be")
     if cpu > seconds * CLOCK_TOLERANCE:
         raise Impossible(f"{cpu:g} s of CPU in {seconds:g} s on one core")

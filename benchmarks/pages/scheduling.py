@@ -1,0 +1,108 @@
+"""Scheduling: what a callback, a timer, a task cost on each loop, without any I/O.
+
+Every workload (``benchmarks/scheduling.py``) runs on every loop in a process of its own, in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import PACKAGES
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import BENCHMARKS
+from benchmarks.measure.options import add_loops, add_rounds, shorten_if_quick
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.rounds import alternate
+from benchmarks.measure.self_timed import Sample, self_timed_round
+from benchmarks.scheduling import WORKLOADS
+
+SUMMARY = "Scheduling: callbacks, timers and tasks"
+
+LABELS = ["operation"]
+LEAST_SECONDS = 10e-9  # a Python call alone takes more
+RATE: Metric[Sample] = Metric(
+    "operations_per_second",
+    "Million operations a second (more is better):",
+    lambda sample: sample.rate,
+    digits=2,
+    scale=1e6,
+)
+CPU: Metric[Sample] = Metric(
+    "cpu_ns_per_operation",
+    "CPU, ns an operation (less is better):",
+    lambda sample: sample.cpu * 1e9,
+    digits=0,
+    more_is_better=False,
+)
+METRICS = [RATE, CPU]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    add_loops(parser)
+    add_rounds(parser, rounds=5, seconds=0.25, warmup=0.1)
+    parser.add_argument(
+        "--workload",
+        action="append",
+        choices=WORKLOADS,
+        help="only this one; may be given more than once",
+    )
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure every workload, the loops in turn."""
+    facts = machine_facts(PACKAGES)
+    shorten_if_quick(options)
+    script = str(BENCHMARKS / "scheduling.py")
+
+    def compare(workload: str) -> Comparison[Sample]:
+        def measure_round(name: str) -> Sample:
+            command = [sys.executable, script, "--loop", name, "--workload", workload]
+            return self_timed_round(command, cores, options, least_seconds=LEAST_SECONDS)
+
+        outcomes = alternate(
+            options.loops,
+            options.rounds,
+            measure_round,
+            report=lambda line: say(f"{workload}: {line}"),
+        )
+        return Comparison((workload,), outcomes)
+
+    comparisons = [compare(workload) for workload in options.workload or WORKLOADS]
+    parts = [
+        describe(facts),
+        f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
+        " round, each a process of its own on one core, loops in turn.",
+        *metric_tables(comparisons, LABELS, options.loops, METRICS),
+        *missing_list(comparisons),
+    ]
+    panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
+    return Report(
+        results={
+            "page": "scheduling",
+            "machine": facts,
+            "protocol": {
+                "rounds": options.rounds,
+                "seconds": options.seconds,
+                "warmup_seconds": options.warmup,
+                "core": cores.server,
+            },
+            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+        },
+        markdown="\n\n".join(parts),
+        charts={
+            "scheduling": Chart("Scheduling (more is better)", "million operations / s", [panel])
+        },
+        failures=own_failures(comparisons),
+    )
