@@ -232,6 +232,21 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             listener.stop()
         super()._stop_serving(sock)
 
+    # ---- child processes ------------------------------------------------------------------------
+
+    async def _make_subprocess_transport(
+        self, *arguments: Any, **options: Any
+    ) -> asyncio.SubprocessTransport:
+        if sys.version_info < (3, 12):
+            from penstock.loop import children
+
+            if children.thread_would_wait():
+                return await children.make_subprocess_transport(self, *arguments, **options)
+        transport: asyncio.SubprocessTransport = await super()._make_subprocess_transport(
+            *arguments, **options
+        )
+        return transport
+
     async def _sendfile_native(
         self, transp: asyncio.Transport, file: Any, offset: int, count: int | None
     ) -> int:
