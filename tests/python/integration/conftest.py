@@ -1,0 +1,76 @@
+"""Real programs, unmodified, on asyncio's own loop (the reference) and on Penstock's."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+TEST_TIMEOUT = 60
+
+
+class Run(Protocol):
+    def __call__(self, main: Awaitable[T], timeout: float = 30) -> T: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT))
+
+
+def _penstock_factory() -> LoopFactory:
+    try:
+        import penstock._core
+    except ModuleNotFoundError as exc:
+        if exc.name == "penstock._core":
+            pytest.skip("the native extension penstock._core is not built")
+        raise
+    import penstock
+
+    return penstock.new_event_loop
+
+
+@pytest.fixture
+def penstock_built() -> None:
+    """Skip where the extension is not built."""
+    _penstock_factory()
+
+
+@pytest.fixture(params=["asyncio", "penstock"])
+def new_loop(request: pytest.FixtureRequest) -> LoopFactory:
+    return asyncio.SelectorEventLoop if request.param == "asyncio" else _penstock_factory()
+
+
+@pytest.fixture
+def run(new_loop: LoopFactory) -> Iterator[Run]:
+    """Run a coroutine on a fresh loop, no longer than a bound; nothing may reach its error log."""
+    contexts: list[dict[str, Any]] = []
+
+    def run(main: Awaitable[T], timeout: float = 30) -> T:
+        async def bounded() -> T:
+            asyncio.get_running_loop().set_exception_handler(lambda _, c: contexts.append(c))
+            return await asyncio.wait_for(main, timeout)
+
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(bounded())
+
+    yield run
+    gc.collect()
+    assert contexts == []
+
+
+@pytest.fixture
+def child_environment() -> dict[str, str]:
+    """An environment in which a child process imports what this process imports."""
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))

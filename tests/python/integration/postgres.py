@@ -1,0 +1,119 @@
+"""A PostgreSQL server of the tests' own: in a temporary folder, on a Unix socket and a port."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+_USER = "penstock"
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    folder: str
+    port: int
+    authority: trustme.CA
+
+    def by_socket(self) -> dict[str, Any]:
+        """What asyncpg wants to connect through the Unix socket."""
+        return {"host": self.folder, "port": self.port, "user": _USER, "database": "postgres"}
+
+    def by_tcp(self) -> dict[str, Any]:
+        """What asyncpg wants to connect over TCP, where the server also offers TLS."""
+        return {**self.by_socket(), "host": "localhost"}
+
+
+def _programs() -> Path:
+    """The folder of initdb and pg_ctl; Debian keeps them off the path."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: path.parts[-3].zfill(4)
+    )
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    if on_path is None:
+        pytest.skip("no PostgreSQL server on this machine (Debian: apt-get install postgresql)")
+    return Path(on_path).resolve().parent
+
+
+def _unprivileged() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    pytest.skip("PostgreSQL refuses to run as root, and there is neither 'postgres' nor 'nobody'")
+
+
+def _call(*arguments: str, folder: str, **identity: Any) -> None:
+    # Output goes to a file: a server that pg_ctl leaves behind would hold a pipe open.
+    with Path(folder, "log").open("ab") as log:
+        done = subprocess.run(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            timeout=60,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
+            **identity,
+        )
+    assert done.returncode == 0, Path(folder, "log").read_text(errors="replace")[-4000:]
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    programs, identity = _programs(), _unprivileged()
+    authority = trustme.CA()
+    with tempfile.TemporaryDirectory(prefix="penstock-postgres-") as folder:
+        certificate = authority.issue_cert("localhost")
+        certificate.private_key_pem.write_to_path(f"{folder}/server.key")
+        certificate.cert_chain_pems[0].write_to_path(f"{folder}/server.crt")
+        Path(folder, "server.key").chmod(0o600)
+        if identity:
+            for path in (folder, f"{folder}/server.key", f"{folder}/server.crt"):
+                os.chown(path, identity["user"], identity["group"])
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port: int = probe.getsockname()[1]
+
+        def call(program: str, *arguments: str) -> None:
+            _call(str(programs / program), *arguments, folder=folder, **identity)
+
+        data = f"{folder}/data"
+        call(
+            "initdb",
+            *("--pgdata", data, "--username", _USER, "--auth", "trust"),
+            *("--encoding", "UTF8", "--no-locale", "--no-sync"),
+        )
+        settings = {
+            "fsync": "off",
+            "listen_addresses": "127.0.0.1",
+            "max_connections": "40",
+            "port": str(port),
+            "ssl": "on",
+            "ssl_cert_file": f"{folder}/server.crt",
+            "ssl_key_file": f"{folder}/server.key",
+            "unix_socket_directories": folder,
+        }
+        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        call("pg_ctl", "--pgdata", data, "--wait", "--options", options, "start")
+        try:
+            yield PostgresServer(folder, port, authority)
+        finally:
+            call("pg_ctl", "--pgdata", data, "--wait", "--mode", "immediate", "stop")
