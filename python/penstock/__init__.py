@@ -9,9 +9,12 @@ The names of the event loop are here; the other floors are packages of their own
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# Type checkers know the name; importing it from typing would be most of this module's cost.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from penstock.loop import EventLoopPolicy as EventLoopPolicy
     from penstock.loop import Loop as Loop
     from penstock.loop import StreamReader as StreamReader
