@@ -5,14 +5,19 @@
 // active, and no work of its own that could be left out: what a loop costs more than this is the
 // loop.
 //
-// Prints its port as one line when it is ready, and ends when its standard input does.
+// Prints its port, or the path given by --unix, as one line when it is ready, and ends when its
+// standard input does.
 
-#include "checked.hpp"
+#include "address.hpp"
 
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -27,18 +32,9 @@ struct Connection {
 
 class EchoFloor {
 public:
-    EchoFloor() {
+    explicit EchoFloor(bench::Address address) : address_(std::move(address)) {
         epoll_ = checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-        listener_ =
-            checked(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
-        bench::enable(listener_, SOL_SOCKET, SO_REUSEADDR, "setsockopt(SO_REUSEADDR)");
-        sockaddr_in address = bench::loopback(0);
-        socklen_t length = sizeof address;
-        auto* generic = reinterpret_cast<sockaddr*>(&address);
-        checked(bind(listener_, generic, length), "bind");
-        checked(listen(listener_, SOMAXCONN), "listen");
-        checked(getsockname(listener_, generic, &length), "getsockname");
-        port_ = ntohs(address.sin_port);
+        listener_ = bench::listen_stream(address_);
         watch_new(listener_);
         // A regular file or /dev/null cannot be watched; such a server runs until it is killed.
         epoll_event event{};
@@ -47,7 +43,9 @@ public:
         epoll_ctl(epoll_, EPOLL_CTL_ADD, STDIN_FILENO, &event);
     }
 
-    [[nodiscard]] unsigned port() const { return port_; }
+    [[nodiscard]] std::string ready_line() const {
+        return address_.is_unix() ? address_.path : std::to_string(address_.port);
+    }
 
     void run() {
         std::array<epoll_event, 256> events{};
@@ -90,7 +88,9 @@ private:
             if (fd < 0) {
                 return;
             }
-            bench::set_no_delay(fd);
+            if (!address_.is_unix()) {
+                bench::set_no_delay(fd);
+            }
             if (static_cast<std::size_t>(fd) >= connections_.size()) {
                 connections_.resize(static_cast<std::size_t>(fd) + 1);
             }
@@ -145,17 +145,23 @@ private:
 
     int epoll_ = -1;
     int listener_ = -1;
-    unsigned port_ = 0;
+    bench::Address address_;
     std::vector<char> buffer_ = std::vector<char>(kReceiveBuffer);
     std::vector<Connection> connections_;
 };
 
 } // namespace
 
-int main() {
+int main(int argc, char** argv) {
     try {
-        EchoFloor server;
-        std::printf("%u\n", server.port());
+        bench::Address address;
+        if (argc == 3 && std::string_view(argv[1]) == "--unix") {
+            address.path = argv[2];
+        } else if (argc != 1) {
+            throw std::invalid_argument("takes --unix PATH or nothing");
+        }
+        EchoFloor server(std::move(address));
+        std::printf("%s\n", server.ready_line().c_str());
         std::fflush(stdout);
         server.run();
     } catch (const std::exception& error) {

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.closed_loop import Sample, closed_loop_round
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.native import BENCHMARKS
+from benchmarks.measure.page import Say
+from benchmarks.measure.rounds import alternate
 
 
 @dataclass(frozen=True)
@@ -34,16 +42,55 @@ def size_name(size: int) -> str:
     return f"{size // 1024} KiB" if size % 1024 == 0 else f"{size} B"
 
 
-def echo_server(native: Path, name: str, style: str, *options: str) -> list[str]:
-    """The command of the server called ``name``, the floor or a loop."""
-    if name == FLOOR:
-        return [str(native / "echo_floor"), *options]
-    script = str(BENCHMARKS / "echo_server.py")
-    return [sys.executable, script, "--loop", name, "--style", style, *options]
+@dataclass(frozen=True)
+class EchoStand:
+    """Where and by what echo servers are measured.
 
+    Attributes:
+        native: the folder of the native programs.
+        cores: the cores of server and load.
+        load: the program that is the load.
+        unix: whether servers listen on a Unix socket instead of a TCP port.
+    """
 
-def echo_load(native: Path, cell: Cell, address: str, program: str = "echo_client") -> list[str]:
-    """The command of the load on a server's address: a port, or the path of a Unix socket."""
-    option = "--port" if address.isdigit() else "--unix"
-    command = [str(native / program), option, address, "--size", str(cell.size)]
-    return [*command, "--connections", str(cell.connections)]
+    native: Path
+    cores: Cores
+    load: str = "echo_client"
+    unix: bool = False
+
+    def server_command(self, name: str, style: str, *options: str) -> list[str]:
+        """The command of the server called ``name``, the floor or a loop."""
+        if name == FLOOR:
+            return [str(self.native / "echo_floor"), *options]
+        script = str(BENCHMARKS / "echo_server.py")
+        return [sys.executable, script, "--loop", name, "--style", style, *options]
+
+    def load_command(self, cell: Cell, address: str) -> list[str]:
+        """The command of the load on a server's address: a port, or the path of a Unix socket."""
+        option = "--unix" if self.unix else "--port"
+        command = [str(self.native / self.load), option, address, "--size", str(cell.size)]
+        return [*command, "--connections", str(cell.connections)]
+
+    def round(self, name: str, cell: Cell, options: argparse.Namespace) -> Sample:
+        """One round of one server."""
+        # A path of its own each round: some loops leave the socket's file behind.
+        with tempfile.TemporaryDirectory() as folder:
+            where = ["--unix", str(Path(folder, "echo"))] if self.unix else []
+            return closed_loop_round(
+                self.server_command(name, cell.style, *where),
+                lambda address: self.load_command(cell, address),
+                self.cores,
+                options,
+            )
+
+    def compare(
+        self, cell: Cell, contenders: Sequence[str], options: argparse.Namespace, say: Say
+    ) -> Comparison[Sample]:
+        """All rounds of a cell, its contenders in turn."""
+        outcomes = alternate(
+            contenders,
+            options.rounds,
+            lambda name: self.round(name, cell, options),
+            report=lambda line: say(f"{cell}: {line}"),
+        )
+        return Comparison(cell.labels, outcomes)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU,
     RATE,
     Sample,
-    closed_loop_round,
     protocol_facts,
     protocol_sentence,
     run_load,
@@ -30,14 +28,13 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.contenders import FLOOR, PACKAGES
-from benchmarks.measure.echo_stand import LABELS, Cell, echo_load, echo_server
+from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import build_native
 from benchmarks.measure.options import add_loops, add_rounds, choices, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart, Panel
 from benchmarks.measure.processes import Failed, server
-from benchmarks.measure.rounds import alternate
 from benchmarks.measure.syscalls import counted
 from benchmarks.measure.tables import markdown_table
 
@@ -73,15 +70,15 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every cell, its contenders in turn."""
     facts = machine_facts(PACKAGES)
     shorten_if_quick(options)
-    native = build_native()
+    stand = EchoStand(build_native(), cores)
     contenders = [FLOOR, *options.loops]
     comparisons: list[Comparison[Sample]] = []
     syscalls: list[dict[str, float]] = []
     for cell in chosen_cells(options):
-        comparison = _compare(cell, contenders, options, native, cores, say)
+        comparison = stand.compare(cell, contenders, options, say)
         comparisons.append(comparison)
         if options.syscalls:
-            syscalls.append(_syscalls(cell, comparison, native, cores, say))
+            syscalls.append(_syscalls(cell, comparison, stand, say))
     parts = [
         describe(facts),
         protocol_sentence(options),
@@ -128,35 +125,15 @@ def chosen_cells(options: argparse.Namespace) -> list[Cell]:
     return cells
 
 
-def _compare(
-    cell: Cell,
-    contenders: Sequence[str],
-    options: argparse.Namespace,
-    native: Path,
-    cores: Cores,
-    say: Say,
-) -> Comparison[Sample]:
-    def measure_round(name: str) -> Sample:
-        command = echo_server(native, name, cell.style)
-        return closed_loop_round(
-            command, lambda port: echo_load(native, cell, port), cores, options
-        )
-
-    outcomes = alternate(
-        contenders, options.rounds, measure_round, report=lambda line: say(f"{cell}: {line}")
-    )
-    return Comparison(cell.labels, outcomes)
-
-
 def _syscalls(
-    cell: Cell, comparison: Comparison[Sample], native: Path, cores: Cores, say: Say
+    cell: Cell, comparison: Comparison[Sample], stand: EchoStand, say: Say
 ) -> dict[str, float]:
     counts = {}
     for name in comparison.outcomes:
         if not comparison.samples(name):
             continue
         try:
-            counts[name] = _syscalls_a_request(cell, name, native, cores)
+            counts[name] = _syscalls_a_request(cell, name, stand)
         except Failed as error:
             say(f"{cell}: {name}: under strace: {error}")
         else:
@@ -164,14 +141,14 @@ def _syscalls(
     return counts
 
 
-def _syscalls_a_request(cell: Cell, name: str, native: Path, cores: Cores) -> float:
+def _syscalls_a_request(cell: Cell, name: str, stand: EchoStand) -> float:
     totals = []
-    with server(echo_server(native, name, cell.style), cores.server) as running:
-        load = echo_load(native, cell, running.ready_line)
-        settle(load, cores)
+    with server(stand.server_command(name, cell.style), stand.cores.server) as running:
+        load = stand.load_command(cell, running.ready_line)
+        settle(load, stand.cores)
         for requests in SYSCALL_REQUESTS:
             with counted(running.pid) as calls:
-                figures = run_load(load, cores, "--requests", requests, "--warmup", 0)
+                figures = run_load(load, stand.cores, "--requests", requests, "--warmup", 0)
             totals.append((calls.total(), figures["replies"]))
     (few_calls, few), (many_calls, many) = totals
     return float(many_calls - few_calls) / float(many - few)

@@ -44,7 +44,7 @@ def test_a_loop_that_drops_a_callback_is_not_measured() -> None:
     class Dropping(asyncio.SelectorEventLoop):
         dropped = False
 
-        def call_soon(self, callback: Any, *args: Any, **options: Any) -> asyncio.Handle:
+        def call_soon(self, callback: Any, *args: Any, **options: Any) -> asyncio.Handle:  # type: ignore[override]
             handle = super().call_soon(callback, *args, **options)
             if args == (500,) and not self.dropped:
                 self.dropped = True

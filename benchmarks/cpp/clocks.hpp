@@ -1,0 +1,62 @@
+// Wall and CPU clocks, and the region of a load between which they are read.
+#pragma once
+
+#include "checked.hpp"
+
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <unistd.h>
+
+namespace bench {
+
+using Nanoseconds = std::int64_t;
+
+inline Nanoseconds now(clockid_t clock) {
+    timespec value{};
+    checked(clock_gettime(clock, &value), "clock_gettime");
+    return Nanoseconds{value.tv_sec} * 1'000'000'000 + value.tv_nsec;
+}
+
+inline Nanoseconds to_ns(double seconds) {
+    return static_cast<Nanoseconds>(seconds * 1e9);
+}
+
+// What passed between `begin` and `end`, on the wall, in this process and in the server.
+class TimedRegion {
+public:
+    // A `server` of 0 has no clock and uses no time.
+    explicit TimedRegion(pid_t server) {
+        if (server != 0) {
+            clockid_t clock{};
+            if (const int error = clock_getcpuclockid(server, &clock); error != 0) {
+                throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
+            }
+            server_clock_ = clock;
+        }
+    }
+
+    void begin() {
+        server_cpu = read_server();
+        client_cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+        begun = now(CLOCK_MONOTONIC);
+    }
+
+    void end() {
+        elapsed = now(CLOCK_MONOTONIC) - begun;
+        client_cpu = now(CLOCK_PROCESS_CPUTIME_ID) - client_cpu;
+        server_cpu = read_server() - server_cpu;
+    }
+
+    Nanoseconds begun = 0;
+    Nanoseconds elapsed = 0;
+    Nanoseconds client_cpu = 0;
+    Nanoseconds server_cpu = 0;
+
+private:
+    Nanoseconds read_server() const { return server_clock_ ? now(*server_clock_) : 0; }
+
+    std::optional<clockid_t> server_clock_;
+};
+
+} // namespace bench
