@@ -1,0 +1,105 @@
+"""HTTP hello: uvicorn with httptools, and aiohttp, each on each loop, in one process.
+
+The load (``cpp/http_client.cpp``) keeps its connections alive with one request in flight on each,
+and compares every reply to the byte. There is no floor: most of a request is the framework's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks.http_server import FRAMEWORKS, HELLO
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.closed_loop import (
+    CPU_WITHOUT_FLOOR,
+    RATE,
+    Sample,
+    closed_loop_round,
+    protocol_facts,
+    protocol_sentence,
+)
+from benchmarks.measure.comparison import (
+    Comparison,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import PACKAGES
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import BENCHMARKS, build_native
+from benchmarks.measure.options import add_loops, add_rounds, choices, shorten_if_quick
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.rounds import alternate
+
+SUMMARY = "HTTP hello, keep-alive, closed loop"
+
+METRICS = [RATE, CPU_WITHOUT_FLOOR]
+LABELS = ["framework"]
+NAMES = {"uvicorn": "uvicorn + httptools", "aiohttp": "aiohttp"}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    known = list(FRAMEWORKS)
+    add_loops(parser)
+    parser.add_argument(
+        "--frameworks",
+        type=choices("framework", known),
+        default=known,
+        help=f"of {','.join(known)}",
+    )
+    parser.add_argument("--connections", type=int, default=32, help="connections (32)")
+    add_rounds(parser, rounds=5, seconds=1.0, warmup=0.3)
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure each framework, the loops in turn."""
+    facts = machine_facts([*PACKAGES, "uvicorn", "httptools", "aiohttp"])
+    shorten_if_quick(options)
+    native = build_native()
+    script = str(BENCHMARKS / "http_server.py")
+
+    def load(port: str) -> list[str]:
+        command = [str(native / "http_client"), "--port", port, "--body", HELLO]
+        return [*command, "--connections", str(options.connections)]
+
+    def compare(framework: str) -> Comparison[Sample]:
+        def measure_round(name: str) -> Sample:
+            command = [sys.executable, script, "--loop", name, "--framework", framework]
+            return closed_loop_round(command, load, cores, options)
+
+        outcomes = alternate(
+            options.loops,
+            options.rounds,
+            measure_round,
+            report=lambda line: say(f"{framework}: {line}"),
+        )
+        return Comparison((NAMES[framework],), outcomes)
+
+    comparisons = [compare(framework) for framework in options.frameworks]
+    parts = [
+        describe(facts),
+        f"{protocol_sentence(options)} {options.connections} connections, kept alive.",
+        *metric_tables(comparisons, LABELS, options.loops, METRICS),
+        *missing_list(comparisons),
+    ]
+    panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
+    return Report(
+        results={
+            "page": "http",
+            "machine": facts,
+            "protocol": protocol_facts(options, cores),
+            "connections": options.connections,
+            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+        },
+        markdown="\n\n".join(parts),
+        charts={
+            "http": Chart(
+                "HTTP hello: requests a second (more is better)", "thousand requests / s", [panel]
+            )
+        },
+        failures=own_failures(comparisons),
+    )
