@@ -25,7 +25,8 @@ int as_int(std::size_t size) noexcept {
 
 // ---- the BIO ------------------------------------------------------------------------------------
 //
-// These run inside OpenSSL, in a handshake with the GIL released: no Python here.
+// These run inside OpenSSL, in a handshake with the GIL released: no Python here, but for what `send`
+// does in a write.
 
 int TlsSession::bio_read(bio_st* bio, char* to, int size) {
     const OpenSsl* openssl = interpreter_openssl();
@@ -53,6 +54,10 @@ int TlsSession::bio_write(bio_st* bio, const char* data, int size) {
         return -1;
     }
     openssl->BIO_clear_flags(bio, bio_flags_again);
+    if (session->send_ != nullptr && session->output_.empty()) {
+        session->send_(session->receiver_, data, static_cast<std::size_t>(size));
+        return size;
+    }
     try {
         session->output_.insert(session->output_.end(), data, data + size);
     } catch (const std::bad_alloc&) {
@@ -203,11 +208,14 @@ TlsSession::Outcome TlsSession::read(char* to, std::size_t size, std::size_t& co
     return outcome_of(result, "read");
 }
 
-TlsSession::Outcome TlsSession::write(const char* data, std::size_t size,
-                                      std::size_t& count) noexcept {
+TlsSession::Outcome TlsSession::write(const char* data, std::size_t size, std::size_t& count,
+                                      Send send, void* receiver) noexcept {
     forget_old_errors();
     count = 0;
+    send_ = send;
+    receiver_ = receiver;
     const int result = openssl_.SSL_write(ssl_, data, as_int(size));
+    send_ = nullptr;
     if (result > 0) {
         count = static_cast<std::size_t>(result);
         return Outcome::done;

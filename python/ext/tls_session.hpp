@@ -58,8 +58,13 @@ public:
     /// Decrypts up to one record. `count` is 0 unless done.
     Outcome read(char* to, std::size_t size, std::size_t& count) noexcept;
 
-    /// Encrypts up to one record. `count` is 0 unless done.
-    Outcome write(const char* data, std::size_t size, std::size_t& count) noexcept;
+    /// Sends one record at once, in its place in OpenSSL's buffer.
+    using Send = void (*)(void* receiver, const char* record, std::size_t size);
+
+    /// Encrypts up to one record. `count` is 0 unless done. The record goes to `send` or, where that
+    /// is null, to `output`.
+    Outcome write(const char* data, std::size_t size, std::size_t& count, Send send = nullptr,
+                  void* receiver = nullptr) noexcept;
 
     /// Sends close_notify; done when the peer's has come too.
     Outcome shutdown() noexcept;
@@ -92,6 +97,8 @@ private:
     bool borrowed_ = false;
     std::vector<char> kept_;
     std::vector<char> output_;
+    Send send_ = nullptr; ///< during a write, with the GIL held
+    void* receiver_ = nullptr;
 };
 
 } // namespace penstock::python

@@ -16,6 +16,13 @@ using Outcome = TlsSession::Outcome;
 /// little enough to stay in the cache.
 constexpr std::size_t send_size = std::size_t{128} * 1024;
 
+/// What OpenSSL puts into one record.
+constexpr std::size_t largest_record = 16384;
+
+void send_record(void* raw, const char* record, std::size_t size) {
+    send_copy(static_cast<SocketTransportObject*>(raw), record, size);
+}
+
 bool delivers(const TlsTransportObject* tls) noexcept {
     return !tls->paused && (tls->state == State::open || tls->state == State::flushing);
 }
@@ -107,9 +114,11 @@ bool encrypt(TlsTransportObject* tls, const char* data, std::size_t size,
              std::size_t& count) noexcept {
     count = 0;
     TlsSession& session = *tls->session;
+    // One record is sent from where OpenSSL has it; several are put together for one system call.
+    const TlsSession::Send send = size <= largest_record ? &send_record : nullptr;
     while (count < size && !tls->raw_writing_paused) {
         std::size_t part = 0;
-        const Outcome outcome = session.write(data + count, size - count, part);
+        const Outcome outcome = session.write(data + count, size - count, part, send, tls->raw);
         count += part;
         if (outcome == Outcome::failed) {
             return false;
