@@ -3,7 +3,7 @@
     python benchmarks/echo_server.py --loop penstock --style protocol
 
 It listens on a free TCP port of loopback, or with ``--unix PATH`` on a Unix socket, and prints the
-port or the path when it is ready.
+port or the path when it is ready. With ``--certificate`` and ``--key`` (PEM files) it speaks TLS.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -124,16 +125,17 @@ def listen(path: str | None = None) -> socket.socket:
     return listener
 
 
-Serve = Callable[[asyncio.AbstractEventLoop, socket.socket], Awaitable[object]]
+Tls = ssl.SSLContext | None
+Serve = Callable[[asyncio.AbstractEventLoop, socket.socket, Tls], Awaitable[object]]
 
 
 def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
     """A style that answers by a protocol."""
 
-    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
+    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
         if listener.family == socket.AF_UNIX:
-            return await loop.create_unix_server(protocol, sock=listener)
-        return await loop.create_server(protocol, sock=listener)
+            return await loop.create_unix_server(protocol, sock=listener, ssl=tls)
+        return await loop.create_server(protocol, sock=listener, ssl=tls)
 
     return serve
 
@@ -141,24 +143,28 @@ def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
 def streams_server(echo: Callable[[Any, Any], Awaitable[None]]) -> Serve:
     """A style that answers by asyncio's streams."""
 
-    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
+    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
         if listener.family == socket.AF_UNIX:
-            return await asyncio.start_unix_server(echo, sock=listener)
-        return await asyncio.start_server(echo, sock=listener)
+            return await asyncio.start_unix_server(echo, sock=listener, ssl=tls)
+        return await asyncio.start_server(echo, sock=listener, ssl=tls)
 
     return serve
 
 
-async def serve_native_streams(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
+async def serve_native_streams(
+    loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls
+) -> object:
     # On any other loop than Penstock's these are asyncio's functions: the style's peers.
     import penstock
 
     if listener.family == socket.AF_UNIX:
-        return await penstock.start_unix_server(echo_streams, sock=listener)
-    return await penstock.start_server(echo_streams, sock=listener)
+        return await penstock.start_unix_server(echo_streams, sock=listener, ssl=tls)
+    return await penstock.start_server(echo_streams, sock=listener, ssl=tls)
 
 
-async def serve_sock(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> object:
+async def serve_sock(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
+    if tls is not None:
+        raise Unavailable("loop.sock_recv and its like do not speak TLS")
     await check_sock_calls(loop)
     clients: set[asyncio.Task[None]] = set()
 
@@ -196,12 +202,12 @@ STYLES: dict[str, Serve] = {
 }
 
 
-async def serve(style: str, path: str | None) -> None:
+async def serve(style: str, path: str | None, tls: Tls) -> None:
     """Serve until standard input ends."""
     listener = listen(path)
     address = listener.getsockname()
     try:
-        server = await STYLES[style](asyncio.get_running_loop(), listener)
+        server = await STYLES[style](asyncio.get_running_loop(), listener, tls)
     except (AttributeError, NotImplementedError) as error:
         raise Unavailable(f"the loop does not implement the style {style}: {error!r}") from error
     await serve_until_stdin_ends(address if path is not None else address[1])
@@ -213,9 +219,15 @@ def main() -> None:
     parser = loop_parser("Echo server on a chosen event loop")
     parser.add_argument("--style", required=True, choices=STYLES)
     parser.add_argument("--unix", metavar="PATH", help="listen there instead of on a TCP port")
+    parser.add_argument("--certificate", metavar="FILE", help="with --key: speak TLS")
+    parser.add_argument("--key", metavar="FILE", help="the certificate's private key")
     arguments = parser.parse_args()
+    tls = None
+    if arguments.certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(arguments.certificate, arguments.key)
     with asyncio.Runner(loop_factory=loop_factory(arguments.loop)) as runner:
-        runner.run(serve(arguments.style, arguments.unix))
+        runner.run(serve(arguments.style, arguments.unix, tls))
 
 
 if __name__ == "__main__":

@@ -56,6 +56,9 @@ constexpr std::array owned_objects{
     &ModuleState::socket_protocol,
     &ModuleState::rare_paths,
     &ModuleState::completed,
+    &ModuleState::ssl_memory_bio,
+    &ModuleState::ssl_again_errors,
+    &ModuleState::ssl_certificate_error,
     &ModuleState::keywords_loop,
     &ModuleState::keywords_loop_name_context,
 };
@@ -65,6 +68,7 @@ constexpr std::array owned_types{
     &ModuleState::handle_type,
     &ModuleState::timer_handle_type,
     &ModuleState::socket_transport_type,
+    &ModuleState::tls_transport_type,
     &ModuleState::listener_type,
     &ModuleState::stream_reader_type,
     &ModuleState::read_operation_type,
@@ -120,10 +124,11 @@ int execute(PyObject* module) {
     const bool done =
         intern_names(state) && import_asyncio(state) && import_plain_socket(state) &&
         add_handle_types(module, state) && add_loop_type(module, state) &&
-        add_socket_transport_type(module, state) && add_listener_type(module, state) &&
-        add_stream_reader_type(module, state) && add_read_operation_type(module, state) &&
-        add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
-        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state);
+        add_socket_transport_type(module, state) && add_tls_transport_type(module, state) &&
+        add_listener_type(module, state) && add_stream_reader_type(module, state) &&
+        add_read_operation_type(module, state) && add_stream_protocol_types(module, state) &&
+        add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
+        add_datagram_transport_type(module, state);
     return done ? 0 : -1;
 }
 

@@ -11,6 +11,7 @@ struct ModuleState {
     PyTypeObject* handle_type;
     PyTypeObject* timer_handle_type;
     PyTypeObject* socket_transport_type;
+    PyTypeObject* tls_transport_type;
     PyTypeObject* listener_type;
     PyTypeObject* stream_reader_type;
     PyTypeObject* read_operation_type;
@@ -35,6 +36,10 @@ struct ModuleState {
     PyObject* rare_paths; ///< module penstock.loop.rare_paths, imported on first use
 
     PyObject* completed; ///< an awaitable that is always ready
+
+    PyObject* ssl_memory_bio;        ///< ssl.MemoryBIO; the ssl module is imported on first use
+    PyObject* ssl_again_errors;      ///< what asyncio takes for "needs more of the peer's bytes"
+    PyObject* ssl_certificate_error; ///< ssl.CertificateError
 
     PyObject* name_loop;
     PyObject* name_name;
@@ -78,6 +83,7 @@ Ref call_rare_path(ModuleState* state, const char* function, PyObject* const* ar
 bool add_handle_types(PyObject* module, ModuleState* state);
 bool add_loop_type(PyObject* module, ModuleState* state);
 bool add_socket_transport_type(PyObject* module, ModuleState* state);
+bool add_tls_transport_type(PyObject* module, ModuleState* state);
 bool add_listener_type(PyObject* module, ModuleState* state);
 bool add_stream_reader_type(PyObject* module, ModuleState* state);
 bool add_read_operation_type(PyObject* module, ModuleState* state);

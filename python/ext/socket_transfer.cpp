@@ -24,7 +24,21 @@ bool would_block(int error) noexcept {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
+void close_unless_kept_open(SocketTransportObject* transport, bool keep_open) noexcept {
+    if (keep_open) {
+        transport->eof_seen = true;
+        update_interest(transport);
+    } else if (!close_gracefully(transport)) {
+        PyErr_WriteUnraisable(as_object(transport));
+    }
+}
+
 void receive_end(SocketTransportObject* transport) noexcept {
+    if (transport->native != nullptr) {
+        const ProtocolContext context(transport->context);
+        close_unless_kept_open(transport, transport->native->eof_received(transport->protocol));
+        return;
+    }
     const Ref keep_open(call_protocol(transport, transport->loop->state->name_eof_received));
     if (!keep_open) {
         fail_with_raised(transport, "Fatal error: protocol.eof_received() call failed.");
@@ -33,13 +47,23 @@ void receive_end(SocketTransportObject* transport) noexcept {
     const int truth = PyObject_IsTrue(keep_open.get());
     if (truth < 0) {
         fail_with_raised(transport, "Fatal error: protocol.eof_received() call failed.");
-    } else if (truth == 0) {
-        if (!close_gracefully(transport)) {
-            PyErr_WriteUnraisable(as_object(transport));
-        }
     } else {
-        transport->eof_seen = true;
-        update_interest(transport);
+        close_unless_kept_open(transport, truth != 0);
+    }
+}
+
+/// Hands what was received to a protocol that is native too.
+void receive_for_native(SocketTransportObject* transport) noexcept {
+    char* buffer = transport->loop->read_buffer;
+    const ssize_t count = ::recv(transport->fd, buffer, LoopObject::read_buffer_size, 0);
+    if (count > 0) {
+        const ProtocolContext context(transport->context);
+        transport->native->data_received(transport->protocol, buffer,
+                                         static_cast<std::size_t>(count));
+    } else if (count == 0) {
+        receive_end(transport);
+    } else if (!would_block(errno)) {
+        fail_with_errno(transport, errno, "Fatal read error on socket transport");
     }
 }
 
@@ -152,11 +176,15 @@ void receive_into_buffer(SocketTransportObject* transport) noexcept {
 }
 
 void pause_protocol_if_full(SocketTransportObject* transport) noexcept {
-    if (transport->protocol_paused || queued(transport) <= transport->high_water ||
+    if (transport->protocol_paused || queued(transport) <= transport->water_marks.high ||
         transport->protocol == nullptr) {
         return;
     }
     transport->protocol_paused = true;
+    if (transport->native != nullptr) {
+        transport->native->pause_writing(transport->protocol);
+        return;
+    }
     const Ref result(
         PyObject_CallMethodNoArgs(transport->protocol, transport->loop->state->name_pause_writing));
     if (!result) {
@@ -166,11 +194,16 @@ void pause_protocol_if_full(SocketTransportObject* transport) noexcept {
 }
 
 void resume_protocol_if_drained(SocketTransportObject* transport) noexcept {
-    if (!transport->protocol_paused || queued(transport) > transport->low_water ||
+    if (!transport->protocol_paused || queued(transport) > transport->water_marks.low ||
         transport->protocol == nullptr) {
         return;
     }
     transport->protocol_paused = false;
+    if (transport->native != nullptr) {
+        const ProtocolContext context(transport->context);
+        transport->native->resume_writing(transport->protocol);
+        return;
+    }
     const Ref result(call_protocol(transport, transport->loop->state->name_resume_writing));
     if (!result) {
         report_raised(transport->loop, "protocol.resume_writing() failed", as_object(transport),
@@ -330,6 +363,8 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
             receive_into_buffer(transport);
         } else if (transport->stream != nullptr || transport->asyncio_reader != nullptr) {
             receive_for_stream(transport);
+        } else if (transport->native != nullptr) {
+            receive_for_native(transport);
         } else {
             receive_data(transport);
         }
@@ -338,6 +373,18 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
         transport->lost == 0 && queued(transport) > 0 &&
         transport->loop->pending_exception == nullptr) {
         send_ready(transport);
+    }
+}
+
+void send_copy(SocketTransportObject* transport, const char* data, std::size_t size) noexcept {
+    if (transport->lost > 0 || transport->fd < 0 || transport->loop == nullptr) {
+        return; // the protocol is told of the loss
+    }
+    Py_buffer view{};
+    view.buf = const_cast<char*>(data);
+    view.len = static_cast<Py_ssize_t>(size);
+    if (!send_or_queue(transport, Py_None, view)) {
+        fail_with_raised(transport, "Fatal write error on socket transport");
     }
 }
 
@@ -431,37 +478,13 @@ PyObject* transport_write_eof(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* transport_set_write_buffer_limits(PyObject* self, PyObject* arguments,
                                             PyObject* keywords) {
-    static const char* names[] = {"high", "low", nullptr};
-    PyObject* high_object = Py_None;
-    PyObject* low_object = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:set_write_buffer_limits",
-                                     const_cast<char**>(names), &high_object, &low_object)) {
-        return nullptr;
-    }
-    Py_ssize_t low =
-        low_object != Py_None ? PyNumber_AsSsize_t(low_object, PyExc_OverflowError) : 0;
-    if (PyErr_Occurred() != nullptr) {
-        return nullptr;
-    }
-    Py_ssize_t high = Py_ssize_t{64} * 1024;
-    if (high_object != Py_None) {
-        high = PyNumber_AsSsize_t(high_object, PyExc_OverflowError);
-        if (PyErr_Occurred() != nullptr) {
-            return nullptr;
-        }
-    } else if (low_object != Py_None) {
-        high = 4 * low;
-    }
-    if (low_object == Py_None) {
-        low = high / 4;
-    }
-    if (!(high >= low && low >= 0)) {
-        PyErr_Format(PyExc_ValueError, "high (%zd) must be >= low (%zd) must be >= 0", high, low);
+    WaterMarks marks{};
+    if (!WaterMarks::parse(marks, arguments, keywords, "|OO:set_write_buffer_limits",
+                           default_high_water)) {
         return nullptr;
     }
     SocketTransportObject* transport = transport_of(self);
-    transport->high_water = static_cast<std::size_t>(high);
-    transport->low_water = static_cast<std::size_t>(low);
+    transport->water_marks = marks;
     if (transport->loop != nullptr) {
         pause_protocol_if_full(transport);
     }

@@ -7,6 +7,7 @@
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
 #include "stream_protocol.hpp"
+#include "tls_transport.hpp"
 
 #include <cassert>
 #include <cerrno>
@@ -20,8 +21,6 @@
 namespace penstock::python {
 
 namespace {
-
-constexpr std::size_t default_high_water = std::size_t{64} * 1024;
 
 void link_to_loop(SocketTransportObject* transport) noexcept {
     LoopObject* loop = transport->loop;
@@ -54,37 +53,25 @@ void unlink_from_loop(SocketTransportObject* transport) noexcept {
 
 bool set_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept {
     const ModuleState* state = transport->loop->state;
-    const int buffered = PyObject_IsInstance(protocol, state->buffered_protocol_type);
-    if (buffered < 0) {
+    if (Py_TYPE(protocol) == state->tls_transport_type) {
+        Py_XSETREF(transport->protocol, Py_NewRef(protocol));
+        Py_CLEAR(transport->data_received);
+        Py_CLEAR(transport->buffer_updated);
+        Py_CLEAR(transport->stream);
+        Py_CLEAR(transport->asyncio_reader);
+        transport->buffered_protocol = false;
+        transport->native = &tls_protocol;
+        return true;
+    }
+    ReceiverMethods methods;
+    if (!find_receiver(state, protocol, methods)) {
         return false;
     }
-    // Bound once: looking the method up for every read costs more than the call's own overhead.
-    // A protocol may lack it (one that only writes): then the first read reports that.
-    Ref receiver;
-    Ref updated;
-    if (buffered != 0) {
-        receiver = Ref(PyObject_GetAttr(protocol, state->name_get_buffer));
-        updated = Ref(PyObject_GetAttr(protocol, state->name_buffer_updated));
-        if (!receiver || !updated) {
-            return false;
-        }
-    } else {
-        receiver = Ref(PyObject_GetAttr(protocol, state->name_data_received));
-        if (!receiver) {
-            if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
-                return false;
-            }
-            PyErr_Clear();
-            receiver = Ref(PyMethod_New(as_object(&PyUnicode_Type), protocol));
-            if (!receiver) {
-                return false;
-            }
-        }
-    }
     Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-    Py_XSETREF(transport->data_received, receiver.release());
-    Py_XSETREF(transport->buffer_updated, updated.release());
-    transport->buffered_protocol = buffered != 0;
+    transport->buffered_protocol = static_cast<bool>(methods.buffer_updated);
+    Py_XSETREF(transport->data_received, methods.receiver.release());
+    Py_XSETREF(transport->buffer_updated, methods.buffer_updated.release());
+    transport->native = nullptr;
     StreamReaderObject* stream = reader_to_feed(state, protocol);
     Py_XINCREF(stream);
     Py_XSETREF(transport->stream, stream);
@@ -108,8 +95,7 @@ SocketTransportObject* allocate(LoopObject* loop) noexcept {
     new (&transport->watch) io::Watch(&on_socket_ready);
     transport->loop = reinterpret_cast<LoopObject*>(Py_NewRef(as_object(loop)));
     transport->fd = -1;
-    transport->high_water = default_high_water;
-    transport->low_water = default_high_water / 4;
+    transport->water_marks = WaterMarks::below(default_high_water);
     return transport;
 }
 
@@ -303,9 +289,7 @@ PyObject* transport_get_write_buffer_size(PyObject* self, PyObject* /*unused*/) 
 }
 
 PyObject* transport_get_write_buffer_limits(PyObject* self, PyObject* /*unused*/) {
-    const SocketTransportObject* transport = transport_of(self);
-    return Py_BuildValue("(nn)", static_cast<Py_ssize_t>(transport->low_water),
-                         static_cast<Py_ssize_t>(transport->high_water));
+    return transport_of(self)->water_marks.as_tuple();
 }
 
 PyObject* transport_get_protocol(PyObject* self, PyObject* /*unused*/) {
@@ -485,6 +469,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int transport_clear(PyObject* self) {
     SocketTransportObject* transport = transport_of(self);
+    transport->native = nullptr;
     Py_CLEAR(transport->extra);
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->data_received);
@@ -636,6 +621,29 @@ ProtocolContext::~ProtocolContext() {
     raise_exception(std::move(exception));
 }
 
+bool find_receiver(const ModuleState* state, PyObject* protocol,
+                   ReceiverMethods& methods) noexcept {
+    const int buffered = PyObject_IsInstance(protocol, state->buffered_protocol_type);
+    if (buffered < 0) {
+        return false;
+    }
+    if (buffered != 0) {
+        methods.receiver = Ref(PyObject_GetAttr(protocol, state->name_get_buffer));
+        methods.buffer_updated = Ref(PyObject_GetAttr(protocol, state->name_buffer_updated));
+        return methods.receiver && methods.buffer_updated;
+    }
+    methods.receiver = Ref(PyObject_GetAttr(protocol, state->name_data_received));
+    if (!methods.receiver) {
+        // A protocol may lack it (one that only writes): then the first read reports that.
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
+            return false;
+        }
+        PyErr_Clear();
+        methods.receiver = Ref(PyMethod_New(as_object(&PyUnicode_Type), protocol));
+    }
+    return static_cast<bool>(methods.receiver);
+}
+
 Ref call_protocol(SocketTransportObject* transport, PyObject* method, PyObject* argument) noexcept {
     const ProtocolContext context(transport->context);
     const Ref protocol = Ref::borrow(transport->protocol);
@@ -732,7 +740,10 @@ void lose_connection(SocketTransportObject* transport) noexcept {
         loop->io->poller().remove(transport->watch);
     }
     PyObject* reason = transport->lost_reason != nullptr ? transport->lost_reason : Py_None;
-    if (!call_protocol(transport, loop->state->name_connection_lost, reason)) {
+    if (transport->native != nullptr) {
+        const ProtocolContext context(transport->context);
+        transport->native->connection_lost(transport->protocol, reason);
+    } else if (!call_protocol(transport, loop->state->name_connection_lost, reason)) {
         report_raised(loop, "Exception in callback protocol.connection_lost()",
                       as_object(transport), transport->protocol);
     }
@@ -742,6 +753,7 @@ void lose_connection(SocketTransportObject* transport) noexcept {
         PyErr_WriteUnraisable(as_object(transport));
     }
     unlink_from_loop(transport);
+    transport->native = nullptr;
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->data_received);
     Py_CLEAR(transport->buffer_updated);
@@ -760,7 +772,10 @@ void start_transport(SocketTransportObject* transport) noexcept {
         return;
     }
     const ModuleState* state = loop->state;
-    if (!call_protocol(transport, state->name_connection_made, as_object(transport))) {
+    if (transport->native != nullptr) {
+        const ProtocolContext context(transport->context);
+        transport->native->connection_made(transport->protocol, transport);
+    } else if (!call_protocol(transport, state->name_connection_made, as_object(transport))) {
         report_raised(loop, "Exception in callback protocol.connection_made()",
                       as_object(transport), transport->protocol);
     }

@@ -2,6 +2,7 @@
 
 #include "loop.hpp"
 #include "stream_reader.hpp"
+#include "water_marks.hpp"
 #include "write_queue.hpp"
 
 #include <cstddef>
@@ -12,6 +13,21 @@
 #include <penstock/io/poller.hpp>
 
 namespace penstock::python {
+
+struct SocketTransportObject;
+
+/// A protocol that is written in C++ (TLS): what its socket transport tells it, with the transport's
+/// context entered and no Python call in between. The functions deal with their own errors.
+struct NativeProtocol {
+    void (*connection_made)(PyObject* self, SocketTransportObject* transport);
+    /// `data` is valid during the call.
+    void (*data_received)(PyObject* self, const char* data, std::size_t size);
+    /// Whether the transport stays open for writing.
+    bool (*eof_received)(PyObject* self);
+    void (*pause_writing)(PyObject* self);
+    void (*resume_writing)(PyObject* self);
+    void (*connection_lost)(PyObject* self, PyObject* reason);
+};
 
 /// The transport of a connected stream socket (TCP or Unix): an asyncio.Transport.
 ///
@@ -39,11 +55,11 @@ struct SocketTransportObject {
     PyObject* empty_waiter;     ///< future of a sendfile that waits for the queue to drain, or null
     PyObject* lost_reason;      ///< exception for connection_lost, or null
     PyObject* weak_references;
-    WriteQueue* queue;     ///< made by the first write that could not be sent whole
+    WriteQueue* queue;            ///< made by the first write that could not be sent whole
+    const NativeProtocol* native; ///< of a native `protocol`, else null
+    WaterMarks water_marks;
     std::size_t last_read; ///< bytes that the last read brought
-    std::size_t high_water;
-    std::size_t low_water;
-    int fd; ///< -1 once closed
+    int fd;                ///< -1 once closed
     int family;
     sockaddr_in6 peer_address;  ///< as accept(2) told it; big enough for IPv4 and IPv6
     sockaddr_in6 local_address; ///< kept from before the close
@@ -90,12 +106,25 @@ private:
     PyObject* context_;
 };
 
+/// The bound methods that take a protocol's data. Bound once: looking one up for every read costs
+/// more than the call's own overhead.
+struct ReceiverMethods {
+    Ref receiver;       ///< data_received, or get_buffer of a BufferedProtocol
+    Ref buffer_updated; ///< of a BufferedProtocol, else null
+};
+
+/// False with an exception set.
+bool find_receiver(const ModuleState* state, PyObject* protocol, ReceiverMethods& methods) noexcept;
+
 /// Calls a method of the protocol with the transport's context entered.
 Ref call_protocol(SocketTransportObject* transport, PyObject* method,
                   PyObject* argument = nullptr) noexcept;
 
 /// Asks the poller for what the transport's state wants to be told of.
 void update_interest(SocketTransportObject* transport) noexcept;
+
+/// Sends what the kernel takes now and queues a copy of the rest; ignored when the connection is lost.
+void send_copy(SocketTransportObject* transport, const char* data, std::size_t size) noexcept;
 
 /// Deals with the raised exception: reported unless it is an OSError, then the connection is closed.
 void fail_with_raised(SocketTransportObject* transport, const char* message) noexcept;
@@ -123,6 +152,9 @@ PyObject* transport_set_write_buffer_limits(PyObject* self, PyObject* arguments,
 inline SocketTransportObject* transport_of(PyObject* object) noexcept {
     return reinterpret_cast<SocketTransportObject*>(object);
 }
+
+/// The high-water mark of a socket's write queue, in bytes, unless it is set.
+constexpr std::size_t default_high_water = std::size_t{64} * 1024;
 
 [[nodiscard]] inline std::size_t queued(const SocketTransportObject* transport) noexcept {
     return transport->queue != nullptr ? transport->queue->size() : 0;

@@ -2,6 +2,7 @@
 import asyncio
 import contextvars
 import socket
+import ssl
 import traceback
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
@@ -62,12 +63,13 @@ class SocketTransport(asyncio.Transport):
         self,
         loop: LoopCore,
         sock: socket.socket,
-        protocol: asyncio.BaseProtocol,
+        protocol: asyncio.BaseProtocol | SSLTransport,
         waiter: asyncio.Future[None] | None = None,
         extra: dict[str, Any] | None = None,
         server: asyncio.AbstractServer | None = None,
     ) -> None: ...
     def _force_close(self, reason: BaseException | None) -> None: ...
+    def set_protocol(self, protocol: asyncio.BaseProtocol | SSLTransport) -> None: ...
     def _make_empty_waiter(self) -> asyncio.Future[None]: ...
     def _release_watch(self) -> None: ...
     def _reset_empty_waiter(self) -> None: ...
@@ -86,6 +88,26 @@ class DatagramTransport(asyncio.Transport, asyncio.DatagramTransport):
         waiter: asyncio.Future[None] | None = None,
         extra: dict[str, Any] | None = None,
     ) -> None: ...
+
+class SSLTransport(asyncio.Transport):
+    _protocol_paused: bool
+    def __init__(
+        self,
+        loop: LoopCore,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext,
+        waiter: asyncio.Future[None] | None,
+        server_side: bool,
+        server_hostname: str | None,
+        call_connection_made: bool,
+        ssl_handshake_timeout: float,
+        ssl_shutdown_timeout: float,
+    ) -> None: ...
+    def _connect(self, transport: SocketTransport) -> None: ...
+    def _force_close(self, reason: BaseException | None) -> None: ...
+    def get_read_buffer_limits(self) -> tuple[int, int]: ...
+    def get_read_buffer_size(self) -> int: ...
+    def set_read_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
 class Listener:
     def __init__(

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
+from penstock.loop.tls import make_tls_transport
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -154,6 +155,22 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         ssl_shutdown_timeout: float | None = None,
         **others: Any,
     ) -> asyncio.Transport:
+        tls = None
+        if not others:
+            tls = make_tls_transport(
+                self,
+                protocol,
+                sslcontext,
+                waiter,
+                server_side=server_side,
+                server_hostname=server_hostname,
+                call_connection_made=True,
+                ssl_handshake_timeout=ssl_handshake_timeout,
+                ssl_shutdown_timeout=ssl_shutdown_timeout,
+            )
+        if tls is not None:
+            _core.SocketTransport(self, rawsock, tls, None, extra, server)
+            return tls
         ssl_protocol: Any = _SSLProtocol(
             self,
             protocol,
@@ -168,6 +185,61 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         _core.SocketTransport(self, rawsock, ssl_protocol, None, extra, server)
         transport: asyncio.Transport = ssl_protocol._app_transport
         return transport
+
+    async def start_tls(
+        self,
+        transport: asyncio.BaseTransport,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: SSLContext,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> asyncio.Transport | None:
+        """Upgrade a transport to TLS; returns what ``protocol`` is to use from now on.
+
+        Raises what the handshake raises (``ssl.SSLError``, ``ConnectionError``), TypeError for a
+        context or transport that cannot do it. When it fails or is cancelled the transport is
+        closed.
+        """
+        tls = None
+        waiter: asyncio.Future[None] = self.create_future()
+        if isinstance(transport, _core.SocketTransport) and sslcontext is not None:
+            tls = make_tls_transport(
+                self,
+                protocol,
+                sslcontext,
+                waiter,
+                server_side=server_side,
+                server_hostname=server_hostname,
+                call_connection_made=False,
+                ssl_handshake_timeout=ssl_handshake_timeout,
+                ssl_shutdown_timeout=ssl_shutdown_timeout,
+            )
+        if tls is None or not isinstance(transport, _core.SocketTransport):
+            return await super().start_tls(
+                transport,
+                protocol,
+                sslcontext,
+                server_side=server_side,
+                server_hostname=server_hostname,
+                ssl_handshake_timeout=ssl_handshake_timeout,
+                ssl_shutdown_timeout=ssl_shutdown_timeout,
+            )
+        # Nothing may be received between the switch of protocols and the handshake's begin.
+        transport.pause_reading()
+        transport.set_protocol(tls)
+        begin = self.call_soon(tls._connect, transport)
+        resume = self.call_soon(transport.resume_reading)
+        try:
+            await waiter
+        except BaseException:
+            transport.close()
+            begin.cancel()
+            resume.cancel()
+            raise
+        return tls
 
     def _start_serving(
         self,

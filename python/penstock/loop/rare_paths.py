@@ -14,7 +14,7 @@ from asyncio.log import logger
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from penstock._core import Handle, ReadOperation, SocketTransport
+    from penstock._core import Handle, ReadOperation, SocketTransport, SSLTransport
     from penstock.loop.event_loop import Loop
 
 
@@ -81,6 +81,29 @@ def warn_of_lost_write() -> None:
     logger.warning("socket.send() raised exception.")
 
 
+def warn_of_lost_tls_write() -> None:
+    """Somebody goes on writing to a TLS connection that is closed."""
+    logger.warning("SSL connection is closed")
+
+
+def warn_of_tls_kept_open() -> None:
+    """A protocol wants to go on writing after the peer has ended the TLS connection."""
+    logger.warning("returning true from eof_received() has no effect when using ssl")
+
+
+def log_handshake(transport: SSLTransport, seconds: float | None) -> None:
+    """Debug mode: a TLS handshake begins (None) or has taken some time."""
+    if seconds is None:
+        logger.debug("%r starts SSL handshake", transport)
+    else:
+        logger.debug("%r: SSL handshake took %.1f ms", transport, seconds * 1e3)
+
+
+def log_received_eof(transport: SSLTransport, _: None) -> None:
+    """Debug mode: the peer has ended its side of the socket."""
+    logger.debug("%r received EOF", transport)
+
+
 def socket_for(fd: int, family: int) -> socket.socket:
     """A socket object that owns an accepted connection's descriptor."""
     return socket.socket(family, socket.SOCK_STREAM, 0, fileno=fd)
@@ -110,6 +133,11 @@ def describe_socket(sock: socket.socket, extra: dict[str, Any] | None) -> dict[s
 def sendfile_mode() -> Any:
     """The way in which ``loop.sendfile`` may use a socket transport."""
     return constants._SendfileMode.TRY_NATIVE
+
+
+def tls_sendfile_mode() -> Any:
+    """The way in which ``loop.sendfile`` may use a TLS transport."""
+    return constants._SendfileMode.FALLBACK
 
 
 def fail_empty_waiter(waiter: asyncio.Future[None]) -> None:

@@ -1,0 +1,114 @@
+// Finds the OpenSSL that the interpreter has loaded.
+
+#include "openssl.hpp"
+
+#include "py_ref.hpp"
+
+#include <cstring>
+
+#include <dlfcn.h>
+
+namespace penstock::python {
+
+namespace {
+
+constexpr int crypto_ex_index_ssl = 0;
+
+thread_local unsigned capturing = 0;
+thread_local ssl_st* captured = nullptr;
+
+void note_new_ssl(void* parent, void* /*value*/, crypto_ex_data_st* /*data*/, int /*index*/,
+                  long /*number*/, void* /*pointer*/) {
+    if (capturing > 0) {
+        captured = static_cast<ssl_st*>(parent);
+    }
+}
+
+/// The library that holds `_ssl`; a symbol is looked for in it and in what it was linked with.
+void* open_ssl_module() noexcept {
+    const Ref module(PyImport_ImportModule("_ssl"));
+    const Ref file(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
+    void* library = nullptr;
+    if (file) {
+        const char* path = PyUnicode_AsUTF8(file.get());
+        library = path != nullptr ? ::dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+    } else if (module) {
+        library = ::dlopen(nullptr, RTLD_LAZY); // built into the interpreter
+    }
+    PyErr_Clear();
+    return library;
+}
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) noexcept {
+    function = reinterpret_cast<Function>(::dlsym(library, name));
+    return function != nullptr;
+}
+
+#define PENSTOCK_FIND(function) find(library, #function, openssl.function)
+
+bool find_all(void* library, OpenSsl& openssl) noexcept {
+    return PENSTOCK_FIND(SSL_read) && PENSTOCK_FIND(SSL_write) && PENSTOCK_FIND(SSL_pending) &&
+           PENSTOCK_FIND(SSL_get_error) && PENSTOCK_FIND(SSL_set0_rbio) &&
+           PENSTOCK_FIND(SSL_set0_wbio) && PENSTOCK_FIND(BIO_new) && PENSTOCK_FIND(BIO_free) &&
+           PENSTOCK_FIND(BIO_up_ref) && PENSTOCK_FIND(BIO_set_data) &&
+           PENSTOCK_FIND(BIO_get_data) && PENSTOCK_FIND(BIO_set_init) &&
+           PENSTOCK_FIND(BIO_set_flags) && PENSTOCK_FIND(BIO_clear_flags) &&
+           PENSTOCK_FIND(BIO_get_new_index) && PENSTOCK_FIND(BIO_meth_new) &&
+           PENSTOCK_FIND(BIO_meth_set_read) && PENSTOCK_FIND(BIO_meth_set_write) &&
+           PENSTOCK_FIND(BIO_meth_set_ctrl) && PENSTOCK_FIND(ERR_peek_error) &&
+           PENSTOCK_FIND(ERR_clear_error) && PENSTOCK_FIND(OpenSSL_version) &&
+           PENSTOCK_FIND(CRYPTO_get_ex_new_index);
+}
+
+#undef PENSTOCK_FIND
+
+/// LibreSSL, BoringSSL and AWS-LC have functions of these names whose types differ.
+bool is_openssl(const OpenSsl& openssl) noexcept {
+    constexpr const char* name = "OpenSSL ";
+    return std::strncmp(openssl.OpenSSL_version(0), name, std::strlen(name)) == 0;
+}
+
+const OpenSsl* look() noexcept {
+    static OpenSsl openssl{};
+    void* library = open_ssl_module();
+    if (library == nullptr || !find_all(library, openssl) || !is_openssl(openssl) ||
+        openssl.CRYPTO_get_ex_new_index(crypto_ex_index_ssl, 0, nullptr, &note_new_ssl, nullptr,
+                                        nullptr) < 0) {
+        return nullptr;
+    }
+    return &openssl;
+}
+
+} // namespace
+
+const OpenSsl* interpreter_openssl() noexcept {
+    // Process-wide, as the library itself is. Not a function-local static with an initialiser: its
+    // lock would be waited for with the GIL held, which the import inside may let go.
+    static bool looked = false;
+    static const OpenSsl* openssl = nullptr;
+    if (!looked) {
+        const OpenSsl* found = look();
+        if (!looked) {
+            openssl = found;
+            looked = true;
+        }
+    }
+    return openssl;
+}
+
+SslCapture::SslCapture() noexcept {
+    ++capturing;
+    captured = nullptr;
+}
+
+SslCapture::~SslCapture() {
+    --capturing;
+    captured = nullptr;
+}
+
+ssl_st* SslCapture::last() const noexcept {
+    return captured;
+}
+
+} // namespace penstock::python

@@ -1,0 +1,230 @@
+"""loop.start_tls and StreamWriter.start_tls: TLS on a connection that is in use."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from .certificates import client_context, server_context
+from .conftest import Run
+from .peers import BufferedRecorder, Recorder
+from .tls_peers import tls_pair
+
+
+@asynccontextmanager
+async def plain_pair(
+    make_client: Any = Recorder, make_server: Any = Recorder
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Two connected protocols, not yet encrypted."""
+    loop = asyncio.get_running_loop()
+    made: list[Any] = []
+
+    def factory() -> Any:
+        made.append(make_server())
+        return made[-1]
+
+    server = await loop.create_server(factory, "127.0.0.1", 0)
+    async with server:
+        transport, client = await loop.create_connection(
+            make_client, *server.sockets[0].getsockname()
+        )
+        while not made:  # noqa: ASYNC110 - the factory has no event
+            await asyncio.sleep(0)
+        await made[0].connected.wait()
+        try:
+            yield client, made[0]
+        finally:
+            transport.abort()
+            made[0].transport.abort()
+
+
+async def upgrade(client: Any, server: Any, **options: Any) -> tuple[Any, Any]:
+    """Both ends at once; their new transports."""
+    loop = asyncio.get_running_loop()
+    return await asyncio.gather(
+        loop.start_tls(
+            client.transport, client, client_context(), server_hostname="localhost", **options
+        ),
+        loop.start_tls(server.transport, server, server_context(), server_side=True, **options),
+    )
+
+
+@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+def test_both_ends_are_upgraded_without_a_new_connection_made(run: Run, make: Any) -> None:
+    async def main() -> None:
+        async with plain_pair(make, make) as (client, server):
+            client.transport.write(b"plain")
+            await server.received(5)
+            outer, inner = await upgrade(client, server)
+            assert outer is not client.transport
+            assert outer.get_protocol() is client
+            assert outer.get_extra_info("cipher") == inner.get_extra_info("cipher")
+            assert outer.get_extra_info("peername") == inner.get_extra_info("sockname")
+            outer.write(b"secret")
+            assert await server.received(11) == b"plainsecret"
+            inner.write(b"answer")
+            assert await client.received(6) == b"answer"
+            assert client.calls == ["made", "data"]
+            outer.close()
+            await server.closed.wait()
+            await client.closed.wait()
+            assert server.calls[-2:] == ["eof", "lost"]
+            assert client.lost_with == server.lost_with == [None]
+
+    run(main())
+
+
+def test_streams_are_upgraded_on_both_ends(run: Run) -> None:
+    big = bytes(range(256)) * 2000
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readline() == b"STARTTLS\n"
+        writer.write(b"GO\n")
+        await writer.start_tls(server_context())
+        writer.write(await reader.readexactly(len(big)))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"STARTTLS\n")
+            assert await reader.readline() == b"GO\n"
+            await writer.start_tls(client_context(), server_hostname="localhost")
+            assert isinstance(writer.get_extra_info("ssl_object"), ssl.SSLObject)
+            writer.write(big)
+            await writer.drain()
+            assert await reader.read() == big
+            writer.close()
+            await writer.wait_closed()
+
+    run(main())
+
+
+def test_tls_runs_inside_tls(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with tls_pair(Recorder, Recorder) as pair:
+            outer, inner = await asyncio.gather(
+                loop.start_tls(
+                    pair.transport, pair.client, client_context(), server_hostname="localhost"
+                ),
+                loop.start_tls(
+                    pair.server.transport, pair.server, server_context(), server_side=True
+                ),
+            )
+            assert outer is not None
+            assert inner is not None
+            payload = bytes(range(256)) * 1000
+            outer.write(payload)
+            assert await pair.server.received(len(payload)) == payload
+            inner.write(payload[::-1])
+            assert await pair.client.received(len(payload)) == payload[::-1]
+            assert outer.get_extra_info("peername") == pair.transport.get_extra_info("peername")
+            outer.close()
+            await pair.client.closed.wait()
+            await pair.server.closed.wait()
+
+    run(main())
+
+
+def test_a_failed_upgrade_closes_the_connection(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with plain_pair() as (client, server):
+            results = await asyncio.gather(
+                loop.start_tls(
+                    client.transport, client, client_context(), server_hostname="elsewhere.test"
+                ),
+                loop.start_tls(server.transport, server, server_context(), server_side=True),
+                return_exceptions=True,
+            )
+            assert isinstance(results[0], ssl.SSLCertVerificationError)
+            await client.closed.wait()
+            assert isinstance(client.lost_with[0], ssl.SSLCertVerificationError)
+            assert client.transport.is_closing()
+            # The server learns of it at once or, done before, by its next read.
+            assert results[1] is None or isinstance(results[1], OSError | asyncio.Transport)
+            await server.closed.wait()
+
+    run(main())
+
+
+def test_a_cancelled_upgrade_closes_the_connection(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with plain_pair() as (client, server):
+            task = loop.create_task(
+                loop.start_tls(
+                    client.transport, client, client_context(), server_hostname="localhost"
+                )
+            )
+            await server.received(10)  # the client's hello
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert client.transport.is_closing()
+            await server.closed.wait()
+
+    run(main())
+
+
+def test_an_upgrade_that_the_peer_ignores_times_out(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with plain_pair() as (client, server):
+            with pytest.raises(ConnectionAbortedError, match="SSL handshake is taking longer"):
+                await loop.start_tls(
+                    client.transport,
+                    client,
+                    client_context(),
+                    server_hostname="localhost",
+                    ssl_handshake_timeout=0.02,
+                )
+            await server.closed.wait()
+
+    run(main())
+
+
+def test_what_cannot_be_upgraded_is_refused(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with plain_pair() as (client, _):
+            wrong: Any = "context"
+            with pytest.raises(TypeError, match="sslcontext is expected to be an instance"):
+                await loop.start_tls(client.transport, client, wrong)
+            with pytest.raises(TypeError, match="sslcontext is expected to be an instance"):
+                await loop.start_tls(client.transport, client, None)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="is not supported by start_tls"):
+                await loop.start_tls(asyncio.Transport(), client, client_context())
+            assert not client.transport.is_closing()
+
+    run(main())
+
+
+def test_a_context_with_its_own_ssl_objects_is_respected(run: Run) -> None:
+    read: list[int] = []
+
+    class Counting(ssl.SSLObject):
+        def read(self, len: int = 1024, buffer: Any = None) -> Any:
+            read.append(len)
+            return super().read(len, buffer) if buffer is not None else super().read(len)
+
+    context = client_context()
+    context.sslobject_class = Counting
+
+    async def main() -> None:
+        async with tls_pair(Recorder, Recorder, client=context) as pair:
+            assert isinstance(pair.transport.get_extra_info("ssl_object"), Counting)
+            pair.server.transport.write(b"counted")
+            assert await pair.client.received(7) == b"counted"
+            assert read
+
+    run(main())
