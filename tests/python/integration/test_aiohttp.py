@@ -18,8 +18,10 @@ import trustme
 
 from .conftest import Run
 
-aiohttp = pytest.importorskip("aiohttp")
-web = pytest.importorskip("aiohttp.web")
+pytest.importorskip("aiohttp")
+
+import aiohttp
+from aiohttp import web
 
 LARGE = bytes(range(256)) * 20_000
 

@@ -39,6 +39,11 @@ async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
         writer.close()
 
 
+def port_of(server: asyncio.Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port
+
+
 async def pieces() -> AsyncIterator[bytes]:
     for start in range(0, len(LARGE), 60_000):
         yield LARGE[start : start + 60_000]
@@ -54,7 +59,7 @@ async def exchange(client: httpx.AsyncClient) -> None:
 def test_streams_go_both_ways_over_kept_connections(run: Run) -> None:
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
-        url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port_of(server)}"
         limits = httpx.Limits(max_connections=5)
         async with httpx.AsyncClient(base_url=url, limits=limits) as client:
             for _ in range(3):
@@ -69,7 +74,7 @@ def test_streams_go_both_ways_over_kept_connections(run: Run) -> None:
 def test_a_read_that_takes_too_long_raises_and_the_client_goes_on(run: Run) -> None:
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
-        url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port_of(server)}"
         async with httpx.AsyncClient(base_url=url) as client:
             with pytest.raises(httpx.ReadTimeout):
                 await client.get("/never", timeout=httpx.Timeout(10, read=0.05))
@@ -83,7 +88,7 @@ def test_a_read_that_takes_too_long_raises_and_the_client_goes_on(run: Run) -> N
 def test_a_refused_connection_raises_connect_error(run: Run) -> None:
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
-        url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port_of(server)}"
         server.close()
         await server.wait_closed()
         async with httpx.AsyncClient() as client:
@@ -102,7 +107,7 @@ def test_tls_with_a_verified_certificate(run: Run) -> None:
 
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0, ssl=server_context)
-        url = "https://localhost:%d" % server.sockets[0].getsockname()[1]
+        url = f"https://localhost:{port_of(server)}"
         async with httpx.AsyncClient(base_url=url, verify=client_context) as client:
             await exchange(client)
             await asyncio.gather(*(exchange(client) for _ in range(5)))

@@ -50,7 +50,7 @@ def test_megabytes_pass_through_three_processes_byte_for_byte(run: Run) -> None:
         received = await back.stdout.read()
         await feeding
         assert hashlib.sha256(received).digest() == hashlib.sha256(DATA).digest()
-        assert await asyncio.gather(cat.wait(), flip.wait(), back.wait()) == [0, 0, 0]
+        assert [await process.wait() for process in (cat, flip, back)] == [0, 0, 0]
 
     run(main())
 

@@ -23,7 +23,8 @@ from .peers import BufferedRecorder, Recorder, connect, fill
 
 Scenario = Callable[[int], Coroutine[Any, Any, None]]
 
-# Rounds of the same size fill CPython's free lists alike; a leak of one object a turn is far above it.
+# The interpreter's free lists and caches go up and down a little between rounds of the same size. A
+# leak of one object a turn shows in every round.
 TURNS = 300
 SPARE_BLOCKS = 100
 
@@ -62,9 +63,12 @@ def check_level(turn: Callable[[], None]) -> None:
         return Level.now()
 
     measure()
-    before, after = measure(), measure()
-    assert after.instances == before.instances
-    assert after.descriptors == before.descriptors
+    levels = [measure() for _ in range(2)]
+    while len(levels) < 5 and levels[-1].blocks - levels[-2].blocks >= SPARE_BLOCKS:
+        levels.append(measure())
+    before, after = levels[-2:]
+    assert after.instances == before.instances == levels[0].instances
+    assert after.descriptors == before.descriptors == levels[0].descriptors
     assert after.blocks - before.blocks < SPARE_BLOCKS
 
 
@@ -76,7 +80,7 @@ def running(new_loop: LoopFactory, scenario: Scenario, turns: int = TURNS) -> Ca
     return run
 
 
-# ---- the scenarios ----------------------------------------------------------------------------------
+# ---- the scenarios -------------------------------------------------------------------------------
 
 
 async def protocol_connections(turns: int) -> None:
@@ -93,7 +97,7 @@ async def protocol_connections(turns: int) -> None:
     server = await loop.create_server(Echo, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     for turn in range(turns):
-        make = Recorder if turn % 2 else BufferedRecorder
+        make: type[Any] = Recorder if turn % 2 else BufferedRecorder
         transport, protocol = await loop.create_connection(make, host, port)
         transport.write(b"x" * 100)
         await protocol.received(100)
@@ -109,8 +113,10 @@ async def protocol_connections(turns: int) -> None:
 async def dropped_buffers(turns: int) -> None:
     """Connections that end with data queued, reading paused and a buffer borrowed."""
     for turn in range(turns):
-        with await connect(Recorder if turn % 2 else BufferedRecorder, "unix") as connection:
-            fill(connection.transport, connection.protocol, bytearray(20_000))
+        make: type[Any] = Recorder if turn % 2 else BufferedRecorder
+        with await connect(make, "unix") as connection:
+            fill(connection.transport, connection.protocol)
+            connection.transport.write(bytearray(20_000))
             connection.transport.pause_reading()
             connection.transport.abort()
             await connection.protocol.closed.wait()
@@ -144,7 +150,7 @@ async def native_streams(turns: int) -> None:
                 await writer.drain()
         writer.close()
 
-    server = await penstock.start_server(serve, "127.0.0.1", 0)
+    server: Any = await penstock.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     for turn in range(turns):
         reader, writer = await penstock.open_connection(host, port, limit=200)
@@ -208,7 +214,7 @@ async def failing_callbacks(turns: int) -> None:
         loop.call_soon(fail, object())
         loop.call_later(0, fail, object())
         with pytest.raises(TypeError):
-            loop.call_soon()  # type: ignore[call-arg]
+            loop.call_soon()
         with pytest.raises(TypeError):
             loop.call_later("soon", fail)  # type: ignore[arg-type, call-arg]
         await asyncio.sleep(0)
