@@ -66,6 +66,10 @@ bool may_deliver(const DatagramTransportObject* transport) noexcept {
            transport->loop->pending_exception == nullptr;
 }
 
+PyObject* bytes_of(const DatagramBatch::Datagram& datagram) noexcept {
+    return PyBytes_FromStringAndSize(datagram.data, static_cast<Py_ssize_t>(datagram.size));
+}
+
 /// Keeps datagrams that are fetched already and may not be delivered now.
 bool hold(DatagramTransportObject* transport, const DatagramBatch& batch, int first,
           int count) noexcept {
@@ -73,9 +77,8 @@ bool hold(DatagramTransportObject* transport, const DatagramBatch& batch, int fi
     for (int i = first; held && i < count; ++i) {
         const DatagramBatch::Datagram datagram = batch[i];
         const Ref sender = transport->senders->to_python(datagram.sender, datagram.sender_length);
-        const Ref pair(sender ? Py_BuildValue("(y#O)", datagram.data,
-                                              static_cast<Py_ssize_t>(datagram.size), sender.get())
-                              : nullptr);
+        const Ref data(bytes_of(datagram));
+        const Ref pair(sender && data ? PyTuple_Pack(2, data.get(), sender.get()) : nullptr);
         if (!pair || PyList_Append(held.get(), pair.get()) != 0) {
             return false;
         }
@@ -101,8 +104,7 @@ void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batc
         }
         const DatagramBatch::Datagram datagram = batch[i];
         const Ref sender = transport->senders->to_python(datagram.sender, datagram.sender_length);
-        const Ref data(
-            PyBytes_FromStringAndSize(datagram.data, static_cast<Py_ssize_t>(datagram.size)));
+        const Ref data(bytes_of(datagram));
         if (!sender || !data) {
             fail_with_raised(transport, "Fatal read error on datagram transport");
             return;
