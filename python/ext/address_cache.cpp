@@ -9,6 +9,8 @@ namespace penstock::python {
 
 namespace {
 
+constexpr unsigned hash_bits = 9;
+
 std::size_t slot_of(const sockaddr* address, socklen_t length) noexcept {
     // The last four bytes of the host: of an IPv6 address the part that differs most.
     std::uint32_t host = 0;
@@ -23,7 +25,7 @@ std::size_t slot_of(const sockaddr* address, socklen_t length) noexcept {
         port = inet6->sin6_port;
     }
     const std::uint32_t mixed = (host ^ (std::uint32_t{port} << 8)) * 0x9e3779b1U;
-    return mixed >> 26;
+    return mixed >> (32 - hash_bits);
 }
 
 } // namespace
@@ -35,7 +37,7 @@ Ref AddressCache::to_python(const sockaddr* address, socklen_t length) noexcept 
     if (!internet) {
         return Ref(address_to_python(address, length));
     }
-    static_assert(size == 1U << (32 - 26), "slot_of() gives that many slots");
+    static_assert(size == 1U << hash_bits, "slot_of() gives that many slots");
     Entry& entry = entries_[slot_of(address, length)];
     if (entry.length != length || std::memcmp(&entry.address, address, length) != 0) {
         Ref object(address_to_python(address, length));

@@ -27,7 +27,8 @@ private:
         Ref object;
     };
 
-    static constexpr std::size_t size = 64;
+    /// 24 KiB: where 32 peers talk at once, hardly two of them share a place.
+    static constexpr std::size_t size = 512;
 
     std::array<Entry, size> entries_;
     const Entry* latest_ = nullptr;

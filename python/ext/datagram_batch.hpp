@@ -17,9 +17,10 @@ class DatagramBatch {
 public:
     static constexpr int capacity = 16;
 
-    /// The largest UDP datagram has 65507 bytes; only Unix datagrams can be longer.
-    static constexpr std::size_t slot_size = std::size_t{64} * 1024;
-    static constexpr std::size_t whole_size = 4 * slot_size;
+    /// The largest UDP datagram has 65507 bytes; only Unix datagrams can be longer. A little more than
+    /// that, lest the beginnings of all slots compete for the same few lines of the cache.
+    static constexpr std::size_t slot_size = std::size_t{64} * 1024 + std::size_t{17} * 64;
+    static constexpr std::size_t whole_size = std::size_t{256} * 1024;
 
     struct Datagram {
         const char* data;

@@ -3,6 +3,7 @@
 #include "datagram_transport.hpp"
 
 #include "address.hpp"
+#include "address_cache.hpp"
 #include "datagram_batch.hpp"
 #include "socket_transport.hpp"
 
@@ -44,15 +45,12 @@ void tell_receive_error(DatagramTransportObject* transport, int error) noexcept 
     }
 }
 
+/// Calls datagram_received; the transport's context must be entered.
 void deliver(DatagramTransportObject* transport, PyObject* data, PyObject* sender) noexcept {
-    PyObject* result = nullptr;
-    {
-        const ProtocolContext context(transport->context);
-        const Ref receiver = Ref::borrow(transport->datagram_received);
-        PyObject* stack[3] = {nullptr, data, sender};
-        result = PyObject_Vectorcall(receiver.get(), stack + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                     nullptr);
-    }
+    const Ref receiver = Ref::borrow(transport->datagram_received);
+    PyObject* stack[3] = {nullptr, data, sender};
+    PyObject* result =
+        PyObject_Vectorcall(receiver.get(), stack + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
     if (result == nullptr) {
         report(transport, "Exception in callback protocol.datagram_received()");
         return;
@@ -76,7 +74,8 @@ bool hold(DatagramTransportObject* transport, const DatagramBatch& batch, int fi
     Ref held(PyList_New(0));
     for (int i = first; held && i < count; ++i) {
         const DatagramBatch::Datagram datagram = batch[i];
-        const Ref sender = transport->senders->to_python(datagram.sender, datagram.sender_length);
+        const Ref sender =
+            transport->loop->senders->to_python(datagram.sender, datagram.sender_length);
         const Ref data(bytes_of(datagram));
         const Ref pair(sender && data ? PyTuple_Pack(2, data.get(), sender.get()) : nullptr);
         if (!pair || PyList_Append(held.get(), pair.get()) != 0) {
@@ -92,6 +91,7 @@ bool hold(DatagramTransportObject* transport, const DatagramBatch& batch, int fi
 
 void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batch,
                    int count) noexcept {
+    const ProtocolContext context(transport->context);
     for (int i = 0; i < count; ++i) {
         if (!may_deliver(transport)) {
             if (!transport->closing && transport->loop != nullptr) {
@@ -103,7 +103,8 @@ void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batc
             return;
         }
         const DatagramBatch::Datagram datagram = batch[i];
-        const Ref sender = transport->senders->to_python(datagram.sender, datagram.sender_length);
+        const Ref sender =
+            transport->loop->senders->to_python(datagram.sender, datagram.sender_length);
         const Ref data(bytes_of(datagram));
         if (!sender || !data) {
             fail_with_raised(transport, "Fatal read error on datagram transport");
@@ -114,8 +115,15 @@ void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batc
 }
 
 DatagramBatch* batch_of(LoopObject* loop) noexcept {
-    if (loop->datagrams == nullptr) {
-        loop->datagrams = new (std::nothrow) DatagramBatch;
+    try {
+        if (loop->senders == nullptr) {
+            loop->senders = new AddressCache;
+        }
+        if (loop->datagrams == nullptr) {
+            loop->datagrams = new DatagramBatch;
+        }
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
     }
     return loop->datagrams;
 }
@@ -125,7 +133,6 @@ DatagramBatch* batch_of(LoopObject* loop) noexcept {
 void receive(DatagramTransportObject* transport) noexcept {
     DatagramBatch* batch = batch_of(transport->loop);
     if (batch == nullptr) {
-        PyErr_NoMemory();
         fail_with_raised(transport, "Fatal read error on datagram transport");
         return;
     }
@@ -170,8 +177,9 @@ Sent try_to_send(DatagramTransportObject* transport, PyObject* data, PyObject* t
     const sockaddr_in6* address = nullptr;
     socklen_t length = 0;
     if (!transport->connected) {
-        address = transport->senders->latest(target, length);
-        if (address == nullptr) {
+        const AddressCache* senders = transport->loop->senders;
+        address = senders != nullptr ? senders->latest(target, length) : nullptr;
+        if (address == nullptr || address->sin6_family != transport->family) {
             address = &numeric;
             length = numeric_address(target, transport->family, numeric);
         }
@@ -179,14 +187,22 @@ Sent try_to_send(DatagramTransportObject* transport, PyObject* data, PyObject* t
             return send_by_socket(transport, data, target);
         }
     }
-    Py_buffer view;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
-        return Sent::failed;
+    Py_buffer view{};
+    const char* bytes = PyBytes_CheckExact(data) ? PyBytes_AS_STRING(data) : nullptr;
+    Py_ssize_t size = bytes != nullptr ? PyBytes_GET_SIZE(data) : 0;
+    if (bytes == nullptr) {
+        if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
+            return Sent::failed;
+        }
+        bytes = static_cast<const char*>(view.buf);
+        size = view.len;
     }
-    const ssize_t count = ::sendto(transport->fd, view.buf, static_cast<std::size_t>(view.len),
-                                   send_flags, reinterpret_cast<const sockaddr*>(address), length);
+    const ssize_t count = ::sendto(transport->fd, bytes, static_cast<std::size_t>(size), send_flags,
+                                   reinterpret_cast<const sockaddr*>(address), length);
     const int error = errno;
-    PyBuffer_Release(&view);
+    if (view.obj != nullptr) {
+        PyBuffer_Release(&view);
+    }
     if (count >= 0) {
         return Sent::yes;
     }
@@ -388,6 +404,10 @@ void on_datagram_ready(io::Watch& watch, std::uint32_t events) {
 void deliver_held(LoopObject* /*loop*/, PyObject* target) {
     DatagramTransportObject* transport = datagram_transport_of(target);
     const Ref alive = Ref::borrow(target);
+    if (transport->context == nullptr) {
+        return; // the connection is lost
+    }
+    const ProtocolContext context(transport->context);
     while (transport->undelivered != nullptr && may_deliver(transport)) {
         if (PyList_GET_SIZE(transport->undelivered) == 0) {
             Py_CLEAR(transport->undelivered);

@@ -139,12 +139,6 @@ DatagramTransportObject* allocate(LoopObject* loop) noexcept {
     transport->fd = -1;
     transport->expected = 1;
     transport->water_marks = WaterMarks::below(datagram_high_water);
-    transport->senders = new (std::nothrow) AddressCache;
-    if (transport->senders == nullptr) {
-        Py_DECREF(transport);
-        PyErr_NoMemory();
-        return nullptr;
-    }
     return transport;
 }
 
@@ -383,7 +377,6 @@ void transport_dealloc(PyObject* self) {
     Py_CLEAR(transport->loop);
     Py_CLEAR(transport->socket);
     delete std::exchange(transport->queue, nullptr);
-    delete std::exchange(transport->senders, nullptr);
     PyTypeObject* type = Py_TYPE(self);
     type->tp_free(self);
     Py_DECREF(type);

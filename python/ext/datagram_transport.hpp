@@ -1,6 +1,5 @@
 #pragma once
 
-#include "address_cache.hpp"
 #include "loop.hpp"
 #include "water_marks.hpp"
 
@@ -38,7 +37,6 @@ struct DatagramTransportObject {
     PyObject* lost_reason;       ///< exception for connection_lost, or null
     PyObject* undelivered;       ///< list of (data, address) fetched before a pause, or null
     PyObject* weak_references;
-    AddressCache* senders;
     std::deque<UnsentDatagram>* queue; ///< made by the first datagram that was not sent at once
     std::size_t queued_size;
     WaterMarks water_marks;

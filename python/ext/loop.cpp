@@ -1,5 +1,6 @@
 #include "loop.hpp"
 
+#include "address_cache.hpp"
 #include "datagram_batch.hpp"
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
@@ -455,6 +456,7 @@ void close_native(LoopObject* loop) noexcept {
     PyMem_Free(std::exchange(loop->read_buffer, nullptr));
     Py_CLEAR(loop->spare_bytes);
     delete std::exchange(loop->datagrams, nullptr);
+    delete std::exchange(loop->senders, nullptr);
 }
 
 PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {

@@ -11,6 +11,7 @@
 
 namespace penstock::python {
 
+class AddressCache;
 class DatagramBatch;
 struct DatagramTransportObject;
 struct FdCallbacks;
@@ -27,6 +28,7 @@ struct LoopObject {
     SocketTransportObject* transports; ///< open transports, each holding a reference for the loop
     DatagramTransportObject* datagram_transports; ///< the same of datagram sockets
     DatagramBatch* datagrams;    ///< where they receive; made by the first that does
+    AddressCache* senders;       ///< the addresses that datagrams came from; made with that
     char* read_buffer;           ///< shared by all reads: data is copied out at once
     PyObject* spare_bytes;       ///< for `ReceivedBytes`, or null
     std::size_t spare_capacity;  ///< of `spare_bytes`
