@@ -288,6 +288,44 @@ TEST(PollerLifetime, WatchDestroyedAfterATakeOverIsNotToldThroughACopy) {
     poller.remove(new_watch);
 }
 
+TEST(PollerLifetime, ForgottenWatchIsNotToldAndItsNumberIsFree) {
+    Poller poller;
+    SocketPair first;
+    TestWatch old_watch;
+    ASSERT_FALSE(poller.add(old_watch, first.near.get(), io::readable));
+    const int number = first.near.get();
+    first.near.close();
+    SocketPair second;
+    second.near = move_to(std::move(second.near), number);
+    poller.forget(old_watch);
+    poller.forget(old_watch);
+    EXPECT_EQ(old_watch.fd, -1);
+    EXPECT_EQ(poller.owner_of(number), nullptr);
+    TestWatch new_watch;
+    ASSERT_FALSE(poller.add(new_watch, number, io::readable));
+    write_byte(second.far);
+    turn(poller);
+    EXPECT_EQ(old_watch.calls(), 0U);
+    EXPECT_EQ(new_watch.calls(), 1U);
+    poller.remove(new_watch);
+}
+
+TEST(PollerLifetime, ForgottenDescriptorThatIsStillOpenCanBeAddedAgain) {
+    Poller poller;
+    const SocketPair pair;
+    TestWatch watch;
+    ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
+    poller.forget(watch);
+    write_byte(pair.far);
+    turn(poller);
+    EXPECT_EQ(watch.calls(), 0U);
+    EXPECT_EQ(turn(poller), 0) << "what is registered for nobody must not keep the loop awake";
+    ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
+    turn(poller);
+    EXPECT_EQ(watch.calls(), 1U);
+    poller.remove(watch);
+}
+
 TEST(PollerLifetime, OtherWatchesStayWatchedWhenAnOrphanedRegistrationIsDropped) {
     Poller poller;
     SocketPair orphan;
