@@ -85,10 +85,14 @@ class Comparison(Generic[Sample]):
         )
 
     def ours_to(self, name: str, metric: Metric[Sample]) -> Spread | None:
-        """Penstock's figure over another's, round by round; None if one was not measured."""
-        if not self.samples(OURS) or not self.samples(name):
+        """Penstock's figure over another's, round by round.
+
+        None if one was not measured, or if there is no ratio because the other's is 0.
+        """
+        ours, theirs = self.values(OURS, metric), self.values(name, metric)
+        if not ours or not theirs or 0 in theirs:
             return None
-        return paired_ratio(self.values(OURS, metric), self.values(name, metric))
+        return paired_ratio(ours, theirs)
 
     def missing(self) -> dict[str, str]:
         """Why a contender has no rounds, by its name."""

@@ -37,12 +37,14 @@ class Server:
 
 
 @contextmanager
-def server(argv: Sequence[str], core: int) -> Iterator[Server]:
+def server(
+    argv: Sequence[str], core: int, *, ready_timeout: float = READY_TIMEOUT
+) -> Iterator[Server]:
     """Run a server on ``core`` until the block ends, then end it by closing its standard input.
 
     Raises:
         Unavailable: if it ended with exit code 69 before it was ready.
-        Failed: if it ended otherwise, printed nothing for 20 s, or did not end when asked to.
+        Failed: if it ended otherwise, or printed nothing for ``ready_timeout`` seconds.
     """
     with tempfile.TemporaryFile() as errors:
         with children_on(core):
@@ -50,7 +52,7 @@ def server(argv: Sequence[str], core: int) -> Iterator[Server]:
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
             )
         try:
-            line = _ready_line(process)
+            line = _ready_line(process, ready_timeout)
             if line is None:
                 if not _has_ended(process, END_TIMEOUT):
                     raise Failed("the server closed its standard output instead of getting ready")
@@ -125,12 +127,12 @@ def launch(argv: Sequence[str], core: int) -> Launch:
     return Launch(seconds, usage.ru_utime + usage.ru_stime)
 
 
-def _ready_line(process: subprocess.Popen[bytes]) -> str | None:
+def _ready_line(process: subprocess.Popen[bytes], timeout: float) -> str | None:
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(READY_TIMEOUT):
-            raise Failed(f"the server was not ready within {READY_TIMEOUT:g} s")
+        if not selector.select(timeout):
+            raise Failed(f"the server was not ready within {timeout:g} s")
     line = process.stdout.readline()
     return line.decode().strip() if line else None
 

@@ -1,0 +1,130 @@
+// The load of the memory page: many connections, each of which says one message and hears it back.
+//
+// With --hold the connections stay open until standard input ends; "ready" is printed when all are.
+// With --total they are opened, used and closed in groups of --connections, that many in all.
+// Each connection checks the echo, so none is counted that the server has not really served.
+
+#include "address.hpp"
+#include "load_options.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using bench::checked;
+
+// A port number stays taken for a minute after its connection: another source address has all of
+// them again.
+constexpr std::uint64_t kConnectionsAnAddress = 16'000;
+constexpr std::uint64_t kAddresses = 250;
+constexpr timeval kReplyTimeout = {.tv_sec = 10, .tv_usec = 0};
+
+struct ConnectionOptions : bench::LoadOptions {
+    std::uint64_t total = 0; // 0: hold
+
+    bool take(std::string_view name, std::string_view text) {
+        if (name == "--total") {
+            total = bench::parse<std::uint64_t>(name, text);
+            return true;
+        }
+        return LoadOptions::take(name, text);
+    }
+
+    void check() const {
+        LoadOptions::check();
+        if (address.is_unix()) {
+            throw std::invalid_argument("connections are made over TCP: --port");
+        }
+    }
+};
+
+// The connection called `number`, connected to the server.
+int open_connection(std::uint16_t port, std::uint64_t number) {
+    const int fd = checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+    bench::enable(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, "setsockopt(IP_BIND_ADDRESS_NO_PORT)");
+    sockaddr_in source = bench::loopback(0);
+    const std::uint64_t host = 1 + number / kConnectionsAnAddress % kAddresses;
+    source.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + static_cast<std::uint32_t>(host));
+    checked(bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeof source), "bind");
+    const sockaddr_in target = bench::loopback(port);
+    checked(connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof target), "connect");
+    checked(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kReplyTimeout, sizeof kReplyTimeout),
+            "setsockopt(SO_RCVTIMEO)");
+    checked(send(fd, &number, sizeof number, MSG_NOSIGNAL), "send");
+    return fd;
+}
+
+void check_echo(int fd, std::uint64_t number) {
+    std::uint64_t echo = 0;
+    const ssize_t count = checked(recv(fd, &echo, sizeof echo, MSG_WAITALL), "recv");
+    if (count != sizeof echo || echo != number) {
+        throw std::runtime_error("connection " + std::to_string(number) + ": the echo is wrong");
+    }
+}
+
+// Opens connections `first` and on, `count` of them, all answered.
+std::vector<int> open_group(std::uint16_t port, std::uint64_t first, std::uint64_t count) {
+    std::vector<int> group;
+    group.reserve(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        group.push_back(open_connection(port, first + i));
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+        check_echo(group[i], first + i);
+    }
+    return group;
+}
+
+void close_group(const std::vector<int>& group) {
+    for (const int fd : group) {
+        close(fd);
+    }
+}
+
+void hold(const ConnectionOptions& options) {
+    // In steps well below the server's backlog.
+    constexpr std::uint64_t kStep = 200;
+    std::vector<int> all;
+    for (std::uint64_t first = 0; first < options.connections; first += kStep) {
+        const std::uint64_t count = std::min<std::uint64_t>(kStep, options.connections - first);
+        const std::vector<int> group = open_group(options.address.port, first, count);
+        all.insert(all.end(), group.begin(), group.end());
+    }
+    std::puts("ready");
+    std::fflush(stdout);
+    std::array<char, 64> unused{};
+    while (read(STDIN_FILENO, unused.data(), unused.size()) > 0) {
+    }
+    close_group(all);
+}
+
+void churn(const ConnectionOptions& options) {
+    for (std::uint64_t first = 0; first < options.total; first += options.connections) {
+        const std::uint64_t count =
+            std::min<std::uint64_t>(options.connections, options.total - first);
+        close_group(open_group(options.address.port, first, count));
+    }
+    std::printf("{\"connections\": %llu}\n", static_cast<unsigned long long>(options.total));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        const auto options = bench::parse_options<ConnectionOptions>(argc, argv);
+        options.total == 0 ? hold(options) : churn(options);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "connection_client: %s\n", error.what());
+        return 1;
+    }
+    return 0;
+}

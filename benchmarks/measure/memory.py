@@ -1,0 +1,46 @@
+"""Resident memory of another process, and the descriptors that many connections need."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process.
+
+    ``smaps_rollup`` counts the pages; ``statm`` may be wrong by some dozens a core, because its
+    counters are kept apart and added up now and then.
+
+    Raises:
+        OSError: if there is no such process.
+    """
+    found = re.search(r"^Rss:\s+(\d+) kB$", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)
+    assert found is not None
+    return int(found.group(1)) * 1024
+
+
+@contextmanager
+def descriptors(needed: int) -> Iterator[None]:
+    """Let this process, and the children started meanwhile, open ``needed`` descriptors.
+
+    Raises:
+        ValueError: if the hard limit is lower.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise ValueError(
+            f"{needed} descriptors are needed and {hard} are allowed;"
+            " raise the hard limit (ulimit -Hn) or ask for fewer connections"
+        )
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,182 @@
+"""Memory: what an idle connection costs, and what stays of connections that have come and gone.
+
+The echo page's servers, in the style ``protocol``. Every connection sends one message and hears it
+back before it counts. A round has two servers: one for the connections that stay, one for those
+that go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.echo_stand import EchoStand
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.memory import descriptors, resident_bytes
+from benchmarks.measure.native import build_native
+from benchmarks.measure.options import add_loops
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.processes import Server, run, server
+from benchmarks.measure.rounds import alternate
+
+SUMMARY = "Memory: idle connections, and connections that came and went"
+
+STYLE = "protocol"
+OTHER_DESCRIPTORS = 200  # of a process beside its connections
+AT_ONCE = 100  # of the connections that come and go
+SETTLING = 2000  # connections before the memory that growth is counted from
+HOLD_TIMEOUT = 120.0
+CHURN_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One round of one contender, in bytes of resident memory."""
+
+    idle_connections: int
+    bytes_at_start: int
+    bytes_idle: int
+    bytes_settled: int
+    bytes_churned: int
+
+    @property
+    def bytes_a_connection(self) -> float:
+        """What an idle connection adds."""
+        return (self.bytes_idle - self.bytes_at_start) / self.idle_connections
+
+    @property
+    def growth(self) -> float:
+        """Memory after all connections that came and went over that after the first of them."""
+        return self.bytes_churned / self.bytes_settled
+
+    def __str__(self) -> str:
+        return (
+            f"{self.bytes_a_connection:.0f} bytes an idle connection,"
+            f" {self.bytes_settled >> 10} KiB to {self.bytes_churned >> 10} KiB"
+        )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    add_loops(parser)
+    parser.add_argument("--idle", type=int, default=10_000, help="idle connections (10000)")
+    parser.add_argument(
+        "--churn", type=int, default=100_000, help="connections that come and go (100000)"
+    )
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of each (2)")
+    parser.add_argument("--quick", action="store_true", help="1 round, 20000 come and go")
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure each contender in turn."""
+    facts = machine_facts(PACKAGES)
+    if options.quick:
+        options.rounds, options.churn = 1, 20_000
+    stand = EchoStand(build_native(), cores)
+    contenders = [FLOOR, *options.loops]
+    with descriptors(options.idle + OTHER_DESCRIPTORS):
+        outcomes = alternate(
+            contenders,
+            options.rounds,
+            lambda name: measure_round(stand, name, options.idle, options.churn),
+            report=say,
+        )
+    comparison = Comparison((STYLE,), outcomes)
+    metrics = metrics_of(options.idle, options.churn)
+    parts = [
+        describe(facts),
+        f"Median of {options.rounds} rounds with the lowest and highest, contenders in turn.",
+        *metric_tables([comparison], ["style"], contenders, metrics),
+        *missing_list([comparison]),
+    ]
+    panel = metric_panel("", [comparison], metrics[0], lambda comparison: STYLE)
+    return Report(
+        results={
+            "page": "memory",
+            "machine": facts,
+            "protocol": {
+                "rounds": options.rounds,
+                "idle_connections": options.idle,
+                "churned_connections": options.churn,
+                "settling_connections": min(SETTLING, options.churn),
+            },
+            "cells": [comparison.as_json(metrics)],
+        },
+        markdown="\n\n".join(parts),
+        charts={
+            "memory": Chart("Resident memory of an idle connection (less is better)", "B", [panel])
+        },
+        failures=own_failures([comparison]),
+    )
+
+
+def metrics_of(idle: int, churn: int) -> list[Metric[Sample]]:
+    """The figures of the page for a number of connections."""
+    settling = min(SETTLING, churn)
+    return [
+        Metric(
+            "bytes_per_idle_connection",
+            f"Resident bytes a connection, of {idle} idle ones (less is better):",
+            lambda sample: sample.bytes_a_connection,
+            digits=0,
+            more_is_better=False,
+        ),
+        Metric(
+            "resident_bytes_after_churn",
+            f"Resident MiB after {churn} connections came and went (less is better):",
+            lambda sample: float(sample.bytes_churned),
+            digits=1,
+            scale=float(1 << 20),
+            more_is_better=False,
+        ),
+        Metric(
+            "growth_by_churn",
+            f"The same over the resident memory after the first {settling} (1 is level):",
+            lambda sample: sample.growth,
+            digits=3,
+            more_is_better=False,
+        ),
+    ]
+
+
+def measure_round(stand: EchoStand, name: str, idle: int, churn: int) -> Sample:
+    """One round of one contender."""
+    command = stand.server_command(name, STYLE)
+    with server(command, stand.cores.server) as running:
+        # The first connection brings what is loaded and cached once for all.
+        _come_and_go(stand, running, 1)
+        start = resident_bytes(running.pid)
+        client = _client(stand, running, "--connections", idle)
+        with server(client, stand.cores.client, ready_timeout=HOLD_TIMEOUT):
+            while_idle = resident_bytes(running.pid)
+    with server(command, stand.cores.server) as running:
+        settling = min(SETTLING, churn)
+        _come_and_go(stand, running, settling)
+        settled = resident_bytes(running.pid)
+        if churn > settling:
+            _come_and_go(stand, running, churn - settling)
+        churned = resident_bytes(running.pid)
+    return Sample(idle, start, while_idle, settled, churned)
+
+
+def _client(stand: EchoStand, running: Server, *options: object) -> list[str]:
+    program = str(stand.native / "connection_client")
+    return [program, "--port", running.ready_line, *(str(option) for option in options)]
+
+
+def _come_and_go(stand: EchoStand, running: Server, total: int) -> None:
+    command = _client(stand, running, "--connections", AT_ONCE, "--total", total)
+    counted = json.loads(run(command, stand.cores.client, timeout=CHURN_TIMEOUT))
+    assert counted == {"connections": total}
