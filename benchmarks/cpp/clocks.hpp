@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <ctime>
-#include <optional>
 #include <unistd.h>
 
 namespace bench {
@@ -26,13 +25,11 @@ inline Nanoseconds to_ns(double seconds) {
 class TimedRegion {
 public:
     // A `server` of 0 has no clock and uses no time.
-    explicit TimedRegion(pid_t server) {
-        if (server != 0) {
-            clockid_t clock{};
-            if (const int error = clock_getcpuclockid(server, &clock); error != 0) {
+    explicit TimedRegion(pid_t server) : has_server_(server != 0) {
+        if (has_server_) {
+            if (const int error = clock_getcpuclockid(server, &server_clock_); error != 0) {
                 throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
             }
-            server_clock_ = clock;
         }
     }
 
@@ -54,9 +51,10 @@ public:
     Nanoseconds server_cpu = 0;
 
 private:
-    Nanoseconds read_server() const { return server_clock_ ? now(*server_clock_) : 0; }
+    Nanoseconds read_server() const { return has_server_ ? now(server_clock_) : 0; }
 
-    std::optional<clockid_t> server_clock_;
+    bool has_server_;
+    clockid_t server_clock_{};
 };
 
 } // namespace bench
