@@ -382,10 +382,6 @@ void transport_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef transport_methods[] = {
     {"sendto", as_function(&datagram_transport_sendto), METH_FASTCALL | METH_KEYWORDS,
      "Send a datagram; what the kernel does not take now is queued."},

@@ -173,10 +173,6 @@ void waiter_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef waiter_methods[] = {
     {"add_done_callback", as_function(&add_done_callback), METH_FASTCALL | METH_KEYWORDS,
      "Call a callback with this object when the wait is over."},

@@ -4,11 +4,10 @@
 #include "datagram_batch.hpp"
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
+#include "scheduling.hpp"
 #include "sock_calls.hpp"
 #include "socket_transport.hpp"
 
-#include <cmath>
-#include <limits>
 #include <new>
 #include <system_error>
 
@@ -51,224 +50,6 @@ constexpr std::int64_t longest_wait = std::int64_t{24} * 3600 * 1'000'000'000;
 
 LoopObject* self_of(PyObject* object) noexcept {
     return reinterpret_cast<LoopObject*>(object);
-}
-
-bool debug_checks(LoopObject* loop, PyObject* callback, const char* method,
-                  bool any_thread) noexcept {
-    if (!loop->debug) {
-        return true;
-    }
-    PyObject* self = as_object(loop);
-    if (!any_thread && !Ref(PyObject_CallMethod(self, "_check_thread", nullptr))) {
-        return false;
-    }
-    return static_cast<bool>(
-        Ref(PyObject_CallMethod(self, "_check_callback", "Os", callback, method)));
-}
-
-/// Finds the one keyword that scheduling takes. False with TypeError set for any other.
-bool parse_context(const char* method, PyObject* const* arguments, Py_ssize_t count,
-                   PyObject* keywords, PyObject*& context) noexcept {
-    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    for (Py_ssize_t i = 0; i < keyword_count; ++i) {
-        PyObject* name = PyTuple_GET_ITEM(keywords, i);
-        if (PyUnicode_CompareWithASCIIString(name, "context") != 0) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R", method,
-                         name);
-            return false;
-        }
-        context = arguments[count + i];
-    }
-    return true;
-}
-
-io::MonotonicTime deadline_of(double when) noexcept {
-    // Rounded up, so that loop.time() is never before `when` once the callback runs.
-    const double nanoseconds = std::ceil(when * 1e9);
-    constexpr double limit = 9.2e18;
-    if (nanoseconds >= limit) {
-        return std::numeric_limits<io::MonotonicTime>::max();
-    }
-    return nanoseconds > 0 ? static_cast<io::MonotonicTime>(nanoseconds) : 0;
-}
-
-double now_in_seconds() noexcept {
-    return static_cast<double>(io::monotonic_now()) / 1e9;
-}
-
-PyObject* schedule_at(LoopObject* loop, double when, PyObject* callback, PyObject* const* arguments,
-                      Py_ssize_t count, PyObject* context) noexcept {
-    HandleObject* handle =
-        make_handle(loop, loop->state->timer_handle_type, callback, arguments, count, context);
-    if (handle == nullptr) {
-        return nullptr;
-    }
-    handle->when = when;
-    try {
-        loop->io->timers().add(handle->timer, deadline_of(when));
-    } catch (const std::bad_alloc&) {
-        Py_DECREF(handle);
-        return PyErr_NoMemory();
-    }
-    return Py_NewRef(as_object(handle));
-}
-
-PyObject* call_soon(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
-                    PyObject* keywords) {
-    LoopObject* loop = self_of(self);
-    PyObject* context = nullptr;
-    if (count < 1) {
-        PyErr_SetString(PyExc_TypeError, "call_soon() missing 1 required argument: 'callback'");
-        return nullptr;
-    }
-    if (!check_open(loop) || !parse_context("call_soon", arguments, count, keywords, context) ||
-        !debug_checks(loop, arguments[0], "call_soon", false)) {
-        return nullptr;
-    }
-    HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[0], arguments + 1,
-                                       count - 1, context);
-    if (handle != nullptr) {
-        schedule(loop, reinterpret_cast<HandleObject*>(Py_NewRef(as_object(handle))));
-    }
-    return as_object(handle);
-}
-
-PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
-                               PyObject* keywords) {
-    LoopObject* loop = self_of(self);
-    PyObject* context = nullptr;
-    if (count < 1) {
-        PyErr_SetString(PyExc_TypeError,
-                        "call_soon_threadsafe() missing 1 required argument: 'callback'");
-        return nullptr;
-    }
-    if (!check_open(loop) ||
-        !parse_context("call_soon_threadsafe", arguments, count, keywords, context) ||
-        !debug_checks(loop, arguments[0], "call_soon_threadsafe", true)) {
-        return nullptr;
-    }
-    HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[0], arguments + 1,
-                                       count - 1, context);
-    if (handle == nullptr) {
-        return nullptr;
-    }
-    Py_INCREF(handle);
-#ifdef Py_GIL_DISABLED
-    if (PyThread_get_thread_ident() != loop->owner_thread) {
-        loop->io->post(handle->timer.work);
-        return as_object(handle);
-    }
-#endif
-    // The GIL guards the ready queue: posts of all threads and call_soon keep one common order.
-    schedule(loop, handle);
-    if (PyThread_get_thread_ident() != loop->owner_thread) {
-        loop->io->wakeup().notify();
-    }
-    return as_object(handle);
-}
-
-PyObject* call_at(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
-                  PyObject* keywords) {
-    LoopObject* loop = self_of(self);
-    PyObject* context = nullptr;
-    if (count < 2) {
-        PyErr_SetString(PyExc_TypeError, "call_at() takes a time and a callback");
-        return nullptr;
-    }
-    if (arguments[0] == Py_None) {
-        PyErr_SetString(PyExc_TypeError, "when cannot be None");
-        return nullptr;
-    }
-    const double when = PyFloat_AsDouble(arguments[0]);
-    if ((when == -1.0 && PyErr_Occurred() != nullptr) || !check_open(loop) ||
-        !parse_context("call_at", arguments, count, keywords, context) ||
-        !debug_checks(loop, arguments[1], "call_at", false)) {
-        return nullptr;
-    }
-    return schedule_at(loop, when, arguments[1], arguments + 2, count - 2, context);
-}
-
-PyObject* call_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
-                     PyObject* keywords) {
-    LoopObject* loop = self_of(self);
-    PyObject* context = nullptr;
-    if (count < 2) {
-        PyErr_SetString(PyExc_TypeError, "call_later() takes a delay and a callback");
-        return nullptr;
-    }
-    if (arguments[0] == Py_None) {
-        PyErr_SetString(PyExc_TypeError, "delay must not be None");
-        return nullptr;
-    }
-    const double delay = PyFloat_AsDouble(arguments[0]);
-    if ((delay == -1.0 && PyErr_Occurred() != nullptr) || !check_open(loop) ||
-        !parse_context("call_later", arguments, count, keywords, context) ||
-        !debug_checks(loop, arguments[1], "call_later", false)) {
-        return nullptr;
-    }
-    return schedule_at(loop, now_in_seconds() + delay, arguments[1], arguments + 2, count - 2,
-                       context);
-}
-
-PyObject* loop_time(PyObject* /*self*/, PyObject* /*unused*/) {
-    return PyFloat_FromDouble(now_in_seconds());
-}
-
-PyObject* create_future(PyObject* self, PyObject* /*unused*/) {
-    const ModuleState* state = self_of(self)->state;
-    PyObject* stack[2] = {nullptr, self};
-    return PyObject_Vectorcall(state->future_type, stack + 1, 0 | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                               state->keywords_loop);
-}
-
-/// BaseEventLoop.create_task, for the arguments and task factories that each Python version knows.
-PyObject* create_task_by_base(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
-                              PyObject* keywords) {
-    const Ref asyncio(PyImport_ImportModule("asyncio"));
-    if (!asyncio) {
-        return nullptr;
-    }
-    const Ref base(PyObject_GetAttrString(asyncio.get(), "BaseEventLoop"));
-    if (!base) {
-        return nullptr;
-    }
-    const Ref method(PyObject_GetAttrString(base.get(), "create_task"));
-    if (!method) {
-        return nullptr;
-    }
-    const Ref bound(PyMethod_New(method.get(), self));
-    if (!bound) {
-        return nullptr;
-    }
-    return PyObject_Vectorcall(bound.get(), arguments, static_cast<std::size_t>(count), keywords);
-}
-
-PyObject* create_task(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
-                      PyObject* keywords) {
-    LoopObject* loop = self_of(self);
-    const ModuleState* state = loop->state;
-    if (!check_open(loop)) {
-        return nullptr;
-    }
-    PyObject* stack[5] = {nullptr, nullptr, self, Py_None, Py_None};
-    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    bool plain = count == 1 && (loop->task_factory == nullptr || loop->task_factory == Py_None);
-    for (Py_ssize_t i = 0; plain && i < keyword_count; ++i) {
-        PyObject* name = PyTuple_GET_ITEM(keywords, i);
-        if (PyUnicode_CompareWithASCIIString(name, "name") == 0) {
-            stack[3] = arguments[count + i];
-        } else if (PyUnicode_CompareWithASCIIString(name, "context") == 0) {
-            stack[4] = arguments[count + i];
-        } else {
-            plain = false;
-        }
-    }
-    if (!plain) {
-        return create_task_by_base(self, arguments, count, keywords);
-    }
-    stack[1] = arguments[0];
-    return PyObject_Vectorcall(state->task_type, stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                               state->keywords_loop_name_context);
 }
 
 // One iteration. Null with an exception set when something must leave the run.
@@ -559,10 +340,6 @@ template <bool LoopObject::* flag> int set_flag(PyObject* self, PyObject* value,
     }
     self_of(self)->*flag = truth != 0;
     return 0;
-}
-
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
 }
 
 PyMethodDef loop_methods[] = {

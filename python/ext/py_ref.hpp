@@ -74,4 +74,9 @@ template <typename T> PyObject* as_object(T* typed) noexcept {
     return reinterpret_cast<PyObject*>(typed);
 }
 
+/// A function of any of the signatures that a PyMethodDef's flags name, as its table wants it.
+template <typename Function> PyCFunction as_function(Function function) noexcept {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
 } // namespace penstock::python

@@ -387,10 +387,6 @@ void operation_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef operation_methods[] = {
     {"send", &operation_send_method, METH_O, nullptr},
     {"throw", as_function(&operation_throw), METH_FASTCALL, nullptr},

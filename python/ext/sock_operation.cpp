@@ -273,10 +273,6 @@ void operation_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef operation_methods[] = {
     {"send", &operation_send, METH_O, "Begin, or try again; as a coroutine's."},
     {"throw", as_function(&operation_throw), METH_FASTCALL, "End it with an exception."},

@@ -1,18 +1,11 @@
-// The socket transport as an object: its attributes, its life, its place in the loop.
+// The socket transport as Python sees it: its type, methods and attributes.
 
 #include "socket_transport.hpp"
 
 #include "address.hpp"
-#include "asyncio_reader.hpp"
-#include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
-#include "stream_protocol.hpp"
-#include "tls_transport.hpp"
 
-#include <cassert>
 #include <cerrno>
-#include <cstring>
-#include <new>
 
 #include <netinet/tcp.h>
 #include <structmember.h>
@@ -21,104 +14,6 @@
 namespace penstock::python {
 
 namespace {
-
-void link_to_loop(SocketTransportObject* transport) noexcept {
-    LoopObject* loop = transport->loop;
-    transport->previous = nullptr;
-    transport->next = loop->transports;
-    if (loop->transports != nullptr) {
-        loop->transports->previous = transport;
-    }
-    loop->transports = transport;
-    transport->listed = true;
-    Py_INCREF(transport);
-}
-
-/// Gives back the loop's reference: the caller must hold one of its own.
-void unlink_from_loop(SocketTransportObject* transport) noexcept {
-    if (!transport->listed) {
-        return;
-    }
-    if (transport->previous != nullptr) {
-        transport->previous->next = transport->next;
-    } else {
-        transport->loop->transports = transport->next;
-    }
-    if (transport->next != nullptr) {
-        transport->next->previous = transport->previous;
-    }
-    transport->listed = false;
-    Py_DECREF(transport);
-}
-
-bool set_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept {
-    const ModuleState* state = transport->loop->state;
-    if (Py_TYPE(protocol) == state->tls_transport_type) {
-        Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-        Py_CLEAR(transport->data_received);
-        Py_CLEAR(transport->buffer_updated);
-        Py_CLEAR(transport->stream);
-        Py_CLEAR(transport->asyncio_reader);
-        transport->buffered_protocol = false;
-        transport->native = &tls_protocol;
-        return true;
-    }
-    ReceiverMethods methods;
-    if (!find_receiver(state, protocol, methods)) {
-        return false;
-    }
-    Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-    transport->buffered_protocol = static_cast<bool>(methods.buffer_updated);
-    Py_XSETREF(transport->data_received, methods.receiver.release());
-    Py_XSETREF(transport->buffer_updated, methods.buffer_updated.release());
-    transport->native = nullptr;
-    StreamReaderObject* stream = reader_to_feed(state, protocol);
-    Py_XINCREF(stream);
-    Py_XSETREF(transport->stream, stream);
-    Py_XSETREF(transport->asyncio_reader, asyncio_reader_of(state, protocol));
-    return true;
-}
-
-bool tell_server(SocketTransportObject* transport, PyObject* method) noexcept {
-    const bool takes_transport = state_of(Py_TYPE(transport))->server_takes_transport;
-    return static_cast<bool>(Ref(
-        takes_transport ? PyObject_CallMethodOneArg(transport->server, method, as_object(transport))
-                        : PyObject_CallMethodNoArgs(transport->server, method)));
-}
-
-SocketTransportObject* allocate(LoopObject* loop) noexcept {
-    PyTypeObject* type = loop->state->socket_transport_type;
-    auto* transport = reinterpret_cast<SocketTransportObject*>(type->tp_alloc(type, 0));
-    if (transport == nullptr) {
-        return nullptr;
-    }
-    new (&transport->watch) io::Watch(&on_socket_ready);
-    transport->loop = reinterpret_cast<LoopObject*>(Py_NewRef(as_object(loop)));
-    transport->fd = -1;
-    transport->water_marks = WaterMarks::below(default_high_water);
-    return transport;
-}
-
-/// The part that both ways of making a transport share; `fd` and `extra` are set already.
-bool open(SocketTransportObject* transport, PyObject* protocol, PyObject* server) noexcept {
-    if (transport->extra == nullptr) {
-        transport->extra = PyDict_New();
-    }
-    transport->context = PyContext_CopyCurrent();
-    if (transport->extra == nullptr || transport->context == nullptr ||
-        !set_protocol(transport, protocol)) {
-        return false;
-    }
-    if (server != nullptr && server != Py_None) {
-        transport->server = Py_NewRef(server);
-        if (!tell_server(transport, transport->loop->state->name_attach)) {
-            Py_CLEAR(transport->server);
-            return false;
-        }
-    }
-    link_to_loop(transport);
-    return true;
-}
 
 /// A socket object that owns the descriptor, for `get_extra_info('socket')`.
 bool make_socket(SocketTransportObject* transport) noexcept {
@@ -134,58 +29,6 @@ bool make_socket(SocketTransportObject* transport) noexcept {
     transport->socket = socket.release();
     return transport->socket != nullptr;
 }
-
-/// Saves the local address before the descriptor goes: it stays known after the close.
-void keep_local_address(SocketTransportObject* transport) noexcept {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    if (::getsockname(transport->fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-        return;
-    }
-    if (length <= sizeof transport->local_address) {
-        std::memcpy(&transport->local_address, &address, length);
-        transport->local_address_length = length;
-    }
-}
-
-void close_descriptor(SocketTransportObject* transport) noexcept {
-    if (transport->fd < 0) {
-        return;
-    }
-    keep_local_address(transport);
-    const int fd = std::exchange(transport->fd, -1);
-    if (transport->socket == nullptr) {
-        ::close(fd);
-        return;
-    }
-    if (!Ref(PyObject_CallMethod(transport->socket, "close", nullptr))) {
-        PyErr_WriteUnraisable(as_object(transport));
-    }
-}
-
-void detach_from_server(SocketTransportObject* transport) noexcept {
-    if (transport->server == nullptr) {
-        return;
-    }
-    if (!tell_server(transport, state_of(Py_TYPE(transport))->name_detach)) {
-        PyErr_WriteUnraisable(as_object(transport));
-    }
-    Py_CLEAR(transport->server);
-}
-
-void lose_connection_step(LoopObject* /*loop*/, PyObject* target) {
-    lose_connection(transport_of(target));
-}
-
-void start_step(LoopObject* /*loop*/, PyObject* target) {
-    start_transport(transport_of(target));
-}
-
-bool schedule_loss(SocketTransportObject* transport) noexcept {
-    return schedule_native(transport->loop, &lose_connection_step, as_object(transport));
-}
-
-// ---- Python's view ------------------------------------------------------------------------------
 
 PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"loop", "sock", "protocol", "waiter", "extra", "server", nullptr};
@@ -211,7 +54,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     if (fd < 0 || !family) {
         return nullptr;
     }
-    SocketTransportObject* transport = allocate(loop);
+    SocketTransportObject* transport = allocate_transport(loop);
     const Ref owner(as_object(transport));
     if (!owner) {
         return nullptr;
@@ -225,7 +68,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
         const int on = 1;
         ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
-    if (!open(transport, protocol, server)) {
+    if (!open_transport(transport, protocol, server)) {
         return nullptr;
     }
     transport->socket = Py_NewRef(socket);
@@ -233,7 +76,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     if (waiter != Py_None) {
         transport->waiter = Py_NewRef(waiter);
     }
-    if (!schedule_native(loop, &start_step, as_object(transport))) {
+    if (!schedule_start(transport)) {
         return nullptr;
     }
     return Py_NewRef(owner.get());
@@ -302,7 +145,7 @@ PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
     if (transport->loop == nullptr) {
         Py_RETURN_NONE; // the connection is lost: nothing will be called any more
     }
-    return set_protocol(transport, protocol) ? Py_NewRef(Py_None) : nullptr;
+    return bind_protocol(transport, protocol) ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* address_or_none(const sockaddr_in6& address, socklen_t length) noexcept {
@@ -521,10 +364,6 @@ void transport_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef transport_methods[] = {
     {"write", &transport_write, METH_O, "Send data; what the kernel does not take now is queued."},
     {"writelines", &transport_writelines, METH_O, "Send several chunks with one system call."},
@@ -599,260 +438,6 @@ PyType_Spec transport_spec = {
 };
 
 } // namespace
-
-ProtocolContext::ProtocolContext(PyObject* context) noexcept : context_(context) {
-    if (PyContext_Enter(context_) != 0) {
-        // Only possible when the same context is entered already, which its owner never does.
-        PyErr_Clear();
-        context_ = nullptr;
-    }
-}
-
-ProtocolContext::~ProtocolContext() {
-    if (context_ == nullptr) {
-        return;
-    }
-    if (PyErr_Occurred() == nullptr) {
-        PyContext_Exit(context_);
-        return;
-    }
-    Ref exception = take_exception();
-    PyContext_Exit(context_);
-    raise_exception(std::move(exception));
-}
-
-bool find_receiver(const ModuleState* state, PyObject* protocol,
-                   ReceiverMethods& methods) noexcept {
-    const int buffered = PyObject_IsInstance(protocol, state->buffered_protocol_type);
-    if (buffered < 0) {
-        return false;
-    }
-    if (buffered != 0) {
-        methods.receiver = Ref(PyObject_GetAttr(protocol, state->name_get_buffer));
-        methods.buffer_updated = Ref(PyObject_GetAttr(protocol, state->name_buffer_updated));
-        return methods.receiver && methods.buffer_updated;
-    }
-    methods.receiver = Ref(PyObject_GetAttr(protocol, state->name_data_received));
-    if (!methods.receiver) {
-        // A protocol may lack it (one that only writes): then the first read reports that.
-        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
-            return false;
-        }
-        PyErr_Clear();
-        methods.receiver = Ref(PyMethod_New(as_object(&PyUnicode_Type), protocol));
-    }
-    return static_cast<bool>(methods.receiver);
-}
-
-Ref call_protocol(SocketTransportObject* transport, PyObject* method, PyObject* argument) noexcept {
-    const ProtocolContext context(transport->context);
-    const Ref protocol = Ref::borrow(transport->protocol);
-    return Ref(argument != nullptr ? PyObject_CallMethodOneArg(protocol.get(), method, argument)
-                                   : PyObject_CallMethodNoArgs(protocol.get(), method));
-}
-
-void update_interest(SocketTransportObject* transport) noexcept {
-    if (transport->loop == nullptr || transport->loop->io == nullptr || transport->fd < 0) {
-        return;
-    }
-    const bool reading =
-        transport->started && !transport->closing && !transport->paused && !transport->eof_seen;
-    const bool writing = transport->lost == 0 && queued(transport) > 0;
-    const std::uint32_t interest = (reading ? io::readable : 0U) | (writing ? io::writable : 0U);
-    io::Poller& poller = transport->loop->io->poller();
-    std::error_code error;
-    if (transport->watch.fd >= 0) {
-        error = poller.update(transport->watch, interest);
-    } else if (interest != 0) {
-        error = poller.add(transport->watch, transport->fd, interest);
-    }
-    if (error) {
-        fail_with_errno(transport, error.value(), "Fatal error on transport");
-    }
-}
-
-void fail_with_raised(SocketTransportObject* transport, const char* message) noexcept {
-    if (transport->loop == nullptr) {
-        PyErr_WriteUnraisable(as_object(transport));
-        return;
-    }
-    if (exception_ends_program()) {
-        interrupt_with_raised(transport->loop);
-        return;
-    }
-    const Ref exception = take_exception();
-    if (PyErr_GivenExceptionMatches(exception.get(), PyExc_OSError) == 0) {
-        raise_exception(Ref::borrow(exception.get()));
-        report_raised(transport->loop, message, as_object(transport), transport->protocol);
-    }
-    force_close(transport, exception.get());
-}
-
-void fail_with_errno(SocketTransportObject* transport, int error, const char* message) noexcept {
-    errno = error;
-    PyErr_SetFromErrno(PyExc_OSError);
-    fail_with_raised(transport, message);
-}
-
-void force_close(SocketTransportObject* transport, PyObject* reason) noexcept {
-    if (transport->lost > 0 || transport->loop == nullptr) {
-        return;
-    }
-    if (transport->queue != nullptr) {
-        transport->queue->clear();
-    }
-    transport->closing = true;
-    transport->lost = 1;
-    if (transport->loop->io != nullptr) {
-        transport->loop->io->poller().remove(transport->watch);
-    }
-    Py_XSETREF(transport->lost_reason, Py_XNewRef(reason));
-    if (!schedule_loss(transport)) {
-        PyErr_WriteUnraisable(as_object(transport));
-    }
-}
-
-bool close_gracefully(SocketTransportObject* transport) noexcept {
-    if (transport->closing || transport->loop == nullptr) {
-        return true;
-    }
-    if (!check_open(transport->loop)) {
-        return false;
-    }
-    transport->closing = true;
-    if (queued(transport) > 0) {
-        update_interest(transport);
-        return true;
-    }
-    transport->lost = 1;
-    transport->loop->io->poller().remove(transport->watch);
-    return schedule_loss(transport);
-}
-
-void lose_connection(SocketTransportObject* transport) noexcept {
-    LoopObject* loop = transport->loop;
-    if (loop == nullptr) {
-        return;
-    }
-    const Ref alive = Ref::borrow(as_object(transport));
-    transport->lost += transport->lost == 0 ? 1 : 0;
-    if (loop->io != nullptr) {
-        loop->io->poller().remove(transport->watch);
-    }
-    PyObject* reason = transport->lost_reason != nullptr ? transport->lost_reason : Py_None;
-    if (transport->native != nullptr) {
-        const ProtocolContext context(transport->context);
-        transport->native->connection_lost(transport->protocol, reason);
-    } else if (!call_protocol(transport, loop->state->name_connection_lost, reason)) {
-        report_raised(loop, "Exception in callback protocol.connection_lost()",
-                      as_object(transport), transport->protocol);
-    }
-    close_descriptor(transport);
-    if (transport->empty_waiter != nullptr &&
-        !call_rare_path(loop->state, "fail_empty_waiter", &transport->empty_waiter, 1)) {
-        PyErr_WriteUnraisable(as_object(transport));
-    }
-    unlink_from_loop(transport);
-    transport->native = nullptr;
-    Py_CLEAR(transport->protocol);
-    Py_CLEAR(transport->data_received);
-    Py_CLEAR(transport->buffer_updated);
-    Py_CLEAR(transport->stream);
-    Py_CLEAR(transport->asyncio_reader);
-    Py_CLEAR(transport->context);
-    Py_CLEAR(transport->lost_reason);
-    Py_CLEAR(transport->waiter);
-    detach_from_server(transport);
-    Py_CLEAR(transport->loop);
-}
-
-void start_transport(SocketTransportObject* transport) noexcept {
-    LoopObject* loop = transport->loop;
-    if (loop == nullptr || transport->protocol == nullptr) {
-        return;
-    }
-    const ModuleState* state = loop->state;
-    if (transport->native != nullptr) {
-        const ProtocolContext context(transport->context);
-        transport->native->connection_made(transport->protocol, transport);
-    } else if (!call_protocol(transport, state->name_connection_made, as_object(transport))) {
-        report_raised(loop, "Exception in callback protocol.connection_made()",
-                      as_object(transport), transport->protocol);
-    }
-    transport->started = true;
-    update_interest(transport);
-    const Ref waiter(std::exchange(transport->waiter, nullptr));
-    if (!waiter) {
-        return;
-    }
-    const Ref cancelled(PyObject_CallMethodNoArgs(waiter.get(), state->name_cancelled));
-    if (!cancelled ||
-        (cancelled.get() != Py_True &&
-         !Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None)))) {
-        report_raised(loop, "Fatal error on transport", as_object(transport), nullptr);
-    }
-}
-
-SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnection& connection,
-                                        PyObject* protocol, PyObject* server) noexcept {
-    SocketTransportObject* transport = allocate(loop);
-    if (transport == nullptr) {
-        ::close(connection.fd);
-        return nullptr;
-    }
-    transport->family = connection.peer.ss_family;
-    if (connection.peer_length <= sizeof transport->peer_address) {
-        std::memcpy(&transport->peer_address, &connection.peer, connection.peer_length);
-        transport->peer_address_length = connection.peer_length;
-    }
-    if (!open(transport, protocol, server)) {
-        ::close(connection.fd);
-        Py_DECREF(transport);
-        return nullptr;
-    }
-    transport->fd = connection.fd;
-    return transport;
-}
-
-bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept {
-    const int fd = descriptor_of(loop, file_object);
-    return fd >= 0 && check_no_transport(loop, file_object, fd);
-}
-
-bool check_no_transport(LoopObject* loop, PyObject* file_object, int fd) noexcept {
-    const io::Watch* watch = loop->io->poller().owner_of(fd);
-    const PyObject* owner = nullptr;
-    if (watch != nullptr && watch->on_ready == &on_socket_ready) {
-        const auto* transport = reinterpret_cast<const SocketTransportObject*>(
-            reinterpret_cast<const char*>(watch) - offsetof(SocketTransportObject, watch));
-        owner = transport->closing ? nullptr : &transport->ob_base;
-    } else if (watch != nullptr) {
-        const DatagramTransportObject* transport = datagram_transport_of(*watch);
-        owner = transport == nullptr || transport->closing ? nullptr : &transport->ob_base;
-    }
-    if (owner != nullptr) {
-        PyErr_Format(PyExc_RuntimeError, "File descriptor %R is used by transport %R", file_object,
-                     owner);
-    }
-    return owner == nullptr;
-}
-
-void release_transports(LoopObject* loop) noexcept {
-    while (SocketTransportObject* transport = loop->transports) {
-        if (loop->io != nullptr) {
-            loop->io->poller().remove(transport->watch);
-        }
-        unlink_from_loop(transport);
-    }
-}
-
-int traverse_transports(LoopObject* loop, visitproc visit, void* arg) noexcept {
-    for (SocketTransportObject* transport = loop->transports; transport != nullptr;
-         transport = transport->next) {
-        Py_VISIT(transport);
-    }
-    return 0;
-}
 
 bool add_socket_transport_type(PyObject* module, ModuleState* state) {
     // asyncio's sendfile fallback insists on this private base, which is a Transport.

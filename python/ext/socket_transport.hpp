@@ -91,7 +91,26 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
 /// Calls connection_made and begins to read.
 void start_transport(SocketTransportObject* transport) noexcept;
 
-// Between socket_transport.cpp (the object, its life) and socket_transfer.cpp (its bytes):
+// Between socket_transport.cpp (the Python object), socket_connection.cpp (its life) and
+// socket_transfer.cpp (its bytes):
+
+/// A transport with no descriptor and no protocol yet. Null with an exception set.
+SocketTransportObject* allocate_transport(LoopObject* loop) noexcept;
+
+/// Makes a protocol the one that is called. False with an exception set.
+bool bind_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept;
+
+/// The part that both ways of making a transport share; `fd` and `extra` are set already. False with
+/// an exception set.
+bool open_transport(SocketTransportObject* transport, PyObject* protocol,
+                    PyObject* server) noexcept;
+
+/// Calls `start_transport` in the next iteration. False with an exception set.
+bool schedule_start(SocketTransportObject* transport) noexcept;
+
+void close_descriptor(SocketTransportObject* transport) noexcept;
+
+void detach_from_server(SocketTransportObject* transport) noexcept;
 
 /// Enters a transport's context for a call of its protocol, and leaves it with an exception that the
 /// call raised kept.

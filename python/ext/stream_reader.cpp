@@ -252,10 +252,6 @@ void reader_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef reader_methods[] = {
     {"read", as_function(&reader_read), METH_FASTCALL | METH_KEYWORDS,
      "Read up to n bytes, or until the end with n = -1."},

@@ -399,10 +399,6 @@ int keep_init(PyObject* /*self*/, PyObject* /*arguments*/, PyObject* /*keywords*
     return 0;
 }
 
-template <typename Function> PyCFunction as_function(Function function) noexcept {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-
 PyMethodDef tls_methods[] = {
     {"write", &tls_write, METH_O, "Encrypt and send data; what the socket does not take waits."},
     {"writelines", &tls_writelines, METH_O, "Send several chunks together."},
