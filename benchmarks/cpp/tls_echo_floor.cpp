@@ -6,7 +6,7 @@
 // Takes the files of a certificate and its key. Prints its port as one line when it is ready, and
 // ends when its standard input does.
 
-#include "checked.hpp"
+#include "address.hpp"
 #include "openssl_checked.hpp"
 
 #include <array>
@@ -33,15 +33,7 @@ public:
             bench::throw_openssl("loading the certificate");
         }
         epoll_ = checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-        listener_ =
-            checked(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
-        sockaddr_in address = bench::loopback(0);
-        socklen_t length = sizeof address;
-        auto* generic = reinterpret_cast<sockaddr*>(&address);
-        checked(bind(listener_, generic, length), "bind");
-        checked(listen(listener_, SOMAXCONN), "listen");
-        checked(getsockname(listener_, generic, &length), "getsockname");
-        port_ = ntohs(address.sin_port);
+        listener_ = bench::listen_stream(address_);
         watch_new(listener_);
         // A regular file or /dev/null cannot be watched; such a server runs until it is killed.
         epoll_event event{};
@@ -50,7 +42,7 @@ public:
         epoll_ctl(epoll_, EPOLL_CTL_ADD, STDIN_FILENO, &event);
     }
 
-    [[nodiscard]] unsigned port() const { return port_; }
+    [[nodiscard]] unsigned port() const { return address_.port; }
 
     void run() {
         std::array<epoll_event, 256> events{};
@@ -162,7 +154,7 @@ private:
     SSL_CTX* context_ = nullptr;
     int epoll_ = -1;
     int listener_ = -1;
-    unsigned port_ = 0;
+    bench::Address address_;
     std::vector<char> buffer_ = std::vector<char>(kLargestRecord);
     std::vector<Connection> connections_;
 };
