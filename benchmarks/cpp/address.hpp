@@ -1,4 +1,4 @@
-// Where a server of a benchmark listens: a TCP port of loopback, or a Unix socket.
+// Where a server of a benchmark listens: a TCP or UDP port of loopback, or a Unix socket.
 #pragma once
 
 #include "checked.hpp"
@@ -11,7 +11,8 @@ namespace bench {
 
 struct Address {
     std::uint16_t port = 0;
-    std::string path; // when not empty: the Unix socket's
+    std::string path;       // when not empty: the Unix socket's
+    bool datagrams = false; // the port is UDP's
 
     [[nodiscard]] bool is_unix() const { return !path.empty(); }
 };
@@ -32,7 +33,13 @@ inline int stream_socket(const Address& address, int flags = 0) {
 }
 
 // A connected socket, without Nagle's algorithm where there would be one.
-inline int connect_stream(const Address& address) {
+inline int connect_to(const Address& address) {
+    if (address.datagrams) {
+        const int fd = checked(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
+        const sockaddr_in name = loopback(address.port);
+        checked(connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name), "connect");
+        return fd;
+    }
     const int fd = stream_socket(address);
     if (address.is_unix()) {
         const sockaddr_un name = unix_address(address.path);

@@ -62,7 +62,7 @@ public:
         for (std::uint32_t number = 0; number < options.connections; ++number) {
             Connection& connection = connections_.emplace_back(make(number));
             connection.number = number;
-            connection.fd = connect_stream(options.address);
+            connection.fd = connect_to(options.address);
             connection.channel.open(connection.fd);
             watch(epoll_, EPOLL_CTL_ADD, connection.fd, EPOLLIN, number);
         }

@@ -1,4 +1,4 @@
-// The load of the echo and unix pages.
+// The load of the echo, unix and udp pages.
 
 #include "echo_load.hpp"
 #include "plain_channel.hpp"

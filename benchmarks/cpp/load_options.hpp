@@ -35,6 +35,9 @@ struct LoadOptions {
     bool take(std::string_view name, std::string_view text) {
         if (name == "--port") {
             address.port = parse<std::uint16_t>(name, text);
+        } else if (name == "--udp") {
+            address.port = parse<std::uint16_t>(name, text);
+            address.datagrams = true;
         } else if (name == "--unix") {
             address.path = text;
         } else if (name == "--connections") {
@@ -56,7 +59,7 @@ struct LoadOptions {
     void check() const {
         if (address.port == 0 && !address.is_unix()) {
             throw std::invalid_argument("--port is needed: the port that the server has printed"
-                                        " (or --unix with its path)");
+                                        " (or --udp, or --unix with its path)");
         }
         if (connections == 0) {
             throw std::invalid_argument("--connections must be at least 1");

@@ -105,6 +105,23 @@ def test_echo_shows_a_loop_that_is_not_there_as_na_with_the_reason(tmp_path: Pat
 
 
 @needs_cmake
+def test_udp_measures_both_styles_on_asyncio_beside_the_floor(tmp_path: Path) -> None:
+    file = tmp_path / "udp.json"
+    done = run_page(
+        *("udp", *TINY, "--loops", "asyncio", "--connections", "1,8", "--json", str(file))
+    )
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(file.read_text())["cells"]
+    assert [cell["labels"] for cell in cells] == [
+        [style, "1 KiB", clients] for style in ("protocol", "sock") for clients in ("1", "8")
+    ]
+    for cell in cells:
+        for name in ("floor", "asyncio"):
+            assert len(cell["contenders"][name]["rounds"]) == 2
+            assert cell["contenders"][name]["requests_per_second"]["low"] > 0
+
+
+@needs_cmake
 def test_messages_larger_than_the_sockets_buffers_pass_floor_and_client(native: Path) -> None:
     with server([str(native / "echo_floor")], CORE) as floor:
         client = [str(native / "echo_client"), "--port", floor.ready_line, "--size", str(8 << 20)]

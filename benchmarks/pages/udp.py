@@ -1,0 +1,128 @@
+"""UDP echo: two styles of server, each asyncio loop, beside a raw epoll server in C++.
+
+The echo page's client loads every server alike: N sockets, one datagram in flight on each, every
+reply compared byte for byte. So few and so small datagrams are in flight that none may be lost: a
+lost one ends the round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.closed_loop import (
+    CPU,
+    RATE,
+    Sample,
+    closed_loop_round,
+    protocol_facts,
+    protocol_sentence,
+)
+from benchmarks.measure.comparison import (
+    Comparison,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.echo_stand import Cell
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import BENCHMARKS, build_native
+from benchmarks.measure.options import add_loops, add_rounds, choices, numbers, shorten_if_quick
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.rounds import alternate
+
+SUMMARY = "UDP echo, closed loop"
+
+STYLES = ["protocol", "sock"]
+LABELS = ["style", "datagram", "clients"]
+METRICS = [RATE, CPU]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    add_loops(parser)
+    parser.add_argument(
+        "--styles", type=choices("style", STYLES), default=STYLES, help=f"of {','.join(STYLES)}"
+    )
+    parser.add_argument("--sizes", type=numbers, default=[1024], help="datagram sizes in bytes")
+    parser.add_argument("--connections", type=numbers, default=[1, 32], help="clients, e.g. 1,32")
+    add_rounds(parser, rounds=5, seconds=0.6, warmup=0.2)
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure every cell, its contenders in turn."""
+    facts = machine_facts(PACKAGES)
+    shorten_if_quick(options)
+    native = build_native()
+    contenders = [FLOOR, *options.loops]
+    comparisons: list[Comparison[Sample]] = []
+    for cell in chosen_cells(options):
+
+        def measure_round(name: str, cell: Cell = cell) -> Sample:
+            return closed_loop_round(
+                _server(native, name, cell.style),
+                lambda port: _load(native, cell, port),
+                cores,
+                options,
+            )
+
+        def report(line: str, cell: Cell = cell) -> None:
+            say(f"{', '.join(cell.labels)} clients: {line}")
+
+        outcomes = alternate(contenders, options.rounds, measure_round, report=report)
+        comparisons.append(Comparison(cell.labels, outcomes))
+    parts = [
+        describe(facts),
+        protocol_sentence(options),
+        *metric_tables(comparisons, LABELS, contenders, METRICS),
+        *missing_list(comparisons),
+    ]
+    return Report(
+        results={
+            "page": "udp",
+            "machine": facts,
+            "protocol": protocol_facts(options, cores),
+            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+        },
+        markdown="\n\n".join(parts),
+        charts={
+            "udp": Chart(
+                "UDP echo: requests a second (more is better)",
+                "thousand requests / s",
+                [metric_panel("datagrams", comparisons, RATE, str)],
+            ),
+            "udp-cpu": Chart(
+                "UDP echo: server CPU a request (less is better)",
+                "µs / request",
+                [metric_panel("datagrams", comparisons, CPU, str)],
+            ),
+        },
+        failures=own_failures(comparisons),
+    )
+
+
+def chosen_cells(options: argparse.Namespace) -> list[Cell]:
+    """Every combination that was asked for."""
+    return [
+        Cell(style, size, connections)
+        for style in options.styles
+        for size in options.sizes
+        for connections in options.connections
+    ]
+
+
+def _server(native: Path, name: str, style: str) -> list[str]:
+    if name == FLOOR:
+        return [str(native / "udp_floor")]
+    script = str(BENCHMARKS / "udp_server.py")
+    return [sys.executable, script, "--loop", name, "--style", style]
+
+
+def _load(native: Path, cell: Cell, port: str) -> list[str]:
+    command = [str(native / "echo_client"), "--udp", port, "--size", str(cell.size)]
+    return [*command, "--connections", str(cell.connections)]
