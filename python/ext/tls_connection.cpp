@@ -13,10 +13,11 @@ using Told = TlsTransportObject::Told;
 using Outcome = TlsSession::Outcome;
 
 bool start_timer(TlsTransportObject* tls, PyObject*& timer, PyObject* seconds,
-                 const char* method) noexcept {
-    const Ref callback(PyObject_GetAttrString(as_object(tls), method));
-    Ref handle(callback ? PyObject_CallMethod(as_object(tls->loop), "call_later", "OO", seconds,
-                                              callback.get())
+                 PyObject* method) noexcept {
+    const Ref callback(PyObject_GetAttr(as_object(tls), method));
+    Ref handle(callback ? PyObject_CallMethodObjArgs(as_object(tls->loop),
+                                                     tls->loop->state->name_call_later, seconds,
+                                                     callback.get(), nullptr)
                         : nullptr);
     Py_XSETREF(timer, handle.release());
     return timer != nullptr;
@@ -24,7 +25,8 @@ bool start_timer(TlsTransportObject* tls, PyObject*& timer, PyObject* seconds,
 
 void stop_timer(TlsTransportObject* tls, PyObject*& timer) noexcept {
     const Ref handle(std::exchange(timer, nullptr));
-    if (handle && !Ref(PyObject_CallMethod(handle.get(), "cancel", nullptr))) {
+    if (handle &&
+        !Ref(PyObject_CallMethodNoArgs(handle.get(), state_of(Py_TYPE(tls))->name_cancel))) {
         PyErr_WriteUnraisable(as_object(tls));
     }
 }
@@ -75,16 +77,18 @@ void fail_handshake(TlsTransportObject* tls) noexcept {
 
 /// Puts what the handshake has found out where get_extra_info() finds it.
 bool keep_session_info(TlsTransportObject* tls) noexcept {
+    const ModuleState* state = tls->loop->state;
     PyObject* object = tls->session->ssl_object();
-    constexpr const char* methods[][2] = {
-        {"peercert", "getpeercert"}, {"cipher", "cipher"}, {"compression", "compression"}};
+    PyObject* const methods[][2] = {{state->name_peercert, state->name_getpeercert},
+                                    {state->name_cipher, state->name_cipher},
+                                    {state->name_compression, state->name_compression}};
     for (const auto& [name, method] : methods) {
-        const Ref value(PyObject_CallMethod(object, method, nullptr));
-        if (!value || PyDict_SetItemString(tls->extra, name, value.get()) != 0) {
+        const Ref value(PyObject_CallMethodNoArgs(object, method));
+        if (!value || PyDict_SetItem(tls->extra, name, value.get()) != 0) {
             return false;
         }
     }
-    return PyDict_SetItemString(tls->extra, "ssl_object", object) == 0;
+    return PyDict_SetItem(tls->extra, state->name_ssl_object, object) == 0;
 }
 
 void finish_handshake(TlsTransportObject* tls) noexcept {
@@ -140,13 +144,15 @@ void end_session(TlsTransportObject* tls) noexcept {
 
 bool limit_shutdown(TlsTransportObject* tls) noexcept {
     return tls->shutdown_timer != nullptr ||
-           start_timer(tls, tls->shutdown_timer, tls->shutdown_timeout, "_check_shutdown_timeout");
+           start_timer(tls, tls->shutdown_timer, tls->shutdown_timeout,
+                       tls->loop->state->name_check_shutdown_timeout);
 }
 
 void forget_protocol(TlsTransportObject* tls) noexcept {
     Py_CLEAR(tls->protocol);
     Py_CLEAR(tls->data_received);
     Py_CLEAR(tls->buffer_updated);
+    Py_CLEAR(tls->asyncio_reader);
     Py_CLEAR(tls->context);
     Py_CLEAR(tls->loop);
 }
@@ -240,7 +246,7 @@ void connect_tls(PyObject* self, SocketTransportObject* raw) {
     log_debug(tls, "log_handshake", Py_None);
     tls->state = State::handshaking;
     if (!start_timer(tls, tls->handshake_timer, tls->handshake_timeout,
-                     "_check_handshake_timeout")) {
+                     tls->loop->state->name_check_handshake_timeout)) {
         fail_handshake(tls);
         return;
     }

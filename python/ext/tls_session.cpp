@@ -111,9 +111,9 @@ bool TlsSession::connect(PyObject* context, bool server_side, PyObject* hostname
     }
     {
         const SslCapture capture;
-        ssl_object_ =
-            Ref(PyObject_CallMethod(context, "wrap_bio", "OOOO", incoming.get(), outgoing.get(),
-                                    server_side ? Py_True : Py_False, hostname));
+        ssl_object_ = Ref(PyObject_CallMethodObjArgs(
+            context, state_->name_wrap_bio, incoming.get(), outgoing.get(),
+            server_side ? Py_True : Py_False, hostname, nullptr));
         ssl_ = capture.last();
     }
     if (!ssl_object_) {
@@ -251,8 +251,8 @@ TlsSession::Outcome TlsSession::outcome_of(int result, const char* method) noexc
 
 // ---- once a connection --------------------------------------------------------------------------
 
-TlsSession::Outcome TlsSession::call(const char* method) noexcept {
-    const Ref result(PyObject_CallMethod(ssl_object_.get(), method, nullptr));
+TlsSession::Outcome TlsSession::call(PyObject* method) noexcept {
+    const Ref result(PyObject_CallMethodNoArgs(ssl_object_.get(), method));
     if (result) {
         return Outcome::done;
     }
@@ -264,13 +264,13 @@ TlsSession::Outcome TlsSession::call(const char* method) noexcept {
 }
 
 TlsSession::Outcome TlsSession::handshake() noexcept {
-    const Outcome outcome = call("do_handshake");
+    const Outcome outcome = call(state_->name_do_handshake);
     partial_ = 0;
     return outcome;
 }
 
 TlsSession::Outcome TlsSession::shutdown() noexcept {
-    return call("unwrap");
+    return call(state_->name_unwrap);
 }
 
 } // namespace penstock::python

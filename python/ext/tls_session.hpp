@@ -77,7 +77,7 @@ private:
         : state_(state), openssl_(openssl) {}
 
     bool connect(PyObject* context, bool server_side, PyObject* hostname) noexcept;
-    Outcome call(const char* method) noexcept;
+    Outcome call(PyObject* method) noexcept;
     Outcome outcome_of(int result, const char* method) noexcept;
     void forget_old_errors() noexcept;
 

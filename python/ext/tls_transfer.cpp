@@ -2,6 +2,8 @@
 
 #include "tls_transport.hpp"
 
+#include "asyncio_reader.hpp"
+
 #include <new>
 
 namespace penstock::python {
@@ -52,6 +54,21 @@ Outcome decrypt(TlsSession& session, char* to, std::size_t size, std::size_t& co
     return Outcome::done;
 }
 
+/// Hands `data[:size]`, a bytes object that nobody else has, to the protocol. False with an exception
+/// set.
+bool hand_over(TlsTransportObject* tls, PyObject* data, std::size_t size) noexcept {
+    if (tls->asyncio_reader != nullptr) {
+        const Ref owner(data);
+        return feed_asyncio_reader(tls->loop->state, tls->asyncio_reader, PyBytes_AS_STRING(data),
+                                   size);
+    }
+    if (_PyBytes_Resize(&data, static_cast<Py_ssize_t>(size)) != 0) {
+        return false;
+    }
+    const Ref owner(data);
+    return static_cast<bool>(call_receiver(tls->data_received, data));
+}
+
 /// Everything that has arrived, in one bytes object.
 Outcome deliver_data(TlsTransportObject* tls) noexcept {
     const std::size_t bound = tls->session->readable_at_most();
@@ -66,11 +83,7 @@ Outcome deliver_data(TlsTransportObject* tls) noexcept {
         return outcome;
     }
     Ref error = outcome == Outcome::failed ? take_exception() : Ref();
-    if (_PyBytes_Resize(&data, static_cast<Py_ssize_t>(count)) != 0) {
-        return Outcome::failed;
-    }
-    const Ref owner(data);
-    if (!call_receiver(tls->data_received, data)) {
+    if (!hand_over(tls, data, count)) {
         return Outcome::failed;
     }
     if (error) {

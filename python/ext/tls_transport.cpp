@@ -2,6 +2,8 @@
 
 #include "tls_transport.hpp"
 
+#include "asyncio_reader.hpp"
+
 #include <structmember.h>
 
 namespace penstock::python {
@@ -43,6 +45,7 @@ bool set_protocol(TlsTransportObject* tls, const ModuleState* state, PyObject* p
     tls->buffered_protocol = static_cast<bool>(methods.buffer_updated);
     Py_XSETREF(tls->data_received, methods.receiver.release());
     Py_XSETREF(tls->buffer_updated, methods.buffer_updated.release());
+    Py_XSETREF(tls->asyncio_reader, asyncio_reader_of(state, protocol));
     return true;
 }
 
@@ -93,7 +96,7 @@ PyObject* tls_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     tls->shutdown_timeout = Py_NewRef(shutdown_timeout);
     tls->waiter = waiter != Py_None ? Py_NewRef(waiter) : nullptr;
     tls->extra = PyDict_New();
-    if (tls->extra == nullptr || PyDict_SetItemString(tls->extra, "sslcontext", context) != 0 ||
+    if (tls->extra == nullptr || PyDict_SetItem(tls->extra, state->name_sslcontext, context) != 0 ||
         !set_protocol(tls, state, protocol)) {
         return nullptr;
     }
@@ -337,6 +340,7 @@ int tls_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(tls->protocol);
     Py_VISIT(tls->data_received);
     Py_VISIT(tls->buffer_updated);
+    Py_VISIT(tls->asyncio_reader);
     Py_VISIT(tls->context);
     Py_VISIT(tls->waiter);
     Py_VISIT(tls->handshake_timer);
@@ -353,6 +357,7 @@ int tls_clear(PyObject* self) {
     Py_CLEAR(tls->protocol);
     Py_CLEAR(tls->data_received);
     Py_CLEAR(tls->buffer_updated);
+    Py_CLEAR(tls->asyncio_reader);
     Py_CLEAR(tls->context);
     Py_CLEAR(tls->waiter);
     Py_CLEAR(tls->handshake_timer);

@@ -30,11 +30,12 @@ struct TlsTransportObject {
     LoopObject* loop;           ///< owned; null after connection_lost
     SocketTransportObject* raw; ///< owned; null until it is connected
     TlsSession* session;
-    PyObject* protocol;          ///< the application's; null after connection_lost
-    PyObject* data_received;     ///< bound method, or get_buffer of a BufferedProtocol
-    PyObject* buffer_updated;    ///< bound method of a BufferedProtocol, else null
-    PyObject* context;           ///< contextvars.Context of the socket transport
-    PyObject* waiter;            ///< future that waits for the handshake, or null
+    PyObject* protocol;       ///< the application's; null after connection_lost
+    PyObject* data_received;  ///< bound method, or get_buffer of a BufferedProtocol
+    PyObject* buffer_updated; ///< bound method of a BufferedProtocol, else null
+    PyObject* asyncio_reader; ///< weak reference to the reader of asyncio's own stream; else null
+    PyObject* context;        ///< contextvars.Context of the socket transport
+    PyObject* waiter;         ///< future that waits for the handshake, or null
     PyObject* handshake_timeout; ///< seconds, as they were given
     PyObject* shutdown_timeout;
     PyObject* handshake_timer; ///< TimerHandle or null
