@@ -63,7 +63,7 @@ void send_all(int fd, std::string_view message) {
 
 void work(const bench::EchoOptions& options, std::uint32_t number, const Board& board,
           Worker& self) {
-    const int fd = bench::connect_stream(options.address);
+    const int fd = bench::connect_to(options.address);
     for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
         checked(setsockopt(fd, SOL_SOCKET, option, &kPatience, sizeof kPatience), "setsockopt");
     }
