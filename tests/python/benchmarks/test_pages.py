@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from benchmarks.measure.affinity import children_on
 from benchmarks.measure.native import build_native
 from benchmarks.measure.processes import run, server
 from benchmarks.measure.publish import DOCUMENT, between_markers
+from benchmarks.pages.echo import chosen_cells
 from benchmarks.run import is_narrowed, load_pages, main, make_parser
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,22 +39,13 @@ def native() -> Path:
 
 
 @needs_cmake
-def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -> None:
-    file = tmp_path / "echo.json"
-    done = run_page(
-        "echo",
-        *TINY,
-        "--loops",
-        "asyncio",
-        "--sizes",
-        "1024",
-        "--connections",
-        "3",
-        "--json",
-        str(file),
+def test_echo_measures_every_style_beside_the_floor(
+    measure_page: Callable[..., tuple[dict[str, Any], str]], own_and_asyncio: str
+) -> None:
+    results, printed = measure_page(
+        *("echo", "--rounds", "2", "--seconds", "0.05", "--warmup", "0.02", "--sizes", "1024"),
+        *("--loops", own_and_asyncio, "--connections", "3"),
     )
-    assert done.returncode == 0, done.stderr
-    results = json.loads(file.read_text())
     assert [cell["labels"][0] for cell in results["cells"]] == [
         "protocol",
         "buffered",
@@ -60,34 +53,32 @@ def test_echo_measures_every_style_on_asyncio_beside_the_floor(tmp_path: Path) -
         "native-streams",
         "sock",
     ]
+    loops = own_and_asyncio.split(",")
     for cell in results["cells"]:
-        for name in ("floor", "asyncio"):
+        for name in ("floor", *loops):
             contender = cell["contenders"][name]
             assert len(contender["rounds"]) == 2
             rates = contender["requests_per_second"]
             assert 0 < rates["low"] <= rates["median"] <= rates["high"]
             assert contender["server_cpu_us_per_request"]["low"] > 0
         assert cell["best_peer"]["requests_per_second"] == "asyncio"
+        if "penstock" in loops:
+            ratios = cell["penstock_to"]
+            assert ratios["requests_per_second"]["asyncio"]["median"] > 0
+            assert ratios["server_cpu_us_per_request"]["floor"]["median"] > 0
     assert results["machine"]["kernel"] == os.uname().release
-    assert "| protocol       | 1 KiB" in done.stdout
+    assert "| protocol       | 1 KiB" in printed
 
 
-@needs_cmake
-@pytest.mark.skipif(
-    importlib.util.find_spec("penstock._core") is None,
-    reason="the native loop is not built (scripts/setup build)",
-)
-def test_echo_measures_every_style_on_penstock(tmp_path: Path) -> None:
-    file = tmp_path / "echo.json"
-    done = run_page(
-        *("echo", *TINY, "--loops", "penstock,asyncio", "--sizes", "1024", "--connections", "3"),
-        *("--json", str(file)),
-    )
-    assert done.returncode == 0, done.stderr
-    for cell in json.loads(file.read_text())["cells"]:
-        assert "missing" not in cell["contenders"]["penstock"]
-        assert cell["penstock_to"]["requests_per_second"]["asyncio"]["median"] > 0
-        assert cell["penstock_to"]["server_cpu_us_per_request"]["floor"]["median"] > 0
+def test_echo_measures_large_messages_and_many_connections_unless_narrowed() -> None:
+    def cells(*arguments: str) -> list[str]:
+        parsed = make_parser(load_pages()).parse_args(["echo", *arguments])
+        return [str(cell) for cell in chosen_cells(parsed)]
+
+    further = ["protocol, 100 KiB, 32 connections", "protocol, 1 KiB, 512 connections"]
+    assert cells()[-2:] == further
+    assert cells("--styles", "protocol")[-2:] == further
+    assert cells("--styles", "sock", "--sizes", "1000") == ["sock, 1000 B, 32 connections"]
 
 
 @needs_cmake
