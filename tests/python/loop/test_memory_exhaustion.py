@@ -1,0 +1,206 @@
+"""Memory runs out: a MemoryError for whoever wanted it, no crash, and the loop goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import pytest
+
+from .conftest import RunScript
+
+limits_memory = pytest.mark.skipif(
+    os.environ.get("PENSTOCK_SANITIZED") == "1",
+    reason="the sanitizer itself reserves terabytes of address space",
+)
+
+EXHAUSTED = """
+import gc, json, os, resource, socket, threading
+
+def limit_memory(megabytes):
+    with open("/proc/self/statm") as statm:
+        used = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + megabytes * 2**20, resource.RLIM_INFINITY))
+
+def unlimit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+def start_sender(address, count):
+    # A process of its own: this one has no memory to spare.
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with socket.create_connection(address) as client:
+                block = b"x" * 1_000_000
+                for _ in range(count // len(block)):
+                    client.sendall(block)
+        except OSError:
+            pass
+        finally:
+            os._exit(0)
+    return pid
+
+async def still_works():
+    async def echo(reader, writer):
+        writer.write(await reader.readline())
+        writer.close()
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"alive\\n")
+    answer = await reader.read()
+    writer.close()
+    server.close()
+    return answer == b"alive\\n"
+"""
+
+
+def exhausted(run_script: RunScript, source: str) -> Any:
+    """What a script prints last, as JSON."""
+    done = run_script(EXHAUSTED + source)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+READ_EVERYTHING = """
+async def main(start_server):
+    loop = asyncio.get_running_loop()
+    contexts, outcomes = [], []
+    ended = asyncio.Event()
+    loop.set_exception_handler(lambda _, context: contexts.append(context))
+
+    async def serve(reader, writer):
+        try:
+            await reader.readexactly(300_000_000)
+        except BaseException as exc:
+            outcomes.append(type(exc).__name__)
+        writer.close()
+        ended.set()
+
+    server = await start_server(serve, "127.0.0.1", 0, limit=2**30)
+    pid = start_sender(server.sockets[0].getsockname(), 300_000_000)
+    limit_memory(100)
+    await ended.wait()
+    unlimit_memory()
+    server.close()
+    await loop.run_in_executor(None, os.waitpid, pid, 0)
+    reported = [type(context.get("exception")).__name__ for context in contexts]
+    print(json.dumps([outcomes, reported, await still_works()]))
+"""
+
+
+@limits_memory
+def test_a_stream_read_without_memory_for_it_raises_memory_error(run_script: RunScript) -> None:
+    outcomes, reported, works = exhausted(
+        run_script,
+        READ_EVERYTHING
+        + """
+loop = new_loop()
+loop.run_until_complete(asyncio.wait_for(main(asyncio.start_server), 12))
+loop.run_until_complete(loop.shutdown_default_executor())
+loop.close()
+""",
+    )
+    assert "MemoryError" in outcomes + reported
+    assert set(outcomes + reported) <= {"MemoryError"}
+    assert works
+
+
+@limits_memory
+@pytest.mark.parametrize("loop_name", ["penstock"])
+def test_a_native_read_without_memory_for_it_raises_memory_error(run_script: RunScript) -> None:
+    outcomes, reported, works = exhausted(
+        run_script,
+        READ_EVERYTHING
+        + """
+import penstock
+penstock.run(asyncio.wait_for(main(penstock.start_server), 12))
+""",
+    )
+    assert outcomes == ["MemoryError"]
+    assert set(reported) <= {"MemoryError"}
+    assert works
+
+
+@limits_memory
+def test_data_without_memory_for_it_closes_its_connection_only(run_script: RunScript) -> None:
+    """Every byte that arrives is kept, until there is no memory for the next."""
+    lost, reported, works = exhausted(
+        run_script,
+        """
+async def main():
+    loop = asyncio.get_running_loop()
+    contexts, lost, kept = [], [], []
+    ended = asyncio.Event()
+
+    def report(_, context):
+        kept.clear()
+        contexts.append(context)
+
+    loop.set_exception_handler(report)
+
+    class Keeper(asyncio.Protocol):
+        def data_received(self, data):
+            kept.append(data)
+
+        def connection_lost(self, exc):
+            kept.clear()
+            lost.append(type(exc).__name__)
+            ended.set()
+
+    server = await loop.create_server(Keeper, "127.0.0.1", 0)
+    pid = start_sender(server.sockets[0].getsockname(), 300_000_000)
+    limit_memory(60)
+    await ended.wait()
+    unlimit_memory()
+    server.close()
+    await loop.run_in_executor(None, os.waitpid, pid, 0)
+    reported = [type(context.get("exception")).__name__ for context in contexts]
+    print(json.dumps([lost, reported, await still_works()]))
+
+loop = new_loop()
+loop.run_until_complete(asyncio.wait_for(main(), 12))
+loop.run_until_complete(loop.shutdown_default_executor())
+loop.close()
+""",
+    )
+    assert lost == ["MemoryError"]
+    assert set(reported) == {"MemoryError"}
+    assert works
+
+
+@limits_memory
+def test_a_write_without_memory_for_its_copy_harms_nothing_else(
+    run_script: RunScript, loop_name: str
+) -> None:
+    raised, works = exhausted(
+        run_script,
+        """
+async def main():
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)
+    ours, peer = socket.socketpair()
+    ours.setblocking(False)
+    transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
+    data = bytearray(80_000_000)
+    limit_memory(40)
+    raised = None
+    try:
+        transport.write(data)
+    except MemoryError as exc:
+        raised = type(exc).__name__
+    unlimit_memory()
+    transport.abort()
+    peer.close()
+    print(json.dumps([raised, await still_works()]))
+
+loop = new_loop()
+loop.run_until_complete(asyncio.wait_for(main(), 12))
+loop.close()
+""",
+    )
+    # asyncio does not copy since Python 3.12, so that later changes of the buffer are sent.
+    copies = loop_name == "penstock" or sys.version_info < (3, 12)
+    assert raised == ("MemoryError" if copies else None)
+    assert works
