@@ -87,7 +87,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         *metric_tables(comparisons, LABELS, options.loops, METRICS),
         *missing_list(comparisons),
     ]
-    panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
+    panel = metric_panel("", comparisons, RATE, lambda each: each.labels[0].replace(", ", ",\n"))
     return Report(
         results={
             "page": "scheduling",
