@@ -52,6 +52,9 @@ Match find_separator(const ReadOperationObject* operation) noexcept {
     std::size_t longest = 1;
     const auto look_for = [&](const char* separator, std::size_t length) {
         longest = std::max(longest, length);
+        if (operation->scanned >= reader->size) {
+            return; // nothing to look through, and perhaps no memory to point to
+        }
         const char* from = reader->data + operation->scanned;
         const auto* found = static_cast<const char*>(
             memmem(from, reader->size - operation->scanned, separator, length));

@@ -66,7 +66,7 @@ async def start_server(
     *,
     limit: int = _DEFAULT_LIMIT,
     **kwds: Any,
-) -> asyncio.AbstractServer:
+) -> asyncio.Server:
     """Serve: ``client_connected_cb(reader, writer)`` is called for each connection.
 
     A coroutine that it returns becomes a task. The other arguments are ``loop.create_server``'s.
@@ -103,7 +103,7 @@ async def start_unix_server(
     *,
     limit: int = _DEFAULT_LIMIT,
     **kwds: Any,
-) -> asyncio.AbstractServer:
+) -> asyncio.Server:
     """``start_server`` on a Unix socket."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, Loop):
