@@ -71,7 +71,7 @@ def run(new_loop: LoopFactory) -> Iterator[Run]:
 
 
 def _is_cancelled_stream_of_311(context: dict[str, Any]) -> bool:
-    """Whether it is Python 3.11's own report of a stream's task that the end of the run cancelled."""
+    """Whether it is 3.11's own report of a stream's task that the end of the run cancelled."""
     return sys.version_info < (3, 12) and isinstance(
         context.get("exception"), asyncio.CancelledError
     )

@@ -254,10 +254,13 @@ def test_a_server_that_goes_away_during_the_handshake_resets(
 
 def test_a_silent_server_is_given_up(run: Run) -> None:
     async def main() -> None:
-        with BlockingServer() as server, pytest.raises(
-            ConnectionAbortedError,
-            match=r"^SSL handshake is taking longer than 0\.02 seconds: "
-            "aborting the connection$",
+        with (
+            BlockingServer() as server,
+            pytest.raises(
+                ConnectionAbortedError,
+                match=r"^SSL handshake is taking longer than 0\.02 seconds: "
+                "aborting the connection$",
+            ),
         ):
             await tls_client(Recorder, server.port, ssl_handshake_timeout=0.02)
 
