@@ -1,12 +1,9 @@
 #include "received_bytes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 namespace penstock::python {
 
@@ -71,30 +68,22 @@ void ReceivedBytes::receive_and_copy(int fd) noexcept {
 }
 
 void ReceivedBytes::receive_in_place(int fd) noexcept {
-    char* spare = PyBytes_AS_STRING(loop_->spare_bytes);
     const std::size_t capacity = loop_->spare_capacity;
-    // What is more than expected goes to the shared buffer, rather than costing another call.
-    const std::array<iovec, 2> places{
-        {{.iov_base = spare, .iov_len = capacity},
-         {.iov_base = loop_->read_buffer, .iov_len = LoopObject::read_buffer_size}}};
-    count_ = ::readv(fd, places.data(), places.size());
+    // What does not fit stays in the kernel, and the poller reports it again. (Tried: readv with the
+    // shared buffer behind the spare. It cost every read more than the rare further call does.)
+    count_ = ::recv(fd, PyBytes_AS_STRING(loop_->spare_bytes), capacity, 0);
     error_ = count_ < 0 ? errno : 0;
     if (count_ <= 0) {
         return;
     }
     const auto size = static_cast<std::size_t>(count_);
-    if (size <= capacity && size >= capacity / 2) {
-        data_ = std::exchange(loop_->spare_bytes, nullptr);
-        capacity_ = capacity;
-        set_size(data_, size);
+    if (size < capacity / 2) {
+        data_ = PyBytes_FromStringAndSize(PyBytes_AS_STRING(loop_->spare_bytes), count_);
         return;
     }
-    data_ = PyBytes_FromStringAndSize(nullptr, count_);
-    if (data_ != nullptr) {
-        const std::size_t first = std::min(size, capacity);
-        std::memcpy(PyBytes_AS_STRING(data_), spare, first);
-        std::memcpy(PyBytes_AS_STRING(data_) + first, loop_->read_buffer, size - first);
-    }
+    data_ = std::exchange(loop_->spare_bytes, nullptr);
+    capacity_ = capacity;
+    set_size(data_, size);
 }
 
 } // namespace penstock::python

@@ -2,6 +2,7 @@
 
 #include "loop.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <sys/types.h>
@@ -17,7 +18,7 @@ namespace penstock::python {
 /// memory.
 class ReceivedBytes {
 public:
-    /// Reads from a socket. `hint` is what the last read on it brought.
+    /// Reads from a socket. `hint` is what the last read's `next_hint` said.
     ReceivedBytes(LoopObject* loop, int fd, std::size_t hint) noexcept;
     ~ReceivedBytes();
     ReceivedBytes(const ReceivedBytes&) = delete;
@@ -26,6 +27,12 @@ public:
     /// What recv(2) returned: a length, 0 at the end, -1 with errno kept in `error`.
     [[nodiscard]] ssize_t count() const noexcept { return count_; }
     [[nodiscard]] int error() const noexcept { return error_; }
+
+    /// How much the next read may bring: twice as much when this one filled its room.
+    [[nodiscard]] std::size_t next_hint() const noexcept {
+        const auto size = static_cast<std::size_t>(count_);
+        return capacity_ == size ? std::min(2 * size, LoopObject::read_buffer_size) : size;
+    }
 
     /// The bytes; null with MemoryError set when there was no memory for them.
     [[nodiscard]] PyObject* data() const noexcept { return data_; }

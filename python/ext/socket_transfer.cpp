@@ -92,7 +92,7 @@ void receive_for_stream(SocketTransportObject* transport) noexcept {
 }
 
 void receive_data(SocketTransportObject* transport) noexcept {
-    const ReceivedBytes received(transport->loop, transport->fd, transport->last_read);
+    const ReceivedBytes received(transport->loop, transport->fd, transport->read_hint);
     if (received.count() < 0) {
         if (!would_block(received.error())) {
             fail_with_errno(transport, received.error(), "Fatal read error on socket transport");
@@ -103,7 +103,7 @@ void receive_data(SocketTransportObject* transport) noexcept {
         receive_end(transport);
         return;
     }
-    transport->last_read = static_cast<std::size_t>(received.count());
+    transport->read_hint = received.next_hint();
     PyObject* result = nullptr;
     if (received.data() != nullptr) {
         const ProtocolContext context(transport->context);
@@ -397,6 +397,14 @@ PyObject* transport_write(PyObject* self, PyObject* data) {
     if (!may_write(transport, "write")) {
         return nullptr;
     }
+    const bool writable = transport->lost == 0 && transport->fd >= 0;
+    if (PyBytes_CheckExact(data) && writable) {
+        Py_buffer plain{}; // the usual case needs no export
+        plain.buf = PyBytes_AS_STRING(data);
+        plain.len = PyBytes_GET_SIZE(data);
+        return plain.len == 0 || send_or_queue(transport, data, plain) ? Py_NewRef(Py_None)
+                                                                       : nullptr;
+    }
     Py_buffer view;
     if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
         if (!PyMemoryView_Check(data)) {
@@ -409,8 +417,7 @@ PyObject* transport_write(PyObject* self, PyObject* data) {
     }
     bool done = true;
     if (view.len > 0) {
-        done = transport->lost > 0 || transport->fd < 0 ? note_lost_write(transport)
-                                                        : send_or_queue(transport, data, view);
+        done = writable ? send_or_queue(transport, data, view) : note_lost_write(transport);
     }
     PyBuffer_Release(&view);
     if (!done) {

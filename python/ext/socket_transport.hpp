@@ -58,7 +58,7 @@ struct SocketTransportObject {
     WriteQueue* queue;            ///< made by the first write that could not be sent whole
     const NativeProtocol* native; ///< of a native `protocol`, else null
     WaterMarks water_marks;
-    std::size_t last_read; ///< bytes that the last read brought
+    std::size_t read_hint; ///< for the next read; see `ReceivedBytes`
     int fd;                ///< -1 once closed
     int family;
     sockaddr_in6 peer_address;  ///< as accept(2) told it; big enough for IPv4 and IPv6
