@@ -9,10 +9,11 @@ namespace penstock::python {
 
 namespace {
 
-/// Reads from this size on are received in place.
-constexpr std::size_t in_place_from = 4096;
+/// Reads from this size on are received in place: what the interpreter's own allocator serves is
+/// cheap enough below it.
+constexpr std::size_t in_place_from = 512;
 
-constexpr std::size_t granularity = 4096;
+constexpr std::size_t granularity = 512;
 
 /// Makes a bytes object that nobody else has seen yet, or sees any more, `size` long.
 void set_size(PyObject* bytes, std::size_t size) noexcept {
@@ -40,7 +41,8 @@ bool prepare_spare(LoopObject* loop, std::size_t hint) noexcept {
 
 } // namespace
 
-ReceivedBytes::ReceivedBytes(LoopObject* loop, int fd, std::size_t hint) noexcept : loop_(loop) {
+ReceivedBytes::ReceivedBytes(LoopObject* loop, int fd, std::size_t hint) noexcept
+    : loop_(loop), hint_(hint) {
     if (hint >= in_place_from && prepare_spare(loop, hint)) {
         receive_in_place(fd);
     } else {

@@ -28,10 +28,12 @@ public:
     [[nodiscard]] ssize_t count() const noexcept { return count_; }
     [[nodiscard]] int error() const noexcept { return error_; }
 
-    /// How much the next read may bring: twice as much when this one filled its room.
+    /// How much the next read may bring: twice as much when this one filled its room, and not much
+    /// less than before when it did not, since the parts of a large message differ.
     [[nodiscard]] std::size_t next_hint() const noexcept {
         const auto size = static_cast<std::size_t>(count_);
-        return capacity_ == size ? std::min(2 * size, LoopObject::read_buffer_size) : size;
+        return capacity_ == size ? std::min(2 * size, LoopObject::read_buffer_size)
+                                 : std::max(size, hint_ - hint_ / 8);
     }
 
     /// The bytes; null with MemoryError set when there was no memory for them.
@@ -42,6 +44,7 @@ private:
     void receive_in_place(int fd) noexcept;
 
     LoopObject* loop_;
+    std::size_t hint_;
     PyObject* data_ = nullptr;
     std::size_t capacity_ = 0; ///< of `data_`, when it may be used again
     ssize_t count_ = 0;
