@@ -43,11 +43,13 @@ bool prepare_spare(LoopObject* loop, std::size_t hint) noexcept {
 
 ReceivedBytes::ReceivedBytes(LoopObject* loop, int fd, std::size_t hint) noexcept
     : loop_(loop), hint_(hint) {
-    if (hint >= in_place_from && prepare_spare(loop, hint)) {
+    if (hint < in_place_from) {
+        receive_and_copy(fd);
+    } else if (prepare_spare(loop, hint)) {
         receive_in_place(fd);
     } else {
-        PyErr_Clear(); // no memory for a spare: the shared buffer will do
-        receive_and_copy(fd);
+        // Not the shared buffer instead: what little memory is left is needed to report this.
+        count_ = 1;
     }
 }
 
