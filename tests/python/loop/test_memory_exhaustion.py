@@ -166,7 +166,7 @@ loop.close()
 """,
     )
     assert lost == ["MemoryError"]
-    # With nothing left at all, the report itself finds no memory; the protocol is told all the same.
+    # With nothing left at all the report finds no memory either; the protocol is told anyway.
     assert set(reported) <= {"MemoryError"}
     assert works
 
