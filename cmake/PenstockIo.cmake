@@ -1,4 +1,4 @@
-# penstock_io: poller, timers, ready work, cross-thread wake, signals. Floor 1, without Python and coroutines.
+# penstock_io: poller, timers, ready work, cross-thread wake, signals, files. Floor 1, without Python and coroutines.
 
 file(GLOB penstock_io_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/io/*.cpp")
 
@@ -8,6 +8,10 @@ if(NOT penstock_io_sources)
 endif()
 
 find_package(Threads REQUIRED)
+include(PenstockLiburing)
+if(NOT PENSTOCK_LIBURING)
+  list(FILTER penstock_io_sources EXCLUDE REGEX "/uring[^/]*$")
+endif()
 
 add_library(penstock_io STATIC ${penstock_io_sources})
 add_library(penstock::io ALIAS penstock_io)
@@ -17,10 +21,15 @@ target_include_directories(penstock_io
          $<INSTALL_INTERFACE:include>
   PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(penstock_io PUBLIC Threads::Threads)
+if(PENSTOCK_LIBURING)
+  target_compile_definitions(penstock_io PRIVATE PENSTOCK_HAS_URING=1)
+  target_include_directories(penstock_io SYSTEM PRIVATE "${PENSTOCK_LIBURING_INCLUDE}")
+  target_link_libraries(penstock_io PRIVATE "${PENSTOCK_LIBURING}")
+endif()
 penstock_configure_target(penstock_io 20)
 
 include(GNUInstallDirs)
 install(TARGETS penstock_io EXPORT penstock-targets COMPONENT cpp
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/penstock" COMPONENT cpp
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/penstock/io" COMPONENT cpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock)

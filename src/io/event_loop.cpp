@@ -1,14 +1,18 @@
 #include <penstock/io/event_loop.hpp>
 
+#include <cerrno>
+
+#include <sys/epoll.h>
+
 namespace penstock::io {
 
 std::int64_t EventLoop::prepare() {
-    if (file_engine_ != nullptr) {
-        file_engine_->flush();
+    if (completions_.engine != nullptr) {
+        completions_.waiting = completions_.engine->flush();
     }
     wakeup_.collect(ready_);
     now_is_current_ = false;
-    if (!ready_.empty()) {
+    if (!ready_.empty() || completions_.waiting) {
         return 0;
     }
     if (timers_.empty()) {
@@ -52,10 +56,40 @@ void EventLoop::dispatch() {
     if (!interrupted_) {
         poller_.dispatch();
     }
+    if (completions_.waiting && !interrupted_) {
+        deliver_completions();
+    }
     if (any_timers) {
         run_due_timers(now, added_before);
     }
     ready_.prepend(batch);
+}
+
+std::error_code EventLoop::attach(FileEngine& engine) {
+    if (completions_.engine != nullptr) {
+        return {EBUSY, std::system_category()};
+    }
+    const std::error_code error = poller_.add(completions_, engine.descriptor(), readable, EPOLLET);
+    if (!error) {
+        completions_.engine = &engine;
+    }
+    return error;
+}
+
+void EventLoop::detach_files() noexcept {
+    poller_.remove(completions_);
+    completions_.engine = nullptr;
+    completions_.waiting = false;
+}
+
+void EventLoop::on_completions(Watch& watch, std::uint32_t /*events*/) {
+    static_cast<CompletionWatch&>(watch).loop.deliver_completions();
+}
+
+// Counted as work: a loop whose operations all complete at once must go on to look at its poller.
+void EventLoop::deliver_completions() {
+    completions_.waiting = false;
+    work_since_poll_ += static_cast<unsigned>(completions_.engine->deliver());
 }
 
 // Timers leave the queue one by one, each when its turn has come: until then whatever runs before

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <system_error>
 
 #include <penstock/io/file_engine.hpp>
 #include <penstock/io/poller.hpp>
@@ -53,6 +54,9 @@ public:
     void interrupt() noexcept {
         interrupted_ = true;
         poller_.interrupt();
+        if (completions_.engine != nullptr) {
+            completions_.engine->interrupt();
+        }
     }
 
     /// `prepare`, `block`, `dispatch`, waiting at most `limit_ns` nanoseconds (negative: no limit).
@@ -65,13 +69,29 @@ public:
     [[nodiscard]] Wakeup& wakeup() noexcept { return wakeup_; }
     [[nodiscard]] WorkQueue& ready() noexcept { return ready_; }
 
-    /// The engine that `prepare` flushes; null for none. Not owned.
-    void attach(FileEngine* engine) noexcept { file_engine_ = engine; }
+    /// From here on `prepare` flushes `engine`, and its completions are delivered with what the
+    /// poller reports. One at a time: EBUSY while there is another; else what `Poller::add` says. Not
+    /// owned: it is taken out by `detach_files` before it ends.
+    [[nodiscard]] std::error_code attach(FileEngine& engine);
+
+    void detach_files() noexcept;
+
+    /// The attached engine, or null.
+    [[nodiscard]] FileEngine* files() const noexcept { return completions_.engine; }
 
 private:
     static constexpr unsigned eager_polls = 16;
     static constexpr unsigned work_between_polls = 32;
 
+    struct CompletionWatch : Watch {
+        explicit CompletionWatch(EventLoop& owner) noexcept : Watch(&on_completions), loop(owner) {}
+        EventLoop& loop;
+        FileEngine* engine = nullptr;
+        bool waiting = false; ///< `flush` has said so: the poller need not
+    };
+
+    static void on_completions(Watch& watch, std::uint32_t events);
+    void deliver_completions();
     void run_batch(WorkQueue& batch);
     void run_due_timers(MonotonicTime now, std::uint64_t added_before);
     int poll() noexcept;
@@ -80,7 +100,7 @@ private:
     TimerQueue timers_;
     Wakeup wakeup_;
     WorkQueue ready_;
-    FileEngine* file_engine_ = nullptr;
+    CompletionWatch completions_{*this};
     MonotonicTime now_ = 0;
     unsigned fruitless_polls_ = 0;
     unsigned work_since_poll_ = 0;

@@ -1,12 +1,17 @@
 // The seam between the loop and a file engine, with an engine that fakes the kernel.
 
+#include <penstock/io/choose_file_engine.hpp>
 #include <penstock/io/event_loop.hpp>
 #include <penstock/io/file_engine.hpp>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,7 +27,6 @@ using penstock::io::FileEngine;
 using penstock::io::FileOperation;
 using penstock::testing::SocketPair;
 using penstock::testing::TestTimer;
-using penstock::testing::TestWatch;
 using penstock::testing::TestWork;
 using penstock::testing::Watchdog;
 namespace io = penstock::io;
@@ -31,17 +35,21 @@ namespace io = penstock::io;
 /// so. It queues like a ring: nothing leaves before `flush`.
 class FakeEngine : public FileEngine {
 public:
-    explicit FakeEngine(EventLoop& loop)
-        : loop_(loop), completions_([this](TestWatch& self) { complete(self.fd); }) {
-        EXPECT_FALSE(loop_.poller().add(completions_, ends_.near.get(), io::readable));
-        loop_.attach(this);
-    }
-    ~FakeEngine() override {
-        loop_.attach(nullptr);
-        loop_.poller().remove(completions_);
-    }
+    explicit FakeEngine(EventLoop& loop) : loop_(loop) { EXPECT_FALSE(loop_.attach(*this)); }
+    ~FakeEngine() override { loop_.detach_files(); }
     FakeEngine(const FakeEngine&) = delete;
     FakeEngine& operator=(const FakeEngine&) = delete;
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "fake"; }
+    [[nodiscard]] int descriptor() const noexcept override { return ends_.near.get(); }
+    [[nodiscard]] std::size_t in_flight() const noexcept override {
+        return started_.size() + submitted_.size();
+    }
+    void interrupt() noexcept override { interrupted_ = true; }
+    void cancel_all() noexcept override {}
+    void wait() noexcept override {}
+    void close() noexcept override {}
+    std::size_t process() override { return deliver(); }
 
     [[nodiscard]] std::error_code start(FileOperation& operation) override {
         if (operation.fd < 0) {
@@ -53,7 +61,7 @@ public:
 
     void cancel(FileOperation& operation) noexcept override { cancelled_ = &operation; }
 
-    void flush() override {
+    bool flush() noexcept override {
         ++flushes;
         if (!started_.empty()) {
             ++submissions;
@@ -61,42 +69,54 @@ public:
         }
         submitted_.insert(submitted_.end(), started_.begin(), started_.end());
         started_.clear();
+        return left_over_;
+    }
+
+    std::size_t deliver() override {
+        penstock::testing::drain(ends_.near.get());
+        interrupted_ = false;
+        std::size_t delivered = 0;
+        while (!submitted_.empty() && !interrupted_) {
+            FileOperation* operation = submitted_.front();
+            submitted_.erase(submitted_.begin());
+            ++delivered;
+            const bool ended = operation == cancelled_;
+            operation->on_complete(
+                *operation, ended ? -ECANCELED : static_cast<std::int64_t>(operation->length));
+        }
+        left_over_ = !submitted_.empty();
+        return delivered;
     }
 
     int flushes = 0;
     int submissions = 0;
 
 private:
-    void complete(int fd) {
-        penstock::testing::drain(fd);
-        const std::vector<FileOperation*> done = std::move(submitted_);
-        submitted_.clear();
-        for (FileOperation* operation : done) {
-            const bool ended = operation == cancelled_;
-            operation->on_complete(
-                *operation, ended ? -ECANCELED : static_cast<std::int32_t>(operation->length));
-        }
-    }
-
     EventLoop& loop_;
     SocketPair ends_;
-    TestWatch completions_;
     std::vector<FileOperation*> started_;
     std::vector<FileOperation*> submitted_;
     FileOperation* cancelled_ = nullptr;
+    bool interrupted_ = false;
+    bool left_over_ = false;
 };
 
 struct Read : FileOperation {
-    explicit Read(std::uint32_t bytes) : FileOperation(Kind::read, &finish) {
-        fd = 0;
-        length = bytes;
+    explicit Read(std::uint32_t bytes, std::function<void()> function = {})
+        : FileOperation(&finish), then(std::move(function)) {
+        to_read(0, nullptr, bytes, 0);
     }
 
-    static void finish(FileOperation& operation, std::int32_t result) {
-        static_cast<Read&>(operation).results.push_back(result);
+    static void finish(FileOperation& operation, std::int64_t result) {
+        auto& self = static_cast<Read&>(operation);
+        self.results.push_back(result);
+        if (self.then) {
+            self.then();
+        }
     }
 
-    std::vector<std::int32_t> results;
+    std::vector<std::int64_t> results;
+    std::function<void()> then;
 };
 
 TEST(FileEngine, IsFlushedOnceAnIterationBeforeTheLoopMayBlock) {
@@ -111,7 +131,7 @@ TEST(FileEngine, IsFlushedOnceAnIterationBeforeTheLoopMayBlock) {
     EXPECT_EQ(engine.submissions, 0) << "started after this iteration's flush";
     loop.run_once(); // blocks for ever unless the operation was submitted first
     EXPECT_EQ(engine.flushes, 2);
-    EXPECT_EQ(read.results, (std::vector{100}));
+    EXPECT_EQ(read.results, (std::vector<std::int64_t>{100}));
 }
 
 TEST(FileEngine, OperationsOfOneBatchOfCallbacksLeaveInOneSubmission) {
@@ -130,8 +150,9 @@ TEST(FileEngine, OperationsOfOneBatchOfCallbacksLeaveInOneSubmission) {
     loop.run_once();
     loop.run_once();
     EXPECT_EQ(engine.submissions, 1);
-    EXPECT_TRUE(std::all_of(reads.begin(), reads.end(),
-                            [](const Read& read) { return read.results == std::vector{7}; }));
+    EXPECT_TRUE(std::all_of(reads.begin(), reads.end(), [](const Read& read) {
+        return read.results == std::vector<std::int64_t>{7};
+    }));
 }
 
 TEST(FileEngine, OperationStartedByATimerIsSubmittedInTheNextIteration) {
@@ -156,7 +177,7 @@ TEST(FileEngine, CancelledOperationCompletesOnce) {
     engine.cancel(read);
     loop.run_once();
     loop.run_once(0);
-    EXPECT_EQ(read.results, (std::vector{-ECANCELED}));
+    EXPECT_EQ(read.results, (std::vector<std::int64_t>{-ECANCELED}));
 }
 
 TEST(FileEngine, ErrorKnownAtOnceIsReturnedAndNotDelivered) {
@@ -172,18 +193,39 @@ TEST(FileEngine, ErrorKnownAtOnceIsReturnedAndNotDelivered) {
 TEST(FileEngine, DetachedEngineIsFlushedNoMore) {
     EventLoop loop;
     const FakeEngine engine(loop);
-    loop.attach(nullptr);
+    loop.detach_files();
     loop.run_once(0);
     EXPECT_EQ(engine.flushes, 0);
 }
 
+TEST(FileEngine, SecondEngineIsRefused) {
+    EventLoop loop;
+    const FakeEngine first(loop);
+    const std::unique_ptr<FileEngine> second = io::make_worker_engine();
+    EXPECT_EQ(loop.attach(*second), std::errc::device_or_resource_busy);
+    EXPECT_EQ(loop.files(), &first);
+}
+
+TEST(FileEngine, InterruptedDeliveryGoesOnInTheNextIteration) {
+    const Watchdog watchdog;
+    EventLoop loop;
+    FakeEngine engine(loop);
+    Read first(1, [&] { loop.interrupt(); });
+    Read second(2);
+    ASSERT_FALSE(engine.start(first) || engine.start(second));
+    loop.run_once();
+    EXPECT_TRUE(second.results.empty());
+    loop.run_once();
+    EXPECT_EQ(second.results, (std::vector<std::int64_t>{2}));
+}
+
 TEST(FileOperation, IsNothingButItsDescription) {
-    const FileOperation operation(FileOperation::Kind::fsync, [](FileOperation&, std::int32_t) {});
+    FileOperation operation([](FileOperation&, std::int64_t) {});
+    EXPECT_EQ(operation.kind, FileOperation::Kind::none);
+    EXPECT_FALSE(operation.in_flight());
+    operation.to_fsync(3);
     EXPECT_EQ(operation.kind, FileOperation::Kind::fsync);
-    EXPECT_EQ(operation.fd, -1);
-    EXPECT_EQ(operation.buffer, nullptr);
-    EXPECT_EQ(operation.length, 0U);
-    EXPECT_EQ(operation.offset, 0U);
+    EXPECT_EQ(operation.fd, 3);
 }
 
 } // namespace

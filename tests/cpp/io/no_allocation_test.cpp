@@ -1,69 +1,42 @@
 // An operation's memory is its owner's: after a warm-up nothing on floor 1 allocates.
 
+#include <penstock/io/choose_file_engine.hpp>
 #include <penstock/io/event_loop.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <string>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include "support/allocations.hpp"
 #include "support/descriptors.hpp"
+#include "support/file_engines.hpp"
 #include "support/watchdog.hpp"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define PENSTOCK_OPERATOR_NEW_IS_TAKEN // its runtime defines it, and the linker allows no second one
-#endif
-#endif
-
-namespace {
-
-std::atomic<std::size_t> allocations{0};
-
-} // namespace
-
-#ifndef PENSTOCK_OPERATOR_NEW_IS_TAKEN
-void* operator new(std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (void* memory = std::malloc(size)) {
-        return memory;
-    }
-    throw std::bad_alloc();
-}
-
-void operator delete(void* memory) noexcept {
-    std::free(memory);
-}
-
-void operator delete(void* memory, std::size_t /*size*/) noexcept {
-    std::free(memory);
-}
-#endif
 
 namespace {
 
 using penstock::io::EventLoop;
+using penstock::io::FileEngine;
+using penstock::io::FileOperation;
 using penstock::io::MonotonicTime;
 using penstock::io::Timer;
 using penstock::io::Watch;
 using penstock::io::Work;
+using penstock::testing::allocations;
+using penstock::testing::allocations_after_warm_up;
+using penstock::testing::Pipe;
 using penstock::testing::SocketPair;
+using penstock::testing::TemporaryFolder;
 using penstock::testing::Watchdog;
 namespace io = penstock::io;
-
-/// Allocations of `body`'s later calls, when the first one has warmed everything up.
-template <typename Body> std::size_t allocations_after_warm_up(Body body) {
-    body();
-    const std::size_t before = allocations.load();
-    for (int round = 0; round < 100; ++round) {
-        body();
-    }
-    return allocations.load() - before;
-}
 
 void do_nothing(Work& /*work*/) {}
 
@@ -164,6 +137,75 @@ TEST_F(NoAllocation, RunningDueTimers) {
                   loop.run_once();
               }),
               0U);
+}
+
+/// Each kind of operation on a small file, and a cancelled one, on each engine.
+void count_file_operations(std::unique_ptr<FileEngine> engine) {
+    const Watchdog watchdog;
+    const TemporaryFolder folder;
+    const std::string path = folder.file("file", "content");
+    EventLoop loop;
+    ASSERT_FALSE(loop.attach(*engine));
+    const Pipe pipe;
+    std::array<char, 8> bytes{};
+    std::int64_t result = 0;
+    struct Told : FileOperation {
+        explicit Told(std::int64_t& where)
+            : FileOperation([](FileOperation& self, std::int64_t value) {
+                  static_cast<Told&>(self).result = value;
+              }),
+              result(where) {}
+        std::int64_t& result;
+    };
+    Told operation(result);
+    const auto finish = [&] {
+        if (engine->start(operation)) {
+            std::abort();
+        }
+        while (operation.in_flight()) {
+            loop.run_once();
+        }
+        return static_cast<int>(result);
+    };
+    EXPECT_EQ(allocations_after_warm_up([&] {
+                  operation.to_open(path.c_str(), O_RDWR);
+                  const int fd = finish();
+                  operation.to_write(fd, "content", 7, 0);
+                  finish();
+                  operation.to_read(fd, bytes.data(), bytes.size(), 0);
+                  finish();
+                  operation.to_truncate(fd, 7);
+                  finish();
+                  operation.to_close(fd);
+                  finish();
+                  operation.to_read_file(path.c_str(), bytes.data(), bytes.size());
+                  if (finish() != 7) {
+                      std::abort();
+                  }
+                  write_byte(pipe.in);
+                  operation.to_read(pipe.out.get(), bytes.data(), 1, 0);
+                  finish();
+                  static_cast<void>(engine->start(operation));
+                  loop.run_once(0);
+                  engine->cancel(operation);
+                  while (operation.in_flight()) {
+                      loop.run_once();
+                  }
+              }),
+              0U);
+    loop.detach_files();
+}
+
+TEST_F(NoAllocation, FileOperationsOnWorkerThreads) {
+    // One thread: each further one is started, and so allocated, when the first is found at work.
+    count_file_operations(io::make_worker_engine({.max_threads = 1}));
+}
+
+TEST_F(NoAllocation, FileOperationsOnTheRing) {
+    if (penstock::testing::Ring::refused()) {
+        GTEST_SKIP() << "io_uring is refused here";
+    }
+    count_file_operations(io::make_uring_engine());
 }
 
 TEST_F(NoAllocation, WatchingDescriptors) {

@@ -63,6 +63,26 @@ struct SocketPair {
     Descriptor far;
 };
 
+/// A pipe, blocking.
+struct Pipe {
+    Pipe() {
+        std::array<int, 2> ends{};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+            throw std::system_error(errno, std::system_category(), "pipe2");
+        }
+        out = Descriptor(ends[0]);
+        in = Descriptor(ends[1]);
+    }
+
+    Descriptor out;
+    Descriptor in;
+};
+
+/// Opens a file; throws when that fails.
+inline Descriptor opened(const std::string& path, int flags = O_RDONLY) {
+    return Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+}
+
 inline void write_byte(const Descriptor& to) {
     if (::write(to.get(), "x", 1) != 1) {
         throw std::system_error(errno, std::system_category(), "write");

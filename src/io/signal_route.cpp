@@ -1,0 +1,79 @@
+#include <penstock/io/signal_route.hpp>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+
+#include <unistd.h>
+
+namespace penstock::io {
+
+namespace {
+
+struct Route {
+    std::atomic<int> write_fd{-1};
+    struct sigaction previous{};
+};
+
+/// Signal dispositions belong to the process, so this table does too. A handler may only touch
+/// lock-free atomics.
+std::array<Route, NSIG> routes;
+
+void forward_signal(int signal_number) {
+    const int saved = errno;
+    const int fd =
+        routes[static_cast<std::size_t>(signal_number)].write_fd.load(std::memory_order_relaxed);
+    if (fd >= 0) {
+        const auto byte = static_cast<unsigned char>(signal_number);
+        [[maybe_unused]] const ssize_t written = ::write(fd, &byte, 1);
+    }
+    errno = saved;
+}
+
+bool is_signal(int number) noexcept {
+    return number >= 1 && number < NSIG;
+}
+
+} // namespace
+
+std::error_code route_signal(int signal_number, int write_fd) {
+    if (!is_signal(signal_number)) {
+        return {EINVAL, std::system_category()};
+    }
+    Route& route = routes[static_cast<std::size_t>(signal_number)];
+    int nobody = -1;
+    if (!route.write_fd.compare_exchange_strong(nobody, write_fd)) {
+        return nobody == write_fd ? std::error_code{}
+                                  : std::error_code{EBUSY, std::system_category()};
+    }
+    struct sigaction action{};
+    action.sa_handler = &forward_signal;
+    action.sa_flags = SA_RESTART;
+    sigfillset(&action.sa_mask);
+    if (sigaction(signal_number, &action, &route.previous) != 0) {
+        const std::error_code error{errno, std::system_category()};
+        route.write_fd.store(-1);
+        return error;
+    }
+    return {};
+}
+
+void unroute_signal(int signal_number, int write_fd) noexcept {
+    if (!is_signal(signal_number)) {
+        return;
+    }
+    Route& route = routes[static_cast<std::size_t>(signal_number)];
+    if (route.write_fd.load() == write_fd) {
+        sigaction(signal_number, &route.previous, nullptr);
+        route.write_fd.store(-1);
+    }
+}
+
+void unroute_signals(int write_fd) noexcept {
+    for (int number = 1; number < NSIG; ++number) {
+        unroute_signal(number, write_fd);
+    }
+}
+
+} // namespace penstock::io
