@@ -1,4 +1,4 @@
-# penstock::penstock: the C++23 coroutine library. This is its place; no part of it is built yet.
+# penstock::penstock: the C++23 coroutine library on penstock_io. Floor 2, without Python.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   message(FATAL_ERROR
@@ -10,3 +10,18 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION
     "Clang ${CMAKE_CXX_COMPILER_VERSION} is too old for PENSTOCK_BUILD_CPP; "
     "build with clang 19 or newer (-DCMAKE_CXX_COMPILER=clang++-19).")
 endif()
+
+file(GLOB_RECURSE penstock_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
+list(FILTER penstock_sources EXCLUDE REGEX "/src/io/")
+
+add_library(penstock STATIC ${penstock_sources})
+add_library(penstock::penstock ALIAS penstock)
+target_link_libraries(penstock PUBLIC penstock_io)
+penstock_configure_target(penstock 23)
+
+install(TARGETS penstock EXPORT penstock-targets COMPONENT cpp
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/penstock" COMPONENT cpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN io EXCLUDE)
+
+include(PenstockInstall)

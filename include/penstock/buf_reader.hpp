@@ -1,0 +1,180 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <penstock/bytes.hpp>
+#include <penstock/errors.hpp>
+#include <penstock/stream.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock {
+
+/// Reads ahead into a buffer of its own, for protocols of lines and frames.
+///
+///     BufReader reader(stream);                       // refers to the stream; or owns a moved one
+///     while (auto line = co_await reader.line()) {    // Result<std::optional<std::string_view>>
+///         if (!*line) break;                          // the end of the stream
+///         ...
+///     }
+///
+/// The views that it yields lie in the buffer and hold until the next call. `R` is a reader, or a
+/// reference to one that must outlive this. A cancelled call has lost nothing: what was read stays in
+/// the buffer for the next one.
+template <typename R>
+    requires Reader<std::remove_reference_t<R>>
+class BufReader {
+public:
+    static constexpr std::size_t default_capacity = std::size_t{8} * 1024;
+
+    /// The longest line, or frame up to a delimiter, that is looked for unless the call says otherwise.
+    static constexpr std::size_t default_limit = std::size_t{64} * 1024;
+
+    explicit BufReader(R&& source, std::size_t capacity = default_capacity)
+        : source_(std::forward<R>(source)), buffer_(std::max<std::size_t>(capacity, 1)) {}
+
+    [[nodiscard]] std::remove_reference_t<R>& source() noexcept { return source_; }
+
+    /// What has been read ahead.
+    [[nodiscard]] Bytes buffered() const noexcept {
+        return Bytes(buffer_.data() + begin_, end_ - begin_);
+    }
+
+    /// Takes the first `count` bytes out of the buffer; at most `buffered().size()`.
+    void consume(std::size_t count) noexcept { begin_ += std::min(count, end_ - begin_); }
+
+    /// Waits until the source yields more, which it adds to `buffered()`; yields how much, 0 at the end.
+    [[nodiscard]] Task<Result<std::size_t>> fill() {
+        make_room();
+        Result<std::size_t> count =
+            co_await source_.read(MutableBytes(buffer_.data() + end_, buffer_.size() - end_));
+        if (count) {
+            end_ += *count;
+        }
+        co_return count;
+    }
+
+    /// From the buffer while it holds something, then from the source.
+    [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into) {
+        if (begin_ == end_ && into.size() >= buffer_.size()) {
+            co_return co_await source_.read(into);
+        }
+        if (begin_ == end_ && !into.empty()) {
+            if (const Result<std::size_t> count = co_await fill(); !count || *count == 0) {
+                co_return count;
+            }
+        }
+        const std::size_t count = std::min(into.size(), end_ - begin_);
+        std::memcpy(into.data(), buffer_.data() + begin_, count);
+        begin_ += count;
+        co_return count;
+    }
+
+    /// Fills all of `into`. At the end of the stream `Error::end_of_stream`, and what there was is in
+    /// the buffer still.
+    [[nodiscard]] Task<Result<>> read_exactly(MutableBytes into) {
+        while (end_ - begin_ < into.size()) {
+            if (buffer_.size() < into.size()) {
+                grow(into.size());
+            }
+            const Result<std::size_t> count = co_await fill();
+            if (!count) {
+                co_return failure(count.error());
+            }
+            if (*count == 0) {
+                co_return failure(Error::end_of_stream);
+            }
+        }
+        std::memcpy(into.data(), buffer_.data() + begin_, into.size());
+        begin_ += into.size();
+        co_return Result<>();
+    }
+
+    /// Up to and with `delimiter`. Errors: `Error::end_of_stream` when it does not come (what there was
+    /// is `buffered()`), `message_size` when it has not come within `limit` bytes.
+    [[nodiscard]] Task<Result<std::string_view>> read_until(std::string_view delimiter,
+                                                            std::size_t limit = default_limit) {
+        std::size_t searched = 0;
+        for (;;) {
+            const std::string_view text = view();
+            const std::size_t found = text.find(delimiter, searched);
+            if (found != std::string_view::npos && found + delimiter.size() <= limit) {
+                const std::size_t size = found + delimiter.size();
+                begin_ += size;
+                co_return text.substr(0, size);
+            }
+            if (text.size() >= limit) {
+                co_return failure(std::errc::message_size);
+            }
+            // The delimiter may have begun at the end of what there is.
+            searched = text.size() - std::min(text.size(), delimiter.size() - 1);
+            const Result<std::size_t> count = co_await fill();
+            if (!count) {
+                co_return failure(count.error());
+            }
+            if (*count == 0) {
+                co_return failure(Error::end_of_stream);
+            }
+        }
+    }
+
+    /// The next line without its `\n` or `\r\n`; the last one may lack it. Nothing at the end of the
+    /// stream. `message_size` for a line of more than `limit` bytes.
+    [[nodiscard]] Task<Result<std::optional<std::string_view>>>
+    line(std::size_t limit = default_limit) {
+        const Result<std::string_view> found = co_await read_until("\n", limit);
+        std::string_view text;
+        if (found) {
+            text = found->substr(0, found->size() - 1);
+        } else if (found.error() != Error::end_of_stream) {
+            co_return failure(found.error());
+        } else if (begin_ == end_) {
+            co_return std::optional<std::string_view>();
+        } else {
+            text = view();
+            begin_ = end_;
+        }
+        if (text.ends_with('\r')) {
+            text.remove_suffix(1);
+        }
+        co_return std::optional(text);
+    }
+
+private:
+    [[nodiscard]] std::string_view view() const noexcept {
+        return {reinterpret_cast<const char*>(buffer_.data()) + begin_, end_ - begin_};
+    }
+
+    void make_room() {
+        if (begin_ == end_) {
+            begin_ = end_ = 0;
+        } else if (end_ == buffer_.size()) {
+            if (begin_ > 0) {
+                std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+                end_ -= std::exchange(begin_, 0);
+            } else {
+                buffer_.resize(buffer_.size() * 2);
+            }
+        }
+    }
+
+    void grow(std::size_t size) { buffer_.resize(begin_ + size); }
+
+    R source_;
+    std::vector<std::byte> buffer_;
+    std::size_t begin_ = 0;
+    std::size_t end_ = 0;
+};
+
+template <typename R> BufReader(R&) -> BufReader<R&>;
+template <typename R> BufReader(R&, std::size_t) -> BufReader<R&>;
+template <typename R> BufReader(R&&) -> BufReader<R>;
+template <typename R> BufReader(R&&, std::size_t) -> BufReader<R>;
+
+} // namespace penstock

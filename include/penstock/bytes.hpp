@@ -1,0 +1,68 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace penstock {
+
+namespace detail {
+
+template <typename T>
+concept ByteLike =
+    std::same_as<std::remove_cv_t<T>, std::byte> || std::same_as<std::remove_cv_t<T>, char> ||
+    std::same_as<std::remove_cv_t<T>, unsigned char> || std::same_as<std::remove_cv_t<T>, char8_t>;
+
+template <typename R>
+concept ByteRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                    ByteLike<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+template <typename R>
+concept MutableByteRange =
+    ByteRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+template <typename R>
+concept CharacterLiteral = std::is_array_v<std::remove_reference_t<R>> &&
+                           std::same_as<std::ranges::range_reference_t<R>, const char&>;
+
+} // namespace detail
+
+/// Bytes to write: a view of any contiguous range of `std::byte`, `char` or `unsigned char`, such as a
+/// string, a vector, an array or a span. What it shows must live until the operation has ended, which
+/// `co_await stream.write_all(text)` gives by itself.
+///
+/// A string literal (an array of constant `char`) is its text, without the zero at its end.
+class Bytes : public std::span<const std::byte> {
+public:
+    constexpr Bytes() = default;
+
+    template <typename Range>
+        requires(detail::ByteRange<Range&> && !std::same_as<std::remove_cvref_t<Range>, Bytes> &&
+                 !detail::CharacterLiteral<Range>)
+    Bytes(Range&& range) // NOLINT(bugprone-forwarding-reference-overload)
+        : span(reinterpret_cast<const std::byte*>(std::ranges::data(range)),
+               std::ranges::size(range)) {}
+
+    Bytes(const char* text) : Bytes(std::string_view(text)) {}
+
+    Bytes(const void* data, std::size_t size) : span(static_cast<const std::byte*>(data), size) {}
+};
+
+/// Room to read into: the same for ranges that are not constant.
+class MutableBytes : public std::span<std::byte> {
+public:
+    constexpr MutableBytes() = default;
+
+    template <typename Range>
+        requires(detail::MutableByteRange<Range&> &&
+                 !std::same_as<std::remove_cvref_t<Range>, MutableBytes>)
+    MutableBytes(Range&& range) // NOLINT(bugprone-forwarding-reference-overload)
+        : span(reinterpret_cast<std::byte*>(std::ranges::data(range)), std::ranges::size(range)) {}
+
+    MutableBytes(void* data, std::size_t size) : span(static_cast<std::byte*>(data), size) {}
+};
+
+} // namespace penstock

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <sys/types.h>
+
+#include <penstock/bytes.hpp>
+
+namespace penstock::detail {
+
+/// The system calls of streams that are not sockets (pipes, terminals, serial ports), for the
+/// operations of `stream_operations.hpp`: read(2), and writev(2) without SIGPIPE.
+struct FileCalls {
+    static ssize_t read(int fd, MutableBytes into) noexcept;
+
+    /// A pipe without a reader is EPIPE, as for a socket, and never a signal: a library may not ask its
+    /// program to ignore SIGPIPE, nor do so itself.
+    static ssize_t write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept;
+};
+
+} // namespace penstock::detail

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <system_error>
+#include <type_traits>
+
+#include <penstock/event_loop.hpp>
+#include <penstock/io/file_engine.hpp>
+#include <penstock/result.hpp>
+#include <penstock/suspension.hpp>
+
+namespace penstock::detail {
+
+/// An operation that the loop's file engine does. `Derived` has
+///
+///     void describe(io::FileOperation& request);   // says what is to be done
+///     T result(std::int64_t answer);               // after success; not for void
+///     bool try_now() noexcept;                     // optional: does it without the engine, if it can
+///
+/// When it is cancelled it ends when the engine says so, for until then the kernel has its buffers:
+/// soon for what waits its turn, and with its own result for what has begun.
+template <typename Derived, typename T>
+class [[nodiscard]] FileSystemOperation : public Suspension, private io::FileOperation {
+public:
+    [[nodiscard]] bool await_ready() noexcept {
+        if (!error_ && context().cancelled()) {
+            error_ = std::make_error_code(std::errc::operation_canceled);
+        }
+        return error_ || (context().loop().spend() && derived().try_now());
+    }
+
+    /// Throws what `EventLoop::files` does.
+    template <typename Promise>
+    [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
+        io::FileEngine& engine = context().loop().files();
+        derived().describe(*this);
+        suspend(task);
+        error_ = engine.start(*this);
+        if (error_) {
+            unsuspend();
+        }
+        return !error_;
+    }
+
+    [[nodiscard]] Result<T> await_resume() {
+        if (error_) {
+            return failure(error_);
+        }
+        if constexpr (std::is_void_v<T>) {
+            return {};
+        } else {
+            return derived().result(answer_);
+        }
+    }
+
+protected:
+    // NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility): a derived class's own are public
+    FileSystemOperation() noexcept : Suspension(&cancel), FileOperation(&complete) {}
+
+    /// Without `error`, it begins; with one, it has ended.
+    // NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility)
+    explicit FileSystemOperation(std::error_code error) noexcept : FileSystemOperation() {
+        error_ = error;
+    }
+
+    [[nodiscard]] bool try_now() noexcept { return false; }
+
+    /// For a function given to `FileOperation::to_call`: whose request it is.
+    [[nodiscard]] static Derived& derived_of(io::FileOperation& request) noexcept {
+        return of(request).derived();
+    }
+
+    /// For `try_now`.
+    bool succeed(std::int64_t answer) noexcept {
+        answer_ = answer;
+        return true;
+    }
+
+private:
+    [[nodiscard]] Derived& derived() noexcept { return static_cast<Derived&>(*this); }
+
+    static FileSystemOperation& of(io::FileOperation& request) noexcept {
+        return static_cast<FileSystemOperation&>(request);
+    }
+
+    static void complete(io::FileOperation& request, std::int64_t answer) {
+        FileSystemOperation& self = of(request);
+        self.answer_ = answer;
+        if (answer < 0) {
+            self.error_.assign(static_cast<int>(-answer), std::system_category());
+        }
+        self.resume();
+    }
+
+    static void cancel(Suspension& suspension) noexcept {
+        auto& self = static_cast<FileSystemOperation&>(suspension);
+        self.context().loop().files().cancel(self);
+    }
+
+    std::error_code error_;
+    std::int64_t answer_ = 0;
+};
+
+} // namespace penstock::detail

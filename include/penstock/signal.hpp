@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <penstock/detail/pollable.hpp>
+#include <penstock/owned_descriptor.hpp>
+#include <penstock/result.hpp>
+
+namespace penstock {
+
+class Signal;
+
+namespace detail {
+
+class SignalOperation final : public SystemCallOperation<SignalOperation, int> {
+public:
+    explicit SignalOperation(Pollable* pollable) noexcept
+        : SystemCallOperation(pollable, Direction::reading) {}
+
+    bool attempt() noexcept;
+    [[nodiscard]] int result() const noexcept { return number_; }
+
+private:
+    unsigned char number_ = 0;
+};
+
+} // namespace detail
+
+/// Signals as something to wait for.
+///
+///     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
+///     const Result<int> which = co_await stop->wait();
+///
+/// From `on` until the object ends each arrival is kept, also between two waits, and in order; what the
+/// signals did before is put back then. One object in the process has a signal at a time. For SIGCHLD
+/// use `process::Child::wait`, which needs no signal.
+class Signal {
+public:
+    using Wait = detail::SignalOperation;
+
+    /// Errors: `device_or_resource_busy` when another object has one of them, `invalid_argument` for
+    /// SIGKILL, SIGSTOP and what is no signal, `too_many_files_open` and its like. Then none is taken.
+    [[nodiscard]] static Result<Signal> on(std::initializer_list<int> numbers) {
+        return on(std::span(numbers.begin(), numbers.size()));
+    }
+    [[nodiscard]] static Result<Signal> on(std::span<const int> numbers);
+
+    Signal(Signal&&) noexcept = default;
+    Signal& operator=(Signal&& other) noexcept {
+        std::swap(arrivals_, other.arrivals_);
+        std::swap(route_, other.route_);
+        return *this;
+    }
+    Signal(const Signal&) = delete;
+    Signal& operator=(const Signal&) = delete;
+    ~Signal();
+
+    /// Waits for the next arrival and yields its number. A cancelled wait has taken none.
+    [[nodiscard]] Wait wait() noexcept { return Wait(arrivals_.get()); }
+
+private:
+    Signal(std::unique_ptr<detail::Pollable> arrivals, OwnedDescriptor route) noexcept
+        : arrivals_(std::move(arrivals)), route_(std::move(route)) {}
+
+    std::unique_ptr<detail::Pollable> arrivals_;
+    OwnedDescriptor route_;
+};
+
+} // namespace penstock

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+#include <penstock/detail/wait_queue.hpp>
+#include <penstock/result.hpp>
+
+namespace penstock::sync {
+
+/// Counts down to zero, once; all who wait go on then, and later ones do not wait.
+///
+/// It may be counted down on any thread, with waiting tasks on several loops, and must outlive those.
+class Latch {
+public:
+    class Wait final : public detail::WaitOperation<Wait, void> {
+    public:
+        explicit Wait(Latch& latch) noexcept
+            : WaitOperation(latch.lock_, latch.waiting_), latch_(&latch) {}
+
+        bool try_now(Awakened& /*awakened*/) const noexcept { return latch_->count_ == 0; }
+        [[nodiscard]] Result<> result() const noexcept { return {}; }
+
+    private:
+        Latch* latch_;
+    };
+
+    explicit Latch(std::size_t count) noexcept : count_(count) {}
+    Latch(const Latch&) = delete;
+    Latch& operator=(const Latch&) = delete;
+
+    /// Counting on at zero stays at zero.
+    void count_down(std::size_t by = 1) noexcept;
+
+    /// Fails only with `operation_canceled`.
+    [[nodiscard]] Wait wait() noexcept { return Wait(*this); }
+
+    /// Counts down by one, at once, and waits for the others: `co_await latch.arrive_and_wait()`.
+    [[nodiscard]] Wait arrive_and_wait() noexcept {
+        count_down();
+        return wait();
+    }
+
+    [[nodiscard]] std::size_t count() const noexcept;
+
+private:
+    mutable std::mutex lock_;
+    std::size_t count_;
+    detail::WaitQueue waiting_;
+};
+
+} // namespace penstock::sync

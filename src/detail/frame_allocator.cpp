@@ -1,0 +1,110 @@
+#include <penstock/detail/frame_allocator.hpp>
+
+#include <array>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define PENSTOCK_KEEP_NO_FRAMES
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PENSTOCK_KEEP_NO_FRAMES
+#endif
+#endif
+
+namespace penstock::detail {
+
+namespace {
+
+constexpr std::size_t granule = 64;
+constexpr std::size_t largest = 4096;
+constexpr std::size_t kept_bytes = std::size_t{256} * 1024;
+
+struct Block {
+    Block* next;
+};
+
+struct Bin {
+    Block* first = nullptr;
+    std::size_t count = 0;
+};
+
+/// What a thread keeps. It has no destructor, so it can be used until the thread's very end; `Keeper`
+/// below gives the memory back, and what is freed after that is not kept.
+struct Bins {
+    std::array<Bin, largest / granule> of;
+    bool keeps = false;
+    bool ended = false;
+};
+
+constinit thread_local Bins bins;
+
+struct Keeper {
+    Keeper() { bins.keeps = true; }
+    Keeper(const Keeper&) = delete;
+    Keeper& operator=(const Keeper&) = delete;
+    ~Keeper() {
+        bins.keeps = false;
+        bins.ended = true;
+        for (Bin& bin : bins.of) {
+            while (Block* block = bin.first) {
+                bin.first = block->next;
+                ::operator delete(block);
+            }
+            bin.count = 0;
+        }
+    }
+};
+
+void start_keeping() {
+    if (!bins.ended) {
+        static thread_local const Keeper keeper;
+    }
+}
+
+constexpr std::size_t bin_of(std::size_t size) noexcept {
+    return (size - 1) / granule;
+}
+
+constexpr std::size_t rounded(std::size_t size) noexcept {
+    return (bin_of(size) + 1) * granule;
+}
+
+#ifdef PENSTOCK_KEEP_NO_FRAMES
+constexpr bool recycling = false;
+#else
+constexpr bool recycling = true;
+#endif
+
+} // namespace
+
+void* allocate_frame(std::size_t size) {
+    if (!recycling || size > largest) {
+        return ::operator new(size);
+    }
+    Bin& bin = bins.of[bin_of(size)];
+    if (Block* block = bin.first) {
+        bin.first = block->next;
+        --bin.count;
+        return block;
+    }
+    return ::operator new(rounded(size));
+}
+
+void free_frame(void* memory, std::size_t size) noexcept {
+    if (!recycling || size > largest) {
+        ::operator delete(memory);
+        return;
+    }
+    if (!bins.keeps) {
+        start_keeping();
+    }
+    Bin& bin = bins.of[bin_of(size)];
+    if (!bins.keeps || bin.count * rounded(size) >= kept_bytes) {
+        ::operator delete(memory);
+        return;
+    }
+    bin.first = ::new (memory) Block{bin.first};
+    ++bin.count;
+}
+
+} // namespace penstock::detail

@@ -1,0 +1,31 @@
+#include <penstock/errors.hpp>
+
+#include <string>
+
+namespace penstock {
+
+namespace {
+
+class Category final : public std::error_category {
+public:
+    [[nodiscard]] const char* name() const noexcept override { return "penstock"; }
+
+    [[nodiscard]] std::string message(int value) const override {
+        switch (static_cast<Error>(value)) {
+        case Error::end_of_stream:
+            return "the stream ended in the middle of what was to be read";
+        case Error::channel_closed:
+            return "the channel is closed";
+        }
+        return "unknown error " + std::to_string(value);
+    }
+};
+
+} // namespace
+
+const std::error_category& error_category() noexcept {
+    static const Category category;
+    return category;
+}
+
+} // namespace penstock

@@ -1,0 +1,139 @@
+#include <penstock/event_loop.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include <penstock/detail/pollable.hpp>
+#include <penstock/io/choose_file_engine.hpp>
+#include <penstock/run.hpp>
+
+namespace penstock {
+
+namespace {
+
+constinit thread_local EventLoop* current_loop = nullptr;
+
+} // namespace
+
+namespace detail {
+
+CurrentLoop::CurrentLoop(EventLoop& loop) {
+    if (current_loop != nullptr) {
+        throw std::logic_error("this thread is running an event loop already: co_await the task "
+                               "instead of running it");
+    }
+    current_loop = &loop;
+}
+
+CurrentLoop::~CurrentLoop() {
+    current_loop = nullptr;
+}
+
+} // namespace detail
+
+EventLoop::EventLoop(const Options& options) {
+    if (options.shuffle_seed) {
+        shuffle_.emplace(*options.shuffle_seed);
+    }
+}
+
+EventLoop::~EventLoop() {
+    while (posters_.load(std::memory_order_acquire) != 0) {
+        std::this_thread::yield();
+    }
+    while (detail::Pollable* pollable = pollables_.front()) {
+        pollable->leave_loop();
+    }
+    if (files_) {
+        base_.detach_files();
+    }
+    PostedFunction* function = posted_.load(std::memory_order_acquire);
+    while (function != nullptr) {
+        delete std::exchange(function, function->next);
+    }
+}
+
+EventLoop* EventLoop::current_or_null() noexcept {
+    return current_loop;
+}
+
+EventLoop& EventLoop::current() {
+    if (current_loop == nullptr) {
+        throw std::logic_error("this thread runs no event loop: call this from a task, which "
+                               "penstock::run starts");
+    }
+    return *current_loop;
+}
+
+io::FileEngine& EventLoop::files() {
+    if (!files_) {
+        std::unique_ptr<io::FileEngine> engine = io::choose_file_engine().engine;
+        if (const std::error_code error = base_.attach(*engine)) {
+            throw std::system_error(error, "attaching the file engine");
+        }
+        files_ = std::move(engine);
+    }
+    return *files_;
+}
+
+void EventLoop::post(io::Work& work) noexcept {
+    posters_.fetch_add(1, std::memory_order_relaxed);
+    base_.post(work);
+    posters_.fetch_sub(1, std::memory_order_release);
+}
+
+void EventLoop::push(PostedFunction& function) noexcept {
+    posters_.fetch_add(1, std::memory_order_relaxed);
+    function.next = posted_.load(std::memory_order_relaxed);
+    while (!posted_.compare_exchange_weak(function.next, &function, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+    }
+    base_.wakeup().notify();
+    posters_.fetch_sub(1, std::memory_order_release);
+}
+
+void EventLoop::run_posted() noexcept {
+    PostedFunction* newest_first = posted_.exchange(nullptr, std::memory_order_acquire);
+    PostedFunction* oldest_first = nullptr;
+    while (newest_first != nullptr) {
+        PostedFunction* following = std::exchange(newest_first->next, oldest_first);
+        oldest_first = std::exchange(newest_first, following);
+    }
+    while (oldest_first != nullptr) {
+        PostedFunction* function = std::exchange(oldest_first, oldest_first->next);
+        function->call();
+        delete function;
+    }
+}
+
+void EventLoop::shuffle_ready() {
+    io::WorkQueue& ready = base_.ready();
+    shuffled_.clear();
+    while (io::Work* work = ready.pop_front()) {
+        shuffled_.push_back(work);
+    }
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the caller has looked
+    std::ranges::shuffle(shuffled_, *shuffle_);
+    for (io::Work* work : shuffled_) {
+        ready.push_back(*work);
+    }
+}
+
+void EventLoop::run_until(const bool& done) {
+    base_.poll_eagerly();
+    while (!done) {
+        if (posted_.load(std::memory_order_relaxed) != nullptr) {
+            run_posted();
+            continue;
+        }
+        const std::int64_t limit = base_.prepare();
+        if (shuffle_) {
+            shuffle_ready();
+        }
+        base_.block(limit);
+        base_.dispatch();
+    }
+}
+
+} // namespace penstock
