@@ -1,0 +1,218 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <penstock/bytes.hpp>
+#include <penstock/detail/file_system_operation.hpp>
+#include <penstock/fs/status.hpp>
+#include <penstock/owned_descriptor.hpp>
+#include <penstock/result.hpp>
+
+namespace penstock::fs {
+
+class File;
+
+/// How a file is opened (open(2)).
+struct OpenOptions {
+    bool read = true;
+    bool write = false;
+    bool append = false;     ///< every write goes to the end, wherever that is by then
+    bool create = false;     ///< when it is not there
+    bool create_new = false; ///< and only then: `file_exists` otherwise
+    bool truncate = false;   ///< to nothing
+    bool direct = false; ///< past the page cache (O_DIRECT): buffers, offsets and sizes are aligned
+    mode_t permissions = 0666; ///< of a new file, less the umask
+
+    [[nodiscard]] static OpenOptions reading() noexcept { return {}; }
+
+    /// An empty file, whatever was there.
+    [[nodiscard]] static OpenOptions writing() noexcept {
+        return {.read = false, .write = true, .create = true, .truncate = true};
+    }
+
+    [[nodiscard]] static OpenOptions appending() noexcept {
+        return {.read = false, .write = true, .append = true, .create = true};
+    }
+
+    [[nodiscard]] int flags() const noexcept;
+};
+
+namespace detail {
+
+using penstock::detail::FileSystemOperation;
+
+class OpenOperation final : public FileSystemOperation<OpenOperation, File> {
+public:
+    OpenOperation(std::string_view path, const OpenOptions& options);
+    void describe(io::FileOperation& request) const noexcept;
+    [[nodiscard]] static File result(std::int64_t answer) noexcept;
+
+private:
+    std::string path_;
+    OpenOptions options_;
+};
+
+/// Reads what the page cache has without another thread or the ring; waits for a device in the engine.
+class ReadOperation final : public FileSystemOperation<ReadOperation, std::size_t> {
+public:
+    ReadOperation(int fd, MutableBytes into, std::int64_t offset,
+                  io::FileOperation::Extent extent) noexcept
+        : into_(into), offset_(offset), fd_(fd), extent_(extent) {}
+
+    [[nodiscard]] bool try_now() noexcept;
+    void describe(io::FileOperation& request) const noexcept;
+    [[nodiscard]] std::size_t result(std::int64_t answer) const noexcept {
+        return done_ + static_cast<std::size_t>(answer);
+    }
+
+private:
+    MutableBytes into_;
+    std::int64_t offset_;
+    std::size_t done_ = 0; ///< of `into_`, by `try_now`
+    int fd_;
+    io::FileOperation::Extent extent_;
+};
+
+class WriteOperation final : public FileSystemOperation<WriteOperation, void> {
+public:
+    WriteOperation(int fd, Bytes from, std::int64_t offset) noexcept
+        : from_(from), offset_(offset), fd_(fd) {}
+    void describe(io::FileOperation& request) const noexcept {
+        request.to_write(fd_, from_.data(), from_.size(), offset_);
+    }
+
+private:
+    Bytes from_;
+    std::int64_t offset_;
+    int fd_;
+};
+
+class StatusOperation final : public FileSystemOperation<StatusOperation, Status> {
+public:
+    /// Of an open file.
+    explicit StatusOperation(int fd) noexcept;
+    StatusOperation(std::string_view path, bool follow);
+    void describe(io::FileOperation& request) noexcept;
+    [[nodiscard]] Status result(std::int64_t /*answer*/) const noexcept {
+        return Status::from(native_);
+    }
+
+private:
+    std::string path_;
+    struct statx native_{};
+    int directory_;
+    int flags_;
+};
+
+/// What takes a descriptor and a number or two, and yields nothing.
+class DescriptorOperation final : public FileSystemOperation<DescriptorOperation, void> {
+public:
+    enum class What : unsigned char { sync, sync_data, truncate, allocate, close };
+
+    DescriptorOperation(What what, int fd, std::int64_t first = 0, std::int64_t second = 0) noexcept
+        : first_(first), second_(second), fd_(fd), what_(what) {}
+    void describe(io::FileOperation& request) const noexcept;
+
+private:
+    std::int64_t first_;
+    std::int64_t second_;
+    int fd_;
+    What what_;
+};
+
+} // namespace detail
+
+/// An open file. Its reads and writes run on the loop's file engine (io_uring, or worker threads) and
+/// never hold up the loop; what the page cache has is read at once.
+///
+///     Result<fs::File> file = co_await fs::File::open("measurements.csv");
+///
+/// `read` and `write_all` move the file's position, so one task at a time may use them; `read_at` and
+/// `write_all_at` do not touch it, and any number may be in flight. A cancelled operation ends when the
+/// kernel has let go of its buffer: with `operation_canceled`, or with its own result when that was
+/// faster.
+///
+/// Not bound to a loop. Not thread safe.
+class File {
+public:
+    using Open = detail::OpenOperation;
+    using Read = detail::ReadOperation;
+    using Write = detail::WriteOperation;
+    using Change = detail::DescriptorOperation;
+
+    /// A closed file.
+    File() = default;
+    explicit File(OwnedDescriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+
+    /// Errors: open(2)'s, such as `no_such_file_or_directory`, `permission_denied`, `file_exists`,
+    /// `is_a_directory`; `invalid_argument` for a path with a zero byte.
+    [[nodiscard]] static Open open(std::string_view path, const OpenOptions& options) {
+        return {path, options};
+    }
+    [[nodiscard]] static Open open(std::string_view path) { return open(path, OpenOptions()); }
+
+    /// Yields how many bytes it read, at most `into.size()`; 0 at the end of the file.
+    [[nodiscard]] Read read(MutableBytes into) noexcept {
+        return {fd(), into, io::FileOperation::current_position, io::FileOperation::Extent::once};
+    }
+
+    /// From an offset; less than `into.size()` at the end of the file only.
+    [[nodiscard]] Read read_at(std::uint64_t offset, MutableBytes into) noexcept {
+        return {fd(), into, static_cast<std::int64_t>(offset), io::FileOperation::Extent::whole};
+    }
+
+    /// Writes all of `from`. After an error or a cancellation a part may have been written.
+    [[nodiscard]] Write write_all(Bytes from) noexcept {
+        return {fd(), from, io::FileOperation::current_position};
+    }
+    [[nodiscard]] Write write_all_at(std::uint64_t offset, Bytes from) noexcept {
+        return {fd(), from, static_cast<std::int64_t>(offset)};
+    }
+
+    /// Where the next `read` or `write_all` begins. Errors: lseek(2)'s.
+    Result<std::uint64_t> seek(std::uint64_t offset) noexcept;
+    Result<std::uint64_t> seek_to_end() noexcept;
+    [[nodiscard]] Result<std::uint64_t> position() const noexcept;
+
+    /// Returns when all that was written is on the device (fsync(2)); `sync_data` leaves out what is
+    /// not needed to read it again (fdatasync(2)). After an error nobody knows what is on the device:
+    /// the kernel may not report it again.
+    [[nodiscard]] Change sync() noexcept { return {Change::What::sync, fd()}; }
+    [[nodiscard]] Change sync_data() noexcept { return {Change::What::sync_data, fd()}; }
+
+    /// Cuts the file, or makes it longer with zeros.
+    [[nodiscard]] Change truncate(std::uint64_t size) noexcept {
+        return {Change::What::truncate, fd(), static_cast<std::int64_t>(size)};
+    }
+
+    /// Reserves room on the device, and makes the file as long (posix_fallocate(3)).
+    [[nodiscard]] Change allocate(std::uint64_t offset, std::uint64_t size) noexcept {
+        return {Change::What::allocate, fd(), static_cast<std::int64_t>(offset),
+                static_cast<std::int64_t>(size)};
+    }
+
+    [[nodiscard]] detail::StatusOperation status() noexcept {
+        return detail::StatusOperation(fd());
+    }
+
+    /// Closes the file and tells what close(2) says, which on a network file system may be an error of
+    /// an earlier write. A file that ends without it is closed on the loop's thread.
+    [[nodiscard]] Change close() noexcept { return {Change::What::close, descriptor_.release()}; }
+
+    [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(descriptor_); }
+    [[nodiscard]] int native_handle() const noexcept { return descriptor_.get(); }
+
+private:
+    [[nodiscard]] int fd() const noexcept { return descriptor_.get(); }
+
+    OwnedDescriptor descriptor_;
+};
+
+} // namespace penstock::fs

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace penstock::serial {
+
+enum class Parity : unsigned char { none, odd, even, mark, space };
+
+enum class StopBits : unsigned char { one, two };
+
+/// How a driver switches an RS-485 transceiver (struct serial_rs485 of the kernel).
+struct Rs485 {
+    bool rts_on_send = true;
+    bool rts_after_send = false;
+    bool receive_during_send = false;
+    std::chrono::milliseconds delay_before_send{0};
+    std::chrono::milliseconds delay_after_send{0};
+
+    [[nodiscard]] friend bool operator==(const Rs485&, const Rs485&) = default;
+};
+
+/// How a serial line is used.
+struct Options {
+    std::uint32_t baud_rate = 115'200; ///< any that the driver can make, within 2.5 %
+    unsigned byte_size = 8;            ///< bits: 5 to 8
+    Parity parity = Parity::none;
+    StopBits stop_bits = StopBits::one;
+    bool xon_xoff = false; ///< software flow control, in both directions
+    bool rts_cts = false;  ///< hardware flow control
+
+    /// Nobody else may open the port (TIOCEXCL), nor lock it (flock(2)), while this one has it. Read
+    /// when the port is opened.
+    bool exclusive = true;
+    /// Drops DTR when the last user closes the port: a modem hangs up, many boards reset.
+    bool hangup_on_close = true;
+    /// Asks the driver not to gather bytes (ASYNC_LOW_LATENCY).
+    bool low_latency = false;
+    std::optional<Rs485> rs485{};
+
+    [[nodiscard]] friend bool operator==(const Options&, const Options&) = default;
+};
+
+/// The modem lines that the other side drives.
+struct ModemLines {
+    bool cts = false;
+    bool dsr = false;
+    bool ri = false;
+    bool cd = false;
+
+    [[nodiscard]] friend bool operator==(const ModemLines&, const ModemLines&) = default;
+};
+
+} // namespace penstock::serial

@@ -1,0 +1,118 @@
+#include <penstock/fs/file.hpp>
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace penstock::fs {
+
+int OpenOptions::flags() const noexcept {
+    int flags = write || append ? (read ? O_RDWR : O_WRONLY) : O_RDONLY;
+    flags |= append ? O_APPEND : 0;
+    flags |= create || create_new ? O_CREAT : 0;
+    flags |= create_new ? O_EXCL : 0;
+    flags |= truncate ? O_TRUNC : 0;
+    flags |= direct ? O_DIRECT : 0;
+    return flags | O_CLOEXEC;
+}
+
+namespace detail {
+
+namespace {
+
+/// A path that C cannot take is no path of any file.
+std::error_code check(std::string_view path) noexcept {
+    return path.find('\0') == std::string_view::npos
+               ? std::error_code()
+               : std::make_error_code(std::errc::invalid_argument);
+}
+
+} // namespace
+
+OpenOperation::OpenOperation(std::string_view path, const OpenOptions& options)
+    : FileSystemOperation(check(path)), path_(path), options_(options) {}
+
+void OpenOperation::describe(io::FileOperation& request) const noexcept {
+    request.to_open(path_.c_str(), options_.flags(), options_.permissions);
+}
+
+File OpenOperation::result(std::int64_t answer) noexcept {
+    return File(OwnedDescriptor(static_cast<int>(answer)));
+}
+
+bool ReadOperation::try_now() noexcept {
+    while (done_ < into_.size()) {
+        const iovec part{.iov_base = into_.data() + done_, .iov_len = into_.size() - done_};
+        const std::int64_t offset =
+            offset_ < 0 ? offset_ : offset_ + static_cast<std::int64_t>(done_);
+        const ssize_t count = ::preadv2(fd_, &part, 1, offset, RWF_NOWAIT);
+        if (count < 0) { // EAGAIN: a device must be waited for; anything else the engine will tell
+            return false;
+        }
+        done_ += static_cast<std::size_t>(count);
+        if (count == 0 || extent_ == io::FileOperation::Extent::once) {
+            break;
+        }
+    }
+    return true;
+}
+
+void ReadOperation::describe(io::FileOperation& request) const noexcept {
+    const std::int64_t offset = offset_ < 0 ? offset_ : offset_ + static_cast<std::int64_t>(done_);
+    request.to_read(fd_, into_.data() + done_, into_.size() - done_, offset, extent_);
+}
+
+StatusOperation::StatusOperation(int fd) noexcept : directory_(fd), flags_(AT_EMPTY_PATH) {}
+
+StatusOperation::StatusOperation(std::string_view path, bool follow)
+    : FileSystemOperation(check(path)), path_(path), directory_(AT_FDCWD),
+      flags_(follow ? 0 : AT_SYMLINK_NOFOLLOW) {}
+
+void StatusOperation::describe(io::FileOperation& request) noexcept {
+    request.to_stat(path_.c_str(), native_, flags_, STATX_BASIC_STATS | STATX_BTIME, directory_);
+}
+
+void DescriptorOperation::describe(io::FileOperation& request) const noexcept {
+    switch (what_) {
+    case What::sync:
+        return request.to_fsync(fd_);
+    case What::sync_data:
+        return request.to_fdatasync(fd_);
+    case What::truncate:
+        return request.to_truncate(fd_, first_);
+    case What::allocate:
+        return request.to_allocate(fd_, 0, first_, second_);
+    case What::close:
+        return request.to_close(fd_);
+    }
+}
+
+} // namespace detail
+
+namespace {
+
+Result<std::uint64_t> move_to(int fd, std::int64_t offset, int whence) noexcept {
+    const off_t position = ::lseek(fd, offset, whence);
+    if (position < 0) {
+        return last_failure();
+    }
+    return static_cast<std::uint64_t>(position);
+}
+
+} // namespace
+
+Result<std::uint64_t> File::seek(std::uint64_t offset) noexcept {
+    return move_to(fd(), static_cast<std::int64_t>(offset), SEEK_SET);
+}
+
+Result<std::uint64_t> File::seek_to_end() noexcept {
+    return move_to(fd(), 0, SEEK_END);
+}
+
+Result<std::uint64_t> File::position() const noexcept {
+    return move_to(fd(), 0, SEEK_CUR);
+}
+
+} // namespace penstock::fs

@@ -1,0 +1,274 @@
+// Whole files: reading, writing, copying.
+
+#include <penstock/fs/paths.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <random>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <penstock/shield.hpp>
+
+namespace penstock::fs {
+
+namespace {
+
+/// Reads all of a file into a container of bytes. Its size is only a hint: a file may grow meanwhile,
+/// and those of /proc have none.
+template <typename Content> Task<Result<Content>> read_all(std::string path) {
+    constexpr std::size_t least = 4096;
+    Result<File> file = co_await File::open(path);
+    if (!file) {
+        co_return failure(file.error());
+    }
+    const Result<Status> status = co_await file->status();
+    if (!status) {
+        co_return failure(status.error());
+    }
+    Content content;
+    content.resize(std::max<std::size_t>(status->size + 1, least));
+    std::size_t size = 0;
+    for (;;) {
+        const Result<std::size_t> count =
+            co_await file->read(MutableBytes(content.data() + size, content.size() - size));
+        if (!count) {
+            co_return failure(count.error());
+        }
+        if (*count == 0) {
+            content.resize(size);
+            co_return content;
+        }
+        size += *count;
+        if (size == content.size()) {
+            content.resize(size * 2);
+        }
+    }
+}
+
+std::string folder_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// A name in the same folder that nobody else uses.
+std::string temporary_name(const std::string& path) {
+    static std::atomic<std::uint64_t> next{std::random_device()()};
+    std::array<char, 16> digits{};
+    const std::uint64_t number =
+        next.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15U ^
+        static_cast<std::uint64_t>(::getpid());
+    const auto [end, error] =
+        std::to_chars(digits.data(), digits.data() + digits.size(), number, 16);
+    const std::size_t slash = path.rfind('/');
+    const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
+    return path.substr(0, name) + "." + path.substr(name) + "." + std::string(digits.data(), end) +
+           ".tmp";
+}
+
+Task<Result<>> write_and_sync(const std::string& path, Bytes content, mode_t permissions,
+                              bool exact_permissions) {
+    Result<File> file = co_await File::open(
+        path, {.read = false, .write = true, .create_new = true, .permissions = permissions});
+    if (!file) {
+        co_return failure(file.error());
+    }
+    if (exact_permissions && ::fchmod(file->native_handle(), permissions) != 0) {
+        co_return last_failure();
+    }
+    if (const Result<> written = co_await file->write_all(content); !written) {
+        co_return written;
+    }
+    if (const Result<> synced = co_await file->sync(); !synced) {
+        co_return synced;
+    }
+    co_return co_await file->close();
+}
+
+/// So that a rename in it survives a power cut.
+Task<Result<>> sync_folder(const std::string& path) {
+    Result<File> folder = co_await File::open(folder_of(path));
+    if (!folder) {
+        co_return failure(folder.error());
+    }
+    co_return co_await folder->sync();
+}
+
+Task<Result<>> replace_file(std::string path, Bytes content, mode_t permissions) {
+    const Result<Status> old = co_await status(path);
+    if (!old && old.error() != std::errc::no_such_file_or_directory) {
+        co_return failure(old.error());
+    }
+    const std::string temporary = temporary_name(path);
+    Result<> done = co_await write_and_sync(temporary, content,
+                                            old ? old->permissions : permissions, old.has_value());
+    if (done) {
+        done = co_await rename(temporary, path);
+    }
+    if (!done) {
+        // Also when the task has been cancelled: nothing stays beside the file.
+        (void)co_await shield(remove_file(temporary));
+        co_return done;
+    }
+    co_return co_await sync_folder(path);
+}
+
+bool cannot_share(const std::error_code& error) noexcept {
+    return error == std::errc::operation_not_supported || error == std::errc::cross_device_link ||
+           error == std::errc::invalid_argument || error == std::errc::function_not_supported ||
+           error == std::errc::inappropriate_io_control_operation;
+}
+
+/// copy_file_range(2) or FICLONE.
+class ShareOperation final
+    : public penstock::detail::FileSystemOperation<ShareOperation, std::uint64_t> {
+public:
+    static constexpr std::size_t clone_all = 0;
+
+    ShareOperation(const File& from, const File& to, std::size_t size) noexcept
+        : from_(from.native_handle()), to_(to.native_handle()), size_(size) {}
+
+    void describe(io::FileOperation& request) const noexcept {
+        if (size_ == clone_all) {
+            request.to_clone(from_, to_);
+        } else {
+            request.to_copy_range(from_, io::FileOperation::current_position, to_,
+                                  io::FileOperation::current_position, size_);
+        }
+    }
+    [[nodiscard]] static std::uint64_t result(std::int64_t answer) noexcept {
+        return static_cast<std::uint64_t>(answer);
+    }
+
+private:
+    int from_;
+    int to_;
+    std::size_t size_;
+};
+
+Task<Result<std::uint64_t>> copy_by_hand(File& from, File& to) {
+    constexpr std::size_t piece = std::size_t{256} * 1024;
+    std::vector<std::byte> buffer(piece);
+    std::uint64_t copied = 0;
+    for (;;) {
+        const Result<std::size_t> count = co_await from.read(buffer);
+        if (!count || *count == 0) {
+            co_return count ? Result<std::uint64_t>(copied) : failure(count.error());
+        }
+        if (const Result<> written = co_await to.write_all(Bytes(buffer.data(), *count));
+            !written) {
+            co_return failure(written.error());
+        }
+        copied += *count;
+    }
+}
+
+} // namespace
+
+Task<Result<std::vector<std::byte>>> read_file(std::string path) {
+    return read_all<std::vector<std::byte>>(std::move(path));
+}
+
+Task<Result<std::string>> read_text(std::string path) {
+    return read_all<std::string>(std::move(path));
+}
+
+Task<Result<>> create_directories(std::string path, mode_t permissions) {
+    for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+        const std::string part = path.substr(0, end);
+        const Result<> made = co_await create_directory(part, permissions);
+        if (!made && made.error() != std::errc::file_exists) {
+            co_return made;
+        }
+        if (end == std::string::npos) {
+            if (!made) {
+                const Result<Status> there = co_await status(part);
+                if (!there || !there->is_directory()) {
+                    co_return made;
+                }
+            }
+            co_return Result<>();
+        }
+    }
+}
+
+Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions options) {
+    if (options.atomic) {
+        co_return co_await replace_file(std::move(path), content, options.permissions);
+    }
+    OpenOptions writing = OpenOptions::writing();
+    writing.permissions = options.permissions;
+    Result<File> file = co_await File::open(path, writing);
+    if (!file) {
+        co_return failure(file.error());
+    }
+    if (const Result<> written = co_await file->write_all(content); !written) {
+        co_return written;
+    }
+    co_return co_await file->close();
+}
+
+Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
+    constexpr std::size_t largest_piece = std::size_t{64} << 20; // so that a cancellation is seen
+    Result<File> source = co_await File::open(from);
+    if (!source) {
+        co_return failure(source.error());
+    }
+    const Result<Status> status = co_await source->status();
+    if (!status) {
+        co_return failure(status.error());
+    }
+    if (status->is_directory()) {
+        co_return failure(std::errc::is_a_directory);
+    }
+    OpenOptions writing = OpenOptions::writing();
+    writing.truncate = false; // not before it is known to be another file
+    writing.permissions = status->permissions;
+    Result<File> target = co_await File::open(to, writing);
+    if (!target) {
+        co_return failure(target.error());
+    }
+    const Result<Status> old = co_await target->status();
+    if (!old) {
+        co_return failure(old.error());
+    }
+    if (old->device == status->device && old->inode == status->inode) {
+        co_return failure(std::errc::file_exists);
+    }
+    if (const Result<> emptied = co_await target->truncate(0); !emptied) {
+        co_return failure(emptied.error());
+    }
+    if (::fchmod(target->native_handle(), status->permissions) != 0) {
+        co_return last_failure();
+    }
+    const Result<std::uint64_t> cloned =
+        co_await ShareOperation(*source, *target, ShareOperation::clone_all);
+    if (cloned) {
+        co_return status->size;
+    }
+    if (!cannot_share(cloned.error())) {
+        co_return failure(cloned.error());
+    }
+    std::uint64_t copied = 0;
+    for (;;) {
+        const Result<std::uint64_t> count =
+            co_await ShareOperation(*source, *target, largest_piece);
+        if (!count && (copied > 0 || !cannot_share(count.error()))) {
+            co_return failure(count.error());
+        }
+        // The kernel copies nothing of files without a size, such as those of /proc.
+        if (!count || (*count == 0 && copied == 0)) {
+            co_return co_await copy_by_hand(*source, *target);
+        }
+        if (*count == 0) {
+            co_return copied;
+        }
+        copied += *count;
+    }
+}
+
+} // namespace penstock::fs

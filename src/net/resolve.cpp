@@ -1,0 +1,74 @@
+#include <penstock/net/resolve.hpp>
+
+#include <memory>
+#include <utility>
+
+#include <netdb.h>
+
+#include <penstock/to_thread.hpp>
+
+namespace penstock::net {
+
+namespace {
+
+class Category final : public std::error_category {
+public:
+    [[nodiscard]] const char* name() const noexcept override { return "getaddrinfo"; }
+
+    [[nodiscard]] std::string message(int value) const override { return ::gai_strerror(value); }
+
+    [[nodiscard]] std::error_condition default_error_condition(int value) const noexcept override {
+        switch (value) {
+        case EAI_AGAIN:
+            return std::errc::resource_unavailable_try_again;
+        case EAI_MEMORY:
+            return std::errc::not_enough_memory;
+        default:
+            return {value, *this};
+        }
+    }
+};
+
+struct FreeAddresses {
+    void operator()(addrinfo* addresses) const noexcept { ::freeaddrinfo(addresses); }
+};
+
+Result<std::vector<Endpoint>> look_up(const std::string& host, std::uint16_t port) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM; // else each address comes once for each kind of socket
+    addrinfo* found = nullptr;
+    const int reason = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+    if (reason == EAI_SYSTEM) {
+        return last_failure();
+    }
+    if (reason != 0) {
+        return failure(std::error_code(reason, resolve_category()));
+    }
+    const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
+    std::vector<Endpoint> endpoints;
+    for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
+        if (const auto endpoint = Endpoint::from_native(entry->ai_addr, entry->ai_addrlen)) {
+            endpoints.push_back(*endpoint);
+        }
+    }
+    return endpoints;
+}
+
+} // namespace
+
+const std::error_category& resolve_category() noexcept {
+    static const Category category;
+    return category;
+}
+
+Task<Result<std::vector<Endpoint>>> resolve(std::string host, std::uint16_t port) {
+    if (host.find('\0') != std::string::npos) {
+        co_return failure(std::errc::invalid_argument);
+    }
+    if (const Result<Endpoint> endpoint = Endpoint::parse(host, port)) {
+        co_return std::vector{*endpoint};
+    }
+    co_return co_await to_thread([&] { return look_up(host, port); });
+}
+
+} // namespace penstock::net
