@@ -1,0 +1,26 @@
+# What makes an installed library findable: find_package(penstock) and pkg-config.
+
+include(CMakePackageConfigHelpers)
+
+set(penstock_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/penstock")
+
+install(EXPORT penstock-targets NAMESPACE penstock:: COMPONENT cpp DESTINATION "${penstock_package_dir}")
+
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/penstock-config.cmake.in" "${PROJECT_BINARY_DIR}/penstock-config.cmake"
+  INSTALL_DESTINATION "${penstock_package_dir}")
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/penstock-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/penstock-config.cmake" "${PROJECT_BINARY_DIR}/penstock-config-version.cmake"
+        COMPONENT cpp DESTINATION "${penstock_package_dir}")
+
+# Both libraries are static, so all that they need is named without --static too.
+set(penstock_pc_liburing "")
+if(PENSTOCK_LIBURING)
+  set(penstock_pc_liburing " ${PENSTOCK_LIBURING}")
+endif()
+# An installed tree can be moved: its file finds the prefix from where it lies.
+file(RELATIVE_PATH penstock_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" penstock_pc_to_prefix "${penstock_pc_to_prefix}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/penstock.pc.in" "${PROJECT_BINARY_DIR}/penstock.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/penstock.pc" COMPONENT cpp DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
