@@ -1,0 +1,53 @@
+// An echo server, second telling: all connections at once. Each is a task in a scope, which ends when
+// the last of them has ended; nothing runs on behind it.
+//
+//     echo_scope [PORT]             prints its address, takes three connections, and ends after the last
+
+#include <penstock/penstock.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace penstock;
+
+namespace {
+
+// The stream is a parameter by value: it lives in this task and is closed with it.
+Task<void> echo(net::TcpStream stream) {
+    for (;;) {
+        const Result<Chunk> chunk = co_await stream.receive();
+        if (!chunk || chunk->empty() || !co_await stream.write_all(*chunk)) {
+            co_return;
+        }
+    }
+}
+
+Task<Result<>> serve(net::Endpoint endpoint) {
+    Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
+    if (!listener) {
+        co_return failure(listener.error());
+    }
+    std::printf("listening on %s\n", listener->local_endpoint()->to_string().c_str());
+    std::fflush(stdout);
+    co_return co_await with_scope([&](Scope& connections) -> Task<Result<>> {
+        for (int taken = 0; taken < 3; ++taken) {
+            Result<net::TcpStream> stream = co_await listener->accept();
+            if (!stream) {
+                co_return failure(stream.error());
+            }
+            connections.spawn(echo(std::move(*stream)));
+        }
+        co_return Result<>();
+    });
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+    const auto port = static_cast<std::uint16_t>(count > 1 ? std::atoi(arguments[1]) : 0);
+    const Result<> served = run(serve(net::Endpoint::loopback(port)));
+    if (!served) {
+        std::fprintf(stderr, "echo_scope: %s\n", served.error().message().c_str());
+        return 1;
+    }
+}

@@ -1,0 +1,78 @@
+// A pipeline of processes, as a shell makes it: sort | uniq -c. This program feeds the first and reads the
+// last; between them the kernel's pipe does the work.
+//
+//     pipeline WORD...
+
+#include <penstock/penstock.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+using namespace penstock;
+using process::Child;
+using process::Command;
+using process::Stream;
+
+namespace {
+
+Task<Result<>> feed(PipeWriter& input, const std::vector<std::string>& words) {
+    BufWriter writer(input);
+    for (const std::string& word : words) {
+        if (const Result<> written = co_await writer.write_all(word + "\n"); !written) {
+            co_return written;
+        }
+    }
+    const Result<> flushed = co_await writer.flush();
+    input.close(); // the end of the input, for the first process
+    co_return flushed;
+}
+
+Task<Result<>> print(PipeReader& output) {
+    BufReader reader(output);
+    for (;;) {
+        const auto line = co_await reader.line();
+        if (!line || !*line) {
+            co_return line ? Result<>() : failure(line.error());
+        }
+        std::printf("%.*s\n", static_cast<int>((*line)->size()), (*line)->data());
+    }
+}
+
+Task<Result<>> count_words(std::vector<std::string> words) {
+    Result<BlockingPipe> between = make_blocking_pipe();
+    if (!between) {
+        co_return failure(between.error());
+    }
+    Result<Child> sort = Command("sort")
+                             .input(Stream::pipe())
+                             .output(Stream::descriptor(between->writing.get()))
+                             .spawn();
+    if (!sort) {
+        co_return failure(sort.error());
+    }
+    Result<Child> uniq = Command("uniq")
+                             .argument("-c")
+                             .input(Stream::descriptor(between->reading.get()))
+                             .output(Stream::pipe())
+                             .spawn();
+    if (!uniq) {
+        co_return failure(uniq.error());
+    }
+    // The children have copies of their own; as long as this one writes, `uniq` waits for more.
+    between->writing.reset();
+    between->reading.reset();
+    const auto done =
+        co_await all(feed(sort->input, words), print(uniq->output), sort->wait(), uniq->wait());
+    co_return done ? Result<>() : failure(done.error());
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+    const Result<> counted = run(count_words({arguments + 1, arguments + count}));
+    if (!counted) {
+        std::fprintf(stderr, "pipeline: %s\n", counted.error().message().c_str());
+        return 1;
+    }
+}
