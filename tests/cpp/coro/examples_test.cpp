@@ -1,0 +1,236 @@
+// The examples are programs: each is run here, and does what its first lines say.
+
+#include <penstock/penstock.hpp>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <gtest/gtest.h>
+
+#include "coro/support/tcp_pair.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+using penstock::BufReader;
+using penstock::Bytes;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::net::Endpoint;
+using penstock::net::TcpStream;
+using penstock::process::Child;
+using penstock::process::Command;
+using penstock::process::ExitStatus;
+using penstock::process::Stream;
+using penstock::testing::expect;
+using penstock::testing::TemporaryFolder;
+
+Command example(std::string_view name, std::initializer_list<std::string_view> arguments) {
+    return Command(std::string(PENSTOCK_EXAMPLES) + "/" + std::string(name))
+        .arguments(arguments)
+        .output(Stream::pipe())
+        .kill_on_close();
+}
+
+/// A server that has told where it listens.
+struct Server {
+    Child child{};
+    std::uint16_t port = 0;
+};
+
+Task<std::string> line_of(auto& reader) {
+    const auto line = expect(co_await reader.line());
+    co_return std::string(line.value_or("(the end)"));
+}
+
+Task<Server> start(std::string_view name, std::initializer_list<std::string_view> arguments) {
+    Server server{.child = expect(example(name, arguments).spawn())};
+    BufReader reader(server.child.output);
+    const std::string line = co_await line_of(reader);
+    const std::string_view port = std::string_view(line).substr(line.rfind(':') + 1);
+    EXPECT_EQ(std::from_chars(port.data(), port.data() + port.size(), server.port).ec, std::errc());
+    co_return server;
+}
+
+Task<TcpStream> connect(const Server& server) {
+    co_return expect(co_await TcpStream::connect(Endpoint::loopback(server.port)));
+}
+
+Task<void> expect_echo(TcpStream& stream, std::string_view text) {
+    expect(co_await stream.write_all(text));
+    std::string echoed(text.size(), ' ');
+    expect(co_await stream.read_exactly(echoed));
+    EXPECT_EQ(echoed, text);
+}
+
+TEST(Examples, EchoSequentialServesOneAfterTheOther) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("echo_sequential", {});
+        for (const std::string_view text : {"one", "two", "three"}) {
+            TcpStream stream = co_await connect(server);
+            co_await expect_echo(stream, text);
+        }
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, EchoScopeServesAllAtOnce) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("echo_scope", {});
+        TcpStream first = co_await connect(server);
+        TcpStream second = co_await connect(server);
+        TcpStream third = co_await connect(server);
+        co_await expect_echo(third, "last");
+        co_await expect_echo(first, "first");
+        first.close();
+        co_await expect_echo(second, "still there");
+        second.close();
+        third.close();
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, EchoTimeoutShowsSilentClientsOut) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("echo_timeout", {"0", "50"});
+        TcpStream silent = co_await connect(server);
+        BufReader reader(silent);
+        EXPECT_EQ(co_await line_of(reader), "you are silent, good-bye");
+        EXPECT_EQ(co_await line_of(reader), "(the end)");
+        (void)co_await connect(server);
+        (void)co_await connect(server);
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, EchoShutdownLetsOpenConnectionsFinish) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("echo_shutdown", {"0", "60000"});
+        TcpStream stream = co_await connect(server);
+        co_await expect_echo(stream, "before");
+        expect(server.child.signal(SIGTERM));
+        BufReader output(server.child.output);
+        EXPECT_EQ(co_await line_of(output), "stopping");
+        co_await expect_echo(stream, "after");
+        EXPECT_EQ((co_await TcpStream::connect(Endpoint::loopback(server.port))).error(),
+                  std::errc::connection_refused);
+        stream.close();
+        EXPECT_EQ(co_await line_of(output), "stopped");
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, EchoShutdownEndsConnectionsThatDoNotFinish) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("echo_shutdown", {"0", "1"});
+        TcpStream stream = co_await connect(server);
+        co_await expect_echo(stream, "before");
+        expect(server.child.signal(SIGINT));
+        std::array<char, 1> end{};
+        EXPECT_EQ(co_await stream.read(end), 0U);
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, InAChatAllOthersHearWhatOneSays) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("chat", {});
+        TcpStream ada = co_await connect(server);
+        TcpStream bob = co_await connect(server);
+        BufReader heard_by_ada(ada);
+        BufReader heard_by_bob(bob);
+        expect(co_await bob.write_all("bob\n"));
+        expect(co_await bob.write_all("anybody there?\n"));
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has come");
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob: anybody there?");
+        expect(co_await ada.write_all("ada\nyes\n"));
+        EXPECT_EQ(co_await line_of(heard_by_bob), "ada has come");
+        EXPECT_EQ(co_await line_of(heard_by_bob), "ada: yes");
+        bob.close();
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has gone");
+        expect(server.child.signal(SIGTERM));
+        EXPECT_EQ(co_await line_of(heard_by_ada), "(the end)");
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, PortScannerFindsWhatListens) {
+    const auto body = []() -> Task<void> {
+        const penstock::net::TcpListener listener = penstock::testing::listen_on_loopback();
+        const unsigned port = expect(listener.local_endpoint()).port();
+        const std::string first = std::to_string(port - 20);
+        const std::string last = std::to_string(port);
+        Child child = expect(example("port_scanner", {"127.0.0.1", first, last, "4"}).spawn());
+        BufReader output(child.output);
+        std::string printed;
+        std::string line;
+        while ((line = co_await line_of(output)) != "(the end)") {
+            printed = line; // others may listen on some of the ports before
+        }
+        EXPECT_EQ(printed, last);
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, TailPrintsWhatIsAdded) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.file("log", "old\n");
+        Child child = expect(example("tail", {path, "3"}).spawn());
+        BufReader output(child.output);
+        EXPECT_EQ(co_await line_of(output), "old");
+        penstock::fs::File log =
+            expect(co_await penstock::fs::File::open(path, penstock::fs::OpenOptions::appending()));
+        expect(co_await log.write_all("half a "));
+        expect(co_await log.write_all("line\nnew\n"));
+        EXPECT_EQ(co_await line_of(output), "half a line");
+        EXPECT_EQ(co_await line_of(output), "new");
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, PipelineCountsWords) {
+    const auto body = []() -> Task<void> {
+        Child child = expect(example("pipeline", {"b", "a", "b"}).spawn());
+        BufReader output(child.output);
+        EXPECT_EQ(co_await line_of(output), "      1 a");
+        EXPECT_EQ(co_await line_of(output), "      2 b");
+        EXPECT_EQ(co_await line_of(output), "(the end)");
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, SerialTerminalTalksToAPort) {
+    const auto body = []() -> Task<void> {
+        auto [device, path] = expect(penstock::process::Terminal::open({}));
+        Child child =
+            expect(example("serial_terminal", {path, "9600"}).input(Stream::pipe()).spawn());
+        expect(co_await child.input.write_all("question\r"));
+        BufReader said(device);
+        EXPECT_EQ(co_await said.read_until("\r"), "question\r");
+        expect(co_await device.write_all("answer\n"));
+        BufReader output(child.output);
+        EXPECT_EQ(co_await line_of(output), "answer");
+        child.input.close();
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+} // namespace

@@ -1,0 +1,193 @@
+// Open files: reading, writing, positions, errors, cancellation.
+
+#include <penstock/all.hpp>
+#include <penstock/fs/file.hpp>
+#include <penstock/fs/paths.hpp>
+#include <penstock/run.hpp>
+#include <penstock/timeout.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+using penstock::all;
+using penstock::Bytes;
+using penstock::MutableBytes;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::fs::File;
+using penstock::fs::OpenOptions;
+using penstock::testing::TemporaryFolder;
+
+TEST(File, WhatIsWrittenIsReadAgain) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        File file = (co_await File::open(folder.path("file"),
+                                         {.read = true, .write = true, .create = true}))
+                        .value();
+        EXPECT_TRUE(co_await file.write_all("hello "));
+        EXPECT_TRUE(co_await file.write_all("world"));
+        EXPECT_EQ(file.position(), 11U);
+        EXPECT_EQ(file.seek(6), 6U);
+        std::array<char, 16> buffer{};
+        EXPECT_EQ(co_await file.read(buffer), 5U);
+        EXPECT_EQ(std::string_view(buffer.data(), 5), "world");
+        EXPECT_EQ(co_await file.read(buffer), 0U);
+        EXPECT_TRUE(co_await file.sync());
+        EXPECT_TRUE(co_await file.sync_data());
+        EXPECT_TRUE(co_await file.close());
+        EXPECT_FALSE(file.is_open());
+        EXPECT_EQ((co_await file.read(buffer)).error(), std::errc::bad_file_descriptor);
+        EXPECT_EQ(folder.content("file"), "hello world");
+    };
+    run(body());
+}
+
+TEST(File, OffsetsDoNotMoveThePosition) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        File file =
+            (co_await File::open(folder.file("file", "0123456789"), {.read = true, .write = true}))
+                .value();
+        EXPECT_TRUE(co_await file.write_all_at(4, "ABC"));
+        std::array<char, 20> buffer{};
+        EXPECT_EQ(co_await file.read_at(3, buffer), 7U);
+        EXPECT_EQ(std::string_view(buffer.data(), 7), "3ABC789");
+        EXPECT_EQ(file.position(), 0U);
+        EXPECT_EQ(co_await file.read_at(100, buffer), 0U);
+    };
+    run(body());
+}
+
+TEST(File, ManyReadsAtOnceGetTheirOwnBytes) {
+    const auto body = []() -> Task<void> {
+        constexpr std::size_t block = 512;
+        constexpr std::size_t blocks = 64;
+        std::string content;
+        std::mt19937 random(3);
+        for (std::size_t i = 0; i < block * blocks; ++i) {
+            content += static_cast<char>(random());
+        }
+        const TemporaryFolder folder;
+        File file = (co_await File::open(folder.file("file", content))).value();
+        std::vector<std::array<char, block>> buffers(blocks);
+        const auto read_one = [&](std::size_t i) -> Task<Result<std::size_t>> {
+            co_return co_await file.read_at(i * block, buffers[i]);
+        };
+        std::vector<Task<Result<std::size_t>>> reads;
+        for (std::size_t i = 0; i < blocks; ++i) {
+            reads.push_back(read_one((i * 37) % blocks));
+        }
+        EXPECT_TRUE(co_await all(std::move(reads)));
+        for (std::size_t i = 0; i < blocks; ++i) {
+            EXPECT_EQ(std::string_view(buffers[i].data(), block),
+                      std::string_view(content).substr(i * block, block));
+        }
+    };
+    run(body());
+}
+
+TEST(File, OptionsSayHowItIsOpened) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.file("file", "old");
+        EXPECT_EQ((co_await File::open(path, {.write = true, .create_new = true})).error(),
+                  std::errc::file_exists);
+        {
+            File log = (co_await File::open(path, OpenOptions::appending())).value();
+            EXPECT_EQ(log.seek(0), 0U);
+            EXPECT_TRUE(co_await log.write_all("+new"));
+        }
+        EXPECT_EQ(folder.content("file"), "old+new");
+        EXPECT_TRUE(co_await File::open(path, OpenOptions::writing()));
+        EXPECT_EQ(folder.content("file"), "");
+        OpenOptions secret = OpenOptions::writing();
+        secret.permissions = 0600;
+        EXPECT_TRUE(co_await File::open(folder.path("secret"), secret));
+        EXPECT_EQ((co_await penstock::fs::status(folder.path("secret")))->permissions, 0600U);
+    };
+    run(body());
+}
+
+TEST(File, ErrorsAreTheKernels) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        EXPECT_EQ((co_await File::open(folder.path("missing"))).error(),
+                  std::errc::no_such_file_or_directory);
+        EXPECT_EQ((co_await File::open(folder.path("."), OpenOptions::writing())).error(),
+                  std::errc::is_a_directory);
+        EXPECT_EQ((co_await File::open(std::string_view("a\0b", 3))).error(),
+                  std::errc::invalid_argument);
+        File file = (co_await File::open(folder.file("file", "x"))).value();
+        EXPECT_EQ((co_await file.write_all("y")).error(), std::errc::bad_file_descriptor);
+        EXPECT_EQ((co_await file.truncate(0)).error(), std::errc::invalid_argument);
+    };
+    run(body());
+}
+
+TEST(File, ItsSizeCanBeChanged) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        File file =
+            (co_await File::open(folder.file("file", "0123456789"), {.write = true})).value();
+        EXPECT_TRUE(co_await file.truncate(4));
+        EXPECT_EQ((co_await file.status())->size, 4U);
+        EXPECT_TRUE(co_await file.truncate(6));
+        EXPECT_EQ(folder.content("file"), std::string("0123\0\0", 6));
+        const Result<> allocated = co_await file.allocate(0, 100);
+        if (allocated) {
+            EXPECT_EQ((co_await file.status())->size, 100U);
+        } else {
+            EXPECT_EQ(allocated.error(), std::errc::operation_not_supported);
+        }
+    };
+    run(body());
+}
+
+TEST(File, ACancelledReadOfAPipeTakesNothing) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.path("fifo");
+        EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        // Opened both ways, so that opening does not wait.
+        File fifo = (co_await File::open(path, {.read = true, .write = true})).value();
+        std::array<char, 8> canary{};
+        const Result<std::size_t> nothing =
+            co_await penstock::timeout(std::chrono::milliseconds(5), fifo.read(canary));
+        EXPECT_EQ(nothing.error(), std::errc::timed_out);
+        EXPECT_TRUE(co_await fifo.write_all("later"));
+        std::array<char, 8> buffer{};
+        EXPECT_EQ(co_await fifo.read(buffer), 5U);
+        EXPECT_EQ(canary, (std::array<char, 8>{}));
+    };
+    run(body());
+}
+
+TEST(File, NothingBeginsInACancelledTask) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const auto late = [&]() -> Task<Result<File>> {
+            EXPECT_FALSE(co_await penstock::sleep_for(std::chrono::hours(1)));
+            co_return co_await File::open(folder.path("never"), OpenOptions::writing());
+        };
+        EXPECT_EQ((co_await penstock::timeout(std::chrono::milliseconds(1), late())).error(),
+                  std::errc::timed_out);
+        EXPECT_EQ((co_await penstock::fs::status(folder.path("never"))).error(),
+                  std::errc::no_such_file_or_directory);
+    };
+    run(body());
+}
+
+} // namespace

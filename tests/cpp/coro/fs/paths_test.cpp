@@ -1,0 +1,147 @@
+// Operations on paths, and whole files.
+
+#include <penstock/fs/paths.hpp>
+#include <penstock/run.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+namespace fs = penstock::fs;
+using penstock::Bytes;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::testing::TemporaryFolder;
+
+Task<std::vector<std::string>> names_in(std::string path) {
+    std::vector<std::string> names;
+    for (const fs::DirectoryEntry& entry : (co_await fs::read_directory(path)).value()) {
+        names.push_back(entry.name);
+    }
+    std::ranges::sort(names);
+    co_return names;
+}
+
+TEST(Paths, FilesAreRenamedLinkedAndRemoved) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string first = folder.file("first", "1");
+        const std::string second = folder.file("second", "2");
+        EXPECT_EQ((co_await fs::rename_new(first, second)).error(), std::errc::file_exists);
+        EXPECT_TRUE(co_await fs::rename(first, second));
+        EXPECT_EQ(folder.content("second"), "1");
+        EXPECT_TRUE(co_await fs::create_link(second, folder.path("third")));
+        EXPECT_EQ((co_await fs::status(second))->links, 2U);
+        EXPECT_TRUE(co_await fs::create_symlink("second", folder.path("link")));
+        EXPECT_EQ((co_await fs::status(folder.path("link")))->type, fs::FileType::regular);
+        EXPECT_EQ((co_await fs::status(folder.path("link"), false))->type,
+                  fs::FileType::symbolic_link);
+        EXPECT_TRUE(co_await fs::remove_file(folder.path("link")));
+        EXPECT_TRUE(co_await fs::remove_file(second));
+        EXPECT_EQ((co_await fs::remove_file(second)).error(), std::errc::no_such_file_or_directory);
+        EXPECT_EQ(co_await names_in(folder.path(".")), std::vector<std::string>{"third"});
+    };
+    run(body());
+}
+
+TEST(Paths, FoldersAreMadeListedAndRemoved) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        EXPECT_TRUE(co_await fs::create_directory(folder.path("a"), 0700));
+        EXPECT_EQ((co_await fs::create_directory(folder.path("a"))).error(),
+                  std::errc::file_exists);
+        EXPECT_TRUE(co_await fs::create_directories(folder.path("a/b//c/d")));
+        EXPECT_TRUE(co_await fs::create_directories(folder.path("a/b/c")));
+        (void)folder.file("a/file");
+        EXPECT_EQ((co_await fs::create_directories(folder.path("a/file"))).error(),
+                  std::errc::file_exists);
+        EXPECT_EQ((co_await fs::create_directories(folder.path("a/file/x"))).error(),
+                  std::errc::not_a_directory);
+        const auto entries = (co_await fs::read_directory(folder.path("a"))).value();
+        EXPECT_EQ(entries.size(), 2U);
+        const fs::DirectoryEntry inner{.name = "b", .type = fs::FileType::directory};
+        EXPECT_NE(std::ranges::find(entries, inner), entries.end());
+        EXPECT_EQ((co_await fs::remove_directory(folder.path("a"))).error(),
+                  std::errc::directory_not_empty);
+        EXPECT_TRUE(co_await fs::remove_directory(folder.path("a/b/c/d")));
+        EXPECT_EQ((co_await fs::read_directory(folder.path("a/file"))).error(),
+                  std::errc::not_a_directory);
+    };
+    run(body());
+}
+
+TEST(WholeFiles, AreWrittenAndReadInOneGo) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string large(300'000, 'x');
+        for (const std::string& text : {std::string(), std::string("short"), large}) {
+            EXPECT_TRUE(co_await fs::write_file(folder.path("file"), Bytes(text)));
+            EXPECT_EQ(co_await fs::read_text(folder.path("file")), text);
+            EXPECT_EQ((co_await fs::read_file(folder.path("file")))->size(), text.size());
+        }
+        // A file that has no size.
+        EXPECT_TRUE((co_await fs::read_text("/proc/self/status"))->starts_with("Name:"));
+        EXPECT_EQ((co_await fs::read_text(folder.path("missing"))).error(),
+                  std::errc::no_such_file_or_directory);
+        EXPECT_EQ((co_await fs::read_text(folder.path("."))).error(), std::errc::is_a_directory);
+    };
+    run(body());
+}
+
+TEST(WholeFiles, AreReplacedAtOnceOrNotAtAll) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.file("file", "old");
+        EXPECT_EQ(::chmod(path.c_str(), 0640), 0);
+        EXPECT_TRUE(co_await fs::write_file(path, "new", {.atomic = true}));
+        EXPECT_EQ(folder.content("file"), "new");
+        EXPECT_EQ((co_await fs::status(path))->permissions, 0640U);
+        EXPECT_TRUE(co_await fs::write_file(folder.path("other"), "x", {.atomic = true}));
+
+        // A folder cannot be replaced by a file: it stays, and so does nothing else.
+        EXPECT_TRUE(co_await fs::create_directory(folder.path("folder")));
+        EXPECT_EQ((co_await fs::write_file(folder.path("folder"), "x", {.atomic = true})).error(),
+                  std::errc::is_a_directory);
+        EXPECT_EQ(
+            (co_await fs::write_file(folder.path("missing/file"), "x", {.atomic = true})).error(),
+            std::errc::no_such_file_or_directory);
+        EXPECT_EQ(co_await names_in(folder.path(".")),
+                  (std::vector<std::string>{"file", "folder", "other"}));
+    };
+    run(body());
+}
+
+TEST(WholeFiles, AreCopied) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        std::string content;
+        for (int i = 0; i < 100'000; ++i) {
+            content += std::to_string(i);
+        }
+        const std::string from = folder.file("from", content);
+        EXPECT_EQ(::chmod(from.c_str(), 0751), 0);
+        const std::string to = folder.file("to", std::string(1'000'000, '-'));
+        EXPECT_EQ(co_await fs::copy_file(from, to), content.size());
+        EXPECT_EQ(folder.content("to"), content);
+        EXPECT_EQ((co_await fs::status(to))->permissions, 0751U);
+        EXPECT_EQ(co_await fs::copy_file("/proc/self/stat", to),
+                  folder.content("to").size()); // no size, and cannot be shared
+        EXPECT_EQ((co_await fs::copy_file(from, from)).error(), std::errc::file_exists);
+        EXPECT_EQ(folder.content("from"), content);
+        EXPECT_EQ((co_await fs::copy_file(folder.path("."), to)).error(),
+                  std::errc::is_a_directory);
+        EXPECT_EQ((co_await fs::copy_file(folder.path("missing"), to)).error(),
+                  std::errc::no_such_file_or_directory);
+    };
+    run(body());
+}
+
+} // namespace

@@ -1,0 +1,11 @@
+// What each of these tests includes, compiled once.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <penstock/net/tcp_listener.hpp>
+#include <penstock/run.hpp>

@@ -1,0 +1,254 @@
+// Child processes: streams, environment, exit codes, signals, terminals.
+
+#include <penstock/buf_reader.hpp>
+#include <penstock/process/command.hpp>
+#include <penstock/run.hpp>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+using penstock::BufReader;
+using penstock::OwnedDescriptor;
+using penstock::Reader;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::process::Child;
+using penstock::process::Command;
+using penstock::process::ExitStatus;
+using penstock::process::Stream;
+using penstock::testing::TemporaryFolder;
+
+template <Reader R> Task<std::string> all_of(R& reader) {
+    std::string text;
+    std::array<char, 256> buffer{};
+    for (;;) {
+        const Result<std::size_t> count = co_await reader.read(buffer);
+        EXPECT_TRUE(count);
+        if (!count || *count == 0) {
+            co_return text;
+        }
+        text.append(buffer.data(), *count);
+    }
+}
+
+Command shell(std::string script) {
+    return std::move(Command("sh").argument("-c").argument(std::move(script)));
+}
+
+/// What a script prints, when nothing else is to be said of it.
+Task<std::string> output_of(Command command) {
+    Result<Child> child = command.output(Stream::pipe()).spawn();
+    EXPECT_TRUE(child) << child.error().message();
+    if (!child) {
+        co_return "";
+    }
+    std::string text = co_await all_of(child->output);
+    EXPECT_EQ(co_await child->wait(), ExitStatus::exited(0));
+    co_return text;
+}
+
+TEST(Command, AFilterReadsAndWrites) {
+    const auto body = []() -> Task<void> {
+        Child child = Command("tr")
+                          .arguments({"a-z", "A-Z"})
+                          .input(Stream::pipe())
+                          .output(Stream::pipe())
+                          .spawn()
+                          .value();
+        EXPECT_TRUE(co_await child.input.write_all("some words"));
+        child.input.close();
+        EXPECT_EQ(co_await all_of(child.output), "SOME WORDS");
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0)); // and again
+    };
+    run(body());
+}
+
+TEST(Command, ExitCodesAndSignalsAreTold) {
+    const auto body = []() -> Task<void> {
+        Child failing = shell("exit 7").spawn().value();
+        const ExitStatus status = (co_await failing.wait()).value();
+        EXPECT_EQ(status.code(), 7);
+        EXPECT_FALSE(status.success());
+        EXPECT_EQ(status.signal(), std::nullopt);
+
+        Child killed = shell("kill -TERM $$").spawn().value();
+        const ExitStatus end = (co_await killed.wait()).value();
+        EXPECT_EQ(end.signal(), SIGTERM);
+        EXPECT_EQ(end.code(), std::nullopt);
+    };
+    run(body());
+}
+
+TEST(Command, AProcessIsSignalledUntilItHasEnded) {
+    const auto body = []() -> Task<void> {
+        Child child = Command("sleep").argument("60").spawn().value();
+        EXPECT_EQ(child.try_wait().value(), std::nullopt);
+        EXPECT_TRUE(child.signal(SIGINT));
+        EXPECT_EQ((co_await child.wait())->signal(), SIGINT);
+        EXPECT_EQ(child.try_wait().value()->signal(), SIGINT);
+        EXPECT_EQ(child.kill().error(), std::errc::no_such_process);
+    };
+    run(body());
+}
+
+TEST(Command, StandardErrorMayGoWithTheOutput) {
+    const auto body = []() -> Task<void> {
+        EXPECT_EQ(co_await output_of(shell("echo out; echo err >&2").error(Stream::as_output())),
+                  "out\nerr\n");
+        Child child = shell("echo out; echo err >&2")
+                          .output(Stream::null())
+                          .error(Stream::pipe())
+                          .spawn()
+                          .value();
+        EXPECT_EQ(co_await all_of(child.error), "err\n");
+    };
+    run(body());
+    EXPECT_EQ(Command("true").output(Stream::as_output()).spawn().error(),
+              std::errc::invalid_argument);
+}
+
+TEST(Command, StandardStreamsMayBeSwapped) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.file("swapped");
+        // Inside, another command swaps its own two: both copies must be of the originals.
+        const OwnedDescriptor out(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        const OwnedDescriptor saved(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10));
+        EXPECT_EQ(::dup2(out.get(), STDOUT_FILENO), STDOUT_FILENO);
+        Result<Child> child = shell("echo to-error; echo to-output >&2")
+                                  .output(Stream::descriptor(STDERR_FILENO))
+                                  .error(Stream::descriptor(STDOUT_FILENO))
+                                  .spawn();
+        ::dup2(saved.get(), STDOUT_FILENO);
+        EXPECT_TRUE(child);
+        EXPECT_EQ(co_await child->wait(), ExitStatus::exited(0));
+        EXPECT_EQ(folder.content("swapped"), "to-output\n");
+    };
+    run(body());
+}
+
+TEST(Command, TheEnvironmentIsTheParentsWithChanges) {
+    const auto body = []() -> Task<void> {
+        ::setenv("PENSTOCK_TEST_KEPT", "kept", 1);
+        ::setenv("PENSTOCK_TEST_REMOVED", "there", 1);
+        Command command = shell("echo $PENSTOCK_TEST_KEPT/$PENSTOCK_TEST_REMOVED/$ADDED");
+        command.without_environment("PENSTOCK_TEST_REMOVED").environment("ADDED", "a=b");
+        EXPECT_EQ(co_await output_of(command), "kept//a=b\n");
+        EXPECT_EQ(co_await output_of(
+                      Command("/usr/bin/env").clear_environment().environment("ONLY", "this")),
+                  "ONLY=this\n");
+    };
+    run(body());
+}
+
+TEST(Command, RunsInAnotherFolder) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        (void)folder.file("marker");
+        EXPECT_EQ(co_await output_of(shell("ls").directory(folder.path("."))), "marker\n");
+    };
+    run(body());
+}
+
+TEST(Command, WhatCannotBeStartedIsAnError) {
+    EXPECT_EQ(Command("/no/such/program").spawn().error(), std::errc::no_such_file_or_directory);
+    EXPECT_EQ(Command("penstock-no-such-program").spawn().error(),
+              std::errc::no_such_file_or_directory);
+    EXPECT_EQ(Command("/etc/passwd").spawn().error(), std::errc::permission_denied);
+    EXPECT_EQ(Command("true").directory("/no/such/folder").spawn().error(),
+              std::errc::no_such_file_or_directory);
+    EXPECT_EQ(Command("").spawn().error(), std::errc::invalid_argument);
+    EXPECT_EQ(Command("echo").argument(std::string("a\0b", 3)).spawn().error(),
+              std::errc::invalid_argument);
+    EXPECT_EQ(Command("true").environment("A=B", "c").spawn().error(), std::errc::invalid_argument);
+    EXPECT_EQ(Command("true").output(Stream::descriptor(-1)).spawn().error(),
+              std::errc::bad_file_descriptor);
+}
+
+TEST(Command, ATerminalIsTheChildsOwn) {
+    const auto body = []() -> Task<void> {
+        Child child = shell("tty; stty size; read answer; echo got $answer")
+                          .terminal({.rows = 40, .columns = 120})
+                          .spawn()
+                          .value();
+        BufReader reader(child.terminal);
+        EXPECT_TRUE((co_await reader.line())->value().starts_with("/dev/pts/"));
+        EXPECT_EQ((co_await reader.line())->value(), "40 120");
+        EXPECT_TRUE(co_await child.terminal.write_all("typed\n"));
+        EXPECT_EQ((co_await reader.line())->value(), "typed"); // its echo
+        EXPECT_EQ((co_await reader.line())->value(), "got typed");
+        EXPECT_EQ((co_await reader.line()).value(), std::nullopt);
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Command, ATerminalCanBeResizedAndInterrupted) {
+    const auto body = []() -> Task<void> {
+        Child child = shell("trap 'stty size' WINCH; echo ready; while :; do sleep 0.01; done")
+                          .terminal()
+                          .spawn()
+                          .value();
+        BufReader reader(child.terminal);
+        EXPECT_EQ((co_await reader.line())->value(), "ready");
+        EXPECT_TRUE(child.terminal.resize({.rows = 10, .columns = 33}));
+        EXPECT_EQ(child.terminal.size()->columns, 33);
+        EXPECT_EQ((co_await reader.line())->value(), "10 33");
+        EXPECT_TRUE(co_await child.terminal.write_all("\x03")); // Ctrl+C
+        EXPECT_EQ((co_await child.wait())->signal(), SIGINT);
+    };
+    run(body());
+}
+
+TEST(Command, KillOnCloseEndsTheProcess) {
+    pid_t pid = 0;
+    {
+        const Child child = Command("sleep").argument("60").kill_on_close().spawn().value();
+        pid = child.pid();
+    }
+    EXPECT_EQ(::kill(pid, 0), -1);
+    EXPECT_EQ(errno, ESRCH);
+}
+
+TEST(Command, TheSignalsOfTheParentAreNotTheChilds) {
+    const auto body = []() -> Task<void> {
+        sigset_t blocked;
+        sigset_t before;
+        sigemptyset(&blocked);
+        sigaddset(&blocked, SIGTERM);
+        pthread_sigmask(SIG_BLOCK, &blocked, &before);
+        std::signal(SIGPIPE, SIG_IGN);
+        Child child = Command("sleep").argument("60").spawn().value();
+        Child piping = shell("kill -PIPE $$; echo survived").spawn().value();
+        std::signal(SIGPIPE, SIG_DFL);
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        EXPECT_TRUE(child.signal(SIGTERM));
+        EXPECT_EQ((co_await child.wait())->signal(), SIGTERM);
+        EXPECT_EQ((co_await piping.wait())->signal(), SIGPIPE);
+    };
+    run(body());
+}
+
+TEST(Command, AChildThatSomebodyElseWaitedForIsAnError) {
+    const auto body = []() -> Task<void> {
+        Child child = Command("true").spawn().value();
+        EXPECT_EQ(::waitpid(child.pid(), nullptr, 0), child.pid());
+        EXPECT_EQ((co_await child.wait()).error(), std::errc::no_child_process);
+    };
+    run(body());
+}
+
+} // namespace

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <penstock/task.hpp>
+#include <penstock/yield.hpp>
+
+namespace penstock::testing {
+
+using Log = std::vector<std::string>;
+
+/// Lets everything else that is ready run this many times.
+inline Task<> turns(int count) {
+    for (int i = 0; i < count; ++i) {
+        (void)co_await yield();
+    }
+}
+
+} // namespace penstock::testing
