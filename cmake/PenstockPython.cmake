@@ -1,6 +1,7 @@
 # penstock._core: the CPython extension module on penstock_io.
 
 file(GLOB penstock_ext_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/ext/*.cpp")
+list(FILTER penstock_ext_sources EXCLUDE REGEX "/uring_[^/]*$")
 
 if(NOT penstock_ext_sources OR NOT TARGET penstock_io)
   if(SKBUILD)
@@ -25,3 +26,5 @@ target_compile_options(penstock_core PRIVATE -Wno-missing-field-initializers)
 target_link_options(penstock_core PRIVATE -Wl,--exclude-libs,ALL)
 
 install(TARGETS penstock_core COMPONENT python LIBRARY DESTINATION penstock)
+
+include(PenstockUring)

@@ -22,10 +22,6 @@ constexpr std::size_t header_size = PY_VERSION_HEX >= 0x030D0000 ? 8 : 0;
 
 enum class Sent : unsigned char { yes, not_now, failed };
 
-bool would_block(int error) noexcept {
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
-
 void report(DatagramTransportObject* transport, const char* message) noexcept {
     report_raised(transport->loop, message, as_object(transport), transport->protocol);
 }

@@ -3,7 +3,9 @@
 #include "datagram_transport.hpp"
 
 #include "fd_callbacks.hpp"
+#include "memory_reserve.hpp"
 #include "socket_transport.hpp"
+#include "transport_base.hpp"
 
 #include <new>
 
@@ -14,35 +16,6 @@ namespace penstock::python {
 namespace {
 
 constexpr std::size_t datagram_high_water = std::size_t{64} * 1024;
-
-void link_to_loop(DatagramTransportObject* transport) noexcept {
-    LoopObject* loop = transport->loop;
-    transport->previous = nullptr;
-    transport->next = loop->datagram_transports;
-    if (loop->datagram_transports != nullptr) {
-        loop->datagram_transports->previous = transport;
-    }
-    loop->datagram_transports = transport;
-    transport->listed = true;
-    Py_INCREF(transport);
-}
-
-/// Gives back the loop's reference: the caller must hold one of its own.
-void unlink_from_loop(DatagramTransportObject* transport) noexcept {
-    if (!transport->listed) {
-        return;
-    }
-    if (transport->previous != nullptr) {
-        transport->previous->next = transport->next;
-    } else {
-        transport->loop->datagram_transports = transport->next;
-    }
-    if (transport->next != nullptr) {
-        transport->next->previous = transport->previous;
-    }
-    transport->listed = false;
-    Py_DECREF(transport);
-}
 
 bool set_protocol(DatagramTransportObject* transport, PyObject* protocol) noexcept {
     // Bound once: looking the method up for every datagram costs more than the call's own overhead.
@@ -77,20 +50,6 @@ void tell_protocol(DatagramTransportObject* transport, PyObject* method, PyObjec
     }
 }
 
-void release_waiter(DatagramTransportObject* transport) noexcept {
-    const Ref waiter(std::exchange(transport->waiter, nullptr));
-    if (!waiter) {
-        return;
-    }
-    const ModuleState* state = transport->loop->state;
-    const Ref cancelled(PyObject_CallMethodNoArgs(waiter.get(), state->name_cancelled));
-    if (!cancelled ||
-        (cancelled.get() != Py_True &&
-         !Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None)))) {
-        report_raised(transport->loop, "Fatal error on transport", as_object(transport), nullptr);
-    }
-}
-
 void start_step(LoopObject* /*loop*/, PyObject* target) {
     DatagramTransportObject* transport = datagram_transport_of(target);
     if (transport->loop == nullptr || transport->protocol == nullptr) {
@@ -100,7 +59,7 @@ void start_step(LoopObject* /*loop*/, PyObject* target) {
                   "Exception in callback protocol.connection_made()");
     transport->started = true;
     update_interest(transport);
-    release_waiter(transport);
+    finish_waiter(transport->loop, Ref(std::exchange(transport->waiter, nullptr)), target);
 }
 
 void lose_connection_step(LoopObject* /*loop*/, PyObject* target) {
@@ -192,7 +151,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     transport->waiter = waiter != Py_None ? Py_NewRef(waiter) : nullptr;
     transport->socket = Py_NewRef(socket);
     transport->fd = fd;
-    link_to_loop(transport);
+    link_to_loop(loop->datagram_transports, transport);
     if (!schedule_native(loop, &start_step, as_object(transport))) {
         return nullptr;
     }
@@ -382,6 +341,8 @@ void transport_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
+constexpr Parameters set_protocol_parameters{"set_protocol", "protocol"};
+
 PyMethodDef transport_methods[] = {
     {"sendto", as_function(&datagram_transport_sendto), METH_FASTCALL | METH_KEYWORDS,
      "Send a datagram; what the kernel does not take now is queued."},
@@ -398,7 +359,9 @@ PyMethodDef transport_methods[] = {
     {"set_write_buffer_limits", as_function(&transport_set_limits), METH_VARARGS | METH_KEYWORDS,
      "Set the water marks of flow control, in bytes."},
     {"get_protocol", &transport_get_protocol, METH_NOARGS, "The protocol."},
-    {"set_protocol", &transport_set_protocol, METH_O, "Switch to another protocol."},
+    {"set_protocol",
+     as_function(&with_one_parameter<&transport_set_protocol, set_protocol_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Switch to another protocol."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -477,6 +440,7 @@ void fail_with_raised(DatagramTransportObject* transport, const char* message) n
         return;
     }
     const Ref exception = take_exception();
+    const LentReserve reserve(transport->loop, exception.get());
     raise_exception(Ref::borrow(exception.get()));
     report_raised(transport->loop, message, as_object(transport), transport->protocol);
     force_close(transport, exception.get());
@@ -512,7 +476,7 @@ void lose_connection(DatagramTransportObject* transport) noexcept {
     tell_protocol(transport, loop->state->name_connection_lost, reason,
                   "Exception in callback protocol.connection_lost()");
     close_socket(transport);
-    unlink_from_loop(transport);
+    unlink_from_loop(loop->datagram_transports, transport);
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->datagram_received);
     Py_CLEAR(transport->context);
@@ -532,20 +496,11 @@ DatagramTransportObject* datagram_transport_of(const io::Watch& watch) noexcept 
 }
 
 void release_datagram_transports(LoopObject* loop) noexcept {
-    while (DatagramTransportObject* transport = loop->datagram_transports) {
-        if (loop->io != nullptr) {
-            loop->io->poller().remove(transport->watch);
-        }
-        unlink_from_loop(transport);
-    }
+    release_list(loop, loop->datagram_transports);
 }
 
 int traverse_datagram_transports(LoopObject* loop, visitproc visit, void* arg) noexcept {
-    for (DatagramTransportObject* transport = loop->datagram_transports; transport != nullptr;
-         transport = transport->next) {
-        Py_VISIT(transport);
-    }
-    return 0;
+    return traverse_list(loop->datagram_transports, visit, arg);
 }
 
 bool add_datagram_transport_type(PyObject* module, ModuleState* state) {

@@ -239,6 +239,13 @@ void wake(DescriptorWaiterObject* waiter) noexcept {
     }
 }
 
+void wake_soon(DescriptorWaiterObject* waiter) noexcept {
+    waiter->state = State::ready;
+    if (HandleObject* handle = std::exchange(waiter->handle, nullptr)) {
+        schedule(waiter->loop, handle);
+    }
+}
+
 void abandon(DescriptorWaiterObject* waiter) noexcept {
     const Ref alive = Ref::borrow(as_object(waiter));
     end_wait(waiter);

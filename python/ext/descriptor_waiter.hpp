@@ -36,6 +36,9 @@ DescriptorWaiterObject* make_descriptor_waiter(LoopObject* loop) noexcept;
 /// Calls the waiting task's step. The waiter must be out of its queue.
 void wake(DescriptorWaiterObject* waiter) noexcept;
 
+/// The same in the next iteration, for whoever runs in a task's step and must not begin another's.
+void wake_soon(DescriptorWaiterObject* waiter) noexcept;
+
 /// Its task will not come back: takes it out of its queue and lets go of what it holds.
 void abandon(DescriptorWaiterObject* waiter) noexcept;
 

@@ -52,15 +52,16 @@ void invoke_if_set(HandleObject* handle) noexcept {
     }
 }
 
-/// Wakes whoever has waited longest; false when nobody waits.
-bool wake_first(FdCallbacks& callbacks, const Direction& direction) noexcept {
+/// Wakes whoever has waited longest, in one way or the other; false when nobody waits.
+bool wake_first(FdCallbacks& callbacks, const Direction& direction,
+                void (&wake_one)(DescriptorWaiterObject*) noexcept = wake) noexcept {
     DescriptorWaiterObject* waiter = callbacks.*direction.queue;
     if (waiter == nullptr) {
         return false;
     }
     callbacks.*direction.queue = std::exchange(waiter->next, nullptr);
     waiter->place = nullptr;
-    wake(waiter);
+    wake_one(waiter);
     Py_DECREF(waiter);
     return true;
 }
@@ -318,6 +319,15 @@ void end_wait(DescriptorWaiterObject* waiter) noexcept {
         settle(*callbacks, interest_of(*callbacks));
     }
     Py_DECREF(waiter);
+}
+
+void wake_all(LoopObject* loop, const Direction& direction,
+              const SocketDescriptor& socket) noexcept {
+    FdCallbacks* callbacks = find(loop, socket.fd);
+    if (callbacks != nullptr && kept_for(*callbacks, socket.socket)) {
+        while (wake_first(*callbacks, direction, wake_soon)) {
+        }
+    }
 }
 
 bool known_drained(LoopObject* loop, const SocketDescriptor& socket) noexcept {

@@ -53,7 +53,8 @@ PyObject* set_fd_callback(LoopObject* loop, const Direction& direction, PyObject
 int remove_fd_callback(LoopObject* loop, const Direction& direction,
                        PyObject* file_object) noexcept;
 
-/// A socket.socket object and its descriptor of this moment.
+/// A socket.socket object, or whatever else stands for a descriptor and can be referenced weakly, and
+/// its descriptor of this moment.
 struct SocketDescriptor {
     PyObject* socket;
     int fd;
@@ -65,6 +66,10 @@ bool begin_wait(LoopObject* loop, const Direction& direction, const SocketDescri
 
 /// Takes a waiter out of its queue before it was woken. Safe to call for one in no queue.
 void end_wait(DescriptorWaiterObject* waiter) noexcept;
+
+/// Wakes everybody who waits for a socket on one side: it is being closed.
+void wake_all(LoopObject* loop, const Direction& direction,
+              const SocketDescriptor& socket) noexcept;
 
 /// The socket's last read took all there was, and the poller tells when there is more: trying to
 /// read now would most likely be a system call for nothing.

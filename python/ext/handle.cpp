@@ -1,6 +1,8 @@
 #include "handle.hpp"
 
+#include "callback_scope.hpp"
 #include "loop.hpp"
+#include "memory_reserve.hpp"
 
 #include <cstdint>
 
@@ -17,6 +19,7 @@ HandleObject* self_of(PyObject* object) noexcept {
 void run_from_queue(io::Work& work) {
     HandleObject* handle = HandleObject::of(work);
     if (!handle->cancelled) {
+        const CallbackScope scope(handle->loop);
         invoke(handle);
     }
     release_from_loop(handle);
@@ -90,6 +93,7 @@ void report_failed_callback(HandleObject* handle) noexcept {
         return;
     }
     const Ref exception = take_exception();
+    const LentReserve reserve(loop, exception.get());
     keep_description(handle);
     PyObject* arguments[] = {as_object(loop), as_object(handle), exception.get()};
     if (!call_rare_path(loop->state, "report_failed_callback", arguments, 3)) {

@@ -21,8 +21,9 @@ struct ListenerObject {
     LoopObject* loop;
     PyObject* protocol_factory;
     PyObject* server;
-    PyObject* context;      ///< of start_serving: connections inherit it
-    PyObject* on_accepted;  ///< takes (fd, family) instead of the native path (TLS), or null
+    PyObject* context; ///< of start_serving: connections inherit it
+    PyObject*
+        on_accepted; ///< in debug mode, takes (fd, family) instead of the native path; or null
     PyObject* on_exhausted; ///< takes the OSError when descriptors or memory ran out
     int fd;
     int backlog;
@@ -55,7 +56,7 @@ void pause_listening(ListenerObject* listener, int error) noexcept {
 }
 
 void hand_over(ListenerObject* listener, const AcceptedConnection& connection) noexcept {
-    if (listener->on_accepted != nullptr) {
+    if (listener->on_accepted != nullptr && listener->loop->debug) {
         if (!Ref(PyObject_CallFunction(listener->on_accepted, "ii", connection.fd,
                                        static_cast<int>(connection.peer.ss_family)))) {
             report_raised(listener->loop, "Exception while accepting a connection", nullptr,

@@ -4,6 +4,9 @@
 #include "datagram_batch.hpp"
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
+#include "file_engine.hpp"
+#include "memory_reserve.hpp"
+#include "named_arguments.hpp"
 #include "scheduling.hpp"
 #include "sock_calls.hpp"
 #include "socket_transport.hpp"
@@ -142,8 +145,18 @@ PyObject* set_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t co
 }
 
 template <const Direction& direction>
-PyObject* set_users_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+PyObject* set_users_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                             PyObject* keywords) {
     LoopObject* loop = self_of(self);
+    if (keywords != nullptr && PyTuple_GET_SIZE(keywords) > 0) {
+        if (count >= 2) {
+            return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
+                                &direction == &reading ? "add_reader" : "add_writer",
+                                PyTuple_GET_ITEM(keywords, 0));
+        }
+        return call_in_order({"add_reader", "fd", "callback"}, &set_users_callback<direction>, self,
+                             arguments, count, keywords);
+    }
     if (count > 0 && !check_open(loop)) {
         return nullptr;
     }
@@ -224,6 +237,9 @@ void close_native(LoopObject* loop) noexcept {
     if (loop->io == nullptr) {
         return;
     }
+    if (loop->file_engine != nullptr) {
+        close_file_engine(loop->file_engine);
+    }
     remove_all_fd_callbacks(loop);
     release_transports(loop);
     release_datagram_transports(loop);
@@ -236,8 +252,13 @@ void close_native(LoopObject* loop) noexcept {
     delete io;
     PyMem_Free(std::exchange(loop->read_buffer, nullptr));
     Py_CLEAR(loop->spare_bytes);
+    drop_reserve(loop);
     delete std::exchange(loop->datagrams, nullptr);
     delete std::exchange(loop->senders, nullptr);
+}
+
+PyObject* get_file_engine(PyObject* self, PyObject* /*unused*/) {
+    return Py_XNewRef(as_object(file_engine_of(self_of(self))));
 }
 
 PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {
@@ -264,6 +285,7 @@ PyObject* loop_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keyw
     if (loop->read_buffer == nullptr) {
         return PyErr_NoMemory();
     }
+    refill_reserve(loop);
     try {
         loop->fd_callbacks = new std::vector<std::unique_ptr<FdCallbacks>>;
         loop->io = new io::EventLoop;
@@ -284,6 +306,7 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(loop->task_factory);
     Py_VISIT(loop->current_handle);
     Py_VISIT(loop->pending_exception);
+    Py_VISIT(loop->file_engine);
     if (const int result = traverse_fd_callbacks(loop, visit, arg)) {
         return result;
     }
@@ -311,6 +334,7 @@ int loop_clear(PyObject* self) {
     LoopObject* loop = self_of(self);
     loop->closed = true;
     close_native(loop);
+    Py_CLEAR(loop->file_engine);
     Py_CLEAR(loop->thread_id);
     Py_CLEAR(loop->task_factory);
     Py_CLEAR(loop->current_handle);
@@ -342,6 +366,9 @@ template <bool LoopObject::* flag> int set_flag(PyObject* self, PyObject* value,
     return 0;
 }
 
+constexpr Parameters descriptor_of_reader{"remove_reader", "fd"};
+constexpr Parameters descriptor_of_writer{"remove_writer", "fd"};
+
 PyMethodDef loop_methods[] = {
     {"call_soon", as_function(&call_soon), METH_FASTCALL | METH_KEYWORDS,
      "Call a callback in the next iteration; returns a Handle."},
@@ -359,14 +386,16 @@ PyMethodDef loop_methods[] = {
     {"is_running", &is_running, METH_NOARGS, "Whether the loop is running."},
     {"is_closed", &is_closed, METH_NOARGS, "Whether close() was called."},
     {"get_debug", &get_debug, METH_NOARGS, "Whether debug mode is on."},
-    {"add_reader", as_function(&set_users_callback<reading>), METH_FASTCALL,
+    {"add_reader", as_function(&set_users_callback<reading>), METH_FASTCALL | METH_KEYWORDS,
      "Call a callback whenever a descriptor is readable."},
-    {"add_writer", as_function(&set_users_callback<writing>), METH_FASTCALL,
+    {"add_writer", as_function(&set_users_callback<writing>), METH_FASTCALL | METH_KEYWORDS,
      "Call a callback whenever a descriptor is writable."},
-    {"remove_reader", &remove_users_callback<reading>, METH_O,
-     "Undo add_reader(); returns whether there was one."},
-    {"remove_writer", &remove_users_callback<writing>, METH_O,
-     "Undo add_writer(); returns whether there was one."},
+    {"remove_reader",
+     as_function(&with_one_parameter<&remove_users_callback<reading>, descriptor_of_reader>),
+     METH_FASTCALL | METH_KEYWORDS, "Undo add_reader(); returns whether there was one."},
+    {"remove_writer",
+     as_function(&with_one_parameter<&remove_users_callback<writing>, descriptor_of_writer>),
+     METH_FASTCALL | METH_KEYWORDS, "Undo add_writer(); returns whether there was one."},
     {"sock_recv", as_function(&sock_recv), METH_FASTCALL | METH_KEYWORDS,
      "Receive up to a number of bytes from a socket."},
     {"sock_recv_into", as_function(&sock_recv_into), METH_FASTCALL | METH_KEYWORDS,
@@ -393,6 +422,7 @@ PyMethodDef loop_methods[] = {
     {"_signal_write_end", &signal_write_end, METH_NOARGS, nullptr},
     {"_run_until_stopped", &run_until_stopped, METH_NOARGS, nullptr},
     {"_run_once", &run_once, METH_NOARGS, nullptr},
+    {"_file_engine", &get_file_engine, METH_NOARGS, nullptr},
     {"_close_native", &close_loop, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -467,6 +497,7 @@ void report_raised(LoopObject* loop, const char* message, PyObject* transport,
         return;
     }
     const Ref exception = take_exception();
+    const LentReserve reserve(loop, exception.get());
     const Ref text(PyUnicode_FromString(message));
     PyObject* arguments[] = {as_object(loop), text.get(), exception.get(),
                              transport != nullptr ? transport : Py_None,

@@ -4,6 +4,7 @@
 #include "module.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,7 @@ class AddressCache;
 class DatagramBatch;
 struct DatagramTransportObject;
 struct FdCallbacks;
+struct FileEngineObject;
 class InterpreterSignals;
 struct SocketTransportObject;
 
@@ -26,22 +28,27 @@ struct LoopObject {
     InterpreterSignals* signals;
     std::vector<std::unique_ptr<FdCallbacks>>* fd_callbacks; ///< by descriptor number
     SocketTransportObject* transports; ///< open transports, each holding a reference for the loop
+    SocketTransportObject* write_holders;         ///< see `CallbackScope`
     DatagramTransportObject* datagram_transports; ///< the same of datagram sockets
-    DatagramBatch* datagrams;    ///< where they receive; made by the first that does
-    AddressCache* senders;       ///< the addresses that datagrams came from; made with that
-    char* read_buffer;           ///< shared by all reads: data is copied out at once
-    PyObject* spare_bytes;       ///< for `ReceivedBytes`, or null
-    std::size_t spare_capacity;  ///< of `spare_bytes`
-    HandleObject* spare_handles; ///< linked through `callback`
+    DatagramBatch* datagrams;      ///< where they receive; made by the first that does
+    FileEngineObject* file_engine; ///< owned; made by the first file operation
+    AddressCache* senders;         ///< the addresses that datagrams came from; made with that
+    char* read_buffer;             ///< shared by all reads: data is copied out at once
+    PyObject* spare_bytes;         ///< for `ReceivedBytes`, or null
+    std::size_t spare_capacity;    ///< of `spare_bytes`
+    void* reserve;                 ///< see `LentReserve`, or null
+    HandleObject* spare_handles;   ///< linked through `callback`
     unsigned spare_handle_count;
-    unsigned long owner_thread; ///< where it was made, then where it last ran
-    PyObject* thread_id;        ///< None or the running thread, as BaseEventLoop keeps it
+    std::uint64_t callback_serial; ///< of the running callback, see `CallbackScope`
+    unsigned long owner_thread;    ///< where it was made, then where it last ran
+    PyObject* thread_id;           ///< None or the running thread, as BaseEventLoop keeps it
     PyObject* task_factory;
     PyObject* current_handle;
     PyObject* pending_exception; ///< SystemExit or KeyboardInterrupt on its way out of the run
     bool closed;
     bool stopping;
     bool debug;
+    bool in_callback;
 
     static constexpr std::size_t read_buffer_size = std::size_t{256} * 1024;
     static constexpr unsigned max_spare_handles = 1024;

@@ -71,6 +71,7 @@ constexpr std::array owned_objects{
     &ModuleState::socket_kind,
     &ModuleState::socket_protocol,
     &ModuleState::rare_paths,
+    &ModuleState::stat_result_type,
     &ModuleState::completed,
     &ModuleState::ssl_memory_bio,
     &ModuleState::ssl_again_errors,
@@ -92,6 +93,10 @@ constexpr std::array owned_types{
     &ModuleState::descriptor_waiter_type,
     &ModuleState::sock_operation_type,
     &ModuleState::datagram_transport_type,
+    &ModuleState::serial_reader_type,
+    &ModuleState::serial_read_type,
+    &ModuleState::file_engine_type,
+    &ModuleState::file_operation_type,
 };
 
 bool intern_names(ModuleState* state) {
@@ -144,7 +149,10 @@ int execute(PyObject* module) {
         add_listener_type(module, state) && add_stream_reader_type(module, state) &&
         add_read_operation_type(module, state) && add_stream_protocol_types(module, state) &&
         add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
-        add_datagram_transport_type(module, state);
+        add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
+        add_ioctl_thread_type(module) && add_serial_abi(module) &&
+        add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
+        add_ready_value_type(module);
     return done ? 0 : -1;
 }
 

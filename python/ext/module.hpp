@@ -19,6 +19,10 @@ struct ModuleState {
     PyTypeObject* descriptor_waiter_type;
     PyTypeObject* sock_operation_type;
     PyTypeObject* datagram_transport_type;
+    PyTypeObject* serial_reader_type;
+    PyTypeObject* serial_read_type;
+    PyTypeObject* file_engine_type;
+    PyTypeObject* file_operation_type;
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
@@ -34,6 +38,8 @@ struct ModuleState {
     PyObject* socket_kind;
     PyObject* socket_protocol;
     PyObject* rare_paths; ///< module penstock.loop.rare_paths, imported on first use
+
+    PyObject* stat_result_type; ///< os.stat_result
 
     PyObject* completed; ///< an awaitable that is always ready
 
@@ -107,5 +113,11 @@ bool add_stream_protocol_types(PyObject* module, ModuleState* state);
 bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
 bool add_sock_operation_type(PyObject* module, ModuleState* state);
 bool add_datagram_transport_type(PyObject* module, ModuleState* state);
+bool add_serial_reader_types(PyObject* module, ModuleState* state);
+bool add_ioctl_thread_type(PyObject* module);
+bool add_serial_abi(PyObject* module);
+bool add_file_engine_type(PyObject* module, ModuleState* state);
+bool add_file_operation_type(PyObject* module, ModuleState* state);
+bool add_ready_value_type(PyObject* module);
 
 } // namespace penstock::python

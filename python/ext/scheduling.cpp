@@ -3,6 +3,7 @@
 #include "scheduling.hpp"
 
 #include "loop.hpp"
+#include "named_arguments.hpp"
 
 #include <cmath>
 #include <limits>
@@ -105,8 +106,8 @@ PyObject* call_soon(PyObject* self, PyObject* const* arguments, Py_ssize_t count
     LoopObject* loop = self_of(self);
     PyObject* context = nullptr;
     if (count < 1) {
-        PyErr_SetString(PyExc_TypeError, "call_soon() missing 1 required argument: 'callback'");
-        return nullptr;
+        return call_in_order({"call_soon", "callback"}, &call_soon, self, arguments, count,
+                             keywords);
     }
     if (!check_open(loop) || !parse_context("call_soon", arguments, count, keywords, context) ||
         !debug_checks(loop, arguments[0], "call_soon", false)) {
@@ -125,9 +126,8 @@ PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ss
     LoopObject* loop = self_of(self);
     PyObject* context = nullptr;
     if (count < 1) {
-        PyErr_SetString(PyExc_TypeError,
-                        "call_soon_threadsafe() missing 1 required argument: 'callback'");
-        return nullptr;
+        return call_in_order({"call_soon_threadsafe", "callback"}, &call_soon_threadsafe, self,
+                             arguments, count, keywords);
     }
     if (!check_open(loop) ||
         !parse_context("call_soon_threadsafe", arguments, count, keywords, context) ||
@@ -159,8 +159,8 @@ PyObject* call_at(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
     LoopObject* loop = self_of(self);
     PyObject* context = nullptr;
     if (count < 2) {
-        PyErr_SetString(PyExc_TypeError, "call_at() takes a time and a callback");
-        return nullptr;
+        return call_in_order({"call_at", "when", "callback"}, &call_at, self, arguments, count,
+                             keywords);
     }
     if (arguments[0] == Py_None) {
         PyErr_SetString(PyExc_TypeError, "when cannot be None");
@@ -180,8 +180,8 @@ PyObject* call_later(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
     LoopObject* loop = self_of(self);
     PyObject* context = nullptr;
     if (count < 2) {
-        PyErr_SetString(PyExc_TypeError, "call_later() takes a delay and a callback");
-        return nullptr;
+        return call_in_order({"call_later", "delay", "callback"}, &call_later, self, arguments,
+                             count, keywords);
     }
     if (arguments[0] == Py_None) {
         PyErr_SetString(PyExc_TypeError, "delay must not be None");
@@ -190,7 +190,7 @@ PyObject* call_later(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
     const double delay = PyFloat_AsDouble(arguments[0]);
     if ((delay == -1.0 && PyErr_Occurred() != nullptr) || !check_open(loop) ||
         !parse_context("call_later", arguments, count, keywords, context) ||
-        !debug_checks(loop, arguments[1], "call_later", false)) {
+        !debug_checks(loop, arguments[1], "call_at", false)) {
         return nullptr;
     }
     return schedule_at(loop, now_in_seconds() + delay, arguments[1], arguments + 2, count - 2,

@@ -1,5 +1,6 @@
 #include "sock_operation.hpp"
 
+#include "coroutine_protocol.hpp"
 #include "loop.hpp"
 #include "socket_transport.hpp"
 
@@ -101,19 +102,6 @@ PySendResult resume(SockOperationObject* operation, PyObject** result) noexcept 
     return outcome == Outcome::done ? PYGEN_RETURN : PYGEN_ERROR;
 }
 
-/// Raises StopIteration with a coroutine's result.
-void raise_stop(PyObject* value) noexcept {
-    // Given a tuple, PyErr_SetObject would take it for StopIteration's arguments.
-    if (PyTuple_Check(value)) {
-        const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value));
-        if (stop) {
-            PyErr_SetObject(PyExc_StopIteration, stop.get());
-        }
-        return;
-    }
-    PyErr_SetObject(PyExc_StopIteration, value);
-}
-
 PyObject* operation_next(PyObject* self) {
     PyObject* result = nullptr;
     switch (resume(self_of(self), &result)) {
@@ -121,9 +109,7 @@ PyObject* operation_next(PyObject* self) {
         return result;
     case PYGEN_RETURN: {
         const Ref value(result);
-        if (result != Py_None) { // a plain end means None, and costs nothing
-            raise_stop(result);
-        }
+        raise_stop(result);
         return nullptr;
     }
     case PYGEN_ERROR:
@@ -148,37 +134,13 @@ PyObject* operation_send(PyObject* self, PyObject* value) {
     return result;
 }
 
-/// Raises what throw() was given: an exception, or a class with a value and a traceback.
-void raise_thrown(PyObject* type, PyObject* value, PyObject* traceback) noexcept {
-    if (PyExceptionInstance_Check(type)) {
-        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(type)), type);
-    } else if (PyExceptionClass_Check(type)) {
-        PyErr_SetObject(type, value);
-    } else {
-        PyErr_Format(PyExc_TypeError,
-                     "exceptions must be classes or instances deriving from BaseException, not %s",
-                     Py_TYPE(type)->tp_name);
-        return;
-    }
-    if (traceback != nullptr && PyTraceBack_Check(traceback)) {
-        Ref exception = take_exception();
-        PyException_SetTraceback(exception.get(), traceback);
-        raise_exception(std::move(exception));
-    }
-}
-
 PyObject* operation_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     SockOperationObject* operation = self_of(self);
-    if (count < 1 || count > 3) {
-        PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
-        return nullptr;
-    }
     if (!may_resume(operation)) {
         return nullptr;
     }
     finish(operation);
-    raise_thrown(arguments[0], count > 1 ? arguments[1] : nullptr,
-                 count > 2 ? arguments[2] : nullptr);
+    raise_thrown(arguments, count);
     return nullptr;
 }
 

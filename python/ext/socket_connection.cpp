@@ -5,8 +5,10 @@
 #include "asyncio_reader.hpp"
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
+#include "memory_reserve.hpp"
 #include "stream_protocol.hpp"
 #include "tls_transport.hpp"
+#include "transport_base.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -17,35 +19,6 @@
 namespace penstock::python {
 
 namespace {
-
-void link_to_loop(SocketTransportObject* transport) noexcept {
-    LoopObject* loop = transport->loop;
-    transport->previous = nullptr;
-    transport->next = loop->transports;
-    if (loop->transports != nullptr) {
-        loop->transports->previous = transport;
-    }
-    loop->transports = transport;
-    transport->listed = true;
-    Py_INCREF(transport);
-}
-
-/// Gives back the loop's reference: the caller must hold one of its own.
-void unlink_from_loop(SocketTransportObject* transport) noexcept {
-    if (!transport->listed) {
-        return;
-    }
-    if (transport->previous != nullptr) {
-        transport->previous->next = transport->next;
-    } else {
-        transport->loop->transports = transport->next;
-    }
-    if (transport->next != nullptr) {
-        transport->next->previous = transport->previous;
-    }
-    transport->listed = false;
-    Py_DECREF(transport);
-}
 
 bool tell_server(SocketTransportObject* transport, PyObject* method) noexcept {
     const bool takes_transport = state_of(Py_TYPE(transport))->server_takes_transport;
@@ -139,7 +112,7 @@ bool open_transport(SocketTransportObject* transport, PyObject* protocol,
             return false;
         }
     }
-    link_to_loop(transport);
+    link_to_loop(transport->loop->transports, transport);
     return true;
 }
 
@@ -229,7 +202,7 @@ void update_interest(SocketTransportObject* transport) noexcept {
     }
     const bool reading =
         transport->started && !transport->closing && !transport->paused && !transport->eof_seen;
-    const bool writing = transport->lost == 0 && queued(transport) > 0;
+    const bool writing = transport->lost == 0 && queued(transport) > 0 && !transport->holding;
     const std::uint32_t interest = (reading ? io::readable : 0U) | (writing ? io::writable : 0U);
     io::Poller& poller = transport->loop->io->poller();
     std::error_code error;
@@ -253,6 +226,7 @@ void fail_with_raised(SocketTransportObject* transport, const char* message) noe
         return;
     }
     const Ref exception = take_exception();
+    const LentReserve reserve(transport->loop, exception.get());
     if (PyErr_GivenExceptionMatches(exception.get(), PyExc_OSError) == 0) {
         raise_exception(Ref::borrow(exception.get()));
         report_raised(transport->loop, message, as_object(transport), transport->protocol);
@@ -285,6 +259,7 @@ void force_close(SocketTransportObject* transport, PyObject* reason) noexcept {
 }
 
 bool close_gracefully(SocketTransportObject* transport) noexcept {
+    send_held(transport);
     if (transport->closing || transport->loop == nullptr) {
         return true;
     }
@@ -324,7 +299,7 @@ void lose_connection(SocketTransportObject* transport) noexcept {
         !call_rare_path(loop->state, "fail_empty_waiter", &transport->empty_waiter, 1)) {
         PyErr_WriteUnraisable(as_object(transport));
     }
-    unlink_from_loop(transport);
+    unlink_from_loop(loop->transports, transport);
     transport->native = nullptr;
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->data_received);
@@ -335,6 +310,9 @@ void lose_connection(SocketTransportObject* transport) noexcept {
     Py_CLEAR(transport->lost_reason);
     Py_CLEAR(transport->waiter);
     detach_from_server(transport);
+    if (loop->io != nullptr) {
+        refill_reserve(loop); // what has just been let go may be what was missing
+    }
     Py_CLEAR(transport->loop);
 }
 
@@ -353,16 +331,7 @@ void start_transport(SocketTransportObject* transport) noexcept {
     }
     transport->started = true;
     update_interest(transport);
-    const Ref waiter(std::exchange(transport->waiter, nullptr));
-    if (!waiter) {
-        return;
-    }
-    const Ref cancelled(PyObject_CallMethodNoArgs(waiter.get(), state->name_cancelled));
-    if (!cancelled ||
-        (cancelled.get() != Py_True &&
-         !Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None)))) {
-        report_raised(loop, "Fatal error on transport", as_object(transport), nullptr);
-    }
+    finish_waiter(loop, Ref(std::exchange(transport->waiter, nullptr)), as_object(transport));
 }
 
 SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnection& connection,
@@ -410,20 +379,11 @@ bool check_no_transport(LoopObject* loop, PyObject* file_object, int fd) noexcep
 }
 
 void release_transports(LoopObject* loop) noexcept {
-    while (SocketTransportObject* transport = loop->transports) {
-        if (loop->io != nullptr) {
-            loop->io->poller().remove(transport->watch);
-        }
-        unlink_from_loop(transport);
-    }
+    release_list(loop, loop->transports);
 }
 
 int traverse_transports(LoopObject* loop, visitproc visit, void* arg) noexcept {
-    for (SocketTransportObject* transport = loop->transports; transport != nullptr;
-         transport = transport->next) {
-        Py_VISIT(transport);
-    }
-    return 0;
+    return traverse_list(loop->transports, visit, arg);
 }
 
 } // namespace penstock::python

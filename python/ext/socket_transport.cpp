@@ -4,6 +4,7 @@
 
 #include "address.hpp"
 #include "fd_callbacks.hpp"
+#include "transport_base.hpp"
 
 #include <cerrno>
 
@@ -87,6 +88,7 @@ PyObject* transport_close(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* transport_abort(PyObject* self, PyObject* /*unused*/) {
+    send_held(transport_of(self)); // as a write that is not held would have
     force_close(transport_of(self), nullptr);
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }
@@ -128,6 +130,7 @@ PyObject* transport_can_write_eof(PyObject* /*self*/, PyObject* /*unused*/) {
 }
 
 PyObject* transport_get_write_buffer_size(PyObject* self, PyObject* /*unused*/) {
+    send_held(transport_of(self));
     return PyLong_FromSize_t(queued(transport_of(self)));
 }
 
@@ -189,30 +192,28 @@ Ref compute_extra(SocketTransportObject* transport, PyObject* name) noexcept {
 
 PyObject* transport_get_extra_info(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                                    PyObject* keywords) {
-    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    if (count < 1 || count + keyword_count > 2) {
-        PyErr_SetString(PyExc_TypeError, "get_extra_info() takes a name and a default");
+    InfoRequest info{};
+    if (!info.parse(arguments, count, keywords)) {
         return nullptr;
     }
     SocketTransportObject* transport = transport_of(self);
-    if (PyObject* known = PyDict_GetItemWithError(transport->extra, arguments[0])) {
+    if (PyObject* known = PyDict_GetItemWithError(transport->extra, info.name)) {
         return Py_NewRef(known);
     }
     if (PyErr_Occurred() != nullptr) {
         return nullptr;
     }
-    if (PyUnicode_Check(arguments[0])) {
-        Ref value = compute_extra(transport, arguments[0]);
+    if (PyUnicode_Check(info.name)) {
+        Ref value = compute_extra(transport, info.name);
         if (value) {
-            return PyDict_SetItem(transport->extra, arguments[0], value.get()) == 0
-                       ? value.release()
-                       : nullptr;
+            return PyDict_SetItem(transport->extra, info.name, value.get()) == 0 ? value.release()
+                                                                                 : nullptr;
         }
         if (PyErr_Occurred() != nullptr) {
             return nullptr;
         }
     }
-    return Py_NewRef(count + keyword_count == 2 ? arguments[1] : Py_None);
+    return Py_NewRef(info.fallback);
 }
 
 PyObject* transport_make_empty_waiter(PyObject* self, PyObject* /*unused*/) {
@@ -225,6 +226,7 @@ PyObject* transport_make_empty_waiter(PyObject* self, PyObject* /*unused*/) {
         PyErr_SetString(PyExc_ConnectionError, "Connection is closed by peer");
         return nullptr;
     }
+    send_held(transport);
     Ref waiter(PyObject_CallMethod(as_object(transport->loop), "create_future", nullptr));
     if (!waiter) {
         return nullptr;
@@ -364,9 +366,15 @@ void transport_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
+constexpr Parameters write_parameters{"write", "data"};
+constexpr Parameters writelines_parameters{"writelines", "list_of_data"};
+constexpr Parameters set_protocol_parameters{"set_protocol", "protocol"};
+
 PyMethodDef transport_methods[] = {
-    {"write", &transport_write, METH_O, "Send data; what the kernel does not take now is queued."},
-    {"writelines", &transport_writelines, METH_O, "Send several chunks with one system call."},
+    {"write", as_function(&with_one_parameter<&transport_write, write_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Send data; what the kernel does not take now is queued."},
+    {"writelines", as_function(&with_one_parameter<&transport_writelines, writelines_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Send several chunks with one system call."},
     {"write_eof", &transport_write_eof, METH_NOARGS, "End the sending side after queued data."},
     {"can_write_eof", &transport_can_write_eof, METH_NOARGS, "True."},
     {"close", &transport_close, METH_NOARGS, "Close after queued data was sent."},
@@ -383,7 +391,9 @@ PyMethodDef transport_methods[] = {
     {"set_write_buffer_limits", as_function(&transport_set_write_buffer_limits),
      METH_VARARGS | METH_KEYWORDS, "Set the water marks of flow control, in bytes."},
     {"get_protocol", &transport_get_protocol, METH_NOARGS, "The protocol."},
-    {"set_protocol", &transport_set_protocol, METH_O, "Switch to another protocol."},
+    {"set_protocol",
+     as_function(&with_one_parameter<&transport_set_protocol, set_protocol_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Switch to another protocol."},
     {"get_extra_info", as_function(&transport_get_extra_info), METH_FASTCALL | METH_KEYWORDS,
      "socket, sockname, peername, and what create_connection() added."},
     {"_make_empty_waiter", &transport_make_empty_waiter, METH_NOARGS, nullptr},

@@ -5,6 +5,7 @@
 #include "water_marks.hpp"
 #include "write_queue.hpp"
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,14 +59,17 @@ struct SocketTransportObject {
     WriteQueue* queue;            ///< made by the first write that could not be sent whole
     const NativeProtocol* native; ///< of a native `protocol`, else null
     WaterMarks water_marks;
-    std::size_t read_hint; ///< for the next read; see `ReceivedBytes`
-    int fd;                ///< -1 once closed
+    SocketTransportObject* next_holder; ///< in the loop's list of transports that hold writes
+    std::size_t read_hint;              ///< for the next read; see `ReceivedBytes`
+    std::uint64_t written_in;           ///< the callback that wrote last; see `CallbackScope`
+    int fd;                             ///< -1 once closed
     int family;
     sockaddr_in6 peer_address;  ///< as accept(2) told it; big enough for IPv4 and IPv6
     sockaddr_in6 local_address; ///< kept from before the close
     socklen_t peer_address_length;
     socklen_t local_address_length;
-    unsigned lost; ///< 0, then 1 when connection_lost is due, then counts the writes after it
+    unsigned bursts; ///< callbacks in a row that wrote several times each, but for the last one
+    unsigned lost;   ///< 0, then 1 when connection_lost is due, then counts the writes after it
     bool closing;
     bool started; ///< connection_made was called and reading may begin
     bool paused;
@@ -74,6 +78,9 @@ struct SocketTransportObject {
     bool protocol_paused;
     bool buffered_protocol;
     bool listed;
+    bool several_writes; ///< the callback that wrote last has done so more than once
+    bool holding;        ///< the queue waits for the callback's end, not for the socket
+    bool listed_as_holder;
 };
 
 /// A connection that accept4(2) has just returned.
@@ -91,8 +98,8 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
 /// Calls connection_made and begins to read.
 void start_transport(SocketTransportObject* transport) noexcept;
 
-// Between socket_transport.cpp (the Python object), socket_connection.cpp (its life) and
-// socket_transfer.cpp (its bytes):
+// Between socket_transport.cpp (the Python object), socket_connection.cpp (its life),
+// socket_receiving.cpp and socket_sending.cpp (its bytes):
 
 /// A transport with no descriptor and no protocol yet. Null with an exception set.
 SocketTransportObject* allocate_transport(LoopObject* loop) noexcept;
@@ -159,6 +166,16 @@ bool close_gracefully(SocketTransportObject* transport) noexcept;
 
 /// Calls connection_lost, closes the descriptor, and lets the transport go.
 void lose_connection(SocketTransportObject* transport) noexcept;
+
+/// The socket has room again: sends from the queue.
+void send_ready(SocketTransportObject* transport) noexcept;
+
+/// Sends what writes of the running callback have left for its end. The connection may be lost then.
+void send_held(SocketTransportObject* transport) noexcept;
+
+[[nodiscard]] inline bool would_block(int error) noexcept {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
 
 void on_socket_ready(io::Watch& watch, std::uint32_t events);
 

@@ -2,6 +2,8 @@
 
 #include "stream_reader.hpp"
 
+#include "named_arguments.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -252,19 +254,30 @@ void reader_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
+constexpr Parameters readexactly_parameters{"readexactly", "n"};
+constexpr Parameters feed_data_parameters{"feed_data", "data"};
+constexpr Parameters set_exception_parameters{"set_exception", "exc"};
+constexpr Parameters set_transport_parameters{"set_transport", "transport"};
+
 PyMethodDef reader_methods[] = {
     {"read", as_function(&reader_read), METH_FASTCALL | METH_KEYWORDS,
      "Read up to n bytes, or until the end with n = -1."},
-    {"readexactly", &reader_readexactly, METH_O, "Read exactly n bytes."},
+    {"readexactly", as_function(&with_one_parameter<&reader_readexactly, readexactly_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Read exactly n bytes."},
     {"readline", &reader_readline, METH_NOARGS, "Read a line with its newline."},
     {"readuntil", as_function(&reader_readuntil), METH_VARARGS | METH_KEYWORDS,
      "Read up to and including a separator."},
-    {"feed_data", &reader_feed_data, METH_O, "Add received bytes."},
+    {"feed_data", as_function(&with_one_parameter<&reader_feed_data, feed_data_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Add received bytes."},
     {"feed_eof", &reader_feed_eof, METH_NOARGS, "Note that nothing more will come."},
     {"at_eof", &reader_at_eof, METH_NOARGS, "Whether all was read and nothing more will come."},
     {"exception", &reader_exception, METH_NOARGS, "The exception that reads raise, or None."},
-    {"set_exception", &reader_set_exception, METH_O, "Let this and every later read raise."},
-    {"set_transport", &reader_set_transport, METH_O, "Set the transport, for flow control."},
+    {"set_exception",
+     as_function(&with_one_parameter<&reader_set_exception, set_exception_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Let this and every later read raise."},
+    {"set_transport",
+     as_function(&with_one_parameter<&reader_set_transport, set_transport_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Set the transport, for flow control."},
     {"_replace_transport", &reader_replace_transport, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -2,6 +2,8 @@
 
 #include "tls_transport.hpp"
 
+#include "memory_reserve.hpp"
+
 #include <penstock/io/timer_queue.hpp>
 
 namespace penstock::python {
@@ -317,6 +319,7 @@ void fail_with_raised(TlsTransportObject* tls, const char* message) noexcept {
         return;
     }
     const Ref exception = take_exception();
+    const LentReserve reserve(loop, exception.get());
     if (tls->raw != nullptr) {
         force_close(tls->raw, exception.get());
     }

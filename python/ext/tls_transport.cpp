@@ -3,6 +3,7 @@
 #include "tls_transport.hpp"
 
 #include "asyncio_reader.hpp"
+#include "transport_base.hpp"
 
 #include <structmember.h>
 
@@ -250,22 +251,20 @@ PyObject* tls_set_protocol(PyObject* self, PyObject* protocol) {
 
 PyObject* tls_get_extra_info(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                              PyObject* keywords) {
-    const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    if (count < 1 || count + keyword_count > 2) {
-        PyErr_SetString(PyExc_TypeError, "get_extra_info() takes a name and a default");
+    InfoRequest info{};
+    if (!info.parse(arguments, count, keywords)) {
         return nullptr;
     }
     const TlsTransportObject* tls = tls_of(self);
-    if (PyObject* known = PyDict_GetItemWithError(tls->extra, arguments[0])) {
+    if (PyObject* known = PyDict_GetItemWithError(tls->extra, info.name)) {
         return Py_NewRef(known);
     }
     if (PyErr_Occurred() != nullptr) {
         return nullptr;
     }
-    PyObject* fallback = count + keyword_count == 2 ? arguments[1] : Py_None;
     return tls->raw != nullptr ? PyObject_CallMethod(as_object(tls->raw), "get_extra_info", "OO",
-                                                     arguments[0], fallback)
-                               : Py_NewRef(fallback);
+                                                     info.name, info.fallback)
+                               : Py_NewRef(info.fallback);
 }
 
 // ---- asyncio's private seams --------------------------------------------------------------------
@@ -404,9 +403,15 @@ int keep_init(PyObject* /*self*/, PyObject* /*arguments*/, PyObject* /*keywords*
     return 0;
 }
 
+constexpr Parameters write_parameters{"write", "data"};
+constexpr Parameters writelines_parameters{"writelines", "list_of_data"};
+constexpr Parameters set_protocol_parameters{"set_protocol", "protocol"};
+
 PyMethodDef tls_methods[] = {
-    {"write", &tls_write, METH_O, "Encrypt and send data; what the socket does not take waits."},
-    {"writelines", &tls_writelines, METH_O, "Send several chunks together."},
+    {"write", as_function(&with_one_parameter<&tls_write, write_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Encrypt and send data; what the socket does not take waits."},
+    {"writelines", as_function(&with_one_parameter<&tls_writelines, writelines_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Send several chunks together."},
     {"write_eof", &tls_write_eof, METH_NOARGS, "NotImplementedError: TLS has no half-close."},
     {"can_write_eof", &tls_can_write_eof, METH_NOARGS, "False."},
     {"close", &tls_close, METH_NOARGS, "Send what waits, say goodbye in TLS, and close."},
@@ -430,7 +435,8 @@ PyMethodDef tls_methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "Set the sizes of the read buffer at which the socket is paused and resumed, in bytes."},
     {"get_protocol", &tls_get_protocol, METH_NOARGS, "The protocol."},
-    {"set_protocol", &tls_set_protocol, METH_O, "Switch to another protocol."},
+    {"set_protocol", as_function(&with_one_parameter<&tls_set_protocol, set_protocol_parameters>),
+     METH_FASTCALL | METH_KEYWORDS, "Switch to another protocol."},
     {"get_extra_info", as_function(&tls_get_extra_info), METH_FASTCALL | METH_KEYWORDS,
      "sslcontext, ssl_object, peercert, cipher, compression, and what the socket has."},
     {"_connect", &tls_connect, METH_O, nullptr},

@@ -26,7 +26,7 @@ bool WaterMarks::parse(WaterMarks& marks, PyObject* arguments, PyObject* keyword
         high = 4 * low;
     }
     if (low_object == Py_None) {
-        low = high / 4;
+        low = high / 4 - (high % 4 < 0 ? 1 : 0); // rounded down, as Python divides
     }
     if (!(high >= low && low >= 0)) {
         PyErr_Format(PyExc_ValueError, "high (%zd) must be >= low (%zd) must be >= 0", high, low);

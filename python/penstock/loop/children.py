@@ -1,13 +1,16 @@
-"""Child processes on Python 3.11, whose asyncio starts a thread for each to wait for its end.
+"""Child processes: each is waited for through a process descriptor (pidfd_open(2)) in the poller.
 
-Later versions wait through a process descriptor (pidfd_open(2)), and so does this. A child watcher
-that the program has set itself is left in charge.
+asyncio of Python 3.11 starts a thread for each child. Later versions use a process descriptor, but
+look their watcher up through a deprecated function, with warnings switched off and on again, and
+pass the end on as if from another thread, writing and reading an eventfd. Both cost more than all
+else that the loop adds to a start. A child watcher of the program's own is left in charge.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import warnings
 from asyncio import unix_events
 from asyncio.log import logger
@@ -17,11 +20,30 @@ if TYPE_CHECKING:
     from penstock.loop.event_loop import Loop
 
 _SubprocessTransport: Any = getattr(unix_events, "_UnixSubprocessTransport", None)
+_DefaultPolicy: Any = getattr(unix_events, "_UnixDefaultEventLoopPolicy", None)
+# Python 3.14 has only the private names.
+_ThreadWatcher: Any = getattr(unix_events, "ThreadedChildWatcher", None) or getattr(
+    unix_events, "_ThreadedChildWatcher", None
+)
+_ProcessDescriptorWatcher: Any = getattr(unix_events, "PidfdChildWatcher", None)
 
 
-def thread_would_wait() -> bool:
-    """Whether asyncio's own way would be a thread for each child."""
-    return isinstance(_child_watcher(), asyncio.ThreadedChildWatcher)
+def watcher_is_asyncios() -> bool:
+    """Whether a child's end would be seen by asyncio's own means, which this module replaces.
+
+    Python 3.14 has no others.
+    """
+    if sys.version_info >= (3, 14):
+        return True
+    # Its cheap, private side: `get_child_watcher` warns that it is deprecated.
+    policy: Any = asyncio.get_event_loop_policy()
+    if getattr(type(policy), "get_child_watcher", None) is _DefaultPolicy.get_child_watcher:
+        watcher = policy._watcher
+        if watcher is None:
+            return True
+    else:
+        watcher = _watcher_of(policy)
+    return type(watcher) in (_ThreadWatcher, _ProcessDescriptorWatcher)
 
 
 async def make_subprocess_transport(
@@ -52,7 +74,7 @@ def _watch(loop: Loop, transport: Any) -> None:
         pidfd = os.pidfd_open(pid)
     except OSError:
         # Before Linux 5.3, refused by a container, or out of descriptors: asyncio's thread then.
-        _child_watcher().add_child_handler(pid, loop._child_watcher_callback, transport)
+        _ThreadWatcher().add_child_handler(pid, loop._child_watcher_callback, transport)
         return
     loop._add_reader(pidfd, _reap, loop, transport, pidfd)
 
@@ -74,7 +96,7 @@ def _reap(loop: Loop, transport: Any, pidfd: int) -> None:
     loop.call_soon(transport._process_exited, return_code)
 
 
-def _child_watcher() -> Any:
+def _watcher_of(policy: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return asyncio.get_child_watcher()
+        return policy.get_child_watcher()

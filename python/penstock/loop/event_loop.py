@@ -32,6 +32,8 @@ _SSLProtocol: Any = sslproto.SSLProtocol
 _NATIVE_DATAGRAM_FAMILIES = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
 """Those whose addresses the native core can show; others go through asyncio's own transport."""
 
+_TLS_TIMEOUTS = ("ssl_handshake_timeout", "ssl_shutdown_timeout")
+
 _ACCEPT_RETRY_DELAY = 1.0
 """Seconds until a listener that ran out of descriptors tries again; asyncio's value."""
 
@@ -114,6 +116,14 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             # it runs.
             _SignalWakeup(self._signal_write_end()).install()
         return removed
+
+    if sys.version_info[:2] == (3, 12):
+
+        async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+            """Wait for the default executor's threads, at most ``timeout`` seconds."""
+            from penstock.loop.executor_shutdown import shut_down
+
+            await shut_down(self, timeout)
 
     # ---- stream sockets -------------------------------------------------------------------------
 
@@ -252,16 +262,33 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         **more_timeouts: Any,
     ) -> None:
         fd = sock.fileno()
+        options = dict(zip(_TLS_TIMEOUTS, timeouts, strict=False)) | more_timeouts
+
+        def make_tls() -> Any:
+            protocol = protocol_factory()
+            tls = make_tls_transport(
+                self,
+                protocol,
+                sslcontext,
+                None,
+                server_side=True,
+                server_hostname=None,
+                call_connection_made=True,
+                **options,
+            )
+            return tls or _SSLProtocol(
+                self, protocol, sslcontext, None, server_side=True, **options
+            )
 
         def start() -> None:
             self._listeners[fd] = _core.Listener(
                 self,
                 sock,
-                protocol_factory,
+                make_tls if sslcontext is not None else protocol_factory,
                 server,
                 backlog,
                 on_exhausted,
-                on_accepted if sslcontext is not None else None,
+                report_handshake if sslcontext is not None else None,
             )
 
         def on_exhausted(error: OSError) -> None:
@@ -278,7 +305,8 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             if self._listeners.get(fd) is paused:
                 start()
 
-        def on_accepted(accepted_fd: int, family: int) -> None:
+        def report_handshake(accepted_fd: int, family: int) -> None:
+            """In debug mode a task waits for the handshake, and reports one that fails."""
             connection = socket.socket(family, socket.SOCK_STREAM, sock.proto, accepted_fd)
             try:
                 extra = {"peername": connection.getpeername()}
@@ -309,11 +337,10 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     async def _make_subprocess_transport(
         self, *arguments: Any, **options: Any
     ) -> asyncio.SubprocessTransport:
-        if sys.version_info < (3, 12):
-            from penstock.loop import children
+        from penstock.loop import children
 
-            if children.thread_would_wait():
-                return await children.make_subprocess_transport(self, *arguments, **options)
+        if children.watcher_is_asyncios():
+            return await children.make_subprocess_transport(self, *arguments, **options)
         transport: asyncio.SubprocessTransport = await super()._make_subprocess_transport(
             *arguments, **options
         )

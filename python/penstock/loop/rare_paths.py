@@ -199,6 +199,11 @@ def call_soon_in_context(callback: Any, operation: ReadOperation, context: Any) 
     operation.get_loop().call_soon(callback, operation, context=context)
 
 
+def call_soon_on_loop(loop: Any, callback: Any, operation: Any, context: Any) -> None:
+    """Let a file operation's task go on in the next iteration, as a future would."""
+    loop.call_soon(callback, operation, context=context)
+
+
 def _overrun_message(found: bool) -> str:
     if found:
         return "Separator is found, but chunk is longer than limit"

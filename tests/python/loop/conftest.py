@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from .socket_pairs import Pair, connected_pair
+
 T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -66,6 +68,20 @@ def loop_name(request: pytest.FixtureRequest) -> str:
     if name == "penstock":
         penstock_factory()
     return name
+
+
+@pytest.fixture
+def only_penstock(loop_name: str) -> None:
+    """For a test of what asyncio's own loop does not promise."""
+    if loop_name != "penstock":
+        pytest.skip("asyncio's own loop does not promise this")
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    left, right = connected_pair()
+    with left, right:
+        yield left, right
 
 
 @pytest.fixture

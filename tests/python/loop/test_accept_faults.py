@@ -9,8 +9,11 @@ import pytest
 from .conftest import RunScript
 
 ACCEPT = """
-import errno, json, socket, sys
+import errno, json, os, sys
 from tests.python.loop.accept_faults import Unavailable, accept_fails
+from tests.python.loop.certificates import client_context, server_context
+
+kind = sys.argv[3]
 
 class Greeter(asyncio.Protocol):
     def connection_made(self, transport):
@@ -21,10 +24,22 @@ async def main():
     loop = asyncio.get_running_loop()
     reports = []
     loop.set_exception_handler(lambda _, context: reports.append(context))
-    server = await loop.create_server(Greeter, "127.0.0.1", 0)
+    if kind == "unix":
+        server = await loop.create_unix_server(Greeter, "\\0" + os.urandom(8).hex())
+    else:
+        tls = server_context() if kind == "tls" else None
+        server = await loop.create_server(Greeter, "127.0.0.1", 0, ssl=tls)
+    address = server.sockets[0].getsockname()
     greetings = []
     for _ in range(3):
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        if kind == "unix":
+            reader, writer = await asyncio.open_unix_connection(address)
+        elif kind == "tls":
+            reader, writer = await asyncio.open_connection(
+                *address, ssl=client_context(), server_hostname="localhost"
+            )
+        else:
+            reader, writer = await asyncio.open_connection(*address)
         greetings.append((await reader.read()).decode())
         writer.close()
     server.close()
@@ -44,11 +59,24 @@ loop.close()
 """
 
 
-@pytest.mark.parametrize("error", ["ENFILE", "ENOBUFS", "ENOMEM"])
+every_listener = pytest.mark.parametrize("kind", ["tcp", "unix", "tls"])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    # Each waits for a second.
+    [
+        ("EMFILE", "unix"),
+        ("EMFILE", "tls"),
+        ("ENFILE", "tcp"),
+        ("ENOBUFS", "unix"),
+        ("ENOMEM", "tcp"),
+    ],
+)
 def test_running_out_of_a_system_resource_backs_off_logs_and_goes_on(
-    run_script: RunScript, error: str
+    run_script: RunScript, error: str, kind: str
 ) -> None:
-    done = run_script(ACCEPT, error, "1")
+    done = run_script(ACCEPT, error, "1", kind)
     assert done.returncode == 0, done.stderr
     if done.stdout.startswith("unavailable"):
         pytest.skip(done.stdout.strip())
@@ -59,8 +87,9 @@ def test_running_out_of_a_system_resource_backs_off_logs_and_goes_on(
     }
 
 
-def test_an_aborted_connection_is_passed_over_in_silence(run_script: RunScript) -> None:
-    done = run_script(ACCEPT, "ECONNABORTED", "20")
+@every_listener
+def test_an_aborted_connection_is_passed_over_in_silence(run_script: RunScript, kind: str) -> None:
+    done = run_script(ACCEPT, "ECONNABORTED", "20", kind)
     assert done.returncode == 0, done.stderr
     if done.stdout.startswith("unavailable"):
         pytest.skip(done.stdout.strip())

@@ -356,3 +356,19 @@ def test_other_loops_get_asyncios_streams() -> None:
 
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         runner.run(main())
+
+
+def test_arguments_may_be_given_by_name() -> None:
+    async def main() -> None:
+        reader = penstock.StreamReader(limit=100)
+        reader.set_transport(transport=FakeTransport())
+        reader.feed_data(data=b"abcd\nef|")
+        assert await reader.read(n=2) == b"ab"
+        assert await reader.readexactly(n=2) == b"cd"
+        assert await reader.readline() == b"\n"
+        assert await reader.readuntil(separator=b"|") == b"ef|"
+        reader.set_exception(exc=ZeroDivisionError())
+        with pytest.raises(ZeroDivisionError):
+            await reader.read()
+
+    penstock.run(main())

@@ -12,41 +12,14 @@ import random
 import socket
 import ssl
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from .conftest import LoopFactory, Run
 from .peers import receive_exactly, unused_port
-
-Pair = tuple[socket.socket, socket.socket]
-
-
-def connected_pair() -> Pair:
-    left, right = socket.socketpair()
-    left.setblocking(False)
-    right.settimeout(10)
-    return left, right
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    left, right = connected_pair()
-    with left, right:
-        yield left, right
-
-
-@pytest.fixture
-def only_penstock(loop_name: str) -> None:
-    if loop_name != "penstock":
-        pytest.skip("asyncio's own loop does not promise this")
-
-
-async def settle() -> None:
-    """Let tasks that were started begin to wait, and the loop look for events."""
-    for _ in range(3):
-        await asyncio.sleep(0)
+from .socket_pairs import Pair, connected_pair, settle
 
 
 def test_an_operation_is_taken_for_a_coroutine(

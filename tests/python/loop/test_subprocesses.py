@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -246,3 +248,43 @@ def test_a_blocking_child_from_a_thread_does_not_disturb_the_loop(run: Run) -> N
         assert [result.returncode for result in results[:5]] == list(range(5))
 
     run(main())
+
+
+@pytest.mark.skipif(
+    not hasattr(asyncio, "SafeChildWatcher"), reason="this Python has no child watchers to set"
+)
+def test_a_watcher_of_the_programs_own_is_left_in_charge(run: Run) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+
+        class Watcher(asyncio.ThreadedChildWatcher):
+            seen: ClassVar[list[int]] = []
+
+            def add_child_handler(self, pid: int, callback: Any, *args: Any) -> None:
+                self.seen.append(pid)
+                super().add_child_handler(pid, callback, *args)
+
+        async def main() -> int:
+            process = await asyncio.create_subprocess_exec("true")
+            assert await process.wait() == 0
+            return process.pid
+
+        asyncio.set_child_watcher(Watcher())
+        try:
+            assert Watcher.seen == [run(main())]
+        finally:
+            asyncio.set_child_watcher(None)
+
+
+def test_children_are_waited_for_where_the_kernel_refuses_process_descriptors(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(pid: int, flags: int = 0) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    async def main() -> int:
+        process = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")
+        return await process.wait()
+
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    assert run(main()) == 3

@@ -1,0 +1,194 @@
+// What a socket transport receives.
+
+#include "asyncio_reader.hpp"
+#include "callback_scope.hpp"
+#include "received_bytes.hpp"
+#include "socket_transport.hpp"
+
+#include <cerrno>
+
+#include <sys/socket.h>
+
+namespace penstock::python {
+
+namespace {
+
+void close_unless_kept_open(SocketTransportObject* transport, bool keep_open) noexcept {
+    if (keep_open) {
+        transport->eof_seen = true;
+        update_interest(transport);
+    } else if (!close_gracefully(transport)) {
+        PyErr_WriteUnraisable(as_object(transport));
+    }
+}
+
+void receive_end(SocketTransportObject* transport) noexcept {
+    if (transport->native != nullptr) {
+        const ProtocolContext context(transport->context);
+        close_unless_kept_open(transport, transport->native->eof_received(transport->protocol));
+        return;
+    }
+    const Ref keep_open(call_protocol(transport, transport->loop->state->name_eof_received));
+    if (!keep_open) {
+        fail_with_raised(transport, "Fatal error: protocol.eof_received() call failed.");
+        return;
+    }
+    const int truth = PyObject_IsTrue(keep_open.get());
+    if (truth < 0) {
+        fail_with_raised(transport, "Fatal error: protocol.eof_received() call failed.");
+    } else {
+        close_unless_kept_open(transport, truth != 0);
+    }
+}
+
+/// Hands what was received to a protocol that is native too.
+void receive_for_native(SocketTransportObject* transport) noexcept {
+    char* buffer = transport->loop->read_buffer;
+    const ssize_t count = ::recv(transport->fd, buffer, LoopObject::read_buffer_size, 0);
+    if (count > 0) {
+        const ProtocolContext context(transport->context);
+        transport->native->data_received(transport->protocol, buffer,
+                                         static_cast<std::size_t>(count));
+    } else if (count == 0) {
+        receive_end(transport);
+    } else if (!would_block(errno)) {
+        fail_with_errno(transport, errno, "Fatal read error on socket transport");
+    }
+}
+
+/// Hands what was received to a stream reader, with no bytes object in between.
+void feed_stream(SocketTransportObject* transport, std::size_t size) noexcept {
+    LoopObject* loop = transport->loop;
+    const bool fed =
+        transport->stream != nullptr
+            ? feed_from_dispatcher(transport->stream, loop->read_buffer, size)
+            : feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size);
+    if (!fed) {
+        fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
+    }
+}
+
+void receive_for_stream(SocketTransportObject* transport) noexcept {
+    const ssize_t count =
+        ::recv(transport->fd, transport->loop->read_buffer, LoopObject::read_buffer_size, 0);
+    if (count > 0) {
+        feed_stream(transport, static_cast<std::size_t>(count));
+    } else if (count == 0) {
+        receive_end(transport);
+    } else if (!would_block(errno)) {
+        fail_with_errno(transport, errno, "Fatal read error on socket transport");
+    }
+}
+
+void receive_data(SocketTransportObject* transport) noexcept {
+    const ReceivedBytes received(transport->loop, transport->fd, transport->read_hint);
+    if (received.count() < 0) {
+        if (!would_block(received.error())) {
+            fail_with_errno(transport, received.error(), "Fatal read error on socket transport");
+        }
+        return;
+    }
+    if (received.count() == 0) {
+        receive_end(transport);
+        return;
+    }
+    transport->read_hint = received.next_hint();
+    PyObject* result = nullptr;
+    if (received.data() != nullptr) {
+        const ProtocolContext context(transport->context);
+        PyObject* stack[2] = {nullptr, received.data()};
+        result = PyObject_Vectorcall(transport->data_received, stack + 1,
+                                     1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+    }
+    if (result == nullptr) {
+        fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
+        return;
+    }
+    Py_DECREF(result);
+}
+
+/// Reads into the buffer of a BufferedProtocol. The buffer stays exported for the read only.
+void receive_into_buffer(SocketTransportObject* transport) noexcept {
+    static constexpr const char* get_buffer_failed =
+        "Fatal error: protocol.get_buffer() call failed.";
+    ssize_t count = 0;
+    int error = 0;
+    {
+        const ProtocolContext context(transport->context);
+        const Ref size_hint(PyLong_FromLong(-1));
+        PyObject* stack[2] = {nullptr, size_hint.get()};
+        const Ref target(size_hint
+                             ? PyObject_Vectorcall(transport->data_received, stack + 1,
+                                                   1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
+                             : nullptr);
+        Py_buffer buffer;
+        if (!target || PyObject_GetBuffer(target.get(), &buffer, PyBUF_WRITABLE) != 0) {
+            count = -1;
+        } else if (buffer.len == 0) {
+            PyBuffer_Release(&buffer);
+            PyErr_SetString(PyExc_RuntimeError, "get_buffer() returned an empty buffer");
+            count = -1;
+        } else {
+            count = ::recv(transport->fd, buffer.buf, static_cast<std::size_t>(buffer.len), 0);
+            error = count < 0 ? errno : 0;
+            PyBuffer_Release(&buffer);
+        }
+    }
+    if (error != 0) {
+        if (!would_block(error)) {
+            fail_with_errno(transport, error, "Fatal read error on socket transport");
+        }
+        return;
+    }
+    if (count < 0) {
+        fail_with_raised(transport, get_buffer_failed);
+        return;
+    }
+    if (count == 0) {
+        receive_end(transport);
+        return;
+    }
+    PyObject* result = nullptr;
+    {
+        const ProtocolContext context(transport->context);
+        const Ref size(PyLong_FromSsize_t(count));
+        PyObject* stack[2] = {nullptr, size.get()};
+        result = size ? PyObject_Vectorcall(transport->buffer_updated, stack + 1,
+                                            1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
+                      : nullptr;
+    }
+    if (result == nullptr) {
+        fail_with_raised(transport, "Fatal error: protocol.buffer_updated() call failed.");
+        return;
+    }
+    Py_DECREF(result);
+}
+
+} // namespace
+
+void on_socket_ready(io::Watch& watch, std::uint32_t events) {
+    auto* transport = reinterpret_cast<SocketTransportObject*>(
+        reinterpret_cast<char*>(&watch) - offsetof(SocketTransportObject, watch));
+    const Ref alive = Ref::borrow(as_object(transport));
+    const CallbackScope scope(transport->loop);
+    const std::uint32_t interest = watch.interest;
+    constexpr std::uint32_t trouble = io::hung_up | io::failed;
+    if ((events & (io::readable | trouble)) != 0 && (interest & io::readable) != 0) {
+        if (transport->buffered_protocol) {
+            receive_into_buffer(transport);
+        } else if (transport->stream != nullptr || transport->asyncio_reader != nullptr) {
+            receive_for_stream(transport);
+        } else if (transport->native != nullptr) {
+            receive_for_native(transport);
+        } else {
+            receive_data(transport);
+        }
+    }
+    if ((events & (io::writable | trouble)) != 0 && (interest & io::writable) != 0 &&
+        transport->lost == 0 && queued(transport) > 0 &&
+        transport->loop->pending_exception == nullptr) {
+        send_ready(transport);
+    }
+}
+
+} // namespace penstock::python
