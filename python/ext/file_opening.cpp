@@ -1,0 +1,223 @@
+// Opening files, and reading whole ones.
+
+#include "file_calls.hpp"
+#include "file_memory.hpp"
+
+#include <cerrno>
+#include <new>
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+namespace {
+
+/// Beside the bytes; opening costs several system calls.
+constexpr std::int64_t cost_of_opening = 12288;
+
+/// What a whole file may have to be read at once.
+constexpr std::int64_t largest_file_at_once = std::int64_t{2} << 20;
+
+/// The room that a file is given whose size is not known without waiting.
+constexpr std::int64_t first_guess = std::int64_t{64} << 10;
+
+/// Flags with which open(2) does nothing but open what is there.
+constexpr int plain_flags = O_CLOEXEC | O_NOFOLLOW | O_NOATIME | O_NOCTTY;
+
+/// openat2(2): opens a path if its name lookup needs no device. A negated errno otherwise; EAGAIN when
+/// a device is needed or this kernel cannot tell.
+int open_from_cache(const char* path, int flags) noexcept {
+    open_how how = {};
+    how.flags = static_cast<std::uint64_t>(flags);
+    how.resolve = RESOLVE_CACHED;
+    const auto fd = static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
+    if (fd >= 0) {
+        return fd;
+    }
+    switch (const int error = errno) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EMFILE:
+    case ENFILE:
+        return -error;
+    default:
+        return -EAGAIN;
+    }
+}
+
+/// A descriptor that is closed at the end of a scope.
+class Descriptor {
+public:
+    explicit Descriptor(int fd) noexcept : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
+    }
+
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+
+private:
+    int fd_;
+};
+
+/// Opens a regular file for reading from the caches; `size` is what it had. The same errors as
+/// `open_from_cache`.
+///
+/// Whether it is a regular file is found out without opening it: opening a pipe waits for its other
+/// end, and opening a device has effects.
+int open_regular_from_cache(const char* path, int flags, std::int64_t& size) noexcept {
+    const int follow = flags & O_NOFOLLOW;
+    const Descriptor found(open_from_cache(path, O_PATH | O_CLOEXEC | follow));
+    struct stat status = {};
+    if (found.get() < 0) {
+        return found.get();
+    }
+    if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return -EAGAIN;
+    }
+    size = status.st_size;
+    // Not to wait for the holder of a lease (fcntl(2)).
+    return open_from_cache(path, flags | O_NONBLOCK | O_CLOEXEC);
+}
+
+Attempt attempt_open(FileOperationObject* operation) {
+    const int flags = operation->flags;
+    if ((flags & ~plain_flags) != O_RDONLY) {
+        return Attempt::blocked;
+    }
+    operation->engine->turn_credit -= cost_of_opening;
+    std::int64_t size = 0;
+    const char* path = PyBytes_AS_STRING(operation->path);
+    Descriptor file(open_regular_from_cache(path, flags, size));
+    if (file.get() < 0) {
+        operation->error = file.get() == -EAGAIN ? 0 : -file.get();
+        return operation->error == 0 ? Attempt::blocked : Attempt::done;
+    }
+    if (::fcntl(file.get(), F_SETFL, flags & O_NOATIME) != 0) {
+        return Attempt::blocked;
+    }
+    operation->result = file.release();
+    return Attempt::done;
+}
+
+void prepare_open(FileOperationObject* operation) {
+    io::FileOperation& request = operation->request;
+    request.to_open(PyBytes_AS_STRING(operation->path), operation->flags, operation->mode);
+}
+
+PyObject* value_of_open(FileOperationObject* operation) {
+    return PyLong_FromLongLong(operation->result);
+}
+
+void discard_open(FileOperationObject* operation) {
+    ::close(static_cast<int>(operation->result));
+}
+
+// ---- whole files ----------------------------------------------------------------------------------
+
+/// Makes room for `size` bytes, keeping what was read. False with an exception set.
+bool make_room(FileOperationObject* operation, std::int64_t size) noexcept {
+    if (operation->target == nullptr) {
+        operation->target = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
+    } else {
+        _PyBytes_Resize(&operation->target, static_cast<Py_ssize_t>(size));
+    }
+    return operation->target != nullptr;
+}
+
+Attempt read_file_from_cache(FileOperationObject* operation, int fd, std::int64_t size) noexcept {
+    // One byte more than there is room for tells that the file ends there.
+    if (!make_room(operation, size + 1)) {
+        return Attempt::failed;
+    }
+    operation->memory = PyBytes_AS_STRING(operation->target);
+    const iovec part{.iov_base = operation->memory, .iov_len = static_cast<std::size_t>(size + 1)};
+    ssize_t count = -1;
+    if (size > worth_releasing) {
+        Py_BEGIN_ALLOW_THREADS count = ::preadv2(fd, &part, 1, 0, RWF_NOWAIT);
+        Py_END_ALLOW_THREADS
+    } else {
+        count = ::preadv2(fd, &part, 1, 0, RWF_NOWAIT);
+    }
+    if (count != size || size == 0) {
+        Py_CLEAR(operation->target);
+        return Attempt::blocked;
+    }
+    operation->done = size;
+    return Attempt::done;
+}
+
+Attempt attempt_read_file(FileOperationObject* operation) {
+    operation->engine->turn_credit -= cost_of_opening;
+    std::int64_t size = 0;
+    const char* path = PyBytes_AS_STRING(operation->path);
+    const Descriptor file(open_regular_from_cache(path, O_RDONLY, size));
+    if (file.get() < 0) {
+        operation->error = file.get() == -EAGAIN ? 0 : -file.get();
+        return operation->error == 0 ? Attempt::blocked : Attempt::done;
+    }
+    operation->size = size;
+    if (size > largest_file_at_once) {
+        return Attempt::blocked;
+    }
+    operation->engine->turn_credit -= size;
+    return read_file_from_cache(operation, file.get(), size);
+}
+
+void* grow_bytes(io::FileOperation& request, std::size_t capacity) {
+    FileOperationObject* operation = FileOperationObject::of(request);
+    if (!make_room(operation, static_cast<std::int64_t>(capacity))) {
+        PyErr_Clear();
+        return nullptr;
+    }
+    return PyBytes_AS_STRING(operation->target);
+}
+
+void prepare_read_file(FileOperationObject* operation) {
+    const std::int64_t capacity = operation->size > 0 ? operation->size + 1 : first_guess;
+    if (!make_room(operation, capacity)) {
+        PyErr_Clear();
+        throw std::bad_alloc();
+    }
+    operation->request.to_read_file(PyBytes_AS_STRING(operation->path),
+                                    PyBytes_AS_STRING(operation->target),
+                                    static_cast<std::size_t>(capacity), &grow_bytes);
+}
+
+PyObject* value_of_read_file(FileOperationObject* operation) {
+    if (_PyBytes_Resize(&operation->target, static_cast<Py_ssize_t>(operation->done)) != 0) {
+        return nullptr;
+    }
+    return std::exchange(operation->target, nullptr);
+}
+
+} // namespace
+
+const FileCall open_call = {
+    .name = "open",
+    .attempt = &attempt_open,
+    .prepare = &prepare_open,
+    .value = &value_of_open,
+    .discard = &discard_open,
+    .may_never_end = true,
+};
+
+const FileCall read_file_call = {
+    .name = "read_file",
+    .attempt = &attempt_read_file,
+    .prepare = &prepare_read_file,
+    .value = &value_of_read_file,
+};
+
+} // namespace penstock::python

@@ -1,0 +1,433 @@
+#include "uring_buffer_pool.hpp"
+
+#include "uring_parameters.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <limits>
+
+#include <structmember.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+namespace {
+
+/// One buffer of a pool. Reads and writes in flight export it, and it cannot be given back then.
+struct PoolBufferObject {
+    PyObject_HEAD BufferPoolObject* pool; ///< owned
+    std::size_t index;
+    std::size_t exports;
+    bool acquired;
+};
+
+BufferPoolObject* pool_self(PyObject* object) noexcept {
+    return reinterpret_cast<BufferPoolObject*>(object);
+}
+
+PoolBufferObject* buffer_self(PyObject* object) noexcept {
+    return reinterpret_cast<PoolBufferObject*>(object);
+}
+
+bool check_mapped(const BufferPoolObject* pool) noexcept {
+    if (pool->memory == nullptr) {
+        PyErr_SetString(PyExc_ValueError, "the buffer pool is closed");
+        return false;
+    }
+    return true;
+}
+
+void unmap(BufferPoolObject* pool) noexcept {
+    if (pool->mapping != nullptr) {
+        munmap(pool->mapping, pool->mapped);
+        pool->mapping = nullptr;
+        pool->memory = nullptr;
+    }
+}
+
+int buffer_get(PyObject* object, Py_buffer* view, int flags) {
+    PoolBufferObject* self = buffer_self(object);
+    view->obj = nullptr;
+    if (!check_mapped(self->pool) ||
+        PyBuffer_FillInfo(view, object, self->pool->memory + self->index * self->pool->stride,
+                          static_cast<Py_ssize_t>(self->pool->size), 0, flags) < 0) {
+        return -1;
+    }
+    ++self->exports;
+    ++self->pool->exports;
+    return 0;
+}
+
+void buffer_release(PyObject* object, Py_buffer* /*view*/) {
+    PoolBufferObject* self = buffer_self(object);
+    --self->exports;
+    --self->pool->exports;
+}
+
+PyObject* give_back(PyObject* object, PyObject* /*unused*/) {
+    PoolBufferObject* self = buffer_self(object);
+    if (self->exports > 0) {
+        return PyErr_Format(PyExc_BufferError,
+                            "buffer %zu is still in use: %zu operations or memoryviews hold it",
+                            self->index, self->exports);
+    }
+    self->acquired = false;
+    Py_RETURN_NONE;
+}
+
+Py_ssize_t buffer_length(PyObject* object) {
+    return static_cast<Py_ssize_t>(buffer_self(object)->pool->size);
+}
+
+PyObject* buffer_repr(PyObject* object) {
+    const PoolBufferObject* self = buffer_self(object);
+    return PyUnicode_FromFormat("<PoolBuffer %zu of %zu, %zu bytes>", self->index,
+                                self->pool->count, self->pool->size);
+}
+
+PyObject* buffer_index(PyObject* object, void* /*unused*/) {
+    return PyLong_FromSize_t(buffer_self(object)->index);
+}
+
+PyObject* buffer_enter(PyObject* object, PyObject* /*unused*/) {
+    return Py_NewRef(object);
+}
+
+PyObject* buffer_exit(PyObject* object, PyObject* const* /*arguments*/, Py_ssize_t /*count*/) {
+    return give_back(object, nullptr);
+}
+
+int buffer_traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(buffer_self(object)->pool);
+    return 0;
+}
+
+void buffer_dealloc(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF(as_object(buffer_self(object)->pool));
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+PyMethodDef buffer_methods[] = {
+    {"release", &give_back, METH_NOARGS,
+     "Give the buffer back to its pool. BufferError while operations or memoryviews hold it."},
+    {"__enter__", &buffer_enter, METH_NOARGS, nullptr},
+    {"__exit__", as_function(&buffer_exit), METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef buffer_attributes[] = {
+    {"index", &buffer_index, nullptr, "Its place in the pool.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot buffer_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A buffer of a BufferPool: writable memory.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&buffer_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&buffer_traverse)},
+    {Py_tp_repr, reinterpret_cast<void*>(&buffer_repr)},
+    {Py_tp_methods, buffer_methods},
+    {Py_tp_getset, buffer_attributes},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(&buffer_get)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(&buffer_release)},
+    {Py_sq_length, reinterpret_cast<void*>(&buffer_length)},
+    {0, nullptr},
+};
+
+PyType_Spec buffer_spec = {
+    .name = "penstock._uring.PoolBuffer",
+    .basicsize = sizeof(PoolBufferObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = buffer_slots,
+};
+
+bool parse_size(PyObject* object, const char* name, std::size_t& size) noexcept {
+    const Py_ssize_t value = PyLong_AsSsize_t(object);
+    if (value == -1 && PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    constexpr Py_ssize_t most = Py_ssize_t{1} << 40;
+    if (value < 1 || value > most) {
+        PyErr_Format(PyExc_ValueError, "%s is %zd; it must be from 1 to %zd", name, value, most);
+        return false;
+    }
+    size = static_cast<std::size_t>(value);
+    return true;
+}
+
+bool map(BufferPoolObject* self) noexcept {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    self->stride = (self->size + self->alignment - 1) / self->alignment * self->alignment;
+    if (self->stride > std::numeric_limits<Py_ssize_t>::max() / 2 / self->count) {
+        PyErr_Format(PyExc_ValueError, "%zu buffers of %zu bytes are more than there is memory for",
+                     self->count, self->size);
+        return false;
+    }
+    const std::size_t slack = self->alignment > page ? self->alignment : 0;
+    self->mapped = self->stride * self->count + slack;
+    void* mapping =
+        mmap(nullptr, self->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) {
+        raise_error(self->state, errno, "no memory for %zu buffers of %zu bytes", self->count,
+                    self->size);
+        return false;
+    }
+    self->mapping = static_cast<std::byte*>(mapping);
+    const auto start = reinterpret_cast<std::uintptr_t>(mapping);
+    self->memory = self->mapping + (-start & (self->alignment - 1));
+    return true;
+}
+
+int pool_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
+    BufferPoolObject* self = pool_self(object);
+    static const char* names[] = {"count", "size", "alignment", "registered", nullptr};
+    PyObject* count = nullptr;
+    PyObject* size = nullptr;
+    PyObject* alignment = nullptr;
+    int registered = 0;
+    if (self->mapping != nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "a BufferPool is initialised once");
+        return -1;
+    }
+    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "OO|$Op", const_cast<char**>(names),
+                                    &count, &size, &alignment, &registered) == 0 ||
+        !parse_size(count, "count", self->count) || !parse_size(size, "size", self->size)) {
+        return -1;
+    }
+    self->alignment = 4096;
+    if (alignment != nullptr && !parse_size(alignment, "alignment", self->alignment)) {
+        return -1;
+    }
+    constexpr std::size_t most_aligned = std::size_t{1} << 30;
+    if (!std::has_single_bit(self->alignment) || self->alignment > most_aligned) {
+        PyErr_Format(PyExc_ValueError, "alignment is %zu; it must be a power of two up to %zu",
+                     self->alignment, most_aligned);
+        return -1;
+    }
+    constexpr std::size_t most_registered = 16384; // IORING_MAX_REG_BUFFERS
+    if (registered != 0 && self->count > most_registered) {
+        PyErr_Format(PyExc_ValueError, "count is %zu; a ring registers at most %zu buffers",
+                     self->count, most_registered);
+        return -1;
+    }
+    self->wants_registration = registered != 0;
+    if (!map(self)) {
+        return -1;
+    }
+    Ref buffers(PyTuple_New(static_cast<Py_ssize_t>(self->count)));
+    if (!buffers) {
+        return -1;
+    }
+    for (std::size_t i = 0; i < self->count; ++i) {
+        auto* buffer = PyObject_GC_New(PoolBufferObject, self->state->pool_buffer_type);
+        if (buffer == nullptr) {
+            return -1;
+        }
+        buffer->pool = reinterpret_cast<BufferPoolObject*>(Py_NewRef(object));
+        buffer->index = i;
+        buffer->exports = 0;
+        buffer->acquired = false;
+        PyObject_GC_Track(as_object(buffer));
+        PyTuple_SET_ITEM(buffers.get(), static_cast<Py_ssize_t>(i), as_object(buffer));
+    }
+    self->buffers = buffers.release();
+    return 0;
+}
+
+PyObject* pool_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+    PyObject* object = type->tp_alloc(type, 0);
+    if (object != nullptr) {
+        pool_self(object)->state = state_of(type);
+    }
+    return object;
+}
+
+PyObject* acquire(PyObject* object, PyObject* /*unused*/) {
+    BufferPoolObject* self = pool_self(object);
+    if (!check_mapped(self)) {
+        return nullptr;
+    }
+    for (std::size_t i = 0; i < self->count; ++i) {
+        const std::size_t index = (self->search_from + i) % self->count;
+        PyObject* item = PyTuple_GET_ITEM(self->buffers, static_cast<Py_ssize_t>(index));
+        PoolBufferObject* buffer = buffer_self(item);
+        if (!buffer->acquired && buffer->exports == 0) {
+            buffer->acquired = true;
+            self->search_from = index + 1;
+            return Py_NewRef(item);
+        }
+    }
+    return PyErr_Format(
+        PyExc_BufferError,
+        "all %zu buffers of the pool are in use; release one, or make the pool larger",
+        self->count);
+}
+
+PyObject* pool_close(PyObject* object, PyObject* /*unused*/) {
+    BufferPoolObject* self = pool_self(object);
+    if (self->exports > 0) {
+        return PyErr_Format(PyExc_BufferError,
+                            "the pool is still in use: operations or memoryviews hold its buffers "
+                            "%zu times",
+                            self->exports);
+    }
+    if (self->registrations > 0) {
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the pool is registered with a ring; unregister_buffers() or close that first");
+        return nullptr;
+    }
+    unmap(self);
+    // The buffers own the pool: without this only the garbage collector would end them.
+    Py_CLEAR(self->buffers);
+    Py_RETURN_NONE;
+}
+
+PyObject* pool_enter(PyObject* object, PyObject* /*unused*/) {
+    return check_mapped(pool_self(object)) ? Py_NewRef(object) : nullptr;
+}
+
+PyObject* pool_exit(PyObject* object, PyObject* const* /*arguments*/, Py_ssize_t /*count*/) {
+    return pool_close(object, nullptr);
+}
+
+Py_ssize_t pool_length(PyObject* object) {
+    return static_cast<Py_ssize_t>(pool_self(object)->count);
+}
+
+PyObject* pool_item(PyObject* object, Py_ssize_t index) {
+    BufferPoolObject* self = pool_self(object);
+    if (!check_mapped(self)) {
+        return nullptr;
+    }
+    if (index < 0 || static_cast<std::size_t>(index) >= self->count) {
+        return PyErr_Format(PyExc_IndexError, "the pool has %zu buffers", self->count);
+    }
+    return Py_NewRef(PyTuple_GET_ITEM(self->buffers, index));
+}
+
+PyObject* pool_available(PyObject* object, void* /*unused*/) {
+    const BufferPoolObject* self = pool_self(object);
+    std::size_t available = 0;
+    for (std::size_t i = 0; self->buffers != nullptr && i < self->count; ++i) {
+        const PoolBufferObject* buffer =
+            buffer_self(PyTuple_GET_ITEM(self->buffers, static_cast<Py_ssize_t>(i)));
+        available += !buffer->acquired && buffer->exports == 0 ? 1 : 0;
+    }
+    return PyLong_FromSize_t(available);
+}
+
+PyObject* pool_closed(PyObject* object, void* /*unused*/) {
+    return PyBool_FromLong(pool_self(object)->memory == nullptr);
+}
+
+PyObject* pool_repr(PyObject* object) {
+    const BufferPoolObject* self = pool_self(object);
+    return PyUnicode_FromFormat("<BufferPool of %zu buffers of %zu bytes%s>", self->count,
+                                self->size, self->memory == nullptr ? ", closed" : "");
+}
+
+int pool_traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(pool_self(object)->buffers);
+    return 0;
+}
+
+int pool_clear(PyObject* object) {
+    Py_CLEAR(pool_self(object)->buffers);
+    return 0;
+}
+
+void pool_dealloc(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Py_CLEAR(pool_self(object)->buffers);
+    // Nothing exports a buffer any more, or that buffer would own the pool.
+    unmap(pool_self(object));
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+PyMethodDef pool_methods[] = {
+    {"acquire", &acquire, METH_NOARGS,
+     "A free buffer, the caller's until its release(). BufferError if all are in use."},
+    {"close", &pool_close, METH_NOARGS,
+     "Free the memory. BufferError while operations, memoryviews or a ring hold it."},
+    {"__enter__", &pool_enter, METH_NOARGS, nullptr},
+    {"__exit__", as_function(&pool_exit), METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef pool_members[] = {
+    {"size", T_PYSSIZET, offsetof(BufferPoolObject, size), READONLY, "Bytes of a buffer."},
+    {"alignment", T_PYSSIZET, offsetof(BufferPoolObject, alignment), READONLY,
+     "Every buffer's address is a multiple of it."},
+    {"registered", T_BOOL, offsetof(BufferPoolObject, wants_registration), READONLY,
+     "Whether a ring registers the pool when it first uses it."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyGetSetDef pool_attributes[] = {
+    {"available", &pool_available, nullptr, "Buffers that acquire() could give.", nullptr},
+    {"closed", &pool_closed, nullptr, "Whether the memory is freed.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot pool_slots[] = {
+    {Py_tp_doc,
+     const_cast<char*>(
+         "BufferPool(count, size, *, alignment=4096, registered=False)\n--\n\n"
+         "`count` buffers of `size` bytes, aligned for O_DIRECT.\n\n"
+         "With `registered` the first ring that uses a buffer registers the pool, which spares "
+         "the\n"
+         "kernel pinning its pages for each operation; this counts against RLIMIT_MEMLOCK.\n"
+         "Buffers are taken with acquire() or by index. One thread at a time.")},
+    {Py_tp_new, reinterpret_cast<void*>(&pool_new)},
+    {Py_tp_init, reinterpret_cast<void*>(&pool_init)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&pool_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&pool_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&pool_clear)},
+    {Py_tp_repr, reinterpret_cast<void*>(&pool_repr)},
+    {Py_tp_methods, pool_methods},
+    {Py_tp_members, pool_members},
+    {Py_tp_getset, pool_attributes},
+    {Py_sq_length, reinterpret_cast<void*>(&pool_length)},
+    {Py_sq_item, reinterpret_cast<void*>(&pool_item)},
+    {0, nullptr},
+};
+
+PyType_Spec pool_spec = {
+    .name = "penstock._uring.BufferPool",
+    .basicsize = sizeof(BufferPoolObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = pool_slots,
+};
+
+} // namespace
+
+BufferPoolObject* pool_of(PyObject* buffer) noexcept {
+    return buffer_self(buffer)->pool;
+}
+
+std::size_t index_of(PyObject* buffer) noexcept {
+    return buffer_self(buffer)->index;
+}
+
+bool add_buffer_pool_types(PyObject* module, ModuleState* state) {
+    state->pool_buffer_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &buffer_spec, nullptr));
+    state->buffer_pool_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &pool_spec, nullptr));
+    return state->pool_buffer_type != nullptr && state->buffer_pool_type != nullptr &&
+           PyModule_AddType(module, state->pool_buffer_type) == 0 &&
+           PyModule_AddType(module, state->buffer_pool_type) == 0;
+}
+
+} // namespace penstock::python

@@ -1,0 +1,297 @@
+// What completions become: settled operations, and tuples for the program.
+
+#include "uring_buffer_ring.hpp"
+#include "uring_parameters.hpp"
+#include "uring_ring.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <limits>
+
+namespace penstock::python {
+
+namespace {
+
+/// Gives a batch's operation its place in the list.
+void settle_batch(RingObject* self, Operation& operation, std::int32_t result) noexcept {
+    ReadBatch& batch = *operation.batch;
+    --batch.in_flight;
+    if (result < 0) {
+        if (batch.error == 0) {
+            batch.error = -result;
+            batch.failed_index = operation.batch_index;
+        }
+        return;
+    }
+    PyObject* bytes = std::exchange(operation.holdings.bytes, nullptr);
+    if (!self->recycled.fit(bytes, result)) {
+        PyErr_Clear();
+        Py_DECREF(bytes);
+        batch.error = ENOMEM;
+        return;
+    }
+    PyList_SET_ITEM(batch.list, operation.batch_index, bytes);
+}
+
+/// One completion, to where it belongs. False if there is no memory to keep it.
+bool settle(RingObject* self, const io_uring_cqe* entry) noexcept {
+    const std::uint64_t key = entry->user_data;
+    const std::int32_t result = entry->res;
+    const std::uint32_t flags = entry->flags;
+    const std::uint32_t head = *self->ring.cq.khead + 1;
+    const auto consume = [&] { io_uring_smp_store_release(self->ring.cq.khead, head); };
+    if ((key & internal_mark) == internal_mark) {
+        consume();
+        return true;
+    }
+    std::uint32_t slot = self->operations.slot_of(key);
+    if (slot != OperationTable::no_slot && self->operations.at(slot).done) {
+        slot = OperationTable::no_slot;
+    }
+    Finished* finished = nullptr;
+    const bool last = (flags & IORING_CQE_F_MORE) == 0;
+    const bool told = slot == OperationTable::no_slot ||
+                      (self->operations.at(slot).batch == nullptr &&
+                       (!self->operations.at(slot).skip_success || result < 0));
+    if (told) {
+        try {
+            finished = &self->finished.emplace_back();
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+        finished->result = result;
+        finished->flags = flags;
+    }
+    consume();
+    if (slot == OperationTable::no_slot) {
+        finished->message = key & ~message_mark;
+        return true;
+    }
+    Operation& operation = self->operations.at(slot);
+    if (operation.buffers != nullptr && (flags & IORING_CQE_F_BUFFER) != 0) {
+        lend(operation.buffers, flags >> IORING_CQE_BUFFER_SHIFT);
+    }
+    if (finished != nullptr) {
+        finished->yields_fd = operation.yields_fd && result >= 0;
+        finished->tag = Py_NewRef(operation.tag);
+        if (operation.fills_bytes && result >= 0) {
+            finished->bytes = std::exchange(operation.holdings.bytes, nullptr);
+        }
+    }
+    if (operation.batch != nullptr) {
+        settle_batch(self, operation, result);
+    }
+    if (last && finished != nullptr) {
+        finished->slot = slot;
+        drop(self->operations.finish(slot));
+    } else if (last) {
+        drop(self->operations.remove(slot));
+    }
+    return true;
+}
+
+/// The tuple of a completion; null with an exception set, and then nothing is lost.
+PyObject* deliver_one(RingObject* self) noexcept {
+    // This may collect garbage, and that may run anything: only then is the front looked at.
+    Ref tuple(PyTuple_New(3));
+    if (!tuple || self->finished.empty()) {
+        return nullptr;
+    }
+    Ref tag;
+    if (self->finished.front().tag == nullptr) {
+        tag = Ref(PyStructSequence_New(self->state->message_type));
+        if (!tag || self->finished.empty()) {
+            return nullptr;
+        }
+    }
+    Finished& front = self->finished.front();
+    if ((front.tag == nullptr) != static_cast<bool>(tag)) {
+        return nullptr; // taken meanwhile; the next call finds what is there now
+    }
+    Ref flags(PyLong_FromUnsignedLong(front.flags));
+    Ref result;
+    if (front.bytes != nullptr) {
+        if (!self->recycled.fit(front.bytes, front.result)) {
+            return nullptr;
+        }
+        result = Ref::borrow(front.bytes);
+    } else {
+        result = Ref(PyLong_FromLong(front.result));
+    }
+    if (front.tag == nullptr) {
+        Ref value(PyLong_FromUnsignedLongLong(front.message));
+        if (!value) {
+            return nullptr;
+        }
+        PyStructSequence_SetItem(tag.get(), 0, value.release());
+    } else {
+        tag = Ref::borrow(front.tag);
+    }
+    if (!flags || !result) {
+        return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple.get(), 0, tag.release());
+    PyTuple_SET_ITEM(tuple.get(), 1, result.release());
+    PyTuple_SET_ITEM(tuple.get(), 2, flags.release());
+    const Finished told = front;
+    self->finished.pop_front();
+    if (told.slot != OperationTable::no_slot) {
+        drop(self->operations.remove(told.slot));
+    }
+    Py_XDECREF(told.tag);
+    Py_XDECREF(told.bytes);
+    return tuple.release();
+}
+
+/// A list of the completions at hand.
+PyObject* deliver(RingObject* self, std::size_t limit) noexcept {
+    if (!check_usable(self)) {
+        return nullptr;
+    }
+    if (self->finished.size() < limit) {
+        fetch_deferred(self);
+    }
+    const auto count = static_cast<Py_ssize_t>(std::min(self->finished.size(), limit));
+    Ref list(PyList_New(count));
+    if (!list) {
+        return nullptr;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* completion = deliver_one(self);
+        if (completion == nullptr) {
+            if (i == 0 && PyErr_Occurred() != nullptr) {
+                return nullptr;
+            }
+            PyErr_Clear();
+            return PyList_GetSlice(list.get(), 0, i);
+        }
+        PyList_SET_ITEM(list.get(), i, completion);
+    }
+    return list.release();
+}
+
+RingObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<RingObject*>(object);
+}
+
+/// `count=1, timeout=None`.
+struct Wait {
+    std::size_t count = 1;
+    std::optional<std::int64_t> deadline;
+};
+
+bool parse_wait(RingObject* self, const char* function, PyObject* const* arguments,
+                Py_ssize_t count, PyObject* keywords, Wait& wait) noexcept {
+    Parameters<2> parsed{Name::count, Name::timeout};
+    if (!parsed.parse(self->state, function, arguments, count, keywords, 0)) {
+        return false;
+    }
+    if (parsed[0] != nullptr) {
+        const Py_ssize_t number = PyLong_AsSsize_t(parsed[0]);
+        if (number == -1 && PyErr_Occurred() != nullptr) {
+            return false;
+        }
+        if (number < 0) {
+            PyErr_Format(PyExc_ValueError, "count is %zd; it must be 0 or more", number);
+            return false;
+        }
+        wait.count = static_cast<std::size_t>(number);
+    }
+    if (parsed[1] != nullptr && parsed[1] != Py_None) {
+        const double seconds = PyFloat_AsDouble(parsed[1]);
+        if (seconds == -1.0 && PyErr_Occurred() != nullptr) {
+            return false;
+        }
+        if (std::isnan(seconds) || seconds < 0) {
+            PyErr_Format(PyExc_ValueError, "timeout is %R; it must be 0 or more seconds, or None",
+                         parsed[1]);
+            return false;
+        }
+        constexpr double longest = 1e9; // seconds: thirty years
+        wait.deadline = monotonic_now() + static_cast<std::int64_t>(std::min(seconds, longest) *
+                                                                    nanoseconds_per_second);
+    }
+    return true;
+}
+
+PyObject* submit_and_wait_method(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                                 PyObject* keywords) {
+    RingObject* self = self_of(object);
+    Wait wait;
+    if (!parse_wait(self, "submit_and_wait", arguments, count, keywords, wait) ||
+        !check_usable(self)) {
+        return nullptr;
+    }
+    const Py_ssize_t submitted = submit_and_wait(self, wait.count, wait.deadline);
+    return submitted < 0 ? nullptr : PyLong_FromSsize_t(submitted);
+}
+
+PyObject* wait_completions(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                           PyObject* keywords) {
+    RingObject* self = self_of(object);
+    Wait wait;
+    if (!parse_wait(self, "wait_completions", arguments, count, keywords, wait) ||
+        !check_usable(self) || submit_and_wait(self, wait.count, wait.deadline) < 0) {
+        return nullptr;
+    }
+    return deliver(self, std::numeric_limits<std::size_t>::max());
+}
+
+PyObject* completions(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                      PyObject* keywords) {
+    RingObject* self = self_of(object);
+    Parameters<1> parsed{Name::limit};
+    if (!parsed.parse(self->state, "completions", arguments, count, keywords, 0) ||
+        !check_usable(self)) {
+        return nullptr;
+    }
+    std::size_t limit = std::numeric_limits<std::size_t>::max();
+    if (parsed[0] != nullptr && parsed[0] != Py_None) {
+        const Py_ssize_t number = PyLong_AsSsize_t(parsed[0]);
+        if (number == -1 && PyErr_Occurred() != nullptr) {
+            return nullptr;
+        }
+        if (number < 0) {
+            return PyErr_Format(PyExc_ValueError, "limit is %zd; it must be 0 or more", number);
+        }
+        limit = static_cast<std::size_t>(number);
+    }
+    reap(self);
+    return deliver(self, limit);
+}
+
+} // namespace
+
+void reap(RingObject* self) noexcept {
+    const io_uring_cq& queue = self->ring.cq;
+    // The head is read anew each time: what a completion lets go of may run Python code, which may
+    // take completions or close the ring.
+    while (self->life == RingObject::Life::open || self->life == RingObject::Life::closing) {
+        const std::uint32_t head = *queue.khead;
+        if (head == io_uring_smp_load_acquire(queue.ktail) ||
+            !settle(self, &queue.cqes[head & queue.ring_mask])) {
+            return;
+        }
+    }
+}
+
+PyMethodDef completion_methods[] = {
+    {"submit_and_wait", as_function(&submit_and_wait_method), METH_FASTCALL | METH_KEYWORDS,
+     "submit_and_wait(count=1, timeout=None)\n--\n\n"
+     "Submit, and wait until `count` completions are at hand; returns the number submitted.\n\n"
+     "The wait also ends after `timeout` seconds, and as soon as nothing is in flight any more.\n"
+     "Signal handlers run meanwhile; an exception of theirs ends the wait and loses nothing."},
+    {"wait_completions", as_function(&wait_completions), METH_FASTCALL | METH_KEYWORDS,
+     "wait_completions(count=1, timeout=None)\n--\n\n"
+     "submit_and_wait(), then completions(), in one call."},
+    {"completions", as_function(&completions), METH_FASTCALL | METH_KEYWORDS,
+     "completions(limit=None)\n--\n\n"
+     "The completions at hand, at most `limit`, as a list of (user_data, result, flags).\n\n"
+     "Does not wait. `result` is what the system call would return, as a negative errno if it\n"
+     "failed; for a read that was asked for by size it is the bytes. With CQE_F_MORE in `flags`\n"
+     "the operation goes on and more completions of it will come."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace penstock::python

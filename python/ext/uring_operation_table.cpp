@@ -1,0 +1,246 @@
+#include "uring_operation_table.hpp"
+
+#include "uring_buffer_ring.hpp"
+
+#include <algorithm>
+
+namespace penstock::python {
+
+Vectors::~Vectors() {
+    for (Py_buffer& view : views) {
+        PyBuffer_Release(&view);
+    }
+}
+
+Holdings::Holdings(Holdings&& other) noexcept {
+    *this = std::move(other);
+}
+
+Holdings& Holdings::operator=(Holdings&& other) noexcept {
+    std::swap(bytes, other.bytes);
+    // A Py_buffer may point into itself, but only where an exporter has filled in one dimension's
+    // shape; a simple buffer, the only kind asked for, has none.
+    std::swap(view, other.view);
+    std::swap(vectors, other.vectors);
+    return *this;
+}
+
+void Holdings::release() noexcept {
+    Py_CLEAR(bytes);
+    if (view.obj != nullptr) {
+        PyBuffer_Release(&view);
+    }
+    vectors.reset();
+}
+
+void Holdings::leak() noexcept {
+    bytes = nullptr;
+    view = {};
+    (void)vectors.release();
+}
+
+int Holdings::traverse(visitproc visit, void* arg) const noexcept {
+    Py_VISIT(bytes);
+    Py_VISIT(view.obj);
+    if (vectors) {
+        for (const Py_buffer& each : vectors->views) {
+            Py_VISIT(each.obj);
+        }
+    }
+    return 0;
+}
+
+void drop(Operation&& operation) noexcept {
+    Operation dropped = std::move(operation);
+    Py_XDECREF(dropped.tag);
+    Py_XDECREF(reinterpret_cast<PyObject*>(dropped.buffers));
+}
+
+Py_ssize_t small_tag_of(PyObject* tag) noexcept {
+    if (!PyLong_CheckExact(tag)) {
+        return -1;
+    }
+    int overflow = 0;
+    const long value = PyLong_AsLongAndOverflow(tag, &overflow);
+    return overflow == 0 ? value : -1;
+}
+
+std::uint32_t OperationTable::find_among_others(PyObject* tag, Py_hash_t hash) noexcept {
+    // Comparing may run Python code, which may prepare and complete operations: each candidate is
+    // looked up again by its key rather than by an iterator.
+    const auto [begin, end] = by_hash_.equal_range(hash);
+    if (begin == end) {
+        return no_slot;
+    }
+    std::vector<std::uint64_t> candidates;
+    try {
+        for (auto each = begin; each != end; ++each) {
+            candidates.push_back(key(each->second));
+        }
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return no_slot;
+    }
+    for (const std::uint64_t candidate : candidates) {
+        const std::uint32_t slot = slot_of(candidate);
+        if (slot == no_slot || slots_[slot].tag == nullptr) {
+            continue;
+        }
+        const Ref other = Ref::borrow(slots_[slot].tag);
+        const int equal = PyObject_RichCompareBool(other.get(), tag, Py_EQ);
+        if (equal < 0) {
+            return no_slot;
+        }
+        if (equal > 0 && slot_of(candidate) != no_slot) {
+            return slot;
+        }
+    }
+    return no_slot;
+}
+
+std::uint32_t OperationTable::find(PyObject* tag, Py_hash_t hash) noexcept {
+    if (hash >= 0 && static_cast<std::size_t>(hash) < by_small_int_.size()) {
+        const std::uint32_t found = by_small_int_[static_cast<std::size_t>(hash)];
+        if (found != 0) {
+            // A float or a bool that equals an integer has the integer's hash.
+            const std::uint64_t candidate = key(found - 1);
+            const Ref other = Ref::borrow(slots_[found - 1].tag);
+            const int equal =
+                small_tag_of(tag) == hash ? 1 : PyObject_RichCompareBool(other.get(), tag, Py_EQ);
+            if (equal < 0) {
+                return no_slot;
+            }
+            if (equal > 0 && slot_of(candidate) != no_slot) {
+                return found - 1;
+            }
+        }
+    }
+    return by_hash_.empty() ? no_slot : find_among_others(tag, hash);
+}
+
+bool OperationTable::check_free(PyObject* tag, Py_hash_t& hash) noexcept {
+    const Py_ssize_t small = small_tag_of(tag);
+    hash = small >= 0 && small < small_tags ? small : PyObject_Hash(tag);
+    if (hash == -1 && PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (find(tag, hash) != no_slot) {
+        PyErr_Format(
+            PyExc_ValueError,
+            "user_data %R is in flight already; give each operation its own until its final "
+            "completion is taken",
+            tag);
+        return false;
+    }
+    return PyErr_Occurred() == nullptr;
+}
+
+bool OperationTable::grow() noexcept {
+    const std::size_t old_size = slots_.size();
+    const std::size_t new_size = std::max<std::size_t>(64, old_size * 2);
+    try {
+        slots_.resize(new_size);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (std::size_t slot = new_size; slot-- > old_size;) {
+        slots_[slot].next_free = first_free_;
+        first_free_ = static_cast<std::uint32_t>(slot);
+    }
+    return true;
+}
+
+std::uint32_t OperationTable::add(PyObject* tag, Py_hash_t hash) noexcept {
+    if (first_free_ == no_slot && !grow()) {
+        return no_slot;
+    }
+    const std::uint32_t slot = first_free_;
+    if (tag != nullptr) {
+        const Py_ssize_t small = small_tag_of(tag);
+        try {
+            if (small >= 0 && small < small_tags) {
+                const auto index = static_cast<std::size_t>(small);
+                if (index >= by_small_int_.size()) {
+                    by_small_int_.resize(std::max(index + 1, by_small_int_.size() * 2));
+                }
+                by_small_int_[index] = slot + 1;
+            } else {
+                by_hash_.emplace(hash, slot);
+            }
+        } catch (const std::bad_alloc&) {
+            PyErr_NoMemory();
+            return no_slot;
+        }
+    }
+    Operation& operation = slots_[slot];
+    first_free_ = operation.next_free;
+    operation.used = true;
+    operation.hash = hash;
+    operation.tag = Py_XNewRef(tag);
+    ++in_flight_;
+    return slot;
+}
+
+Operation OperationTable::finish(std::uint32_t slot) noexcept {
+    Operation& operation = slots_[slot];
+    Operation finished;
+    finished.holdings = std::move(operation.holdings);
+    finished.buffers = std::exchange(operation.buffers, nullptr);
+    operation.done = true;
+    --in_flight_;
+    return finished;
+}
+
+Operation OperationTable::remove(std::uint32_t slot) noexcept {
+    Operation& operation = slots_[slot];
+    if (operation.tag != nullptr) {
+        const Py_ssize_t small = small_tag_of(operation.tag);
+        if (small >= 0 && small < small_tags) {
+            by_small_int_[static_cast<std::size_t>(small)] = 0;
+        } else {
+            const auto [begin, end] = by_hash_.equal_range(operation.hash);
+            for (auto each = begin; each != end; ++each) {
+                if (each->second == slot) {
+                    by_hash_.erase(each);
+                    break;
+                }
+            }
+        }
+    }
+    Operation removed = std::move(operation);
+    operation = Operation{};
+    // 31 bits: the highest bit of user_data marks what is no operation.
+    operation.generation = removed.generation == 0x7FFFFFFF ? 1 : removed.generation + 1;
+    operation.next_free = first_free_;
+    first_free_ = slot;
+    in_flight_ -= removed.done ? 0 : 1;
+    return removed;
+}
+
+void OperationTable::leak() noexcept {
+    for (Operation& operation : slots_) {
+        operation.holdings.leak();
+    }
+    slots_.clear();
+    by_small_int_.clear();
+    by_hash_.clear();
+    first_free_ = no_slot;
+    in_flight_ = 0;
+}
+
+int OperationTable::traverse(visitproc visit, void* arg) const noexcept {
+    for (const Operation& operation : slots_) {
+        if (!operation.used) {
+            continue;
+        }
+        Py_VISIT(operation.tag);
+        Py_VISIT(reinterpret_cast<PyObject*>(operation.buffers));
+        if (const int stop = operation.holdings.traverse(visit, arg); stop != 0) {
+            return stop;
+        }
+    }
+    return 0;
+}
+
+} // namespace penstock::python
