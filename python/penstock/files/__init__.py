@@ -1,0 +1,49 @@
+"""Asynchronous files: on Penstock's loop, on asyncio's others and on trio.
+
+>>> from penstock import files
+>>> async with files.open("notes.txt") as notes:
+...     async for line in notes:
+...         print(line, end="")
+"""
+
+from penstock.files.append_log import AppendLog, LogFailed
+from penstock.files.async_file import AsyncFile
+from penstock.files.binary_file import BinaryFile
+from penstock.files.copying import copy
+from penstock.files.direct import aligned_buffer
+from penstock.files.log_file import LogLocked, Recovered
+from penstock.files.log_format import LogDamaged, LogError, NotALog
+from penstock.files.log_reader import read_log
+from penstock.files.opening import open
+from penstock.files.paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
+from penstock.files.text_file import TextFile
+from penstock.files.whole import read_file, read_files
+from penstock.files.writing import write_file
+
+__all__ = [
+    "AppendLog",
+    "AsyncFile",
+    "BinaryFile",
+    "LogDamaged",
+    "LogError",
+    "LogFailed",
+    "LogLocked",
+    "NotALog",
+    "Recovered",
+    "TextFile",
+    "aligned_buffer",
+    "copy",
+    "link",
+    "mkdir",
+    "open",
+    "read_file",
+    "read_files",
+    "read_log",
+    "rename",
+    "replace",
+    "rmdir",
+    "scandir",
+    "stat",
+    "unlink",
+    "write_file",
+]

@@ -1,0 +1,209 @@
+"""The bytes of an append log: how they are laid out, written and checked. No I/O in here.
+
+All numbers are little-endian; checksums are CRC-32 as zlib, Ethernet and PNG compute it. A log is
+one file header and the records after it, with nothing between them::
+
+    file header, 24 bytes                      record, 24 bytes and the payload
+     0  16  "penstock log 1\\n\\0"                0  4  the log's marker again
+    16   4  marker, random for each log         4  4  length of the payload
+    20   4  checksum of the 20 bytes before     8  8  offset in the file at which the commit began
+                                               16  4  checksum of the payload
+                                               20  4  checksum of the 20 bytes before
+                                               24     payload
+
+A *commit* is what one write and one fdatasync have made durable: one record, or as many as waited
+together. A commit is written only after the one before it is durable. So where a record is damaged
+and a record of a later commit stands behind it, acknowledged data were damaged
+(:class:`LogDamaged`). Where none stands behind, the end of the file is what a write left that was
+never acknowledged, a torn tail.
+
+The marker makes it possible to look for later records behind a damaged one, and keeps the records
+of another log, in a payload or in a block that the disk used before, from passing as this one's.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from zlib import crc32
+
+__all__ = [
+    "FILE_HEADER_SIZE",
+    "MAX_PAYLOAD",
+    "RECORD_HEADER_SIZE",
+    "LogDamaged",
+    "LogError",
+    "NotALog",
+    "RecordParser",
+    "encode_commit",
+    "find_later_commit",
+    "is_torn_file_header",
+    "new_file_header",
+    "parse_file_header",
+]
+
+_MAGIC = b"penstock log 1\n\0"
+_FILE_HEADER = struct.Struct("<16s4sI")
+_RECORD_HEADER = struct.Struct("<4sIQII")
+_RECORD_CHECKED = struct.Struct("<4sIQI")
+_CHECKED = 20  # bytes of either header that its checksum covers
+
+FILE_HEADER_SIZE = _FILE_HEADER.size
+RECORD_HEADER_SIZE = _RECORD_HEADER.size
+MAX_PAYLOAD = 1 << 30
+"""Longest record in bytes (1 GiB): a header whose length is larger is no header."""
+
+
+class LogError(Exception):
+    """Something is wrong with an append log; ``path`` is the log's."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(path, message)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}: {self.args[1]}"
+
+
+class NotALog(LogError):
+    """The file holds something else, or a format that this version does not know."""
+
+
+class LogDamaged(LogError):
+    """Records that had been acknowledged are damaged: ``offset`` tells where the damage begins."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(path, reason)
+        self.args = (path, offset, reason)
+        self.offset = offset
+
+    def __str__(self) -> str:
+        path, offset, reason = self.args
+        return (
+            f"{path}: damaged at byte {offset} ({reason}), and what is damaged was durable once;"
+            " nothing was changed. read_log() yields the records before it: copy them to a new log"
+        )
+
+
+def new_file_header() -> bytes:
+    """The first bytes of a new log, with a marker of its own."""
+    checked = _MAGIC + os.urandom(4)
+    return checked + crc32(checked).to_bytes(4, "little")
+
+
+def parse_file_header(data: bytes) -> bytes | None:
+    """The marker of the log that begins with ``data``; None if this is no log's header."""
+    if len(data) < FILE_HEADER_SIZE:
+        return None
+    magic, marker, checksum = _FILE_HEADER.unpack_from(data)
+    if magic != _MAGIC or checksum != crc32(data[:_CHECKED]):
+        return None
+    return bytes(marker)
+
+
+def is_torn_file_header(data: bytes) -> bool:
+    """Whether a file of just these bytes is a log whose creation was cut off.
+
+    Nothing can have been acknowledged then. An empty file counts, and one of zeros, which some
+    file systems leave after a power cut; a file of another kind does not, however short.
+    """
+    if len(data) > FILE_HEADER_SIZE:
+        return False
+    return not data.strip(b"\0") or data[: len(_MAGIC)] == _MAGIC[: len(data)]
+
+
+def encode_commit(marker: bytes, offset: int, payloads: Sequence[tuple[bytes, int]]) -> bytes:
+    """The bytes of a commit that begins at ``offset``; each payload comes with its CRC-32."""
+    parts = []
+    for payload, checksum in payloads:
+        checked = _RECORD_CHECKED.pack(marker, len(payload), offset, checksum)
+        parts += [checked, crc32(checked).to_bytes(4, "little"), payload]
+    return b"".join(parts)
+
+
+class RecordParser:
+    """Takes a log's bytes behind its file header in pieces of any size, and hands out payloads.
+
+    Attributes:
+        offset: where in the file the next record begins.
+        count: records handed out so far.
+        damage: why the bytes at ``offset`` are no record, once that is certain.
+        needed: how many more bytes are needed at least for the next record, while ``damage`` is
+            None.
+    """
+
+    def __init__(self, marker: bytes, offset: int = FILE_HEADER_SIZE) -> None:
+        self.offset = offset
+        self.count = 0
+        self.damage: str | None = None
+        self.needed = RECORD_HEADER_SIZE
+        self._marker = marker
+        self._commit = 0
+        self._data = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Add bytes, and iterate over the payloads that are whole now, each checked.
+
+        Exhaust it before feeding again.
+        """
+        data = self._data + data if self._data else data
+        position, size = 0, len(data)
+        view = memoryview(data)
+        while self.damage is None:
+            begin = position + RECORD_HEADER_SIZE
+            if begin > size:
+                self.needed = begin - size
+                break
+            header = self._parse_header(data, position)
+            if header is None:
+                break
+            length, commit, checksum = header
+            end = begin + length
+            if end > size:
+                self.needed = end - size
+                break
+            if crc32(view[begin:end]) != checksum:
+                self.damage = "the payload does not match its checksum"
+                break
+            position = end
+            self.offset += RECORD_HEADER_SIZE + length
+            self.count += 1
+            self._commit = commit
+            yield data[begin:end]
+        self._data = data[position:]
+
+    @property
+    def buffered(self) -> int:
+        """Bytes taken that are no whole record yet."""
+        return len(self._data)
+
+    def _parse_header(self, data: bytes, position: int) -> tuple[int, int, int] | None:
+        marker, length, commit, checksum, header_checksum = _RECORD_HEADER.unpack_from(
+            data, position
+        )
+        if marker != self._marker:
+            self.damage = "no record begins here"
+        elif header_checksum != crc32(data[position : position + _CHECKED]):
+            self.damage = "the record's header does not match its checksum"
+        elif length > MAX_PAYLOAD or commit not in (self.offset, self._commit):
+            # Checked and still wrong: not written by this module.
+            self.damage = "the record's header contradicts its place"
+        else:
+            return length, commit, checksum
+        return None
+
+
+def find_later_commit(marker: bytes, data: bytes, after: int) -> int | None:
+    """Where in ``data`` the first header stands whose commit began behind offset ``after``.
+
+    None if there is none. A header cut by the end of ``data`` is not seen: overlap pieces by
+    ``RECORD_HEADER_SIZE - 1`` bytes.
+    """
+    position = data.find(marker)
+    while position != -1 and position + RECORD_HEADER_SIZE <= len(data):
+        _, _, commit, _, checksum = _RECORD_HEADER.unpack_from(data, position)
+        if commit > after and checksum == crc32(data[position : position + _CHECKED]):
+            return position
+        position = data.find(marker, position + 1)
+    return None

@@ -1,0 +1,101 @@
+"""Reading the records of a log, beside its writer or without one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from penstock.files.backend import current_backend
+from penstock.files.log_file import read_marker
+from penstock.files.log_format import (
+    FILE_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    LogDamaged,
+    RecordParser,
+    find_later_commit,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import StrOrBytesPath
+
+__all__ = ["read_log", "read_records"]
+
+_PIECE = 256 << 10
+
+Read = Callable[[int, int], Awaitable[bytes]]
+"""Reads at most so many bytes at an offset of the log's file."""
+
+
+async def read_log(path: StrOrBytesPath) -> AsyncIterator[bytes]:
+    """Iterate over the records of the log at ``path``, from the first one on, without its lock.
+
+    For another process than the writer's, for a log that is damaged, and for one on a read-only
+    file system. The file is not changed. The iteration ends where the file does when it gets
+    there: a record that is being written just then, or a torn tail, is left out. The last records
+    may not be durable yet, if a writer is at work.
+
+    Cancellation: at any record; the file is closed then.
+
+    Raises:
+        NotALog: if the file holds something else.
+        LogDamaged: at a damaged record, if later commits stand behind it; all records before it
+            have been handed out.
+        OSError: as the system tells it, with the file's name.
+    """
+    backend = current_backend()
+    name = os.fsdecode(path)
+    fd = await backend.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        marker = await backend.call(lambda: read_marker(fd, name))
+        if marker is None:
+            return
+
+        def read(size: int, offset: int) -> Awaitable[bytes]:
+            return backend.read(fd, size, offset)
+
+        async for record in read_records(
+            read, marker, name, end=lambda: os.fstat(fd).st_size, may_be_torn=True
+        ):
+            yield record
+    finally:
+        # Closing a file that was only read does not wait for a disk.
+        os.close(fd)
+
+
+async def read_records(
+    read: Read, marker: bytes, path: str, *, end: Callable[[], int], may_be_torn: bool = False
+) -> AsyncIterator[bytes]:
+    """The records of a log's file up to ``end()``, which is asked again whenever it is reached.
+
+    Raises:
+        LogDamaged: at bytes that are no record; with ``may_be_torn`` only if records of a later
+            commit stand behind them.
+    """
+    parser = RecordParser(marker)
+    position = FILE_HEADER_SIZE
+    while parser.damage is None and (left := end() - position) > 0:
+        data = await read(min(left, max(_PIECE, parser.needed)), position)
+        if not data:
+            break
+        position += len(data)
+        for record in parser.feed(data):
+            yield record
+    damage = parser.damage
+    if may_be_torn:
+        if damage is not None and await _later_commit_exists(read, marker, parser.offset, end()):
+            raise LogDamaged(path, parser.offset, damage)
+    elif damage is not None or parser.buffered or position < end():
+        raise LogDamaged(path, parser.offset, damage or "the file is shorter than it was")
+
+
+async def _later_commit_exists(read: Read, marker: bytes, after: int, end: int) -> bool:
+    position = after
+    while position < end:
+        data = await read(_PIECE, position)
+        if find_later_commit(marker, data, after) is not None:
+            return True
+        if len(data) < RECORD_HEADER_SIZE:
+            return False
+        position += len(data) - (RECORD_HEADER_SIZE - 1)
+    return False

@@ -1,0 +1,409 @@
+"""Text files."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+from collections.abc import Awaitable
+from typing import Any
+
+from penstock._core import ReadyValue
+from penstock.files.async_file import AsyncFile
+from penstock.files.binary_file import BinaryFile
+from penstock.files.text_position import Decoder, Snapshot, TextPosition
+from penstock.files.turns import Turns
+
+__all__ = ["TextFile"]
+
+_CHUNK = 8192
+"""Bytes that are decoded at once; ``io.TextIOWrapper``'s."""
+
+
+class _Piece:
+    """Text that was decoded, and how: for ``tell``."""
+
+    __slots__ = ("snapshot", "text")
+
+    def __init__(self, text: str, snapshot: Snapshot | None) -> None:
+        self.text = text
+        self.snapshot = snapshot
+
+
+_NOTHING = _Piece("", None)
+
+
+class TextFile(AsyncFile[str]):
+    """A file of text over a file of bytes, decoding and encoding as ``io.TextIOWrapper`` does."""
+
+    __slots__ = (
+        "_at",
+        "_binary",
+        "_decoder",
+        "_encoder",
+        "_encoding",
+        "_errors",
+        "_line_buffering",
+        "_line_end",
+        "_mode",
+        "_newline",
+        "_piece",
+        "_simple_lines",
+        "_turns",
+    )
+
+    def __init__(
+        self,
+        binary: BinaryFile,
+        mode: str,
+        encoding: str,
+        errors: str,
+        newline: str | None,
+        line_buffering: bool,
+    ) -> None:
+        self._binary = binary
+        self._mode = mode
+        self._encoding = encoding
+        self._errors = errors
+        self._newline = newline
+        self._line_buffering = line_buffering
+        self._line_end = newline or os.linesep
+        self._simple_lines = newline is None or newline == "\n"
+        self._decoder: Decoder | None = None
+        self._encoder: codecs.IncrementalEncoder | None = None
+        self._piece = _NOTHING
+        self._at = 0
+        self._turns = Turns()
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def buffer(self) -> BinaryFile:
+        """The file of bytes beneath."""
+        return self._binary
+
+    @property
+    def encoding(self) -> str:
+        """The name of the encoding."""
+        return self._encoding
+
+    @property
+    def errors(self) -> str:
+        """What is done about bytes or characters that the encoding does not have."""
+        return self._errors
+
+    @property
+    def line_buffering(self) -> bool:
+        """Whether writing a line's end flushes."""
+        return self._line_buffering
+
+    @property
+    def newlines(self) -> str | tuple[str, ...] | None:
+        """The line ends met so far, as the built-in's."""
+        return getattr(self._decoder, "newlines", None)
+
+    @property
+    def name(self) -> Any:
+        return self._binary.name
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @property
+    def closed(self) -> bool:
+        return self._binary.closed
+
+    def fileno(self) -> int:
+        return self._binary.fileno()
+
+    def isatty(self) -> bool:
+        return self._binary.isatty()
+
+    def readable(self) -> bool:
+        return self._binary.readable()
+
+    def writable(self) -> bool:
+        return self._binary.writable()
+
+    def seekable(self) -> bool:
+        return self._binary.seekable()
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    async def read(self, size: int | None = -1) -> str:
+        await self._turns.take()
+        try:
+            decoder = self._begin_reading()
+            if size is None or size < 0:
+                data = await self._binary.read()
+                text = self._piece.text[self._at :] + decoder.decode(data, True)
+                self._drop_read_ahead()
+                return text
+            return await self._read_some(decoder, size)
+        finally:
+            self._turns.give_up()
+
+    async def _read_some(self, decoder: Decoder, size: int) -> str:
+        pieces = [self._piece]
+        there = len(self._piece.text) - self._at
+        try:
+            while there < size:
+                piece = await self._decode_chunk(decoder)
+                if piece is None:
+                    break
+                pieces.append(piece)
+                there += len(piece.text)
+        except BaseException:
+            self._keep(pieces)
+            raise
+        if len(pieces) == 1:
+            begin = self._at
+            self._at = min(begin + size, len(self._piece.text))
+            return self._piece.text[begin : self._at]
+        text = self._piece.text[self._at :] + "".join(piece.text for piece in pieces[1:])
+        self._piece = pieces[-1]
+        self._at = len(self._piece.text) - max(there - size, 0)
+        return text[:size]
+
+    async def readline(self, size: int | None = -1) -> str:
+        await self._turns.take()
+        try:
+            decoder = self._begin_reading()
+            limit = -1 if size is None else size
+            text = self._piece.text
+            end = self._end_of_line(text, self._at)
+            if end > 0 and limit < 0:
+                begin, self._at = self._at, end
+                return text[begin:end]
+            return await self._read_line(decoder, limit)
+        finally:
+            self._turns.give_up()
+
+    def __anext__(self) -> Awaitable[str]:
+        # A line that is at hand costs no coroutine.
+        if self._simple_lines and not self._turns.taken and self._binary._fd >= 0:
+            text, begin = self._piece.text, self._at
+            end = text.find("\n", begin) + 1
+            if end:
+                self._at = end
+                return ReadyValue(text[begin:end])
+        return self._next_line()
+
+    async def _read_line(self, decoder: Decoder, limit: int) -> str:
+        pieces = [self._piece]
+        # What is not known to hold no line end: with a line end of two characters, its first may
+        # have been the last of a chunk.
+        line = self._piece.text[self._at :]
+        lines: list[str] = []
+        length = 0
+        end = 0
+        try:
+            while not (end := self._end_of_line(line, 0)) and (
+                limit < 0 or length + len(line) < limit
+            ):
+                piece = await self._decode_chunk(decoder)
+                if piece is None:
+                    break
+                pieces.append(piece)
+                split = line.endswith("\r") and self._newline == "\r\n"
+                known = line[:-1] if split else line
+                lines.append(known)
+                length += len(known)
+                line = ("\r" if split else "") + piece.text
+        except BaseException:
+            self._keep(pieces)
+            raise
+        if end:
+            line = line[:end]
+        lines.append(line)
+        whole = "".join(lines)
+        if 0 <= limit < len(whole):
+            whole = whole[:limit]
+        self._go_behind(pieces, len(whole))
+        return whole
+
+    def _go_behind(self, pieces: list[_Piece], length: int) -> None:
+        """Take ``length`` characters out of the text at hand, which ``pieces`` are."""
+        left = self._at + length
+        for index, piece in enumerate(pieces):
+            if left <= len(piece.text):
+                self._at = left
+                self._keep(pieces[index:])
+                return
+            left -= len(piece.text)
+
+    def _keep(self, pieces: list[_Piece]) -> None:
+        """Make the text at hand one piece again, with how it came about."""
+        if len(pieces) == 1:
+            self._piece = pieces[0]
+            return
+        decoded = [piece.snapshot for piece in pieces if piece.snapshot is not None]
+        first = decoded[0]
+        # A snapshot begins with what its decoder had pending, which the one before it ends with.
+        rest = [snapshot.data[snapshot.pending :] for snapshot in decoded[1:]]
+        data = b"".join([first.data, *rest])
+        text = "".join(piece.text for piece in pieces)
+        self._piece = _Piece(text, Snapshot(first.flags, data, first.pending))
+
+    def _end_of_line(self, text: str, start: int) -> int:
+        """The position behind the next line end, or 0."""
+        if self._newline is None or self._newline == "\n":
+            return text.find("\n", start) + 1
+        if self._newline:
+            found = text.find(self._newline, start)
+            return found + len(self._newline) if found >= 0 else 0
+        feed, back = text.find("\n", start), text.find("\r", start)
+        if back < 0 or 0 <= feed < back:
+            return feed + 1
+        return back + (2 if feed == back + 1 else 1)
+
+    async def _decode_chunk(self, decoder: Decoder) -> _Piece | None:
+        """Decode the next bytes; None at the end of the file."""
+        pending, flags = decoder.getstate()
+        data = await self._binary.read1(_CHUNK)
+        text = decoder.decode(data, not data)
+        if not data and not text:
+            return None
+        return _Piece(text, Snapshot(flags, pending + data, len(pending)))
+
+    def _begin_reading(self) -> Decoder:
+        if self._binary.closed or not self._binary.readable():
+            self._binary._check_readable()
+        if self._decoder is None:
+            self._decoder = self._make_decoder()
+        return self._decoder
+
+    def _make_decoder(self) -> Decoder:
+        decoder: Any = codecs.getincrementaldecoder(self._encoding)(self._errors)
+        if not self._newline:
+            decoder = io.IncrementalNewlineDecoder(decoder, translate=self._newline is None)
+        return decoder  # type: ignore[no-any-return]
+
+    def _drop_read_ahead(self) -> None:
+        self._piece = _NOTHING
+        self._at = 0
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    async def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        await self._turns.take()
+        try:
+            self._binary._check_writable()
+            encoder = self._encoder or await self._make_encoder()
+            out = text
+            if self._newline != "" and self._line_end != "\n":
+                out = text.replace("\n", self._line_end)
+            before = encoder.getstate()
+            try:
+                await self._binary.write(encoder.encode(out))
+            except BaseException:
+                encoder.setstate(before)
+                raise
+            self._drop_read_ahead()
+            if self._decoder is not None:
+                self._decoder.reset()
+            if self._line_buffering and ("\n" in text or "\r" in text):
+                await self._binary.flush()
+            return len(text)
+        finally:
+            self._turns.give_up()
+
+    async def _make_encoder(self) -> codecs.IncrementalEncoder:
+        encoder = codecs.getincrementalencoder(self._encoding)(self._errors)
+        if self._binary.seekable() and await self._binary.tell():
+            encoder.setstate(0)  # a byte order mark only at the beginning
+        self._encoder = encoder
+        return encoder
+
+    async def truncate(self, size: int | None = None) -> int:
+        if size is None:
+            size = await self.tell()
+        return await self._binary.truncate(size)
+
+    async def flush(self) -> None:
+        await self._binary.flush()
+
+    async def fsync(self) -> None:
+        await self._binary.fsync()
+
+    async def fdatasync(self) -> None:
+        await self._binary.fdatasync()
+
+    # ---- the position ---------------------------------------------------------------------------
+
+    async def tell(self) -> int:
+        await self._turns.take()
+        try:
+            return await self._tell()
+        finally:
+            self._turns.give_up()
+
+    async def _tell(self) -> int:
+        position = await self._binary.tell()
+        snapshot = self._piece.snapshot
+        if self._decoder is None or snapshot is None:
+            return position
+        start = position - len(snapshot.data)
+        return snapshot.position_of(start, self._at, self._decoder).pack()
+
+    async def seek(self, offset: int, whence: int = 0) -> int:
+        await self._turns.take()
+        try:
+            self._binary._check_open()
+            self._binary._check_seekable()
+            if whence == os.SEEK_CUR:
+                if offset:
+                    raise io.UnsupportedOperation("a text file cannot seek from here, but by 0")
+                offset = await self._tell()
+            elif whence == os.SEEK_END:
+                if offset:
+                    raise io.UnsupportedOperation("a text file cannot seek from its end, but by 0")
+                position = await self._binary.seek(0, os.SEEK_END)
+                self._drop_read_ahead()
+                if self._decoder is not None:
+                    self._decoder.reset()
+                self._start_encoding_at(position)
+                return position
+            elif whence != os.SEEK_SET:
+                raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+            if offset < 0:
+                raise ValueError(f"position {offset} is negative")
+            await self._go_to(TextPosition.unpack(offset))
+            return offset
+        finally:
+            self._turns.give_up()
+
+    def _start_encoding_at(self, position: int) -> None:
+        if self._encoder is not None:
+            self._encoder.reset()
+            if position:
+                self._encoder.setstate(0)
+
+    async def _go_to(self, target: TextPosition) -> None:
+        await self._binary.seek(target.start)
+        if self._decoder is None and (target.flags or target.skip):
+            self._decoder = self._make_decoder()
+        self._drop_read_ahead()
+        self._start_encoding_at(target.start)
+        if self._decoder is None:
+            return
+        if target.start or target.flags:
+            self._decoder.setstate((b"", target.flags))
+        else:
+            self._decoder.reset()  # not the same where a byte order mark may follow
+        flags = self._decoder.getstate()[1]
+        self._piece = _Piece("", Snapshot(flags, b"", 0))
+        if not target.skip and not target.feed:
+            return
+        data = await self._binary.read(target.feed)
+        text = self._decoder.decode(data, target.final)
+        if len(text) < target.skip:
+            raise OSError(f"position {target.pack()} is not one of this file")
+        self._piece = _Piece(text, Snapshot(flags, data, 0))
+        self._at = target.skip
+
+    async def close(self) -> None:
+        await self._binary.close()

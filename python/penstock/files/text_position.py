@@ -1,0 +1,116 @@
+"""Positions in a text file: numbers that name a byte and how decoding goes on from there.
+
+Where decoding can begin with a fresh decoder the number is the byte's own position. Otherwise it
+also carries the decoder's flags, how many bytes to decode before the position is reached, and how
+many of their characters are before it. The fields lie where ``io.TextIOWrapper`` has them, so that
+a number means the same to both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["Decoder", "Snapshot", "TextPosition"]
+
+_FIELDS = {"start": 64, "low_flags": 32, "feed": 32, "skip": 32, "final": 8}
+"""Their bits, from the lowest. What does not fit of the flags comes last; the built-in has no room
+for it."""
+
+_FLAG_BITS = _FIELDS["low_flags"]
+
+
+class Decoder(Protocol):
+    """An incremental decoder of :mod:`codecs`."""
+
+    def decode(self, data: bytes, final: bool = False, /) -> str: ...
+    def getstate(self) -> tuple[bytes, int]: ...
+    def setstate(self, state: tuple[bytes, int], /) -> None: ...
+    def reset(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextPosition:
+    """What a position's number says."""
+
+    start: int
+    """Where decoding begins, in bytes."""
+    flags: int = 0
+    """The decoder's, there."""
+    feed: int = 0
+    """How many bytes are decoded from there at once."""
+    final: bool = False
+    """Whether that is all there is."""
+    skip: int = 0
+    """How many of the characters that this gives are before the position."""
+
+    def pack(self) -> int:
+        """The number."""
+        low_flags = self.flags & ((1 << _FLAG_BITS) - 1)
+        number, shift = 0, 0
+        values = (self.start, low_flags, self.feed, self.skip, int(self.final))
+        for value, bits in zip(values, _FIELDS.values(), strict=True):
+            number |= value << shift
+            shift += bits
+        return number | (self.flags >> _FLAG_BITS) << shift
+
+    @classmethod
+    def unpack(cls, number: int) -> TextPosition:
+        """The same from a number."""
+        values = {}
+        for name, bits in _FIELDS.items():
+            values[name] = number & ((1 << bits) - 1)
+            number >>= bits
+        flags = number << _FLAG_BITS | values["low_flags"]
+        return cls(values["start"], flags, values["feed"], bool(values["final"]), values["skip"])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Bytes that were decoded to the text at hand, and the decoder's state before them."""
+
+    flags: int
+    data: bytes
+    pending: int = 0
+    """How many of the bytes, at the beginning, the decoder had taken in before."""
+
+    def position_of(self, start: int, characters: int, decoder: Decoder) -> TextPosition:
+        """Find the position ``characters`` into the text; ``data`` begins at byte ``start``.
+
+        The decoder is used for the search and left in the state that it had.
+        """
+        if not characters:
+            return TextPosition(start, self.flags)
+        saved = decoder.getstate()
+        try:
+            return self._search(start, characters, decoder)
+        finally:
+            decoder.setstate(saved)
+
+    def _search(self, start: int, characters: int, decoder: Decoder) -> TextPosition:
+        # The smallest number of bytes that gives so many characters: more bytes, more characters.
+        least, most = 1, len(self.data)
+        final = self._decoded(most, decoder) < characters
+        while least < most and not final:
+            middle = (least + most) // 2
+            if self._decoded(middle, decoder) < characters:
+                least = middle + 1
+            else:
+                most = middle
+        if self._decoded(most, decoder) == characters and not final:
+            pending, flags = decoder.getstate()
+            if not pending:
+                return TextPosition(start + most, flags)
+        # From the last place before where a decoder can begin.
+        begin, skip, flags = 0, characters, self.flags
+        for before in range(most - 1, 0, -1):
+            count = self._decoded(before, decoder)
+            pending, state = decoder.getstate()
+            if count <= characters and not pending:
+                begin, skip, flags = before, characters - count, state
+                break
+        return TextPosition(start + begin, flags, most - begin, final, skip)
+
+    def _decoded(self, size: int, decoder: Decoder) -> int:
+        decoder.setstate((b"", self.flags))
+        return len(decoder.decode(self.data[:size]))

@@ -1,0 +1,76 @@
+"""Whole files written with one call."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from penstock.files.backend import current_backend
+from penstock.files.detached import Stop, run_whole
+from penstock.files.replacement import named, replace_file
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, StrOrBytesPath
+
+__all__ = ["write_file"]
+
+# A cancelled write ends after at most so many bytes.
+_PIECE = 8 << 20
+
+
+async def write_file(
+    path: StrOrBytesPath, data: ReadableBuffer, *, atomic: bool = False, mode: int = 0o666
+) -> None:
+    """Write ``data`` into the file at ``path``, which is made, or else replaced.
+
+    With ``atomic`` a reader, and whoever looks after a crash or a power cut, sees the old file or
+    the new one, whole: the data are written into a temporary file in the same folder and synced,
+    that file takes the name, and the folder is synced. On return the new content is durable. An
+    existing file's permissions are kept; its owner, extended attributes and further hard links
+    are not, because it is a new file. A symbolic link is followed.
+
+    Without it the file is opened, emptied and written, as ``open(path, "wb")`` does. That is less
+    work by two waits for the disk, and an error or a crash leaves a part.
+
+    Args:
+        path: the file; its folder must exist.
+        data: bytes, or another object with a buffer, which must not change meanwhile.
+        mode: permissions of a file that is made, less the umask.
+
+    Cancellation: ends after the piece of 8 MiB that is being written. With ``atomic`` the name then
+    has its old content or, if the rename had begun, the new one, and the temporary file is gone.
+
+    Raises:
+        OSError: as the system tells it, with the file's name. With ``atomic`` the file is as it was
+            before, unless the sync of the folder failed, the last step of all.
+        TypeError: for a str; encode it.
+    """
+    if isinstance(data, str):
+        raise TypeError("data is bytes, not str; encode it, for instance with .encode()")
+    view = memoryview(data)
+    # A view with gaps cannot be handed to the system as it is.
+    view = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+    name = os.fsdecode(path)
+    backend = current_backend()
+
+    async def fill(fd: int, stop: Stop) -> None:
+        for begin in range(0, len(view), _PIECE):
+            stop.check()
+            await backend.write(fd, view[begin : begin + _PIECE], begin)
+
+    async def replace(stop: Stop) -> None:
+        await replace_file(
+            backend, stop, name, lambda fd: fill(fd, stop), mode=mode, keep_mode=True, sync=True
+        )
+
+    async def overwrite(stop: Stop) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY
+        fd = await backend.open(name, flags, mode)
+        try:
+            await fill(fd, stop)
+        except OSError as error:
+            raise named(error, name) from error
+        finally:
+            await backend.close(fd)
+
+    await run_whole(replace if atomic else overwrite)

@@ -1,0 +1,74 @@
+"""The running loop's file backend, with some of its calls going wrong or waiting."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+from penstock.files.backend import current_backend
+
+Fault = Callable[[int, str], object]
+
+CALLS = frozenset(
+    {
+        *("open", "close", "read", "write", "fsync", "fdatasync", "truncate", "replace"),
+        *("unlink", "copy_range", "call"),
+    }
+)
+
+
+def no_fault(number: int, name: str) -> None:
+    """Nothing goes wrong."""
+
+
+class FaultyBackend:
+    """Passes calls on to the real backend, and keeps a list of their names.
+
+    Args:
+        fault: called before each call with its number and name; what it raises is the call's
+            result, and what it returns is awaited if it can be.
+        afterwards: the same, when the call has been carried out.
+    """
+
+    def __init__(self, *, fault: Fault = no_fault, afterwards: Fault = no_fault) -> None:
+        self.calls: list[str] = []
+        self._fault = fault
+        self._afterwards = afterwards
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(current_backend(), name)
+        if name not in CALLS:
+            return attribute
+
+        async def call(*arguments: Any, **keywords: Any) -> Any:
+            number = len(self.calls)
+            self.calls.append(name)
+            await _settled(self._fault(number, name))
+            result = await attribute(*arguments, **keywords)
+            await _settled(self._afterwards(number, name))
+            return result
+
+        return call
+
+
+def failing(*names: str, number: int = errno.EIO) -> Fault:
+    """A fault: all calls of these names fail with this errno."""
+
+    def fault(_: int, name: str) -> None:
+        if name in names:
+            raise system_error(number)
+
+    return fault
+
+
+def system_error(number: int) -> OSError:
+    """As the system raises it."""
+    return OSError(number, os.strerror(number))
+
+
+async def _settled(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result

@@ -1,0 +1,232 @@
+"""Binary files do what the built-in's do, call by call."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import penstock
+from penstock import files
+
+Call = tuple[str, tuple[Any, ...]]
+
+CALLS = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), st.tuples(st.integers(-1, 40))),
+        st.tuples(st.just("readline"), st.tuples(st.just(-1) | st.integers(1, 20))),
+        st.tuples(st.just("readlines"), st.tuples(st.integers(0, 20))),
+        st.tuples(st.just("seek"), st.tuples(st.integers(0, 60), st.just(0))),
+        st.tuples(st.just("seek"), st.tuples(st.integers(-10, 10), st.sampled_from([1, 2]))),
+        st.tuples(st.just("tell"), st.just(())),
+        st.tuples(st.just("write"), st.tuples(st.binary(max_size=30))),
+        st.tuples(st.just("truncate"), st.tuples(st.none() | st.integers(0, 60))),
+        st.tuples(st.just("flush"), st.just(())),
+        st.tuples(st.just("readinto"), st.tuples(st.integers(0, 30))),
+    ),
+    max_size=12,
+)
+
+
+def _call_builtin(file: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    if name == "readinto":
+        buffer = bytearray(arguments[0])
+        return file.readinto(buffer), bytes(buffer)
+    return getattr(file, name)(*arguments)
+
+
+async def _call_ours(file: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    if name == "readinto":
+        buffer = bytearray(arguments[0])
+        return await file.readinto(buffer), bytes(buffer)
+    return await getattr(file, name)(*arguments)
+
+
+def builtin_run(path: str, mode: str, buffering: int, calls: list[Call]) -> list[Any]:
+    results: list[Any] = []
+    with open(path, mode, buffering) as file:
+        for name, arguments in calls:
+            try:
+                results.append(_call_builtin(file, name, arguments))
+            except (OSError, ValueError) as error:
+                results.append(_kind(error))
+    return results
+
+
+def our_run(path: str, mode: str, buffering: int, calls: list[Call]) -> list[Any]:
+    async def main() -> list[Any]:
+        results: list[Any] = []
+        async with files.open(path, mode, buffering) as file:
+            for name, arguments in calls:
+                try:
+                    results.append(await _call_ours(file, name, arguments))
+                except (OSError, ValueError) as error:
+                    results.append(_kind(error))
+        return results
+
+    return penstock.run(main())
+
+
+def _kind(error: Exception) -> str:
+    for kind in (io.UnsupportedOperation, OSError):
+        if isinstance(error, kind):
+            return kind.__name__
+    return "ValueError"
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    mode=st.sampled_from(["rb", "wb", "r+b", "w+b", "a+b", "ab"]),
+    buffering=st.sampled_from([-1, 0, 7, 16]),
+    content=st.binary(max_size=50)
+    | st.lists(st.sampled_from([b"a\n", b"bc", b"\n"])).map(b"".join),
+    calls=CALLS,
+)
+def test_calls_have_the_results_of_the_built_in_file(
+    mode: str, buffering: int, content: bytes, calls: list[Call]
+) -> None:
+    if mode.startswith("a"):
+        # In append mode the built-in's position before a flush does not tell where data will be.
+        flushed: list[Call] = []
+        for call in calls:
+            if call[0] != "truncate":
+                flushed += [call, ("flush", ())] if call[0] == "write" else [call]
+        calls = flushed
+    with tempfile.TemporaryDirectory() as folder:
+        theirs, ours = os.path.join(folder, "theirs"), os.path.join(folder, "ours")
+        Path(theirs).write_bytes(content)
+        Path(ours).write_bytes(content)
+        expected = builtin_run(theirs, mode, buffering, calls)
+        assert our_run(ours, mode, buffering, calls) == expected
+        assert Path(ours).read_bytes() == Path(theirs).read_bytes()
+
+
+@pytest.mark.anyio
+async def test_a_file_is_what_the_built_in_one_would_be(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    async with files.open(path, "r+b") as file:
+        with open(path, "r+b") as builtin:
+            assert file.name == builtin.name
+            assert (file.readable(), file.writable(), file.seekable()) == (True, True, True)
+            assert file.isatty() is False
+            assert not file.closed
+            assert os.fstat(file.fileno()) == os.fstat(builtin.fileno())
+    assert file.mode == "r+b"
+    assert file.closed
+    assert isinstance(file, files.AsyncFile)
+
+
+@pytest.mark.anyio
+async def test_every_method_of_a_closed_file_says_so(tmp_path: Path) -> None:
+    file = await files.open(tmp_path / "file", "w+b")
+    await file.close()
+    await file.close()
+    for name, arguments in [
+        ("read", ()), ("readline", ()), ("readinto", (bytearray(4),)), ("write", (b"x",)),
+        ("seek", (0,)), ("tell", ()), ("truncate", ()), ("flush", ()), ("fsync", ()),
+        ("fdatasync", ()), ("pread", (1, 0)), ("pwrite", (b"x", 0)), ("peek", ()), ("read1", ()),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match="closed file"):
+            await getattr(file, name)(*arguments)
+    for name in ("fileno", "isatty", "readable", "writable", "seekable"):
+        with pytest.raises(ValueError, match="closed file"):
+            getattr(file, name)()
+
+
+@pytest.mark.anyio
+async def test_a_mode_allows_what_it_says(tmp_path: Path) -> None:
+    async with files.open(tmp_path / "file", "wb") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.read()
+        with pytest.raises(io.UnsupportedOperation):
+            await file.pread(1, 0)
+    async with files.open(tmp_path / "file", "rb") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.write(b"x")
+        with pytest.raises(io.UnsupportedOperation):
+            await file.truncate()
+
+
+@pytest.mark.anyio
+async def test_positional_calls_leave_the_position_alone_and_see_what_was_written(
+    tmp_path: Path,
+) -> None:
+    async with files.open(tmp_path / "file", "w+b") as file:
+        await file.write(b"0123456789")
+        assert await file.pread(4, 3) == b"3456"
+        assert await file.tell() == 10
+        assert await file.pwrite(b"ab", 4) == 2
+        await file.seek(0)
+        assert await file.read(3) == b"012"
+        assert await file.pwrite(b"X", 5) == 1
+        buffer = bytearray(8)
+        assert await file.pread_into(buffer, 4) == 6
+        assert buffer == b"aX6789\0\0"
+        assert await file.read() == b"3aX6789"[0:1] + b"aX6789"
+        assert await file.pread(5, 100) == b""
+        for call in (file.pread, file.pwrite):
+            with pytest.raises(ValueError, match="negative"):
+                await call(*((1, -1) if call == file.pread else (b"", -1)))
+
+
+@pytest.mark.anyio
+async def test_large_transfers_are_whole(tmp_path: Path) -> None:
+    data = os.urandom(5 << 20)
+    async with files.open(tmp_path / "file", "w+b") as file:
+        assert await file.write(memoryview(data)) == len(data)
+        assert await file.pread(len(data) + 5, 0) == data
+        await file.seek(0)
+        assert await file.read() == data
+        buffer = bytearray(len(data))
+        await file.seek(0)
+        assert await file.readinto(buffer) == len(data)
+        assert buffer == data
+        await file.fsync()
+        await file.fdatasync()
+
+
+@pytest.mark.anyio
+async def test_lines_are_iterated(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"".join(b"%d\n" % i * (i % 3) for i in range(30_000)) + b"no end")
+    with open(path, "rb") as builtin:
+        expected = list(builtin)
+    async with files.open(path, "rb") as file:
+        assert [line async for line in file] == expected
+        await file.seek(0)
+        assert await file.readlines() == expected
+
+
+@pytest.mark.anyio
+async def test_data_that_is_not_bytes_is_refused(tmp_path: Path) -> None:
+    async with files.open(tmp_path / "file", "wb") as file:
+        with pytest.raises(TypeError):
+            await file.write("text")  # type: ignore[arg-type]
+        await file.writelines([b"a", bytearray(b"b"), memoryview(b"c")])
+    assert (tmp_path / "file").read_bytes() == b"abc"
+
+
+@pytest.mark.anyio
+async def test_a_line_that_is_at_hand_is_awaited_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"one\ntwo\nthree")
+    for mode in ("r", "rb"):
+        with open(tmp_path / "file", mode) as builtin:
+            lines = builtin.readlines()
+        async with files.open(tmp_path / "file", mode) as file:
+            first = await anext(file)
+            second = anext(file)
+            third = anext(file)
+            assert [first, await second, await third] == lines
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await second
+            with pytest.raises(StopAsyncIteration):
+                await anext(file)
+        with pytest.raises(ValueError, match="closed"):
+            await anext(file)

@@ -1,0 +1,258 @@
+"""Opening a log that was cut off, or damaged, at any byte."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from penstock.files.append_log import AppendLog
+from penstock.files.log_file import Recovered, open_log_file
+from penstock.files.log_format import (
+    FILE_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    LogDamaged,
+    LogError,
+    NotALog,
+    RecordParser,
+    encode_commit,
+    new_file_header,
+)
+from penstock.files.log_reader import read_log
+
+COMMITS = [[b"alpha"], [b"", b"beta" * 5, b"gamma"], [b"delta" * 3, b"epsilon"]]
+
+
+class WrittenLog:
+    """A log's bytes, and where its commits and records end."""
+
+    def __init__(self, commits: list[list[bytes]]) -> None:
+        header = new_file_header()
+        self.marker = header[16:20]
+        self.data = header
+        self.records: list[bytes] = []
+        self.ends = [FILE_HEADER_SIZE]  # of each record, after the header's
+        self.commit_ends = [FILE_HEADER_SIZE]
+        for commit in commits:
+            self.data += encode_commit(
+                self.marker, len(self.data), [(payload, crc32(payload)) for payload in commit]
+            )
+            for payload in commit:
+                self.records.append(payload)
+                self.ends.append(self.ends[-1] + RECORD_HEADER_SIZE + len(payload))
+            self.commit_ends.append(self.ends[-1])
+        assert self.ends[-1] == len(self.data)
+
+    def whole_before(self, offset: int) -> int:
+        """How many records end at or before this offset."""
+        return sum(end <= offset for end in self.ends[1:])
+
+
+@pytest.fixture
+def written() -> WrittenLog:
+    return WrittenLog(COMMITS)
+
+
+def open_and_read(path: Path) -> tuple[Recovered, list[bytes]]:
+    opened = open_log_file(str(path), 0o666)
+    try:
+        size = os.fstat(opened.fd).st_size
+        data = os.pread(opened.fd, size, FILE_HEADER_SIZE)
+        return opened.recovered, list(RecordParser(opened.marker).feed(data))
+    finally:
+        os.close(opened.fd)
+
+
+def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
+    """Fixed bytes: a log of today is read by every later version."""
+    path = tmp_path / "log"
+    header = "70656e73746f636b206c6f6720310a00 01020304 62892ec3"
+    record = "01020304 05000000 1800000000000000 86a61036 7e557a67"
+    data = bytes.fromhex(header + record) + b"hello"
+    path.write_bytes(data)
+    assert open_and_read(path) == (Recovered(1, 53), [b"hello"])
+    marker = bytes.fromhex("01020304")
+    assert encode_commit(marker, 24, [(b"hello", crc32(b"hello"))]) == data[24:]
+
+
+def test_a_log_cut_at_any_byte_opens_with_the_records_before(
+    tmp_path: Path, written: WrittenLog
+) -> None:
+    path = tmp_path / "log"
+    for length in range(len(written.data) + 1):
+        path.write_bytes(written.data[:length])
+        recovered, records = open_and_read(path)
+        whole = written.whole_before(length)
+        end = written.ends[whole]
+        assert records == written.records[:whole]
+        assert (recovered.records, recovered.size) == (whole, end)
+        if length >= FILE_HEADER_SIZE:
+            assert recovered.torn == length - end
+        else:
+            assert recovered.torn == length
+        assert bool(recovered.reason) == bool(recovered.torn)
+        assert path.stat().st_size == end
+        # The cut is final: the next opening finds nothing to do.
+        assert open_and_read(path)[0] == Recovered(whole, end)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+def test_a_flipped_byte_is_never_read_as_data(
+    tmp_path: Path, written: WrittenLog, mask: int
+) -> None:
+    path = tmp_path / "log"
+    last_commit = written.commit_ends[-2]
+    for offset in range(len(written.data)):
+        damaged = bytearray(written.data)
+        damaged[offset] ^= mask
+        path.write_bytes(damaged)
+        whole = written.whole_before(offset)
+        if offset < FILE_HEADER_SIZE:
+            with pytest.raises(NotALog):
+                open_and_read(path)
+        elif offset < last_commit:
+            # A later commit proves that this one was durable: nothing may be thrown away.
+            with pytest.raises(LogDamaged) as caught:
+                open_and_read(path)
+            assert caught.value.offset == written.ends[whole]
+        else:
+            recovered, records = open_and_read(path)
+            assert records == written.records[:whole]
+            assert recovered.torn == len(damaged) - written.ends[whole]
+            continue
+        assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 5000, b"\xff" * 100, b"penstock log 1\n\0" * 30])
+def test_a_tail_of_something_else_is_cut_off(
+    tmp_path: Path, written: WrittenLog, tail: bytes
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(written.data + tail)
+    recovered, records = open_and_read(path)
+    assert records == written.records
+    assert recovered.torn == len(tail)
+    assert "no record begins here" in recovered.reason
+
+
+def test_a_commit_torn_in_its_middle_is_cut_off_though_its_end_is_whole(
+    tmp_path: Path, written: WrittenLog
+) -> None:
+    """After a power cut the blocks of one write may be on the disk in any combination."""
+    path = tmp_path / "log"
+    damaged = bytearray(written.data)
+    begin = written.commit_ends[-2]
+    damaged[begin + RECORD_HEADER_SIZE] ^= 1  # in "delta", with "epsilon" whole behind it
+    path.write_bytes(damaged)
+    recovered, records = open_and_read(path)
+    assert records == written.records[:-2]
+    assert recovered.torn == len(damaged) - begin
+
+
+def test_another_logs_records_do_not_pass_as_this_ones(tmp_path: Path, written: WrittenLog) -> None:
+    """Neither as what follows the end nor as a later commit behind a torn tail."""
+    path = tmp_path / "log"
+    other = WrittenLog([[b"x" * 100], [b"y" * 400]])
+    path.write_bytes(written.data + other.data[FILE_HEADER_SIZE:])
+    recovered, records = open_and_read(path)
+    assert records == written.records
+    assert recovered.torn == len(other.data) - FILE_HEADER_SIZE
+
+
+def test_a_record_that_holds_a_copy_of_its_own_log_is_just_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    written = WrittenLog(COMMITS)
+    copy = written.data
+    written.data += encode_commit(written.marker, len(copy), [(copy, crc32(copy))])
+    path.write_bytes(written.data)
+    assert open_and_read(path)[1] == [*written.records, copy]
+    # Torn, its inner records are older than the place they lie at, so they prove nothing.
+    path.write_bytes(written.data[:-1])
+    recovered, records = open_and_read(path)
+    assert records == written.records
+    assert recovered.torn == RECORD_HEADER_SIZE + len(copy) - 1
+
+
+def test_later_commits_are_found_far_behind_the_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a piece that is read ends in the middle of a header."""
+    path = tmp_path / "log"
+    written = WrittenLog([[b"a"], [b"b" * 700], [b"c" * 1500], [b"d"]])
+    for piece in range(RECORD_HEADER_SIZE, 200, 7):
+        monkeypatch.setattr("penstock.files.log_file._PIECE", piece)
+        damaged = bytearray(written.data)
+        damaged[written.ends[1]] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(LogDamaged):
+            open_and_read(path)
+        path.write_bytes(written.data)
+        assert open_and_read(path)[1] == written.records
+
+
+@pytest.mark.anyio
+async def test_what_was_cut_off_is_reported_and_appending_goes_on(
+    tmp_path: Path, written: WrittenLog
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(written.data[:-1])
+    async with AppendLog(path) as log:
+        assert log.recovered.torn == RECORD_HEADER_SIZE + len(written.records[-1]) - 1
+        assert log.recovered.reason == "the last record is not complete"
+        assert await log.append(b"new") == len(written.records) - 1
+    async with AppendLog(path) as log:
+        assert not log.recovered.torn
+        assert [record async for record in log] == [*written.records[:-1], b"new"]
+
+
+@pytest.mark.anyio
+async def test_a_reader_stops_before_a_torn_tail_and_leaves_it(
+    tmp_path: Path, written: WrittenLog
+) -> None:
+    path = tmp_path / "log"
+    for length in range(len(written.data) + 1):
+        path.write_bytes(written.data[:length])
+        assert [record async for record in read_log(path)] == written.records[
+            : written.whole_before(length)
+        ]
+        assert path.stat().st_size == length
+
+
+@pytest.mark.anyio
+async def test_a_reader_hands_out_what_is_before_the_damage(
+    tmp_path: Path, written: WrittenLog
+) -> None:
+    path = tmp_path / "log"
+    for offset in range(FILE_HEADER_SIZE, len(written.data)):
+        damaged = bytearray(written.data)
+        damaged[offset] ^= 0x10
+        path.write_bytes(damaged)
+        records = []
+        try:
+            async for record in read_log(path):
+                records.append(record)
+        except LogDamaged as error:
+            assert offset < written.commit_ends[-2]
+            assert "copy them to a new log" in str(error)
+        else:
+            assert offset >= written.commit_ends[-2]
+        assert records == written.records[: written.whole_before(offset)]
+
+
+@pytest.mark.anyio
+async def test_damage_done_to_an_open_log_is_seen_by_its_iteration(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    async with AppendLog(path) as log:
+        await log.append(b"whole")
+        await log.append(b"damaged")
+        with open(path, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"?")
+        with pytest.raises(LogDamaged, match="does not match its checksum"):
+            _ = [record async for record in log]
+        os.truncate(path, log.size - 1)
+        with pytest.raises(LogDamaged, match="shorter than it was"):
+            _ = [record async for record in log]
+        assert issubclass(LogDamaged, LogError)

@@ -1,0 +1,252 @@
+"""Text files do what the built-in's do: decoding, line ends, positions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import penstock
+from penstock import files
+from penstock.files import text_file
+
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "shift_jis", "iso2022_jp"]
+NEWLINES = [None, "", "\n", "\r", "\r\n"]
+TEXT = st.lists(st.sampled_from(["a", "bc", "\r", "\n", "\r\n", "é", "あ", "漢字", "\ufeff"]))
+
+Step = tuple[str, int]
+
+READING = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), st.integers(-1, 12)),
+        st.tuples(st.just("readline"), st.just(-1) | st.integers(1, 9)),
+        st.tuples(st.just("tell"), st.just(0)),
+        st.tuples(st.just("back"), st.integers(0, 5)),
+        st.tuples(st.just("end"), st.just(0)),
+    ),
+    max_size=14,
+)
+
+
+def encoded(pieces: list[str], encoding: str) -> bytes:
+    return "".join(pieces).encode(encoding, "ignore")
+
+
+def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
+    results: list[Any] = []
+    told = [0]
+    with open(path, **options) as file:
+        for name, argument in steps:
+            try:
+                if name == "tell":
+                    told.append(file.tell())
+                    results.append(("tell", len(told)))
+                elif name == "back":
+                    file.seek(told[argument % len(told)])
+                elif name == "end":
+                    results.append(file.seek(0, 2))
+                else:
+                    results.append(getattr(file, name)(argument))
+            except UnicodeDecodeError:
+                results.append("UnicodeDecodeError")
+                break
+    return results
+
+
+def our_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
+    async def main() -> list[Any]:
+        results: list[Any] = []
+        told = [0]
+        async with files.open(path, **options) as file:
+            for name, argument in steps:
+                try:
+                    if name == "tell":
+                        told.append(await file.tell())
+                        results.append(("tell", len(told)))
+                    elif name == "back":
+                        await file.seek(told[argument % len(told)])
+                    elif name == "end":
+                        results.append(await file.seek(0, 2))
+                    else:
+                        results.append(await getattr(file, name)(argument))
+                except UnicodeDecodeError:
+                    results.append("UnicodeDecodeError")
+                    break
+        return results
+
+    return penstock.run(main())
+
+
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    pieces=TEXT,
+    steps=READING,
+    encoding=st.sampled_from(ENCODINGS),
+    newline=st.sampled_from(NEWLINES),
+    damage=st.binary(max_size=3),
+    errors=st.sampled_from(["strict", "replace"]),
+)
+def test_reading_decodes_as_the_built_in_file_does(
+    pieces: list[str],
+    steps: list[Step],
+    encoding: str,
+    newline: str | None,
+    damage: bytes,
+    errors: str,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "text")
+        Path(path).write_bytes(encoded(pieces, encoding) + damage)
+        options = {"encoding": encoding, "newline": newline, "errors": errors}
+        assert our_run(path, steps, **options) == builtin_run(path, steps, **options)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    pieces=TEXT,
+    steps=READING,
+    encoding=st.sampled_from(ENCODINGS),
+    newline=st.sampled_from(NEWLINES),
+    chunk=st.integers(1, 5),
+)
+def test_characters_and_line_ends_may_be_cut_anywhere(
+    pieces: list[str], steps: list[Step], encoding: str, newline: str | None, chunk: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_file, "_CHUNK", chunk)
+        path = os.path.join(folder, "text")
+        Path(path).write_bytes(encoded(pieces, encoding))
+        options = {"encoding": encoding, "newline": newline, "errors": "strict"}
+        assert our_run(path, steps, **options) == builtin_run(path, steps, **options)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    pieces=TEXT,
+    encoding=st.sampled_from(ENCODINGS),
+    newline=st.sampled_from(NEWLINES),
+    mode=st.sampled_from(["w", "a", "r+", "x", "w+"]),
+    buffering=st.sampled_from([-1, 1, 8]),
+)
+def test_writing_encodes_as_the_built_in_file_does(
+    pieces: list[str], encoding: str, newline: str | None, mode: str, buffering: int
+) -> None:
+    pieces = [piece.encode(encoding, "ignore").decode(encoding) for piece in pieces]
+
+    async def write(path: str) -> None:
+        async with files.open(
+            path, mode, buffering, encoding=encoding, newline=newline, errors="replace"
+        ) as file:
+            for piece in pieces:
+                assert await file.write(piece) == len(piece)
+
+    with tempfile.TemporaryDirectory() as folder:
+        theirs, ours = os.path.join(folder, "theirs"), os.path.join(folder, "ours")
+        if mode not in ("x", "w"):
+            for path in (theirs, ours):
+                Path(path).write_bytes("begun\n".encode(encoding))
+        with open(
+            theirs, mode, buffering, encoding=encoding, newline=newline, errors="replace"
+        ) as file:
+            for piece in pieces:
+                file.write(piece)
+        penstock.run(write(ours))
+        assert Path(ours).read_bytes() == Path(theirs).read_bytes()
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_positions_mean_the_same_to_the_built_in_file(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("".join(f"{i} é漢\r\n" for i in range(50)).encode(encoding, "ignore"))
+
+    async def main() -> None:
+        async with files.open(path, encoding=encoding, newline="") as ours:
+            with open(path, encoding=encoding, newline="") as theirs:
+                for size in range(1, 30):
+                    assert await ours.read(size) == theirs.read(size)
+                    theirs.seek(await ours.tell())
+                    await ours.seek(theirs.tell())
+
+    penstock.run(main())
+
+
+@pytest.mark.anyio
+async def test_lines_are_iterated(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("".join(f"{i} ä\n" * (i % 3) for i in range(20_000)) + "no end", "utf-8")
+    with open(path, encoding="utf-8") as builtin:
+        expected = list(builtin)
+    async with files.open(path, encoding="utf-8") as file:
+        assert [line async for line in file] == expected
+        await file.seek(0)
+        assert await file.readlines() == expected
+
+
+@pytest.mark.anyio
+async def test_a_text_file_is_what_the_built_in_one_would_be(tmp_path: Path) -> None:
+    async with files.open(tmp_path / "text", "w", 1, "utf-16", "replace") as file:
+        assert isinstance(file, files.AsyncFile)
+        assert (file.encoding, file.errors, file.newlines) == ("utf-16", "replace", None)
+        assert file.line_buffering
+        assert file.mode == "w"
+        assert file.buffer.mode == "w"
+        assert (file.readable(), file.writable(), file.seekable()) == (False, True, True)
+        await file.write("line\n")
+        assert (tmp_path / "text").read_text("utf-16") == "line\n"
+    assert file.closed
+    with open(tmp_path / "text") as builtin:
+        async with files.open(tmp_path / "text") as file:
+            assert file.encoding.lower() == builtin.encoding.lower()
+            assert file.errors == builtin.errors
+
+
+@pytest.mark.anyio
+async def test_what_a_text_file_cannot_do_is_refused(tmp_path: Path) -> None:
+    async with files.open(tmp_path / "text", "w+", encoding="utf-8") as file:
+        with pytest.raises(TypeError, match="str"):
+            await file.write(b"bytes")  # type: ignore[arg-type]
+        for whence in (1, 2):
+            with pytest.raises(OSError, match="by 0"):
+                await file.seek(1, whence)
+        with pytest.raises(ValueError, match="negative"):
+            await file.seek(-1)
+        with pytest.raises(ValueError, match="whence"):
+            await file.seek(0, 5)
+        with pytest.raises(UnicodeEncodeError):
+            await file.write("\ud800")
+        await file.write("written")
+        assert await file.truncate(3) == 3
+    assert (tmp_path / "text").read_text() == "wri"
+    with pytest.raises(LookupError):
+        files.open(tmp_path / "text", encoding="no such encoding")
+    with pytest.raises(LookupError):
+        files.open(tmp_path / "text", encoding="hex")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("text", ["a\nb\n", "a\r\nb\rc\n", "a\rb", "none"])
+@pytest.mark.parametrize("newline", [None, ""])
+async def test_a_file_knows_the_line_ends_that_it_met(
+    tmp_path: Path, text: str, newline: str | None
+) -> None:
+    (tmp_path / "text").write_bytes(text.encode())
+    with open(tmp_path / "text", newline=newline) as builtin:
+        builtin.read()
+        async with files.open(tmp_path / "text", newline=newline) as file:
+            await file.read()
+            assert file.newlines == builtin.newlines
+
+
+@pytest.mark.anyio
+async def test_a_file_is_cut_off_at_the_position_of_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("äbc\ndef\n", "utf-8")
+    async with files.open(path, "r+", encoding="utf-8") as file:
+        assert await file.readline() == "äbc\n"
+        await file.truncate()
+    assert path.read_text("utf-8") == "äbc\n"
