@@ -1,0 +1,77 @@
+"""What this kernel and this process may use of io_uring: :func:`probe`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from penstock.uring import constants, native
+from penstock.uring.errors import explain_refusal
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What :func:`probe` found.
+
+    Attributes:
+        available: whether a ring can be made.
+        reason: one sentence: which kernel, or why there is no ring and what helps.
+        operations: names of the operations that the kernel knows, such as ``"read"``.
+        features: the kernel's ``IORING_FEAT_*`` bits.
+        setup_flags: those ``IORING_SETUP_*`` bits, of the ones that rings here use, that the kernel
+            accepts.
+    """
+
+    available: bool
+    reason: str
+    operations: frozenset[str] = frozenset()
+    features: int = 0
+    setup_flags: int = 0
+
+    def supports(self, operation: str) -> bool:
+        """Whether the kernel knows an operation.
+
+        Raises:
+            ValueError: if there is no operation of this name.
+        """
+        if operation not in constants.OPCODE:
+            raise ValueError(
+                f"there is no operation {operation!r}; names are those of io_uring's opcodes in "
+                "lower case, such as 'read' or 'send_zc'"
+            )
+        return operation in self.operations
+
+    @property
+    def sqpoll(self) -> bool:
+        """Whether a kernel thread can do the submitting."""
+        return bool(self.setup_flags & constants.SETUP_SQPOLL)
+
+    @property
+    def defer_taskrun(self) -> bool:
+        """Whether completions can wait until the program asks for them, which is fastest."""
+        return bool(self.setup_flags & constants.SETUP_DEFER_TASKRUN)
+
+
+def probe() -> Capabilities:
+    """Find out by trying what io_uring can do here; never raises.
+
+    The kernel's version says little: distributions add and remove features, and containers forbid
+    the system calls. Costs about a millisecond; the result holds for this process from now on,
+    unless a seccomp filter or ``kernel.io_uring_disabled`` changes.
+    """
+    if not native.built:
+        return Capabilities(False, native.NOT_BUILT)
+    found = native.probe_kernel()
+    if found["error"]:
+        return Capabilities(False, explain_refusal(found["error"]))
+    known = frozenset(
+        name for name, known in zip(constants.OPCODES, found["opcodes"], strict=False) if known
+    )
+    uname = os.uname()
+    return Capabilities(
+        available=True,
+        reason=f"io_uring of {uname.sysname} {uname.release} with {len(known)} operations",
+        operations=known,
+        features=found["features"],
+        setup_flags=found["setup_flags"],
+    )

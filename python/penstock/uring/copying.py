@@ -1,0 +1,232 @@
+"""Copying a file with reads and writes in flight side by side: :func:`copy`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.uring.context import UringCtx
+from penstock.uring.errors import check_result
+from penstock.uring.jobs import Job, run_jobs
+from penstock.uring.native import BufferPool
+from penstock.uring.temporary import choose_target, remove_quietly, sync_folders
+from penstock.uring.whole_files import check_depth
+
+if TYPE_CHECKING:
+    from penstock._uring import PoolBuffer
+
+    Path = str | bytes | os.PathLike[Any]
+
+Mode = Literal["auto", "safe", "fast"]
+SyncPolicy = Literal["default", "none", "end"]
+
+MEBIBYTE = 1 << 20
+# What "auto" lets the buffers of a copy take.
+AUTO_MEMORY = 64 * MEBIBYTE
+LARGEST_BLOCK = 256 * MEBIBYTE
+
+
+def copy(
+    src: Path,
+    dst: Path,
+    *,
+    mode: Mode = "auto",
+    qd: int = 32,
+    block_size: int = MEBIBYTE,
+    fsync: bool = False,
+    sync_policy: SyncPolicy = "default",
+    buffer_size_cb: Callable[[int, int, int], int] | None = None,
+    progress_cb: Callable[[int, int], object] | None = None,
+) -> int:
+    """Copy the contents of a file; ``dst`` appears, or is replaced, only when the copy is complete.
+
+    It is written under a temporary name beside its own. A file that is replaced keeps its
+    permissions, and a symbolic link stays one. The source is read to its end, as it is meanwhile.
+
+    Args:
+        mode: ``"safe"`` bounds the copy to 16 blocks of at most 1 MiB in flight, ``"fast"`` has at
+            least 64 blocks of at least 1 MiB, and ``"auto"`` takes as many as fit in 64 MiB.
+        qd: blocks in flight.
+        block_size: bytes of a block.
+        fsync: return only when contents and name are on the disk.
+        sync_policy: ``"end"`` is the same as ``fsync=True``, ``"none"`` overrules it.
+        buffer_size_cb: called with the offset, the file's size and ``block_size`` for each block;
+            returns the bytes of this block.
+        progress_cb: called after each block with the bytes copied and the file's size; if it
+            returns something true the copy ends with ``UringError`` (ECANCELED).
+
+    Returns:
+        The number of bytes copied.
+
+    Raises:
+        UringError: names the file that cannot be read or written. ``dst`` is as it was, and no
+            temporary file is left.
+        ValueError: for a bad argument, or if ``dst`` is the source itself or a device.
+    """
+    depth, block = _choose_shape(mode, qd, block_size)
+    if sync_policy not in ("default", "none", "end"):
+        raise ValueError(f"sync_policy is {sync_policy!r}; it must be 'default', 'none' or 'end'")
+    durable = sync_policy == "end" or (fsync and sync_policy != "none")
+    source = os.open(src, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        about = os.fstat(source)
+        if stat.S_ISDIR(about.st_mode):
+            check_result(-errno.EISDIR, src)
+        target = choose_target(dst)
+        if os.path.exists(target.final) and os.path.samestat(os.stat(target.final), about):
+            raise ValueError(f"{target.path!r} is the source itself")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        written = os.open(target.temporary, flags, 0o666)
+        try:
+            try:
+                task = _Copy(src, source, target.path, written, about.st_size, block)
+                task.progress_cb = progress_cb
+                task.buffer_size_cb = buffer_size_cb
+                # Only a regular file can be read at several places at once, and only a size that is
+                # told (as /proc does not) says which.
+                seekable = stat.S_ISREG(about.st_mode) and about.st_size > 0
+                total = task.run(depth) if seekable else task.run_in_order()
+                if target.mode is not None:
+                    os.fchmod(written, target.mode)
+                if durable:
+                    os.fsync(written)
+            finally:
+                os.close(written)
+            os.rename(target.temporary, target.final)
+        except BaseException:
+            remove_quietly(target.temporary)
+            raise
+    finally:
+        os.close(source)
+    if durable:
+        sync_folders([target.final])
+    return total
+
+
+def _choose_shape(mode: str, qd: int, block_size: int) -> tuple[int, int]:
+    check_depth(qd)
+    if not 1 <= block_size <= LARGEST_BLOCK:
+        raise ValueError(f"block_size is {block_size}; it must be from 1 to {LARGEST_BLOCK}")
+    if mode == "safe":
+        return min(qd, 16), min(block_size, MEBIBYTE)
+    if mode == "fast":
+        return max(qd, 64), max(block_size, MEBIBYTE)
+    if mode == "auto":
+        return max(1, min(qd, AUTO_MEMORY // block_size)), block_size
+    raise ValueError(f"mode is {mode!r}; it must be 'auto', 'safe' or 'fast'")
+
+
+class _Copy:
+    progress_cb: Callable[[int, int], object] | None = None
+    buffer_size_cb: Callable[[int, int, int], int] | None = None
+
+    def __init__(
+        self, src: Path, source: int, dst: str, target: int, size: int, block_size: int
+    ) -> None:
+        self.src = src
+        self.source = source
+        self.dst = dst
+        self.target = target
+        self.size = size
+        self.block_size = block_size
+        self.done = 0
+
+    def run(self, depth: int) -> int:
+        """Copy block by block, several at a time, then what the file has grown by meanwhile."""
+        depth = min(depth, -(-self.size // self.block_size))
+        with UringCtx(depth) as ctx, BufferPool(depth, self.block_size) as pool:
+            copied = run_jobs(ctx, self._blocks(ctx, pool), depth)
+            wanted = sum(wanted for wanted, _ in copied)
+            if self.done < wanted:
+                # The source was cut short while it was read: what lies behind a gap is no copy.
+                end = _end_of(copied)
+                os.ftruncate(self.target, end)
+                return end
+            run_jobs(ctx, [self._rest(ctx, self.done)], 1)
+        return self.done
+
+    def run_in_order(self) -> int:
+        """Copy something that can only be read from its beginning."""
+        with UringCtx(1) as ctx:
+            run_jobs(ctx, [self._rest(ctx, None)], 1)
+        return self.done
+
+    def _blocks(self, ctx: UringCtx, pool: BufferPool) -> Iterator[Job[tuple[int, int]]]:
+        offset = 0
+        while offset < self.size:
+            length = self.block_size
+            if self.buffer_size_cb is not None:
+                length = self.buffer_size_cb(offset, self.size, self.block_size)
+                if not 1 <= length <= LARGEST_BLOCK:
+                    raise ValueError(
+                        f"buffer_size_cb returned {length}; it must be from 1 to {LARGEST_BLOCK}"
+                    )
+            length = min(length, self.size - offset)
+            yield self._block(ctx, pool, offset, length)
+            offset += length
+
+    def _block(
+        self, ctx: UringCtx, pool: BufferPool, offset: int, length: int
+    ) -> Job[tuple[int, int]]:
+        if length > self.block_size:
+            memory = memoryview(bytearray(length))
+            done = yield from self._transfer(ctx, memory, offset)
+            return length, done
+        buffer: PoolBuffer = pool.acquire()
+        try:
+            with memoryview(buffer) as whole, whole[:length] as memory:
+                done = yield from self._transfer(ctx, memory, offset)
+        finally:
+            buffer.release()
+        return length, done
+
+    def _transfer(self, ctx: UringCtx, memory: memoryview, offset: int) -> Job[int]:
+        filled = 0
+        while filled < len(memory):
+            with memory[filled:] as part:
+                at = offset + filled
+                count = yield lambda tag, part=part, at=at: ctx.prep_read(  # type: ignore[misc]
+                    self.source, part, at, tag
+                )
+            check_result(count, self.src)
+            if count == 0:
+                break
+            filled += count
+        yield from self._write(ctx, memory, filled, offset)
+        return filled
+
+    def _write(self, ctx: UringCtx, memory: memoryview, length: int, offset: int) -> Job[None]:
+        done = 0
+        while done < length:
+            with memory[done:length] as part:
+                at = offset + done
+                count = yield lambda tag, part=part, at=at: ctx.prep_write(  # type: ignore[misc]
+                    self.target, part, at, tag
+                )
+            done += check_result(count, self.dst)
+        self.done += length
+        if length and self.progress_cb is not None and self.progress_cb(self.done, self.size):
+            check_result(-errno.ECANCELED, self.dst)
+
+    def _rest(self, ctx: UringCtx, offset: int | None) -> Job[None]:
+        while True:
+            at = -1 if offset is None else offset
+            data = yield lambda tag, at=at: ctx.prep_read(self.source, self.block_size, at, tag)  # type: ignore[misc]
+            check_result(data, self.src)
+            if not data:
+                return
+            yield from self._write(ctx, memoryview(data), len(data), self.done)
+            if offset is not None:
+                offset += len(data)
+
+
+def _end_of(copied: list[tuple[int, int]]) -> int:
+    end = 0
+    for wanted, done in copied:
+        end += done
+        if done < wanted:
+            break
+    return end

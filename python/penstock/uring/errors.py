@@ -1,0 +1,92 @@
+"""What goes wrong: :class:`UringError`, and what a kernel's refusal means."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+Result = TypeVar("Result")
+
+DISABLED = Path("/proc/sys/kernel/io_uring_disabled")
+
+
+class UringError(OSError):
+    """An operation or a ring failed; ``errno`` says why.
+
+    Where Python has a class for the errno, the raised exception is of that class too: a missing
+    file is a ``UringError`` and a ``FileNotFoundError``.
+    """
+
+    def __new__(cls, *arguments: Any) -> Self:
+        kin = _KIN.get(arguments[0]) if len(arguments) >= 2 and cls is UringError else None
+        return cast(Self, super().__new__(kin or cls, *arguments))
+
+
+_KIN: dict[int, type[UringError]] = {}
+
+
+def _derive_kin() -> None:
+    # OSError itself chooses among these classes by errno, but for itself only.
+    for number in errno.errorcode:
+        builtin = type(OSError(number, ""))
+        if builtin is OSError:
+            continue
+        name = f"Uring{builtin.__name__}"
+        kin = globals().get(name)
+        if kin is None:
+            text = f"A UringError that is a {builtin.__name__}."
+            kin = type(name, (UringError, builtin), {"__doc__": text, "__module__": __name__})
+            globals()[name] = kin
+        _KIN[number] = kin
+
+
+_derive_kin()
+
+
+def check_result(result: Result, path: str | bytes | os.PathLike[Any] | None = None) -> Result:
+    """A completion's result, if it is no failure.
+
+    Raises:
+        UringError: for a negative errno; it names ``path``, if given.
+    """
+    if isinstance(result, int) and result < 0:
+        number = -result
+        if path is None:
+            raise UringError(number, os.strerror(number))
+        raise UringError(number, os.strerror(number), os.fspath(path))
+    return result
+
+
+def explain_refusal(number: int) -> str:
+    """Why a kernel makes no ring, by the errno, and what helps."""
+    try:
+        disabled = DISABLED.read_text().strip()
+    except OSError:
+        disabled = ""
+    if number in (errno.EPERM, errno.EACCES):
+        if disabled in ("1", "2"):
+            return (
+                f"io_uring is switched off here: kernel.io_uring_disabled is {disabled}; "
+                "'sysctl kernel.io_uring_disabled=0' allows it"
+            )
+        return (
+            "a sandbox forbids io_uring, as Docker's and Kubernetes' default seccomp profiles do; "
+            "run with a profile that allows io_uring_setup, io_uring_enter and io_uring_register"
+        )
+    if number == errno.ENOSYS:
+        return (
+            "the kernel has no io_uring: it needs Linux 5.11 with CONFIG_IO_URING, and a sandbox "
+            "such as gVisor may hide it"
+        )
+    if number == errno.ENOMEM:
+        return (
+            "no memory for the ring: before Linux 5.12 it counts against RLIMIT_MEMLOCK (ulimit "
+            "-l); raise that, or ask for fewer entries"
+        )
+    if number in (errno.EMFILE, errno.ENFILE):
+        return "no descriptor is left for the ring; close some, or raise 'ulimit -n'"
+    if number == errno.EINVAL:
+        return "the kernel does not make a ring with these entries and flags; ask for fewer"
+    return os.strerror(number)

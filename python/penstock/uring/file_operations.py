@@ -1,0 +1,299 @@
+"""Operations on files and on their names."""
+
+from __future__ import annotations
+
+import os
+import stat as stat_module
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.uring.constants import OPCODE
+from penstock.uring.native import Ring
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from penstock._uring import Fd, Options
+
+    Path = str | bytes | os.PathLike[Any]
+    DirectSlot = int | Literal["auto"] | None
+
+AT_FDCWD = -100
+AT_EMPTY_PATH = 0x1000
+AT_SYMLINK_NOFOLLOW = 0x100
+AT_SYMLINK_FOLLOW = 0x400
+AT_REMOVEDIR = 0x200
+
+FSYNC_DATASYNC = 1
+STATX_BASIC_AND_BIRTH = 0xFFF
+STATX_DIOALIGN = 0x2000
+_STATX = struct.Struct("=IIQIIIHxxQQQQ" + 4 * "qI4x" + "IIIIQII96x")
+
+SPLICE_OFFSET_NONE = -1
+ALLOCATE_SLOT = 0xFFFFFFFF
+
+
+def encode_path(path: Path) -> bytes:
+    """The path as the kernel wants it; ValueError for a null byte, which would cut it short."""
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError(f"embedded null byte in the path {path!r}")
+    return encoded + b"\0"
+
+
+def slot_number(direct: DirectSlot) -> int:
+    """What a submission says of the registered file place that a new descriptor goes to."""
+    if direct is None:
+        return 0
+    if direct == "auto":
+        return ALLOCATE_SLOT
+    if type(direct) is not int or not 0 <= direct < 1 << 20:
+        raise ValueError(f"direct is {direct!r}; it must be a registered place's index or 'auto'")
+    return direct + 1
+
+
+@dataclass(frozen=True)
+class StatxResult:
+    """The fields of statx(2); times are nanoseconds since the epoch."""
+
+    mask: int
+    blksize: int
+    attributes: int
+    nlink: int
+    uid: int
+    gid: int
+    mode: int
+    ino: int
+    size: int
+    blocks: int
+    atime_ns: int
+    btime_ns: int
+    ctime_ns: int
+    mtime_ns: int
+    dev: int
+    dio_mem_align: int
+    dio_offset_align: int
+
+    def is_regular(self) -> bool:
+        """Whether it is an ordinary file."""
+        return stat_module.S_ISREG(self.mode)
+
+
+class StatxBuffer:
+    """Where :meth:`FileOperations.prep_statx` puts its answer; one operation at a time."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray(256)
+
+    def result(self) -> StatxResult:
+        """What the last completed operation has written here."""
+        fields = _STATX.unpack(self._memory)
+        (mask, blksize, attributes, nlink, uid, gid, mode, ino, size, blocks, _) = fields[:11]
+        times = [fields[i] * 1_000_000_000 + fields[i + 1] for i in range(11, 19, 2)]
+        atime, btime, ctime, mtime = times
+        _, _, major, minor, _, mem_align, offset_align = fields[19:]
+        return StatxResult(
+            *(mask, blksize, attributes, nlink, uid, gid, mode, ino, size, blocks),
+            *(atime, btime, ctime, mtime),
+            dev=os.makedev(major, minor),
+            dio_mem_align=mem_align,
+            dio_offset_align=offset_align,
+        )
+
+
+class FileOperations(Ring):
+    """What a ring prepares for files.
+
+    Each method returns the operation's ``user_data``. Each takes the options that
+    :class:`UringCtx` describes. A path is ``str``, ``bytes`` or a path object, relative to the
+    directory ``dir_fd``, or to the current one.
+    """
+
+    def prep_openat(
+        self,
+        path: Path,
+        flags: int = os.O_RDONLY,
+        mode: int = 0o666,
+        *,
+        dir_fd: int = AT_FDCWD,
+        direct: DirectSlot = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare openat(2); the result is a descriptor.
+
+        It is closed in child programs (``O_CLOEXEC``). With ``direct`` the file goes into that
+        registered place instead, or into a free one for ``"auto"``, and then the result is 0 or the
+        place's index.
+        """
+        index = slot_number(direct)
+        return self._prep(
+            OPCODE["openat"],
+            dir_fd,
+            encode_path(path),
+            mode,
+            # A registered file has no descriptor that a child could inherit: EINVAL.
+            flags=flags if index else flags | os.O_CLOEXEC,
+            file_index=index,
+            yields_fd=not index,
+            **options,
+        )
+
+    def prep_close(self, fd: int, **options: Unpack[Options]) -> Any:
+        """Prepare close(2); with ``fixed_file=True`` of the registered file at that index."""
+        if options.pop("fixed_file", False):
+            return self._prep(OPCODE["close"], 0, file_index=slot_number(fd), **options)
+        return self._prep(OPCODE["close"], fd, **options)
+
+    def prep_fixed_fd_install(self, index: int, **options: Unpack[Options]) -> Any:
+        """Prepare giving a registered file a descriptor, which is the result. Linux 6.8."""
+        options["fixed_file"] = True
+        return self._prep(OPCODE["fixed_fd_install"], index, yields_fd=True, **options)
+
+    def prep_fsync(self, fd: Fd, *, datasync: bool = False, **options: Unpack[Options]) -> Any:
+        """Prepare fsync(2), or fdatasync(2). Not ordered after writes in flight: link it."""
+        flags = FSYNC_DATASYNC if datasync else 0
+        return self._prep(OPCODE["fsync"], fd, flags=flags, **options)
+
+    def prep_sync_file_range(
+        self, fd: Fd, offset: int, length: int, flags: int, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare sync_file_range(2)."""
+        return self._prep(
+            OPCODE["sync_file_range"], fd, 0, length, offset=offset, flags=flags, **options
+        )
+
+    def prep_fallocate(
+        self, fd: Fd, offset: int, length: int, mode: int = 0, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare fallocate(2)."""
+        return self._prep(OPCODE["fallocate"], fd, length, mode, offset=offset, **options)
+
+    def prep_ftruncate(self, fd: Fd, length: int, **options: Unpack[Options]) -> Any:
+        """Prepare ftruncate(2). Linux 6.9."""
+        return self._prep(OPCODE["ftruncate"], fd, offset=length, **options)
+
+    def prep_fadvise(
+        self, fd: Fd, offset: int, length: int, advice: int, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare posix_fadvise(2); ``length`` below 4 GiB."""
+        return self._prep(OPCODE["fadvise"], fd, 0, length, offset=offset, flags=advice, **options)
+
+    def prep_statx(
+        self,
+        path_or_fd: Path | int,
+        into: StatxBuffer,
+        *,
+        dir_fd: int = AT_FDCWD,
+        follow_symlinks: bool = True,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare statx(2); after its completion ``into.result()`` tells."""
+        flags = 0 if follow_symlinks else AT_SYMLINK_NOFOLLOW
+        if isinstance(path_or_fd, int):
+            dir_fd, path, flags = path_or_fd, b"\0", flags | AT_EMPTY_PATH
+        else:
+            path = encode_path(path_or_fd)
+        wanted = STATX_BASIC_AND_BIRTH | STATX_DIOALIGN
+        return self._prep(
+            OPCODE["statx"], dir_fd, path, wanted, offset=into._memory, flags=flags, **options
+        )
+
+    def prep_rename(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        source_dir_fd: int = AT_FDCWD,
+        target_dir_fd: int = AT_FDCWD,
+        flags: int = 0,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare renameat2(2): an existing target is replaced, unless ``flags`` say otherwise."""
+        return self._prep(
+            OPCODE["renameat"],
+            source_dir_fd,
+            encode_path(source),
+            target_dir_fd & 0xFFFFFFFF,
+            offset=encode_path(target),
+            flags=flags,
+            **options,
+        )
+
+    def prep_unlink(
+        self,
+        path: Path,
+        *,
+        dir_fd: int = AT_FDCWD,
+        remove_dir: bool = False,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare unlinkat(2), of a file or of an empty directory."""
+        flags = AT_REMOVEDIR if remove_dir else 0
+        return self._prep(OPCODE["unlinkat"], dir_fd, encode_path(path), 0, flags=flags, **options)
+
+    def prep_mkdir(
+        self, path: Path, mode: int = 0o777, *, dir_fd: int = AT_FDCWD, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare mkdirat(2)."""
+        return self._prep(OPCODE["mkdirat"], dir_fd, encode_path(path), mode, **options)
+
+    def prep_symlink(
+        self, target: Path, path: Path, *, dir_fd: int = AT_FDCWD, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare symlinkat(2): ``path`` will point to ``target``."""
+        return self._prep(
+            OPCODE["symlinkat"], dir_fd, encode_path(target), 0, encode_path(path), **options
+        )
+
+    def prep_link(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        source_dir_fd: int = AT_FDCWD,
+        target_dir_fd: int = AT_FDCWD,
+        follow_symlinks: bool = False,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare linkat(2): ``target`` becomes another name of ``source``."""
+        return self._prep(
+            OPCODE["linkat"],
+            source_dir_fd,
+            encode_path(source),
+            target_dir_fd & 0xFFFFFFFF,
+            offset=encode_path(target),
+            flags=AT_SYMLINK_FOLLOW if follow_symlinks else 0,
+            **options,
+        )
+
+    def prep_splice(
+        self,
+        source: int,
+        target: int,
+        length: int,
+        *,
+        source_offset: int = SPLICE_OFFSET_NONE,
+        target_offset: int = SPLICE_OFFSET_NONE,
+        flags: int = 0,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare splice(2): one of the two is a pipe, and its offset stays -1."""
+        return self._prep(
+            OPCODE["splice"],
+            target,
+            source_offset,
+            length,
+            offset=target_offset,
+            flags=flags,
+            file_index=source,
+            **options,
+        )
+
+    def prep_tee(
+        self, source: int, target: int, length: int, flags: int = 0, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare tee(2): copy from pipe to pipe without consuming."""
+        return self._prep(
+            OPCODE["tee"], target, 0, length, flags=flags, file_index=source, **options
+        )

@@ -1,0 +1,38 @@
+"""The native half, or what stands in for it where the build found no liburing."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from penstock.uring.errors import UringError
+
+NOT_BUILT = "penstock was built without liburing; install it (Debian: liburing-dev) and build again"
+
+if TYPE_CHECKING:
+    from penstock._uring import BufferPool, BufferRing, Message, PoolBuffer, Ring, probe_kernel
+
+    built: bool
+else:
+    try:
+        from penstock._uring import BufferPool, BufferRing, Message, PoolBuffer, Ring, probe_kernel
+
+        built = True
+    except ModuleNotFoundError:
+        built = False
+
+        class _Absent:
+            def __init__(self, *arguments: Any, **keywords: Any) -> None:
+                raise UringError(errno.ENOSYS, NOT_BUILT)
+
+        class Ring(_Absent):
+            pass
+
+        BufferPool = BufferRing = Message = PoolBuffer = _Absent
+
+        def probe_kernel() -> NoReturn:
+            raise UringError(errno.ENOSYS, NOT_BUILT)
+
+
+__all__ = ["NOT_BUILT", "BufferPool", "BufferRing", "Message", "PoolBuffer", "Ring", "built"]
+__all__ += ["probe_kernel"]

@@ -1,0 +1,80 @@
+"""Rings for the tests; where the kernel refuses io_uring they are skipped with its reason."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.uring import UringCtx, probe
+
+REQUIRE_LOOPS = os.environ.get("PENSTOCK_REQUIRE_LOOPS") == "1"
+
+KINDS: dict[str, dict[str, Any]] = {
+    "deferred": {},
+    "cooperative": {"defer_taskrun": False},
+    "sqpoll": {"sqpoll": True, "sqpoll_idle": 0.01},
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _io_uring() -> None:
+    found = probe()
+    if not found.available:
+        if REQUIRE_LOOPS and "built" in found.reason:
+            pytest.fail(found.reason)
+        pytest.skip(found.reason)
+
+
+@pytest.fixture(params=list(KINDS))
+def any_ctx(request: pytest.FixtureRequest) -> Iterator[UringCtx]:
+    """A ring of each kind."""
+    with UringCtx(32, **KINDS[request.param]) as ctx:
+        yield ctx
+
+
+@pytest.fixture
+def ctx() -> Iterator[UringCtx]:
+    with UringCtx(32) as made:
+        yield made
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Iterator[int]:
+    """A descriptor of a file of 26 blocks of 100 equal letters."""
+    path = tmp_path / "letters"
+    path.write_bytes(b"".join(bytes([letter]) * 100 for letter in range(97, 123)))
+    fd = os.open(path, os.O_RDWR)
+    yield fd
+    os.close(fd)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for fd in (reader, writer):
+        with contextlib.suppress(OSError):  # the test may have closed it
+            os.close(fd)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected TCP sockets."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        accepted, _ = server.accept()
+    with client, accepted:
+        yield client, accepted
+
+
+def results(completions: list[tuple[Any, Any, int]]) -> dict[Any, Any]:
+    """Results by user_data; each must have come once."""
+    found = {tag: result for tag, result, _ in completions}
+    assert len(found) == len(completions)
+    return found

@@ -1,0 +1,129 @@
+"""Where the kernel or the build has no io_uring: imports work, and the reason is told."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+
+import pytest
+
+from penstock.uring import Capabilities, UringError, check_result, probe
+from penstock.uring.errors import explain_refusal
+from tests.python.uring.test_ownership import run_python
+
+REFUSE = """
+import ctypes, struct
+
+def refuse(number):
+    # A seccomp filter as a container has it: io_uring_setup(2), 425 everywhere, fails.
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = b"".join(struct.pack("=HBBI", *each) for each in (
+        (0x20, 0, 0, 0),                    # load the system call's number
+        (0x15, 0, 1, 425),
+        (0x06, 0, 0, 0x00050000 | number),  # errno
+        (0x06, 0, 0, 0x7FFF0000),           # allow
+    ))
+    code = ctypes.create_string_buffer(program, len(program))
+    filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0   # PR_SET_NO_NEW_PRIVS
+    assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EPERM, "a sandbox forbids io_uring, as Docker's"),
+        (errno.ENOSYS, "the kernel has no io_uring"),
+        (errno.ENOMEM, "RLIMIT_MEMLOCK"),
+    ],
+)
+def test_a_refusing_kernel_is_explained(number: int, words: str) -> None:
+    program = f"""{REFUSE}
+refuse({number})
+from penstock import uring
+found = uring.probe()
+assert not found.available and not found.supports("read")
+try:
+    uring.UringCtx()
+except uring.UringError as error:
+    assert error.errno == {number}, error.errno
+    assert error.strerror == found.reason
+    print(found.reason)
+try:
+    uring.read_many(["/proc/self/stat"])
+except uring.UringError as error:
+    assert error.errno == {number}
+"""
+    assert words in run_python(program)
+
+
+def test_a_build_without_liburing_imports_and_says_so() -> None:
+    program = """
+import sys
+sys.modules["penstock._uring"] = None
+from penstock import uring
+assert not uring.probe().available
+print(uring.probe().reason)
+for make in (uring.UringCtx, lambda: uring.BufferPool(1, 1), lambda: uring.read_many(["x"])):
+    try:
+        make()
+    except uring.UringError as error:
+        assert error.strerror == uring.probe().reason
+    else:
+        raise AssertionError(make)
+"""
+    assert "built without liburing; install it" in run_python(program)
+
+
+def test_importing_needs_no_event_loop() -> None:
+    program = """
+import sys
+import penstock.uring
+assert "asyncio" not in sys.modules
+"""
+    run_python(program)
+
+
+def test_the_switch_of_the_system_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    from pathlib import Path
+
+    from penstock.uring import errors
+
+    switch = Path(str(tmp_path)) / "io_uring_disabled"
+    switch.write_text("2\n")
+    monkeypatch.setattr(errors, "DISABLED", switch)
+    assert "kernel.io_uring_disabled is 2" in explain_refusal(errno.EPERM)
+    switch.write_text("0\n")
+    assert "sandbox" in explain_refusal(errno.EPERM)
+
+
+def test_what_is_found_can_be_asked() -> None:
+    found = probe()
+    assert isinstance(found, Capabilities)
+    assert found.available
+    assert found.supports("read")
+    with pytest.raises(ValueError, match="no operation 'raed'"):
+        found.supports("raed")
+
+
+def test_errors_have_the_kin_that_python_has() -> None:
+    error = UringError(errno.ENOENT, "No such file or directory", "name")
+    assert isinstance(error, FileNotFoundError)
+    assert (error.errno, error.filename) == (errno.ENOENT, "name")
+    assert isinstance(UringError(errno.EACCES, "x"), PermissionError)
+    assert isinstance(UringError(errno.EBUSY, "x"), UringError)
+    assert type(UringError(errno.EBUSY, "x")) is UringError
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+
+
+def test_results_are_checked() -> None:
+    assert check_result(5) == 5
+    assert check_result(b"data") == b"data"
+    with pytest.raises(UringError, match="Bad file descriptor"):
+        check_result(-errno.EBADF)
+    with pytest.raises(FileNotFoundError, match="'here'"):
+        check_result(-errno.ENOENT, "here")
