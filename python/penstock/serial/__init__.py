@@ -25,6 +25,8 @@ from penstock.serial.discovery import (
     find_serial_port,
     list_serial_ports,
 )
+from penstock.serial.error_counters import ErrorCounters
+from penstock.serial.error_marks import Fault, MarkedBytes
 from penstock.serial.exceptions import (
     ConfigurationError,
     PortBusyError,
@@ -33,6 +35,7 @@ from penstock.serial.exceptions import (
     SerialClosedError,
     SerialDisconnectedError,
     SerialError,
+    SerialTimeoutError,
     UnsupportedAsyncBackendError,
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
@@ -42,26 +45,35 @@ from penstock.serial.lines import CommEvent, ControlLines, ModemLines
 from penstock.serial.opening import SerialConnectable, open_serial_port
 from penstock.serial.port import SerialPort
 from penstock.serial.portinfo import PortInfo
+from penstock.serial.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
+from penstock.serial.watching import PortEvent, watch_serial_ports
 
 if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Backoff",
     "ByteSize",
     "BytesLike",
     "Capability",
     "CommEvent",
     "ConfigurationError",
+    "ConnectionEvent",
     "ControlLines",
     "DiscoveryBackend",
+    "ErrorCounters",
+    "Fault",
     "FlowControl",
+    "MarkedBytes",
     "ModemLines",
     "Parity",
     "PortBusyError",
+    "PortEvent",
     "PortInfo",
     "PortNotFoundError",
     "PortPermissionError",
     "RS485Config",
+    "ReconnectingSerialPort",
     "SerialCapabilities",
     "SerialClosedError",
     "SerialConfig",
@@ -70,6 +82,7 @@ __all__ = [
     "SerialError",
     "SerialPort",
     "SerialStreamAttribute",
+    "SerialTimeoutError",
     "StopBits",
     "UnsupportedAsyncBackendError",
     "UnsupportedConfigurationError",
@@ -81,6 +94,7 @@ __all__ = [
     "find_serial_port",
     "list_serial_ports",
     "open_serial_port",
+    "watch_serial_ports",
 ]
 
 

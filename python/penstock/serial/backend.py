@@ -7,7 +7,9 @@ from typing import Protocol
 
 from penstock.serial.capabilities import SerialCapabilities
 from penstock.serial.config import SerialConfig
-from penstock.serial.lines import ControlLines, ModemLines
+from penstock.serial.error_counters import ErrorCounters
+from penstock.serial.lines import ControlLines, LineActivity, ModemLines
+from penstock.serial.pending_ioctl import PendingIoctl
 
 __all__ = ["SerialBackend"]
 
@@ -15,20 +17,26 @@ __all__ = ["SerialBackend"]
 class SerialBackend(Protocol):
     """An open serial device, real or simulated, without an event loop.
 
-    ``read``, ``readinto``, ``write``, the counts and the discards are called on the event loop's
-    thread and never block: they raise BlockingIOError. All else is called in worker threads.
+    ``read``, ``readinto``, ``write``, the counts, the discards and ``begin_…`` are called on the
+    event loop's thread and never block: they raise BlockingIOError. All else is called in worker
+    threads.
     Every other error is a SerialError, or an OSError that ``errno_to_exception`` understands.
-    They are attributes, not methods, so that a device can hand out C functions: one Python frame
-    less for every byte received.
+    The first three are attributes, not methods, so that a device can hand out C functions: one
+    Python frame less for every byte received. ``is_plain_descriptor`` says that they are nothing
+    but the system calls on ``fileno()``, which the event loop may then make itself.
+    ``never_blocks`` says that closing needs no worker thread.
     """
 
     path: str
     config: SerialConfig
     capabilities: SerialCapabilities
+    is_plain_descriptor: bool
     read: Callable[[int], bytes]
     readinto: Callable[[memoryview], int]
     write: Callable[[bytes | memoryview], int]
 
+    @property
+    def never_blocks(self) -> bool: ...
     @property
     def actual_baudrate(self) -> int: ...
     def fileno(self) -> int: ...
@@ -42,5 +50,8 @@ class SerialBackend(Protocol):
     def discard_input(self) -> None: ...
     def discard_output(self) -> None: ...
     def transmitter_is_empty(self) -> bool | None: ...
-    def duplicate(self) -> int: ...
+    def error_counters(self) -> ErrorCounters: ...
+    def line_activity(self) -> LineActivity: ...
+    def begin_line_wait(self, mask: int) -> PendingIoctl: ...
+    def begin_drain(self) -> PendingIoctl: ...
     def close(self) -> None: ...

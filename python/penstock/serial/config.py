@@ -88,7 +88,13 @@ class FlowControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RS485Config:
-    """Half-duplex RS-485 through the kernel's driver. Delays are in seconds, kept to 1 ms."""
+    """Half-duplex RS-485. Delays are in seconds, kept to 1 ms.
+
+    The kernel's driver switches the transmitter by RTS, to the bit. With ``software`` the port does
+    so around each ``send``, which then returns once the last bit is on the wire: for drivers that
+    cannot, and for buses that bear a few milliseconds of silence. The receiver is not switched
+    then; ``rx_during_tx`` is as the adapter is wired.
+    """
 
     enabled: bool = True
     rts_on_send: bool = True
@@ -96,9 +102,10 @@ class RS485Config:
     delay_before_send: float = 0.0
     delay_after_send: float = 0.0
     rx_during_tx: bool = False
+    software: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("enabled", "rts_on_send", "rts_after_send", "rx_during_tx"):
+        for name in ("enabled", "rts_on_send", "rts_after_send", "rx_during_tx", "software"):
             _require_bool(name, getattr(self, name))
         for name in ("delay_before_send", "delay_after_send"):
             value = getattr(self, name)
@@ -121,6 +128,10 @@ class SerialConfig:
     ``read_chunk_size``: most bytes of one ``receive_available``, 64 bytes to 16 MiB.
     ``rs485``: the kernel's RS-485 mode, or None to leave the driver as it is.
     ``unsupported_policy``: see :class:`UnsupportedPolicy`.
+    ``mark_errors``: have the driver mark characters that arrive damaged; see
+    :meth:`SerialPort.receive_marked`. Bytes it took in before a change keep their old form.
+    ``initial_rts``, ``initial_dtr``: the lines from the moment of opening on; None leaves what
+    opening did, which on most drivers is to raise both. ``configure`` does not move them.
 
     Raises :class:`~penstock.serial.ConfigurationError` for a wrong type or value.
     """
@@ -136,6 +147,9 @@ class SerialConfig:
     read_chunk_size: int = 65_536
     rs485: RS485Config | None = None
     unsupported_policy: UnsupportedPolicy = UnsupportedPolicy.RAISE
+    mark_errors: bool = False
+    initial_rts: bool | None = None
+    initial_dtr: bool | None = None
 
     def __post_init__(self) -> None:
         _require_int("baudrate", self.baudrate, 1, _MAX_BAUDRATE)
@@ -148,8 +162,11 @@ class SerialConfig:
                 self.flow_control,
                 "a FlowControl, such as FlowControl(rts_cts=True)",
             )
-        for name in ("exclusive", "hangup_on_close", "low_latency"):
+        for name in ("exclusive", "hangup_on_close", "low_latency", "mark_errors"):
             _require_bool(name, getattr(self, name))
+        for name in ("initial_rts", "initial_dtr"):
+            if getattr(self, name) is not None:
+                _require_bool(name, getattr(self, name))
         _require_int("read_chunk_size", self.read_chunk_size, _MIN_CHUNK, _MAX_CHUNK)
         if self.rs485 is not None and not isinstance(self.rs485, RS485Config):
             raise _wrong("rs485", self.rs485, "an RS485Config or None")
@@ -158,6 +175,30 @@ class SerialConfig:
     def with_changes(self, **changes: Any) -> Self:
         """Return a copy with *changes*, checked like a new one."""
         return replace(self, **changes)
+
+
+def checked_config(path: str, config: object) -> SerialConfig:
+    """Return *config*; raises :class:`ConfigurationError` if it is no :class:`SerialConfig`."""
+    if not isinstance(config, SerialConfig):
+        raise ConfigurationError(
+            errno.EINVAL, f"config must be a SerialConfig, not {config!r}", path
+        )
+    return config
+
+
+def check_line_states(path: str, **states: object) -> None:
+    """Raise :class:`ConfigurationError` unless every one is True, False or None."""
+    for name, value in states.items():
+        if value is not None and not isinstance(value, bool):
+            raise ConfigurationError(
+                errno.EINVAL, f"{name} must be True, False or None, not {value!r}", path
+            )
+
+
+def check_break(duration: float) -> None:
+    """Raise ValueError unless *duration* is a number of seconds that can pass."""
+    if not duration >= 0:
+        raise ValueError(f"duration must be 0 or more seconds, not {duration}")
 
 
 def _wrong(name: str, value: object, wanted: str) -> ConfigurationError:

@@ -20,8 +20,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from penstock.serial import ttyioctl
+from penstock.serial.abi import require_known_abi
 from penstock.serial.capabilities import Capability, SerialCapabilities
 from penstock.serial.config import SerialConfig, UnsupportedPolicy
+from penstock.serial.error_counters import ErrorCounters
 from penstock.serial.exceptions import (
     ErrorContext,
     SerialDisconnectedError,
@@ -31,8 +33,9 @@ from penstock.serial.exceptions import (
     not_a_tty_error,
 )
 from penstock.serial.exclusive import PortLock, busy_error, is_pty
-from penstock.serial.lines import ControlLines, ModemLines
+from penstock.serial.lines import ControlLines, LineActivity, ModemLines
 from penstock.serial.lowlatency import LowLatency
+from penstock.serial.pending_ioctl import PendingIoctl, begin_ioctl
 from penstock.serial.rs485 import RS485Mode
 from penstock.serial.termios2 import LineSettings, refused_error, settings_for, unmet_requests
 
@@ -44,10 +47,12 @@ _OPEN_FLAGS = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 class TtyDevice:
     """An open tty in raw mode. Thread-safe; every error is a SerialError."""
 
+    is_plain_descriptor = True
+
     def __init__(self, path: str, config: SerialConfig) -> None:
         """Open and configure *path*; on any error nothing stays open, locked or changed."""
         self._fd = -1
-        ttyioctl.require_known_abi()
+        require_known_abi()
         self.path = path
         fd = _open(path)
         try:
@@ -63,6 +68,7 @@ class TtyDevice:
         self._fd = fd
         self._mutex = threading.RLock()
         self._break_on = False
+        self._process = os.getpid()
         self._previous = previous
         self._settings = previous
         self._low_latency = LowLatency(fd, path)
@@ -73,10 +79,19 @@ class TtyDevice:
         try:
             self.capabilities = _capabilities_of(fd)
             self.config = config
+            if config.initial_rts is not None or config.initial_dtr is not None:
+                # Before all else: opening has just raised the lines, and until they are as
+                # wished the far end may take that for a reset.
+                self.set_control_lines(config.initial_rts, config.initial_dtr)
             self._apply(config, exclusive_before=config.exclusive)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def never_blocks(self) -> bool:
+        """Whether no call waits for hardware: so on a pty, unless a driver is emulated on it."""
+        return not self._has_wire and not ttyioctl.has_stand_in()
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once closed."""
@@ -134,10 +149,37 @@ class TtyDevice:
         except UnsupportedFeatureError:
             return None
 
-    def duplicate(self) -> int:
-        """Return a new descriptor for the same open tty, which the caller closes."""
+    def error_counters(self) -> ErrorCounters:
+        with self._open_descriptor("error counters") as fd:
+            counts = ttyioctl.get_counters(fd)
+        return ErrorCounters(
+            received=counts[4],
+            sent=counts[5],
+            framing_errors=counts[6],
+            overruns=counts[7],
+            parity_errors=counts[8],
+            breaks=counts[9],
+            buffer_overruns=counts[10],
+        )
+
+    def line_activity(self) -> LineActivity:
+        with self._open_descriptor("modem control lines") as fd:
+            lines = ttyioctl.get_lines(fd)
+        try:
+            with self._open_descriptor() as fd:
+                return LineActivity(lines, ttyioctl.get_counters(fd)[:4])
+        except UnsupportedFeatureError:
+            return LineActivity(lines, None)
+
+    def begin_line_wait(self, mask: int) -> PendingIoctl:
+        """Begin to wait in the kernel for a change of the lines in *mask*."""
         with self._open_descriptor() as fd:
-            return os.dup(fd)
+            return begin_ioctl(fd, ttyioctl.TIOCMIWAIT, mask)
+
+    def begin_drain(self) -> PendingIoctl:
+        """Begin to wait in the kernel until the last bit is on the wire (tcdrain)."""
+        with self._open_descriptor() as fd:
+            return begin_ioctl(fd, termios.TCSBRK, 1)
 
     def input_waiting(self) -> int:
         with self._errors("ioctl"):
@@ -166,6 +208,10 @@ class TtyDevice:
             fd, self._fd = self._fd, -1
             if fd < 0:
                 return
+            if os.getpid() != self._process:
+                # A forked child's copy: locks and settings are the parent's, which still uses them.
+                os.close(fd)
+                return
             steps: list[Callable[[], None]] = [
                 functools.partial(_discard_unsent, fd),
                 functools.partial(self._restore, fd),
@@ -180,6 +226,10 @@ class TtyDevice:
                 except OSError as exc:
                     self._report_unrestored(exc)
             os.close(fd)
+
+    def forget_threads(self) -> None:
+        """Let go of what a thread held that a fork has left behind. Only in a forked child."""
+        self._mutex = threading.RLock()
 
     def __del__(self) -> None:
         # A device whose opener was cancelled between the thread and the task has no owner.

@@ -89,8 +89,10 @@ def native_ports(sysfs: Path = _SYSFS, dev: Path = _DEV) -> list[PortInfo]:
 
 def port_info_for(path: str, sysfs: Path = _SYSFS, dev: Path = _DEV) -> PortInfo | None:
     """Return what sysfs knows of the node that *path* leads to, or None. Never raises."""
-    name = os.path.basename(canonical_port_name(path))
-    return _describe(sysfs / name, dev) if name else None
+    node = canonical_port_name(path)
+    name = os.path.basename(node)
+    # A pty has no entry: to look for one would cost as much as to open it.
+    return _describe(sysfs / name, dev) if name and not node.startswith("/dev/pts/") else None
 
 
 def _describe(node: Path, dev: Path) -> PortInfo | None:
@@ -103,8 +105,8 @@ def _describe(node: Path, dev: Path) -> PortInfo | None:
     device = str(dev / node.name)
     usb = _first_ancestor_with(hardware, "idVendor")
     if usb is None:
-        kind = (hardware / "subsystem").resolve().name
-        return PortInfo(device=device, name=node.name, description=node.name, hwid=kind or None)
+        kind = _bus_of(hardware)
+        return PortInfo(device=device, name=node.name, description=node.name, hwid=kind)
     vid, pid = _hexadecimal(usb / "idVendor"), _hexadecimal(usb / "idProduct")
     serial_number = _text(usb / "serial")
     interface_dir = _first_ancestor_with(hardware, "bInterfaceNumber")
@@ -124,6 +126,15 @@ def _describe(node: Path, dev: Path) -> PortInfo | None:
         location=usb.name,
         interface=interface,
     )
+
+
+def _bus_of(hardware: Path) -> str | None:
+    # Since Linux 6.5 a UART hangs on the serial core's own bus, below the one it is really on.
+    for place in _upwards(hardware):
+        subsystem = place / "subsystem"
+        if subsystem.exists() and subsystem.resolve().name != "serial-base":
+            return subsystem.resolve().name
+    return None
 
 
 def _first_ancestor_with(start: Path, attribute: str) -> Path | None:

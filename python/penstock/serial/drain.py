@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
-from penstock.serial import ttyioctl
 from penstock.serial.backend import SerialBackend
 from penstock.serial.config import Parity, SerialConfig, StopBits
+from penstock.serial.pending_ioctl import PendingIoctl
 
-__all__ = ["until_buffer_is_empty", "until_on_the_wire"]
+__all__ = ["CLOSE_LINGER_S", "nap_for", "until_buffer_is_empty", "until_on_the_wire"]
 
+CLOSE_LINGER_S = 30.0  # what the kernel itself waits for unsent output (closing_wait)
 _SHORTEST_NAP_S = 0.001
 _LONGEST_NAP_S = 0.01
 
@@ -28,26 +27,30 @@ async def until_buffer_is_empty(pending: Callable[[], int], config: SerialConfig
     """
     await checkpoint()
     while count := pending():  # noqa: ASYNC110 - the kernel sends no event
-        await anyio.sleep(_nap(count, config))
+        await anyio.sleep(nap_for(count, config))
 
 
-async def until_on_the_wire(pending: Callable[[], int], device: SerialBackend) -> None:
-    """Return when *pending* is 0 and *device* has sent the last bit."""
+async def until_on_the_wire(
+    pending: Callable[[], int],
+    device: SerialBackend,
+    until_done: Callable[[PendingIoctl], Awaitable[None]],
+) -> None:
+    """Return when *pending* is 0 and the chip of *device* has sent the last bit.
+
+    *until_done* waits for an ioctl.
+    """
     await until_buffer_is_empty(pending, device.config)
     empty = await anyio.to_thread.run_sync(device.transmitter_is_empty)
     while empty is False:
-        await anyio.sleep(_nap(1, device.config))
+        await anyio.sleep(nap_for(1, device.config))
         empty = await anyio.to_thread.run_sync(device.transmitter_is_empty)
     if empty is None:
-        # tcdrain alone knows. It cannot be interrupted, but with an empty buffer only the FIFO
-        # is left to wait for; on cancellation the thread is left to end by itself.
-        job = _Drain(await anyio.to_thread.run_sync(device.duplicate))
+        # tcdrain alone knows.
+        draining = device.begin_drain()
         try:
-            await anyio.to_thread.run_sync(
-                job.run, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
-            )
+            await until_done(draining)
         finally:
-            job.abandon()
+            draining.cancel()
 
 
 def character_bits(config: SerialConfig) -> float:
@@ -56,36 +59,7 @@ def character_bits(config: SerialConfig) -> float:
     return 1 + int(config.byte_size) + parity + float(StopBits(config.stop_bits))
 
 
-def _nap(pending: int, config: SerialConfig) -> float:
+def nap_for(pending: int, config: SerialConfig) -> float:
+    """Return how long to sleep before looking at a count of *pending* bytes again."""
     needed = pending * character_bits(config) / config.baudrate
     return min(max(needed, _SHORTEST_NAP_S), _LONGEST_NAP_S)
-
-
-class _Drain:
-    """tcdrain on a descriptor of its own.
-
-    Its own, because an abandoned thread may outlive the port, whose number the kernel would give
-    to the next file that is opened. Closed by whichever side comes last.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._lock = threading.Lock()
-        self._started = False
-
-    def run(self) -> None:
-        with self._lock:
-            if self._fd < 0:
-                return
-            self._started = True
-        try:
-            ttyioctl.wait_until_sent(self._fd)
-        finally:
-            os.close(self._fd)
-
-    def abandon(self) -> None:
-        """Close the descriptor if the thread never got to run."""
-        with self._lock:
-            if not self._started and self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1

@@ -24,6 +24,7 @@ __all__ = [
     "SerialClosedError",
     "SerialDisconnectedError",
     "SerialError",
+    "SerialTimeoutError",
     "UnsupportedAsyncBackendError",
     "UnsupportedConfigurationError",
     "UnsupportedFeatureError",
@@ -80,6 +81,10 @@ class SerialDisconnectedError(SerialError, anyio.BrokenResourceError):
     """The device went away: unplugged, hung up, or the other end of a pty closed."""
 
 
+class SerialTimeoutError(SerialError, TimeoutError):
+    """A server on the network did not answer in time."""
+
+
 class UnsupportedAsyncBackendError(SerialError, RuntimeError):
     """The running event loop cannot wait for a serial port."""
 
@@ -87,7 +92,8 @@ class UnsupportedAsyncBackendError(SerialError, RuntimeError):
 _MISSING = {errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR, errno.EIO}
 # What the kernel answers on a tty whose device is gone depends on the driver and on the call:
 # EIO from a hung-up tty, ENODEV and ENXIO from USB drivers, EPIPE and ECONNRESET and ESHUTDOWN
-# from USB endpoints and from sockets that stand in for a port.
+# from USB endpoints and from sockets that stand in for a port; ETIMEDOUT and the unreachable ones
+# from a network connection that died without a word.
 _GONE = {
     errno.EIO,
     errno.ENODEV,
@@ -95,6 +101,12 @@ _GONE = {
     errno.EPIPE,
     errno.ESHUTDOWN,
     errno.ECONNRESET,
+    errno.ECONNABORTED,
+    errno.ENOTCONN,
+    errno.ETIMEDOUT,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.ENETDOWN,
 }
 _LACKING = {errno.ENOTTY, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
 
@@ -141,8 +153,9 @@ def closed_error(path: str | None) -> SerialClosedError:
 
 def disconnected_error(path: str | None, code: int = errno.EIO) -> SerialDisconnectedError:
     port = path if path is not None else "the serial port"
+    remedy = "check its server" if "://" in port else "plug the device in again"
     return SerialDisconnectedError(
-        code, f"{port} was disconnected; plug the device in again and reopen the port", path
+        code, f"{port} was disconnected; {remedy} and reopen the port", path
     )
 
 

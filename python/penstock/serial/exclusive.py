@@ -101,8 +101,12 @@ class PortLock:
             raise busy_error(self._path)
 
 
-def is_pty(fd: int) -> bool:
-    return os.major(os.fstat(fd).st_rdev) in _PTY_SLAVE_MAJORS
+def is_pty(tty: int | str) -> bool:
+    """Whether a descriptor or a path leads to a pseudo-terminal; False for what leads nowhere."""
+    try:
+        return os.major(os.stat(tty).st_rdev) in _PTY_SLAVE_MAJORS
+    except (OSError, ValueError):
+        return False
 
 
 def busy_error(path: str) -> PortBusyError:

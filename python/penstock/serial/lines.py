@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CommEvent", "ControlLines", "ModemLines"]
+__all__ = ["CommEvent", "ControlLines", "LineActivity", "ModemLines"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +35,14 @@ class CommEvent:
     ring: bool = False
     error: bool = False
     break_received: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LineActivity:
+    """The lines (TIOCM_* bits), and how often CTS, DSR, RI and CD have changed so far.
+
+    The counts are None where the driver keeps none.
+    """
+
+    lines: int
+    counts: tuple[int, ...] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import cached_property
 from pathlib import Path
 
 from penstock.serial import ttyioctl
@@ -19,8 +20,7 @@ class LowLatency:
     def __init__(self, fd: int, path: str, *, sysfs: Path = Path("/sys/class/tty")) -> None:
         self._fd = fd
         self._path = path
-        # The node itself, not a by-id link to it, is what sysfs knows.
-        self._timer = sysfs / Path(path).resolve().name / "device" / "latency_timer"
+        self._sysfs = sysfs
         self._flags_before: int | None = None
         self._timer_before: str | None = None
 
@@ -49,6 +49,11 @@ class LowLatency:
         finally:
             if timer is not None:
                 self._timer.write_text(timer)
+
+    @cached_property
+    def _timer(self) -> Path:
+        # The node itself, not a by-id link to it, is what sysfs knows.
+        return self._sysfs / Path(self._path).resolve().name / "device" / "latency_timer"
 
     def _enable(self) -> None:
         if self._flags_before is not None:

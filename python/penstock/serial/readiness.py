@@ -13,19 +13,26 @@ receive parks, and stays registered. Two things follow from the poller being lev
 
 A request-and-reply exchange therefore makes no epoll_ctl call at all. Elsewhere (trio) waiting
 goes through AnyIO.
+
+On Penstock's loop a port that is a plain descriptor does not even come here to receive: the
+extension's reader makes the system call, and the loop's dispatcher continues the task.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Readiness", "readiness_for"]
+if TYPE_CHECKING:
+    from penstock._core import SerialReader
+
+__all__ = ["Readiness", "native_reader", "readiness_for"]
 
 T = TypeVar("T")
 
@@ -62,6 +69,15 @@ def readiness_for(fd: int) -> Readiness:
     except RuntimeError:
         on_asyncio = False
     return AsyncioReadiness(fd, asyncio.get_running_loop()) if on_asyncio else AnyioReadiness(fd)
+
+
+def native_reader(fd: int) -> SerialReader | None:
+    """Return the extension's reader of *fd* for the running loop, None where that is another's."""
+    core: Any = sys.modules.get("penstock._core")  # who runs Penstock's loop has imported it
+    if core is None:
+        return None
+    loop = _running_loop()
+    return core.SerialReader(loop, fd) if isinstance(loop, core.LoopCore) else None
 
 
 class AsyncioReadiness:

@@ -1,20 +1,27 @@
-"""The kernel's RS-485 mode: the driver switches the transmitter by RTS."""
+"""RS-485: the driver switches the transmitter by RTS, or, in software, the port does."""
 
 from __future__ import annotations
 
 import errno
+import termios
 
 from penstock.serial import ttyioctl
-from penstock.serial.config import RS485Config
+from penstock.serial.config import RS485Config, SerialConfig
 from penstock.serial.exceptions import UnsupportedFeatureError
 
-__all__ = ["RS485Mode"]
+__all__ = ["RS485Mode", "software_mode"]
 
 _ENABLED = 1 << 0
 _RTS_ON_SEND = 1 << 1
 _RTS_AFTER_SEND = 1 << 2
 _RX_DURING_TX = 1 << 4
 _OURS = _ENABLED | _RTS_ON_SEND | _RTS_AFTER_SEND | _RX_DURING_TX
+
+
+def software_mode(config: SerialConfig) -> RS485Config | None:
+    """Return the RS-485 settings that the port itself has to follow, None where it has not."""
+    mode = config.rs485
+    return mode if mode is not None and mode.enabled and mode.software else None
 
 
 class RS485Mode:
@@ -34,6 +41,11 @@ class RS485Mode:
         if config is None:
             self.restore()
             return
+        if config.software:
+            self.restore()
+            self._release_line(config)
+            self.active = config
+            return
         words = ttyioctl.get_rs485(self._fd)
         if self._before is None:
             self._before = words
@@ -49,6 +61,10 @@ class RS485Mode:
                 self._path,
             )
         self.active = config
+
+    def _release_line(self, config: RS485Config) -> None:
+        change = ttyioctl.raise_lines if config.rts_after_send else ttyioctl.drop_lines
+        change(self._fd, termios.TIOCM_RTS)
 
     def restore(self) -> None:
         words, self._before, self.active = self._before, None, None

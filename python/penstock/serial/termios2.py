@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import errno
-import re
 import struct
 import termios
 from dataclasses import dataclass, replace
 
+from penstock.serial.abi import ABI
 from penstock.serial.config import ByteSize, Parity, SerialConfig, StopBits
 from penstock.serial.exceptions import UnsupportedConfigurationError, UnsupportedFeatureError
 
 __all__ = ["LineSettings", "settings_for", "unmet_requests"]
 
-BOTHER = 0o010000  # "the rate stands in c_ospeed"
-CBAUD = 0o010017
-CMSPAR = 0o10000000000
+BOTHER = ABI.BOTHER  # "the rate stands in c_ospeed"
+CBAUD = ABI.CBAUD
+CMSPAR = ABI.CMSPAR
 
 # A receiver samples the last bit of a frame half a bit wide: about 5 % for both sides together.
 # Half of that is one side's share.
 _RATE_TOLERANCE = 0.025
 
-_FORMAT = struct.Struct("=4IB19s2I")
+_FLAGS = struct.Struct("=4I")
+_RATE = struct.Struct("=I")
 
-_STANDARD_RATES = {
-    int(name[1:]): getattr(termios, name)
-    for name in dir(termios)
-    if re.fullmatch(r"B[1-9]\d*", name)
-}
 _SIZE_BITS = {
     ByteSize.FIVE: termios.CS5,
     ByteSize.SIX: termios.CS6,
@@ -60,19 +56,28 @@ class LineSettings:
 
     @classmethod
     def unpack(cls, raw: bytes) -> LineSettings:
-        return cls(*_FORMAT.unpack(raw))
+        iflag, oflag, cflag, lflag = _FLAGS.unpack_from(raw)
+        chars = ABI.control_chars_offset
+        return cls(
+            iflag,
+            oflag,
+            cflag,
+            lflag,
+            discipline=raw[ABI.discipline_offset],
+            control_chars=raw[chars : chars + ABI.control_chars_count],
+            input_rate=_RATE.unpack_from(raw, ABI.input_rate_offset)[0],
+            output_rate=_RATE.unpack_from(raw, ABI.output_rate_offset)[0],
+        )
 
     def pack(self) -> bytes:
-        return _FORMAT.pack(
-            self.iflag,
-            self.oflag,
-            self.cflag,
-            self.lflag,
-            self.discipline,
-            self.control_chars,
-            self.input_rate,
-            self.output_rate,
-        )
+        raw = bytearray(ABI.termios_size)
+        _FLAGS.pack_into(raw, 0, self.iflag, self.oflag, self.cflag, self.lflag)
+        raw[ABI.discipline_offset] = self.discipline
+        chars = ABI.control_chars_offset
+        raw[chars : chars + ABI.control_chars_count] = self.control_chars
+        _RATE.pack_into(raw, ABI.input_rate_offset, self.input_rate)
+        _RATE.pack_into(raw, ABI.output_rate_offset, self.output_rate)
+        return bytes(raw)
 
     def with_hangup(self, on: bool) -> LineSettings:
         cflag = self.cflag | termios.HUPCL if on else self.cflag & ~termios.HUPCL
@@ -112,7 +117,7 @@ def settings_for(config: SerialConfig, previous: LineSettings, path: str) -> Lin
         cflag |= termios.HUPCL
     # A standard rate goes by its constant, so that other programs read it back rightly: glibc's
     # tcgetattr knows nothing of BOTHER. The input rate's bits stay 0: "as the output rate".
-    cflag |= _STANDARD_RATES.get(config.baudrate, BOTHER)
+    cflag |= ABI.rates.get(config.baudrate, BOTHER)
 
     chars = bytearray(previous.control_chars)
     # VMIN 1: a read of 0 bytes then means a hangup, never "no data yet", which is EAGAIN.
@@ -120,8 +125,13 @@ def settings_for(config: SerialConfig, previous: LineSettings, path: str) -> Lin
     chars[termios.VTIME] = 0
     chars[termios.VSTART] = _XON
     chars[termios.VSTOP] = _XOFF
+    iflag = termios.IXON | termios.IXOFF if flow.xon_xoff else 0
+    if config.mark_errors:
+        iflag |= termios.PARMRK
+        if config.parity is not Parity.NONE:
+            iflag |= termios.INPCK
     return LineSettings(
-        iflag=termios.IXON | termios.IXOFF if flow.xon_xoff else 0,
+        iflag=iflag,
         oflag=0,
         cflag=cflag,
         lflag=0,

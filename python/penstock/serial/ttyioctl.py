@@ -2,60 +2,81 @@
 
 Everything is an ioctl here, also what ``termios`` offers as a function: ``fcntl.ioctl`` raises
 OSError where ``termios`` raises ``termios.error``, which is no OSError and slips through every
-``except OSError``. And a test can stand in for a whole driver by replacing :func:`ioctl`.
+``except OSError``. And a whole driver can be stood in for: see :func:`stand_in`.
 
-Numbers come from the ``termios`` module where it has them, and so are right for every
-architecture. The few that it lacks are those of asm-generic; :func:`require_known_abi` refuses
-the architectures that number them differently.
+Numbers come from the ``termios`` module where it has them, else from :mod:`penstock.serial.abi`,
+and so are right for every architecture.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import platform
 import struct
 import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from penstock.serial.exceptions import UnsupportedPlatformError
+from penstock.serial.abi import ABI
 
-# asm-generic/ioctls.h: the same on x86, arm, arm64, riscv, s390, loongarch.
-TCGETS2 = 0x802C542A
-TCSETS2 = 0x402C542B
-TIOCSBRK = 0x5427
-TIOCCBRK = 0x5428
-TIOCGRS485 = 0x542E
-TIOCSRS485 = 0x542F
-TIOCGEXCL = 0x80045440
-TIOCSERGETLSR = 0x5459
+TCGETS2 = ABI.TCGETS2
+TCSETS2 = ABI.TCSETS2
+TIOCSBRK = ABI.TIOCSBRK
+TIOCCBRK = ABI.TIOCCBRK
+TIOCGRS485 = ABI.TIOCGRS485
+TIOCSRS485 = ABI.TIOCSRS485
+TIOCGEXCL = ABI.TIOCGEXCL
+TIOCSERGETLSR = ABI.TIOCSERGETLSR
+TIOCMIWAIT = ABI.TIOCMIWAIT
+TIOCGICOUNT = ABI.TIOCGICOUNT
 
-TERMIOS2_SIZE = 44
 _SERIAL_STRUCT_SIZE = 128  # struct serial_struct is 72 bytes on 64-bit kernels; room to spare
-_SERIAL_FLAGS_OFFSET = 16  # type, line, port, irq, flags: five 32-bit words
+SERIAL_FLAGS_OFFSET = 16  # type, line, port, irq, flags: five 32-bit words
 _RS485_FORMAT = "=3I5I"
+_COUNTERS = struct.Struct("11i9i")  # struct serial_icounter_struct
 _LSR_EMPTY = 0x01  # TIOCSER_TEMT: FIFO and shift register are empty
 
 ASYNC_LOW_LATENCY = 0x2000
-
-_OTHER_ABI = ("mips", "ppc", "powerpc", "sparc", "alpha", "parisc", "hppa", "sh")
 
 _INT = struct.Struct("i")
 _ZERO_INT = bytes(4)
 
 
-def require_known_abi() -> None:
-    """Raise UnsupportedPlatformError where the kernel numbers its serial ioctls differently."""
-    machine = platform.machine()
-    if machine.startswith(_OTHER_ABI):
-        raise UnsupportedPlatformError(
-            errno.ENOSYS,
-            f"serial ports are not supported on {machine} processors; use x86, arm, riscv, "
-            "s390x or loongarch",
-        )
+Driver = Callable[[int, int, bytes | bytearray | int], bytes | None]
+
+_stand_ins: list[Driver] = []
+
+
+@contextmanager
+def stand_in(driver: Driver) -> Iterator[None]:
+    """Ask *driver* before the kernel for as long as the context lasts.
+
+    ``driver(fd, request, argument)`` returns the argument's new bytes, raises OSError as a real
+    driver would, or returns None for a request, or a descriptor, that is not its own. Of several,
+    the newest is asked first. Meant for tests and simulations; thread-safe.
+    """
+    _stand_ins.append(driver)
+    try:
+        yield
+    finally:
+        _stand_ins.remove(driver)
+
+
+def has_stand_in() -> bool:
+    """Whether any stand-in is installed: then a call must come through :func:`ioctl`."""
+    return bool(_stand_ins)
 
 
 def ioctl(fd: int, request: int, argument: bytes | bytearray | int = 0) -> bytes:
     """Do one ioctl, again if a signal interrupted it, and return the argument's new bytes."""
+    for driver in reversed(_stand_ins):
+        emulated = driver(fd, request, argument)
+        if emulated is not None:
+            return emulated
+    return kernel_ioctl(fd, request, argument)
+
+
+def kernel_ioctl(fd: int, request: int, argument: bytes | bytearray | int = 0) -> bytes:
+    """Do one ioctl without asking any stand-in: for a stand-in that passes a request on."""
     while True:
         try:
             answer = fcntl.ioctl(fd, request, argument)
@@ -73,7 +94,7 @@ def _get_int(fd: int, request: int) -> int:
 
 def get_settings(fd: int) -> bytes:
     """Return the raw ``struct termios2``."""
-    return ioctl(fd, TCGETS2, bytes(TERMIOS2_SIZE))
+    return ioctl(fd, TCGETS2, bytes(ABI.termios_size))
 
 
 def set_settings(fd: int, settings: bytes) -> None:
@@ -93,11 +114,6 @@ def bytes_to_send(fd: int) -> int:
 def transmitter_is_empty(fd: int) -> bool:
     """Whether FIFO and shift register are empty too; few drivers can tell (else ENOTTY)."""
     return bool(_get_int(fd, TIOCSERGETLSR) & _LSR_EMPTY)
-
-
-def wait_until_sent(fd: int) -> None:
-    """Block until the last bit is on the wire (tcdrain)."""
-    ioctl(fd, termios.TCSBRK, 1)
 
 
 def discard_input(fd: int) -> None:
@@ -121,6 +137,12 @@ def drop_lines(fd: int, bits: int) -> None:
     ioctl(fd, termios.TIOCMBIC, _INT.pack(bits))
 
 
+def get_counters(fd: int) -> tuple[int, ...]:
+    """Return the driver's counts since it began: CTS, DSR, RI, CD changes, received, sent,
+    framing errors, overruns, parity errors, breaks, buffer overruns."""
+    return _COUNTERS.unpack(ioctl(fd, TIOCGICOUNT, bytes(_COUNTERS.size)))[:11]
+
+
 def set_break(fd: int, on: bool) -> None:
     ioctl(fd, TIOCSBRK if on else TIOCCBRK)
 
@@ -137,14 +159,14 @@ def is_exclusive(fd: int) -> bool:
 def get_driver_flags(fd: int) -> int:
     """Return the ASYNC_* flags of ``struct serial_struct``."""
     answer = ioctl(fd, termios.TIOCGSERIAL, bytes(_SERIAL_STRUCT_SIZE))
-    flags: int = _INT.unpack_from(answer, _SERIAL_FLAGS_OFFSET)[0]
+    flags: int = _INT.unpack_from(answer, SERIAL_FLAGS_OFFSET)[0]
     return flags
 
 
 def set_driver_flags(fd: int, flags: int) -> None:
     """Change the flags alone: read, modify, write."""
     record = bytearray(ioctl(fd, termios.TIOCGSERIAL, bytes(_SERIAL_STRUCT_SIZE)))
-    _INT.pack_into(record, _SERIAL_FLAGS_OFFSET, flags)
+    _INT.pack_into(record, SERIAL_FLAGS_OFFSET, flags)
     ioctl(fd, termios.TIOCSSERIAL, bytes(record))
 
 

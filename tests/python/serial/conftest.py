@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.serial import ttyioctl
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 
 
@@ -18,8 +17,7 @@ def peer() -> Iterator[PtyPeer]:
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> EmulatedDriver:
+def driver() -> Iterator[EmulatedDriver]:
     """All ioctls of the package go through this object for the length of the test."""
-    emulated = EmulatedDriver()
-    monkeypatch.setattr(ttyioctl, "ioctl", emulated.ioctl)
-    return emulated
+    with EmulatedDriver().installed() as emulated:
+        yield emulated

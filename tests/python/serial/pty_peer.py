@@ -49,6 +49,10 @@ class PtyPeer:
     def settings(self) -> list[Any]:
         return termios.tcgetattr(self._follower)
 
+    def raw(self) -> None:
+        """Let the far end be read as it is, without a port that has made it raw."""
+        tty.setraw(self._follower)
+
     def make_settings_odd(self) -> list[Any]:
         """Leave behind what an earlier program might: translation, parity marking, echo."""
         settings = self.settings()

@@ -27,7 +27,7 @@ from penstock.serial import (
     open_serial_port,
     ttyioctl,
 )
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 
 pytestmark = pytest.mark.anyio

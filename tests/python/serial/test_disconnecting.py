@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from penstock.serial import SerialDisconnectedError, SerialPort, open_serial_port
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 from tests.python.serial.test_closing import CALLS
 

@@ -17,38 +17,7 @@ from penstock.serial import (
     open_serial_port,
 )
 from tests.python.serial.pty_peer import PtyPeer
-
-
-class Sysfs:
-    """``/sys`` with a class folder of links into a device tree, and a ``/dev``."""
-
-    def __init__(self, root: Path) -> None:
-        self.tty = root / "sys/class/tty"
-        self.devices = root / "sys/devices"
-        self.dev = root / "dev"
-        for folder in (self.tty, self.devices, self.dev):
-            folder.mkdir(parents=True)
-
-    def usb_device(self, location: str, **attributes: str) -> Path:
-        folder = self.devices / "pci0000:00/usb1" / location
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, value in attributes.items():
-            (folder / name).write_text(value + "\n")
-        return folder
-
-    def add(self, name: str, hardware: Path, **attributes: str) -> None:
-        """Add a tty whose ``device`` is *hardware*."""
-        hardware.mkdir(parents=True, exist_ok=True)
-        node = hardware / "tty" / name
-        node.mkdir(parents=True)
-        (node / "device").symlink_to(hardware)
-        for key, value in attributes.items():
-            (node / key).write_text(value + "\n")
-        (self.tty / name).symlink_to(node)
-        (self.dev / name).touch()
-
-    def ports(self) -> list[PortInfo]:
-        return discovery.native_ports(self.tty, self.dev)
+from tests.python.serial.sysfs_tree import Sysfs
 
 
 @pytest.fixture
@@ -114,6 +83,18 @@ def test_platform_uarts_are_listed(sysfs: Sysfs) -> None:
     sysfs.add("ttyAMA0", sysfs.devices / "platform/soc/fe201000.serial", type="32")
     (port,) = sysfs.ports()
     assert (port.device, port.vid) == (str(sysfs.dev / "ttyAMA0"), None)
+
+
+def test_a_uart_is_named_by_its_bus_not_by_the_serial_cores(sysfs: Sysfs) -> None:
+    for bus in ("pnp", "serial-base"):
+        (sysfs.devices.parent / "bus" / bus).mkdir(parents=True)
+    uart = sysfs.devices / "pnp0/00:05"
+    sysfs.add("ttyS0", uart / "00:05:0" / "00:05:0.0", type="4")
+    (uart / "subsystem").symlink_to(sysfs.devices.parent / "bus/pnp")
+    for below in (uart / "00:05:0", uart / "00:05:0" / "00:05:0.0"):
+        (below / "subsystem").symlink_to(sysfs.devices.parent / "bus/serial-base")
+    (port,) = sysfs.ports()
+    assert port.hwid == "pnp"
 
 
 def test_ports_come_in_the_order_of_their_numbers(sysfs: Sysfs) -> None:

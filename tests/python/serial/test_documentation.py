@@ -1,4 +1,4 @@
-"""Every example of docs/serial.md runs, against an echoing device."""
+"""Every example of docs/serial.md and docs/serial-reach.md runs, against an echoing device."""
 
 from __future__ import annotations
 
@@ -13,23 +13,33 @@ import pytest
 
 from tests.python.serial.pty_peer import PtyPeer
 
-PAGE = Path(__file__).parents[3] / "docs" / "serial.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+DOCS = Path(__file__).parents[3] / "docs"
+EXAMPLES = {
+    f"{page}-{number}": source
+    for page in ("serial", "serial-reach")
+    for number, source in enumerate(
+        re.findall(
+            r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.M | re.S
+        )
+    )
+}
 
 
-def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) >= 5
+def test_the_pages_have_examples() -> None:
+    assert sum(name.startswith("serial-reach-") for name in EXAMPLES) >= 5
+    assert len(EXAMPLES) >= 12
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_runs(peer: PtyPeer, number: int) -> None:
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(peer: PtyPeer, name: str) -> None:
     os.set_blocking(peer.fd, True)
 
     def echo() -> None:
         os.write(peer.fd, os.read(peer.fd, 100))
 
-    source = EXAMPLES[number].replace("/dev/ttyUSB0", peer.path)
-    if ".send(" in source:
+    source = EXAMPLES[name].replace("/dev/ttyUSB0", peer.path)
+    asks = peer.path in source and ('send(b"A' in source or 'write(b"A' in source)
+    if asks:
         threading.Thread(target=echo, daemon=True).start()
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", source],
@@ -40,5 +50,5 @@ def test_an_example_runs(peer: PtyPeer, number: int) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    if ".send(" in source:
+    if asks:
         assert "A" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import termios
 import threading
 
 import anyio
@@ -16,7 +17,7 @@ from penstock.serial import (
 )
 from penstock.serial.config import ByteSize, Parity, StopBits
 from penstock.serial.drain import character_bits
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
 pytestmark = pytest.mark.anyio
@@ -61,15 +62,16 @@ async def test_an_exact_drain_waits_for_the_last_bit(peer: PtyPeer, driver: Emul
 
 @pytest.mark.parametrize("stuck_in", ["buffer", "chip", "tcdrain"])
 async def test_an_exact_drain_can_be_cancelled_wherever_it_waits(
-    peer: PtyPeer, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch, stuck_in: str
+    peer: PtyPeer, driver: EmulatedDriver, stuck_in: str
 ) -> None:
     waiting, release = threading.Event(), threading.Event()
 
-    def stuck(fd: int) -> None:
-        waiting.set()
-        assert release.wait(60)
+    def stuck(request: int) -> None:
+        if request == termios.TCSBRK:
+            waiting.set()
+            assert release.wait(60)
 
-    monkeypatch.setattr(ttyioctl, "wait_until_sent", stuck)
+    driver.on_request = stuck
     async with await open_serial_port(peer.path) as port:
         driver.output_queue = 5 if stuck_in == "buffer" else 0
         driver.transmitter_empty = None if stuck_in == "tcdrain" else False

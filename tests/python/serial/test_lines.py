@@ -16,7 +16,7 @@ from penstock.serial import (
     UnsupportedFeatureError,
     open_serial_port,
 )
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
 pytestmark = pytest.mark.anyio

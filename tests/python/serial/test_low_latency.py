@@ -9,7 +9,7 @@ import pytest
 
 from penstock.serial import UnsupportedFeatureError, ttyioctl
 from penstock.serial.lowlatency import LowLatency
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.serial import RS485Config, UnsupportedFeatureError, ttyioctl
 from penstock.serial.rs485 import RS485Mode
-from tests.python.serial.emulated_driver import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver
 
 ENABLED, ON_SEND, AFTER_SEND, DURING_TX, TERMINATE = 1, 2, 4, 16, 32
 

@@ -1,0 +1,46 @@
+"""Waiting for a descriptor in one thread, in a way that another thread can end."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import time
+
+__all__ = ["InterruptibleWait"]
+
+
+class InterruptibleWait:
+    """Waits for one direction of a descriptor. One thread waits; any may :meth:`interrupt`."""
+
+    def __init__(self, fd: int, event: int) -> None:
+        """*event* is ``select.POLLIN`` or ``select.POLLOUT``."""
+        self._interrupted = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._interrupted, select.POLLIN)
+        self._poll.register(fd, event)
+
+    def wait(self, deadline: float | None) -> bool | None:
+        """Return True once ready, False at *deadline* (monotonic), None when interrupted.
+
+        An interruption that came before the wait ends it at once.
+        """
+        while True:
+            milliseconds = None
+            if deadline is not None:
+                milliseconds = max(0, math.ceil((deadline - time.monotonic()) * 1000))
+            ready = self._poll.poll(milliseconds)
+            for fd, _ in ready:
+                if fd == self._interrupted:
+                    os.eventfd_read(fd)
+                    return None
+            if ready:
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
+    def interrupt(self) -> None:
+        os.eventfd_write(self._interrupted, 1)
+
+    def close(self) -> None:
+        os.close(self._interrupted)

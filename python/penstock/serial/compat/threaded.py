@@ -1,0 +1,196 @@
+"""``serial.threaded``: a thread that reads a port and hands the bytes to a protocol object."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from penstock.serial.compat.port import Serial
+from penstock.serial.compat.serialutil import PortNotOpenError, SerialException, iterbytes
+
+__all__ = ["FramedPacket", "LineReader", "Packetizer", "Protocol", "ReaderThread"]
+
+
+class Protocol:
+    """What a :class:`ReaderThread` calls; override what you need."""
+
+    def connection_made(self, transport: ReaderThread) -> None:
+        """The thread runs; *transport* is the thread."""
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The thread ends, because of *exc* unless that is None."""
+        if isinstance(exc, Exception):
+            raise exc
+
+
+class Packetizer(Protocol):
+    """Cuts the stream at each ``TERMINATOR`` and calls ``handle_packet``."""
+
+    TERMINATOR = b"\0"
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.transport: ReaderThread | None = None
+
+    def connection_made(self, transport: ReaderThread) -> None:
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer.extend(data)
+        while self.TERMINATOR in self.buffer:
+            packet, self.buffer = self.buffer.split(self.TERMINATOR, 1)
+            self.handle_packet(packet)
+
+    def handle_packet(self, packet: bytes | bytearray) -> None:
+        raise NotImplementedError("please implement functionality in handle_packet")
+
+
+class FramedPacket(Protocol):
+    """Takes what stands between ``START`` and ``STOP`` and calls ``handle_packet``."""
+
+    START = b"("
+    STOP = b")"
+
+    def __init__(self) -> None:
+        self.packet = bytearray()
+        self.in_packet = False
+        self.transport: ReaderThread | None = None
+
+    def connection_made(self, transport: ReaderThread) -> None:
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self.in_packet = False
+        self.packet.clear()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        for byte in iterbytes(data):
+            if byte == self.START:
+                self.in_packet = True
+            elif byte == self.STOP:
+                self.in_packet = False
+                packet = bytes(self.packet)
+                self.packet.clear()
+                self.handle_packet(packet)
+            elif self.in_packet:
+                self.packet += byte
+            else:
+                self.handle_out_of_packet_data(byte)
+
+    def handle_packet(self, packet: bytes) -> None:
+        raise NotImplementedError("please implement functionality in handle_packet")
+
+    def handle_out_of_packet_data(self, data: bytes) -> None:
+        """A byte between two packets."""
+
+
+class LineReader(Packetizer):
+    """Lines of text: calls ``handle_line``, and has :meth:`write_line`."""
+
+    TERMINATOR = b"\r\n"
+    ENCODING = "utf-8"
+    UNICODE_HANDLING = "replace"
+
+    def handle_packet(self, packet: bytes | bytearray) -> None:
+        self.handle_line(packet.decode(self.ENCODING, self.UNICODE_HANDLING))
+
+    def handle_line(self, line: str) -> None:
+        raise NotImplementedError("please implement functionality in handle_line")
+
+    def write_line(self, text: str) -> None:
+        """Send *text* and a terminator."""
+        assert self.transport is not None
+        self.transport.write(text.encode(self.ENCODING, self.UNICODE_HANDLING) + self.TERMINATOR)
+
+
+class ReaderThread(threading.Thread):
+    """Reads a port until it is closed or stopped. As a context manager it gives the protocol."""
+
+    def __init__(self, serial_instance: Serial, protocol_factory: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.serial = serial_instance
+        self.protocol_factory = protocol_factory
+        self.alive = True
+        self.protocol: Any = None
+        self._lock = threading.Lock()
+        self._connection_made = threading.Event()
+
+    def stop(self) -> None:
+        """End the thread; the port stays open."""
+        self.alive = False
+        self.serial.cancel_read()
+        self.join(2)
+
+    def run(self) -> None:
+        self.protocol = self.protocol_factory()
+        try:
+            self.protocol.connection_made(self)
+        except Exception as exc:
+            self.alive = False
+            self.protocol.connection_lost(exc)
+            self._connection_made.set()
+            return
+        self._connection_made.set()
+        error: Exception | None = None
+        while self.alive and self.serial.is_open:
+            try:
+                data = self.serial.read(self.serial.in_waiting or 1)
+            except PortNotOpenError:
+                break  # closed under the thread: an end, not a failure
+            except SerialException as exc:
+                error = exc
+                break
+            if data:
+                try:
+                    self.protocol.data_received(data)
+                except Exception as exc:
+                    error = exc
+                    break
+        self.alive = False
+        self.protocol.connection_lost(error)
+        self.protocol = None
+
+    def write(self, data: Any) -> int:
+        """Write, from any thread."""
+        with self._lock:
+            return self.serial.write(data)
+
+    def close(self) -> None:
+        """End the thread and close the port."""
+        with self._lock:
+            self.stop()
+            self.serial.close()
+
+    def connect(self) -> tuple[ReaderThread, Any]:
+        """Return this transport and its protocol once the thread runs."""
+        self._require_life("already stopped")
+        self._connection_made.wait()
+        self._require_life("connection_lost already called")
+        return self, self.protocol
+
+    def _require_life(self, else_say: str) -> None:
+        if not self.alive:
+            raise RuntimeError(else_say)
+
+    def __enter__(self) -> Any:
+        self.start()
+        return self.connect()[1]
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""``serial.tools``: listing ports."""

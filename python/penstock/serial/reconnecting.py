@@ -1,0 +1,438 @@
+"""A port that comes back: the same device is opened again after it was unplugged."""
+
+from __future__ import annotations
+
+import errno
+import math
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import anyio
+from anyio.abc import ByteStream, TaskGroup
+from anyio.streams.memory import MemoryObjectSendStream
+
+from penstock.serial.config import SerialConfig
+from penstock.serial.discovery import canonical_port_name, find_serial_port, list_serial_ports
+from penstock.serial.error_counters import ErrorCounters
+from penstock.serial.exceptions import (
+    PortNotFoundError,
+    SerialClosedError,
+    SerialDisconnectedError,
+    SerialError,
+    closed_error,
+    disconnected_error,
+)
+from penstock.serial.lines import CommEvent, ControlLines, ModemLines
+from penstock.serial.opening import open_serial_port
+from penstock.serial.port import SerialPort
+from penstock.serial.portinfo import PortInfo
+from penstock.serial.watching import watch_serial_ports
+
+__all__ = ["Backoff", "ConnectionEvent", "ReconnectingSerialPort"]
+
+T = TypeVar("T")
+
+_CLOSE_S = 1.0
+
+
+@dataclass(kw_only=True)
+class Backoff:
+    """Delays between attempts, in seconds: each twice the last, up to a longest one.
+
+    Each is made shorter or longer by up to *jitter* of itself, so that forty programs that lost
+    one hub do not come back in step.
+    """
+
+    first: float = 0.05
+    longest: float = 5.0
+    jitter: float = 0.25
+    uniform: Callable[[float, float], float] = field(default=random.uniform, repr=False)
+    _attempts: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first <= self.longest < math.inf:
+            raise ValueError(
+                f"first and longest must be seconds above 0 in this order, not {self.first} and "
+                f"{self.longest}"
+            )
+        if not 0 <= self.jitter < 1:
+            raise ValueError(f"jitter must be from 0 up to, not including, 1, not {self.jitter}")
+
+    def next_delay(self) -> float:
+        # 2 ** 1100 would be no float any more; the cap is reached long before.
+        delay = min(self.first * 2.0 ** min(self._attempts, 64), self.longest)
+        self._attempts += 1
+        return min(delay * self.uniform(1 - self.jitter, 1 + self.jitter), self.longest)
+
+    def reset(self) -> None:
+        self._attempts = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionEvent:
+    """What happened to the connection.
+
+    ``connected``: open again, at ``path``; ``disconnected``: lost, by ``error``; ``failed``: an
+    attempt did not succeed, for ``error``, and the next one follows in ``delay`` seconds, or at
+    once when a port is plugged in.
+    """
+
+    kind: Literal["connected", "disconnected", "failed"]
+    path: str
+    error: SerialError | None = None
+    delay: float | None = None
+
+
+class ReconnectingSerialPort(ByteStream):
+    """A byte stream over a device that may be unplugged and plugged in again.
+
+    Use it as an async context manager: inside, a task keeps the port open. Which device it is:
+
+    * *path* alone: a path, a link or a URL. Once a USB device with a serial number has been opened
+      there, it is that device, wherever it turns up; another device at its place is not opened.
+    * *vid*, *pid*, *serial_number*: the first port that has them, with or without a path.
+
+    While the device is away, a receive waits for its return; with ``receiving="fail"`` the loss is
+    reported once, by :class:`SerialDisconnectedError`, so that a half-received message can be
+    dropped. A send, and everything else, waits too, or with ``sending="fail"`` raises
+    :class:`SerialDisconnectedError`. A send that the loss interrupts always raises it, because
+    nobody knows how much arrived. Settings and control lines that were changed are the same
+    after a return.
+
+    Belongs to one event loop and, as a port, takes one receiver and one sender at a time.
+    """
+
+    def __init__(
+        self,
+        path: str | None = None,
+        config: SerialConfig | None = None,
+        *,
+        vid: int | None = None,
+        pid: int | None = None,
+        serial_number: str | None = None,
+        sending: Literal["wait", "fail"] = "wait",
+        receiving: Literal["wait", "fail"] = "wait",
+        backoff: Backoff | None = None,
+    ) -> None:
+        if path is None and vid is None and pid is None and serial_number is None:
+            raise ValueError("name the device: give a path, or vid, pid or serial_number")
+        for name, value in (("sending", sending), ("receiving", receiving)):
+            if value not in ("wait", "fail"):
+                raise ValueError(f"{name} must be 'wait' or 'fail', not {value!r}")
+        self._path = path
+        self._config = SerialConfig() if config is None else config
+        self._wanted = {"vid": vid, "pid": pid, "serial_number": serial_number}
+        self._identity: PortInfo | None = None
+        self._sending_waits = sending == "wait"
+        self._receiving_waits = receiving == "wait"
+        self._backoff = Backoff() if backoff is None else backoff
+        self._port: SerialPort | None = None
+        self._up = anyio.Event()
+        self._lost = anyio.Event()
+        self._plugged_in = anyio.Event()
+        self._loss_reported = True
+        self._error: SerialError | None = None
+        self._listeners: list[MemoryObjectSendStream[ConnectionEvent]] = []
+        self._tasks: TaskGroup | None = None
+        self._closed = False
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._check_not_closed()
+        if self._tasks is not None:
+            raise RuntimeError("a reconnecting port is entered once")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._keep)
+        self._tasks.start_soon(self._watch)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the port and stop keeping it open; who waits gets :class:`SerialClosedError`."""
+        if self._closed:
+            return
+        self._closed = True
+        tasks, port = self._tasks, self._port
+        self._up.set()
+        for listener in self._listeners:
+            listener.close()
+        try:
+            if port is not None:
+                await port.aclose()
+        finally:
+            if tasks is not None:
+                tasks.cancel_scope.cancel()
+                # Without the block's own exception, which must not come out in a group.
+                await tasks.__aexit__(None, None, None)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the device is open now, as far as is known."""
+        return self._port is not None and self._port.is_open
+
+    @property
+    def path(self) -> str:
+        """Where the device is or was last; before the first time, what was asked for."""
+        if self._port is not None:
+            return self._port.path
+        if self._path is not None:
+            return self._path
+        return ", ".join(f"{k}={v}" for k, v in self._wanted.items() if v is not None)
+
+    @property
+    def config(self) -> SerialConfig:
+        """The settings in force, or those to come into force at the next return."""
+        return self._config
+
+    @property
+    def port(self) -> SerialPort | None:
+        """The port itself while the device is there; another one after each return."""
+        return self._port
+
+    async def wait_connected(self) -> None:
+        """Return once the device is open."""
+        await self._current(wait=True)
+
+    async def events(self) -> AsyncIterator[ConnectionEvent]:
+        """Yield what happens to the connection from now on, until the port is closed.
+
+        Any number of tasks may listen, each hears everything.
+        """
+        send, receive = anyio.create_memory_object_stream[ConnectionEvent](math.inf)
+        self._check_not_closed()
+        self._listeners.append(send)
+        with send, receive:
+            try:
+                async for event in receive:
+                    yield event
+            finally:
+                if send in self._listeners:
+                    self._listeners.remove(send)
+
+    # ---- bytes ---------------------------------------------------------------------------------
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        """As :meth:`SerialPort.receive`, from one connection after another."""
+        return await self._receiving(lambda port: port.receive(max_bytes))
+
+    async def receive_into(self, buffer: bytearray | memoryview) -> int:
+        """As :meth:`SerialPort.receive_into`."""
+        return await self._receiving(lambda port: port.receive_into(buffer))
+
+    async def receive_available(self, *, limit: int | None = None) -> bytes:
+        """As :meth:`SerialPort.receive_available`."""
+        return await self._receiving(lambda port: port.receive_available(limit=limit))
+
+    async def send(self, item: bytes) -> None:
+        """As :meth:`SerialPort.send`; see the class for what a loss does."""
+        await self._using(lambda port: port.send(item))
+
+    async def send_eof(self) -> None:
+        await self._using(lambda port: port.send_eof())
+
+    async def drain(self) -> None:
+        await self._using(lambda port: port.drain())
+
+    async def drain_exact(self) -> None:
+        await self._using(lambda port: port.drain_exact())
+
+    # ---- settings and lines --------------------------------------------------------------------
+
+    async def configure(self, config: SerialConfig) -> None:
+        """As :meth:`SerialPort.configure`; the settings hold after each return too."""
+        await self._using(lambda port: port.configure(config))
+        self._config = config.with_changes(
+            initial_rts=self._config.initial_rts, initial_dtr=self._config.initial_dtr
+        )
+
+    async def set_control_lines(self, *, rts: bool | None = None, dtr: bool | None = None) -> None:
+        """As :meth:`SerialPort.set_control_lines`; the states hold after each return too."""
+        await self._using(lambda port: port.set_control_lines(rts=rts, dtr=dtr))
+        if rts is not None:
+            self._config = self._config.with_changes(initial_rts=rts)
+        if dtr is not None:
+            self._config = self._config.with_changes(initial_dtr=dtr)
+
+    async def control_lines(self) -> ControlLines:
+        return await self._using(lambda port: port.control_lines())
+
+    async def modem_lines(self) -> ModemLines:
+        return await self._using(lambda port: port.modem_lines())
+
+    async def wait_modem_event(
+        self, *, cts: bool = True, dsr: bool = True, ri: bool = True, cd: bool = True
+    ) -> CommEvent:
+        """As :meth:`SerialPort.wait_modem_event`; a loss meanwhile raises."""
+        return await self._using(lambda port: port.wait_modem_event(cts=cts, dsr=dsr, ri=ri, cd=cd))
+
+    async def error_counters(self) -> ErrorCounters:
+        """As :meth:`SerialPort.error_counters`: the driver's, which may begin anew at a return."""
+        return await self._using(lambda port: port.error_counters())
+
+    async def send_break(self, duration: float = 0.25) -> None:
+        await self._using(lambda port: port.send_break(duration))
+
+    async def reset_input_buffer(self) -> None:
+        await self._using(lambda port: port.reset_input_buffer())
+
+    async def reset_output_buffer(self) -> None:
+        await self._using(lambda port: port.reset_output_buffer())
+
+    # ---- details -------------------------------------------------------------------------------
+
+    async def _receiving(self, call: Callable[[SerialPort], Awaitable[T]]) -> T:
+        while True:
+            if not self._receiving_waits and not self._loss_reported:
+                self._loss_reported = True
+                raise self._loss()
+            port = await self._current(wait=True)
+            try:
+                with self._noticing_loss(port):
+                    return await call(port)
+            except SerialDisconnectedError:
+                self._check_not_closed()
+                if not self._receiving_waits:
+                    self._loss_reported = True
+                    raise
+
+    async def _using(self, call: Callable[[SerialPort], Awaitable[T]]) -> T:
+        port = await self._current(wait=self._sending_waits)
+        with self._noticing_loss(port):
+            return await call(port)
+
+    async def _current(self, *, wait: bool) -> SerialPort:
+        while True:
+            self._check_not_closed()
+            if self._tasks is None:
+                raise RuntimeError("a reconnecting port is used inside 'async with'")
+            port = self._port
+            if port is not None and port.is_open:
+                return port
+            if port is not None:
+                self._lose(port, None)
+            if not wait:
+                raise self._loss()
+            await self._up.wait()
+
+    def _loss(self) -> SerialDisconnectedError:
+        error = disconnected_error(self.path)
+        error.__cause__ = self._error
+        return error
+
+    @contextmanager
+    def _noticing_loss(self, port: SerialPort) -> Iterator[None]:
+        try:
+            yield
+        except SerialDisconnectedError as exc:
+            self._lose(port, exc)
+            raise
+        except SerialClosedError as exc:
+            # Closed by the keeper, which heard of the loss first.
+            self._check_not_closed()
+            raise disconnected_error(port.path) from exc
+
+    def _lose(self, port: SerialPort, error: SerialError | None) -> None:
+        if port is self._port and not self._closed:
+            self._port = None
+            self._error = error
+            self._up = anyio.Event()
+            self._loss_reported = False
+            self._lost.set()
+            self._tell(ConnectionEvent("disconnected", port.path, error))
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise closed_error(self.path)
+
+    def _tell(self, event: ConnectionEvent) -> None:
+        for listener in self._listeners:
+            listener.send_nowait(event)
+
+    async def _keep(self) -> None:
+        while True:
+            port = await self._connect()
+            self._lost = anyio.Event()
+            self._port = port
+            self._loss_reported = True
+            self._up.set()
+            self._tell(ConnectionEvent("connected", port.path))
+            try:
+                await self._lost.wait()
+            finally:
+                # The device is gone, or said to be: its output is not waited for.
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await port.aclose()
+
+    async def _connect(self) -> SerialPort:
+        self._backoff.reset()
+        while True:
+            self._plugged_in = anyio.Event()
+            try:
+                port = await open_serial_port(await self._find(), self._config)
+            except SerialError as exc:
+                self._error = exc
+                delay = self._backoff.next_delay()
+                self._tell(ConnectionEvent("failed", self.path, exc, delay))
+                with anyio.move_on_after(delay):
+                    await self._plugged_in.wait()
+                continue
+            if port.port_info is not None and self._identity is None:
+                self._identity = port.port_info
+            return port
+
+    async def _find(self) -> str:
+        """Where the device is now; :class:`PortNotFoundError` if it is nowhere."""
+        known = self._identity
+        if known is not None and known.serial_number is not None:
+            for port in await list_serial_ports():
+                if _is_same_device(port, known):
+                    return self._as_asked_for(port.device)
+            raise _absent(f"{known.description} with serial number {known.serial_number}")
+        if any(value is not None for value in self._wanted.values()):
+            found = await find_serial_port(device=self._path, **self._wanted)  # type: ignore[arg-type]
+            if found is None:
+                raise _absent(f"a port with {self.path}")
+            return found.device
+        assert self._path is not None
+        if known is not None:
+            here = await find_serial_port(device=self._path)
+            if here is not None and (here.vid, here.pid) != (known.vid, known.pid):
+                raise _absent(f"{known.description} (at {self._path} is {here.description} now)")
+        return self._path
+
+    def _as_asked_for(self, device: str) -> str:
+        # A link that leads there is the name that the user knows.
+        path = self._path
+        same = path is not None and canonical_port_name(path) == canonical_port_name(device)
+        return path if same and path is not None else device
+
+    async def _watch(self) -> None:
+        async with aclosing(watch_serial_ports()) as events:
+            async for event in events:
+                port = self._port
+                if event.action == "added":
+                    self._plugged_in.set()
+                elif port is not None and canonical_port_name(port.path) == event.port.device:
+                    self._lose(port, disconnected_error(port.path))
+
+
+def _is_same_device(port: PortInfo, known: PortInfo) -> bool:
+    fields = ("vid", "pid", "serial_number", "interface")
+    return all(getattr(port, name) == getattr(known, name) for name in fields)
+
+
+def _absent(what: str) -> PortNotFoundError:
+    return PortNotFoundError(errno.ENODEV, f"{what} is not plugged in")

@@ -1,0 +1,127 @@
+"""Serving a port to the network (RFC 2217): one client at a time, any number one after another.
+
+There is no password and no encryption in RFC 2217: who reaches the TCP port drives the device.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import ByteStream, Listener, SocketAttribute, TaskStatus
+
+from penstock.serial.config import SerialConfig
+from penstock.serial.exceptions import SerialDisconnectedError
+from penstock.serial.opening import open_serial_port
+from penstock.serial.port import SerialPort
+from penstock.serial.rfc2217.remote_client import RemoteClient
+from penstock.serial.tcpconnect import speak_promptly
+
+__all__ = ["DEFAULT_PORT", "Rfc2217Server", "serve_serial_port"]
+
+DEFAULT_PORT = 2217
+
+_BUSY = b"The serial port is in use by another client.\r\n"
+
+
+class Rfc2217Server:
+    """Serves one open port. Belongs to the event loop on which it runs.
+
+    Between two clients the port keeps its first settings, and what it receives is discarded.
+    """
+
+    def __init__(self, port: SerialPort) -> None:
+        """Serve *port*, which stays the caller's: it closes it when the serving has ended."""
+        self._port = port
+        self._client: ByteStream | None = None
+        self._receiving = anyio.Lock()  # the client's, or that of the wait for one
+        self._idle: anyio.CancelScope | None = None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a client is connected."""
+        return self._client is not None
+
+    async def serve(self, listener: Listener[Any]) -> None:
+        """Accept clients until cancelled. Raises :class:`SerialDisconnectedError` at an unplug."""
+        gone: SerialDisconnectedError | None = None
+        async with anyio.create_task_group() as tasks:
+
+            async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
+                nonlocal gone
+                try:
+                    await work()
+                except SerialDisconnectedError as exc:
+                    gone = exc
+                    tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_gone, self._discard_while_idle)
+            await listener.serve(
+                lambda stream: until_gone(partial(self.serve_client, stream)), tasks
+            )
+        if gone is not None:
+            raise gone
+
+    async def serve_client(self, stream: ByteStream) -> None:
+        """Serve one connection to its end and close it; a second one at a time is sent away."""
+        async with stream:
+            if self._client is not None:
+                await _say_busy(stream)
+                return
+            self._client = stream
+            try:
+                _prepare(stream)
+                if self._idle is not None:
+                    self._idle.cancel()
+                async with self._receiving:
+                    await RemoteClient(self._port, stream).run()
+            finally:
+                self._client = None
+
+    async def _discard_while_idle(self) -> None:
+        # Reading is also how an unplugging is noticed while nobody is connected.
+        while True:
+            async with self._receiving:
+                with anyio.CancelScope() as self._idle:
+                    while self._client is None:
+                        await self._port.receive()
+
+
+async def serve_serial_port(
+    path: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    config: SerialConfig | None = None,
+    task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Open the port at *path* and serve it on *host* and TCP *port* until cancelled.
+
+    ``task_group.start`` returns the TCP port's number once clients can connect, also for a
+    *port* of 0, which takes a free one. Raises as :func:`~penstock.serial.open_serial_port`,
+    OSError where the TCP port cannot be had, and :class:`SerialDisconnectedError` at an unplug.
+    """
+    async with (
+        await open_serial_port(path, config) as serial_port,
+        await anyio.create_tcp_listener(local_host=host, local_port=port) as listener,
+    ):
+        task_status.started(listener.extra(SocketAttribute.local_port))
+        await Rfc2217Server(serial_port).serve(listener)
+
+
+async def _say_busy(stream: ByteStream) -> None:
+    try:
+        with anyio.move_on_after(1):
+            await stream.send(_BUSY)
+    except anyio.BrokenResourceError:
+        pass  # it has left by itself
+
+
+def _prepare(stream: ByteStream) -> None:
+    raw = stream.extra(SocketAttribute.raw_socket, None)
+    if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+        # A client that vanished without a word must not hold the port for ever.
+        speak_promptly(raw)

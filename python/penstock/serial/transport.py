@@ -1,0 +1,290 @@
+"""Serial ports as asyncio transports and streams, with pyserial-asyncio's signatures.
+
+New programs are better served by :func:`penstock.serial.open_serial_port`. This is for protocols
+and streams that exist already: change ``import serial_asyncio`` to
+``from penstock.serial import transport as serial_asyncio``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from penstock.serial.backend import SerialBackend
+from penstock.serial.compat import Serial, SerialException, serial_for_url
+
+__all__ = [
+    "SerialTransport",
+    "connection_for_serial",
+    "create_serial_connection",
+    "open_serial_connection",
+]
+
+_LARGEST_READ = 65_536
+_HIGH_WATER = 64 * 1024
+_LONGEST_LINGER_S = 30.0  # as long as the kernel lets a closed tty finish (closing_wait)
+_NAP_S = 0.005
+_STREAM_LIMIT = 2**16  # asyncio's own default
+
+
+async def create_serial_connection(
+    loop: asyncio.AbstractEventLoop,
+    protocol_factory: Callable[[], asyncio.Protocol],
+    *args: Any,
+    **kwargs: Any,
+) -> tuple[SerialTransport, asyncio.Protocol]:
+    """Open a port and connect it with a new protocol; return both.
+
+    The other arguments are those of :func:`penstock.serial.compat.serial_for_url`: a path or a
+    URL, ``baudrate=`` and so on. Raises what that raises. Opening is done in a worker thread.
+    """
+    port = await loop.run_in_executor(None, lambda: serial_for_url(*args, **kwargs))
+    return await connection_for_serial(loop, protocol_factory, port)
+
+
+async def connection_for_serial(
+    loop: asyncio.AbstractEventLoop,
+    protocol_factory: Callable[[], asyncio.Protocol],
+    serial_instance: Serial,
+) -> tuple[SerialTransport, asyncio.Protocol]:
+    """Connect an open port with a new protocol; the transport owns the port from then on."""
+    protocol = protocol_factory()
+    return SerialTransport(loop, protocol, serial_instance), protocol
+
+
+async def open_serial_connection(
+    *,
+    loop: asyncio.AbstractEventLoop | None = None,
+    limit: int | None = None,
+    **kwargs: Any,
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a port, ``url=…`` and the other settings, and return asyncio's streams over it.
+
+    ``await writer.drain()`` waits for room, ``writer.close()`` and ``await writer.wait_closed()``
+    send what is left and close the port. *limit* is the reader's, 64 KiB by default.
+    """
+    loop = asyncio.get_running_loop() if loop is None else loop
+    reader = asyncio.StreamReader(limit=_STREAM_LIMIT if limit is None else limit, loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport, _ = await create_serial_connection(loop, lambda: protocol, **kwargs)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+class SerialTransport(asyncio.Transport):
+    """A transport over an open :class:`penstock.serial.compat.Serial`.
+
+    ``get_extra_info("serial")`` and :attr:`serial` give that port, for its settings and lines.
+    Not thread-safe, as asyncio's own transports.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol, serial_instance: Serial
+    ) -> None:
+        super().__init__({"serial": serial_instance})
+        device = serial_instance.device
+        if device is None:
+            raise SerialException("the port must be open before it gets a transport")
+        self._loop = loop
+        self._protocol: asyncio.BaseProtocol = protocol
+        self._serial = serial_instance
+        self._device: SerialBackend = device
+        self._fd = device.fileno()
+        self._buffer = bytearray()
+        self._closing = False
+        self._finished = False
+        self._reading = False
+        self._paused = False
+        self._writing = False
+        self._protocol_paused = False
+        self.set_write_buffer_limits()
+        loop.call_soon(self._start)
+
+    @property
+    def serial(self) -> Serial:
+        """The port."""
+        return self._serial
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def __repr__(self) -> str:
+        state = "closing" if self._closing else "open"
+        return f"<{type(self).__name__} {state} {self._serial.name}>"
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._protocol.connection_made(self)
+        self._watch_input()
+
+    def is_reading(self) -> bool:
+        return not (self._paused or self._closing)
+
+    def pause_reading(self) -> None:
+        """Hand over no more data until :meth:`resume_reading`; the driver keeps it."""
+        self._paused = True
+        self._watch_input()
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._watch_input()
+
+    def _watch_input(self) -> None:
+        wanted = self.is_reading() and not self._finished
+        if wanted and not self._reading:
+            self._loop.add_reader(self._fd, self._read_ready)
+        elif self._reading and not wanted:
+            self._loop.remove_reader(self._fd)
+        self._reading = wanted
+
+    def _read_ready(self) -> None:
+        try:
+            data = self._device.read(_LARGEST_READ)
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            self._fail(exc)
+            return
+        if data:
+            cast(asyncio.Protocol, self._protocol).data_received(data)
+        else:
+            self._fail(OSError("the device was disconnected"))
+
+    # ---- writing -------------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send *data*: at once as far as there is room, the rest as room comes. Never blocks."""
+        if self._closing:
+            return
+        view = memoryview(data).cast("B")
+        if not self._buffer:
+            view = view[self._write_some(view) :]
+        if view and not self._closing:
+            self._buffer += view
+            self._watch_output()
+            self._maybe_pause_protocol()
+
+    def _write_some(self, view: memoryview | bytearray) -> int:
+        try:
+            return self._device.write(memoryview(view)) if view else 0
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            self._fail(exc)
+            return 0
+
+    def _write_ready(self) -> None:
+        # Copied: a bytearray cannot shrink while something looks into it.
+        count = self._write_some(bytearray(self._buffer))
+        if self._finished:
+            return
+        del self._buffer[:count]
+        self._watch_output()
+        self._maybe_resume_protocol()
+        if self._closing and not self._buffer:
+            self._finish(None)
+
+    def _watch_output(self) -> None:
+        wanted = bool(self._buffer) and not self._finished
+        if wanted and not self._writing:
+            self._loop.add_writer(self._fd, self._write_ready)
+        elif self._writing and not wanted:
+            self._loop.remove_writer(self._fd)
+        self._writing = wanted
+
+    def can_write_eof(self) -> bool:
+        """False: a serial line has no end."""
+        return False
+
+    def write_eof(self) -> None:
+        raise NotImplementedError("a serial line has no end of file")
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._buffer)
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low_water, self._high_water
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set when the protocol is asked to pause and to resume writing, in bytes."""
+        if high is None:
+            high = _HIGH_WATER if low is None else 4 * low
+        low = high // 4 if low is None else low
+        if not high >= low >= 0:
+            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
+        self._high_water, self._low_water = high, low
+        self._maybe_pause_protocol()
+
+    def flush(self) -> None:
+        """Drop what has not been handed to the driver yet, as pyserial-asyncio's does."""
+        self._buffer.clear()
+        self._watch_output()
+        self._maybe_resume_protocol()
+
+    def _maybe_pause_protocol(self) -> None:
+        if not self._protocol_paused and len(self._buffer) > self._high_water:
+            self._protocol_paused = True
+            self._protocol.pause_writing()
+
+    def _maybe_resume_protocol(self) -> None:
+        if self._protocol_paused and len(self._buffer) <= self._low_water:
+            self._protocol_paused = False
+            self._protocol.resume_writing()
+
+    # ---- closing -------------------------------------------------------------------------------
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        """Send what is left, close the port, then call ``connection_lost(None)``."""
+        if self._closing:
+            return
+        self._closing = True
+        self._watch_input()
+        if not self._buffer:
+            self._finish(None)
+
+    def abort(self) -> None:
+        """Close the port at once; what has not been sent is lost."""
+        self._fail(None)
+
+    def _fail(self, error: OSError | None) -> None:
+        self._closing = True
+        self._buffer.clear()
+        self._finish(error, drained=False)
+
+    def _finish(self, error: OSError | None, *, drained: bool = True) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        self._watch_input()
+        self._watch_output()
+        # In a worker thread: a driver may take its time to send the rest, and to close.
+        closing = self._loop.run_in_executor(None, self._close_port, drained)
+        closing.add_done_callback(lambda done: self._lose_connection(done, error))
+
+    def _close_port(self, drained: bool) -> None:
+        try:
+            deadline = time.monotonic() + (_LONGEST_LINGER_S if drained else 0)
+            with contextlib.suppress(OSError):  # gone: nothing is left to wait for
+                while self._device.output_waiting() and time.monotonic() < deadline:
+                    time.sleep(_NAP_S)
+        finally:
+            self._serial.close()
+
+    def _lose_connection(self, closing: asyncio.Future[None], error: OSError | None) -> None:
+        if error is None and not closing.cancelled():
+            failure = closing.exception()
+            error = failure if isinstance(failure, OSError) else None
+        self._protocol.connection_lost(error)

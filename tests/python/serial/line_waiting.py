@@ -1,0 +1,31 @@
+"""Waiting for a modem line in a test, without knowing when the wait has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from penstock.serial import CommEvent, SerialPort
+
+
+async def event_during(
+    port: SerialPort, change: Callable[[bool], Awaitable[None]], **lines: bool
+) -> CommEvent:
+    """Return what ``wait_modem_event(**lines)`` tells while *change* is called on and off.
+
+    Again and again: a change that comes before the wait has looked for the first time is none.
+    """
+    events: list[CommEvent] = []
+
+    async def wait() -> None:
+        events.append(await port.wait_modem_event(**lines))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            state = False
+            while not events:
+                await change(state)
+                state = not state
+    return events[0]

@@ -1,0 +1,560 @@
+"""``penstock.serial.compat`` does what pyserial does: the same steps on both, on ptys alike."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import serial as pyserial
+import serial.rs485
+import serial.threaded
+import serial.tools.list_ports
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock.serial.compat as compat
+from penstock.serial.testing import EmulatedDriver
+from tests.python.serial.pty_peer import PtyPeer
+
+BOTH = pytest.mark.parametrize("serial", [pyserial, compat], ids=["pyserial", "compat"])
+
+
+def arrived(port: Any, count: int) -> None:
+    """Wait until the pty has carried *count* bytes to the port."""
+    deadline = time.monotonic() + 60
+    while port.in_waiting < count:
+        assert time.monotonic() < deadline
+        select.select([port.fileno()], [], [], 1)
+
+
+# ---- the same steps on both ----------------------------------------------------------------------
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or the name of what it raises."""
+    try:
+        value = call()
+    except Exception as exc:
+        return type(exc).__name__
+    return value
+
+
+def on_a_closed_port(result: Any) -> Any:
+    # pyserial forgets to look in places, and passes None to the kernel.
+    return "PortNotOpenError" if result == "TypeError" else result
+
+
+def run_steps(module: ModuleType, steps: list[tuple[Any, ...]]) -> list[Any]:
+    """Do *steps* with a port of *module* on a new pty; what came of each."""
+    results: list[Any] = []
+    with PtyPeer() as peer:
+        port = module.Serial(peer.path, timeout=0, write_timeout=1)
+        queued = 0
+        for name, *args in steps:
+            if name == "peer sends":
+                peer.write(args[0])
+                queued += len(args[0])
+                if port.is_open:
+                    arrived(port, queued)
+            elif name == "set":
+                results.append(outcome(lambda args=args: setattr(port, *args)))
+                results.append(outcome(lambda args=args: getattr(port, args[0])))
+            elif name == "get":
+                result = outcome(lambda args=args: getattr(port, args[0]))
+                results.append(result if port.is_open else on_a_closed_port(result))
+            else:
+                was_open = port.is_open
+                result = outcome(lambda name=name, args=args: getattr(port, name)(*args))
+                results.append(result if was_open else on_a_closed_port(result))
+                if name in ("read", "read_all", "readline") and isinstance(result, bytes):
+                    queued -= len(result)
+                if name in ("reset_input_buffer", "flushInput", "close"):
+                    queued = 0
+                if name == "write" and isinstance(result, int):
+                    wait_until_readable(peer.fd, result)
+                    results.append(os.read(peer.fd, result) if result else b"")
+        results.append(sorted(port.get_settings().items(), key=str))
+        port.close()
+    return ["PORT" if result == peer.path else result for result in results]
+
+
+def wait_until_readable(fd: int, count: int) -> None:
+    while count and fionread(fd) < count:
+        select.select([fd], [], [], 1)
+
+
+def fionread(fd: int) -> int:
+    import fcntl
+
+    return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+# Without 7 bits and parity: a pty takes neither, which pyserial reports as a bare termios.error.
+small = st.binary(min_size=1, max_size=40)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("peer sends"), small),
+        st.tuples(st.just("read"), st.integers(0, 60)),
+        st.tuples(st.sampled_from(["read_all", "readline", "inWaiting", "isOpen"])),
+        st.tuples(st.just("write"), st.one_of(small, small.map(bytearray), small.map(list))),
+        st.tuples(st.just("write"), st.sampled_from(["text", 5, None, b"", [256]])),
+        st.tuples(st.sampled_from(["reset_input_buffer", "reset_output_buffer", "flush"])),
+        st.tuples(st.sampled_from(["readable", "writable", "seekable"])),
+        st.tuples(st.just("get"), st.sampled_from(["in_waiting", "out_waiting", "name", "port"])),
+        st.tuples(st.just("get"), st.sampled_from(["rts", "dtr", "break_condition", "closed"])),
+        st.tuples(
+            st.just("get"), st.sampled_from(["is_open", "portstr", "exclusive", "rs485_mode"])
+        ),
+        st.tuples(
+            st.just("set"),
+            st.just("baudrate"),
+            st.sampled_from([300, 9600, 57600, 250_000, -1, "9600", None]),
+        ),
+        st.tuples(st.just("set"), st.just("bytesize"), st.sampled_from([8, 9, "8", None])),
+        st.tuples(st.just("set"), st.just("parity"), st.sampled_from(["N", "X", None])),
+        st.tuples(st.just("set"), st.just("stopbits"), st.sampled_from([1, 1.5, 2, 3, None])),
+        st.tuples(st.just("set"), st.just("write_timeout"), st.sampled_from([0, 1, 2.5, -1])),
+        st.tuples(st.just("set"), st.just("timeout"), st.sampled_from([0, -1, "x"])),
+        st.tuples(st.just("set"), st.just("xonxoff"), st.booleans()),
+        st.tuples(st.just("set"), st.just("inter_byte_timeout"), st.sampled_from([None, -0.5])),
+        st.tuples(st.sampled_from(["close", "open"])),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_the_same_steps_give_the_same_results(sequence: list[tuple[Any, ...]]) -> None:
+    assert run_steps(compat, sequence) == run_steps(pyserial, sequence)
+
+
+def public_names(thing: Any) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_every_public_name_of_pyserial_is_there() -> None:
+    # Names of its own implementation, which a program has no use for.
+    internals = {
+        *("absolute_import", "basestring", "unicode", "memoryview", "protocol_handler_packages"),
+        *("SerialBase", "io", "time", "os", "sys", "importlib", "serialposix", "rfc2217"),
+        *("urlhandler", "serialwin32"),
+    }
+    assert public_names(pyserial) - internals <= public_names(compat)
+    ours, theirs = compat.Serial(), pyserial.Serial()
+    internals = {"BAUDRATE_CONSTANTS", "TIOCSBRK", "TIOCCBRK"}
+    assert public_names(theirs) - internals <= public_names(ours)
+    assert public_names(pyserial.rs485.RS485Settings()) <= public_names(
+        compat.rs485.RS485Settings()
+    )
+    assert set(serial.threaded.__dict__) & {"Protocol", "Packetizer", "LineReader"} <= public_names(
+        compat.threaded
+    )
+    theirs_info = serial.tools.list_ports.comports.__globals__["list_ports_common"].ListPortInfo(
+        "x"
+    )
+    assert public_names(theirs_info) <= public_names(compat.tools.list_ports.ListPortInfo("x"))
+
+
+@pytest.mark.parametrize("name", ["Serial"])
+def test_constructors_take_the_same_arguments(name: str) -> None:
+    import inspect
+
+    ours = inspect.signature(compat.Serial.__init__).parameters
+    theirs = inspect.signature(pyserial.Serial.__init__).parameters
+    assert list(ours) == list(theirs)
+    assert {k: v.default for k, v in ours.items()} == {k: v.default for k, v in theirs.items()}
+
+
+@pytest.mark.parametrize("name", compat.serialutil.__all__)
+def test_constants_are_equal(name: str) -> None:
+    ours, theirs = getattr(compat, name), getattr(pyserial, name)
+    if isinstance(theirs, bytes | str | int | float | dict):
+        assert ours == theirs
+
+
+# ---- what the other end sees ---------------------------------------------------------------------
+
+
+@BOTH
+def test_settings_reach_the_tty(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path, 19_200, stopbits=serial.STOPBITS_TWO, xonxoff=True) as port:
+        found = peer.settings()
+        assert found[4] == termios.B19200
+        assert found[2] & termios.CSTOPB
+        assert found[0] & termios.IXON
+        port.baudrate = 38_400
+        port.xonxoff = False
+        assert peer.settings()[4] == termios.B38400
+        assert not peer.settings()[0] & termios.IXON
+        saved = port.get_settings()
+        port.apply_settings({"baudrate": 1200})
+        assert peer.settings()[4] == termios.B1200
+        port.apply_settings(saved)
+        assert peer.settings()[4] == termios.B38400
+
+
+@BOTH
+def test_opening_discards_what_waited(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path, timeout=0) as port:
+        peer.write(b"old")
+        arrived(port, 3)
+        port.reset_input_buffer()
+        assert port.in_waiting == 0
+
+
+@BOTH
+def test_an_absent_port_is_a_serial_exception(serial: Any) -> None:
+    with pytest.raises(serial.SerialException, match="could not open port /dev/ttyUSB97") as caught:
+        serial.Serial("/dev/ttyUSB97")
+    assert caught.value.errno == 2
+    assert isinstance(caught.value, OSError)
+
+
+@BOTH
+def test_a_closed_port_says_so(serial: Any, peer: PtyPeer) -> None:
+    port = serial.Serial(peer.path)
+    port.close()
+    port.close()
+    for call in (port.read, port.flush, port.reset_input_buffer, port.fileno, port.send_break):
+        with pytest.raises(serial.PortNotOpenError):
+            call()
+    with pytest.raises(serial.PortNotOpenError):
+        port.write(b"x")
+    with pytest.raises(serial.SerialException, match="must be configured"):
+        serial.Serial().open()
+    port.open()
+    with pytest.raises(serial.SerialException, match="already open"):
+        port.open()
+    port.close()
+
+
+@BOTH
+def test_an_exclusive_port_keeps_others_out(serial: Any, peer: PtyPeer) -> None:
+    with (
+        serial.Serial(peer.path, exclusive=True),
+        pytest.raises(serial.SerialException),
+    ):
+        serial.Serial(peer.path, exclusive=True)
+    with serial.Serial(peer.path), serial.Serial(peer.path):
+        pass  # not asked for alone, it may be opened twice
+
+
+@BOTH
+def test_an_unplugged_device_is_a_serial_exception(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path) as port:
+        peer.unplug()
+        with pytest.raises(serial.SerialException):
+            port.read()
+
+
+@BOTH
+def test_a_read_gives_up_after_its_timeout_with_what_it_has(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path, timeout=0.05) as port:
+        assert port.read(5) == b""
+        peer.write(b"abc")
+        arrived(port, 3)
+        assert port.read(5) == b"abc"
+        assert port.read_until(b"\r") == b""
+
+
+@BOTH
+def test_reading_up_to_an_end(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path, timeout=60) as port:
+        peer.write(b"one\r\ntwo\nthree")
+        arrived(port, 14)
+        assert port.read_until(b"\r\n") == b"one\r\n"
+        assert port.readline() == b"two\n"
+        assert port.read_until(size=3) == b"thr"
+        assert port.read_all() == b"ee"
+        port.timeout = 0.01
+        peer.write(b"x;y;z;")
+        arrived(port, 6)
+        assert list(port.iread_until(b";")) == [b"x;", b"y;", b"z;"]
+        buffer = bytearray(4)
+        peer.write(b"ab")
+        arrived(port, 2)
+        assert port.readinto(buffer) == 2
+        assert buffer == b"ab\0\0"
+
+
+@BOTH
+def test_a_full_line_makes_a_write_time_out_or_return_the_count(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path, write_timeout=0.05) as port:
+        with pytest.raises(serial.SerialTimeoutException):
+            port.write(bytes(200_000))
+        port.reset_output_buffer()
+
+
+@BOTH
+def test_a_waiting_read_can_be_cancelled(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path) as port:
+        results: list[bytes] = []
+        thread = threading.Thread(target=lambda: results.append(port.read(10)))
+        thread.start()
+        port.cancel_read()  # before or while it waits: both end it
+        thread.join(60)
+        assert results == [b""]
+        peer.write(b"later")
+        assert port.read(5) == b"later"
+
+
+@BOTH
+def test_a_waiting_write_can_be_cancelled(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path) as port:
+        results: list[int] = []
+        thread = threading.Thread(target=lambda: results.append(port.write(bytes(200_000))))
+        thread.start()
+        port.cancel_write()
+        thread.join(60)
+        assert len(results) == 1
+        assert results[0] < 200_000
+        port.reset_output_buffer()
+
+
+@BOTH
+def test_a_port_can_be_a_text_file(serial: Any) -> None:
+    with serial.serial_for_url("loop://", timeout=1) as port:
+        text = io.TextIOWrapper(io.BufferedRWPair(port, port), newline="\n")
+        text.write("hello\n")
+        text.flush()
+        assert text.readline() == "hello\n"
+        text.detach()
+
+
+@BOTH
+def test_a_thread_reads_lines(serial: Any) -> None:
+    lines: list[str] = []
+    all_here = threading.Event()
+    lost: list[Any] = []
+
+    class Lines(serial.threaded.LineReader):
+        def handle_line(self, line: str) -> None:
+            lines.append(line)
+            if len(lines) == 2:
+                all_here.set()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.append(exc)
+
+    port = serial.serial_for_url("loop://", timeout=1)
+    with serial.threaded.ReaderThread(port, Lines) as protocol:
+        protocol.write_line("grüße")
+        protocol.write_line("")
+        assert all_here.wait(60)
+    assert lines == ["grüße", ""]
+    assert lost == [None]
+    assert not port.is_open
+
+
+@BOTH
+def test_framed_packets(serial: Any) -> None:
+    class Frames(serial.threaded.FramedPacket):
+        def __init__(self) -> None:
+            super().__init__()
+            self.found: list[bytes] = []
+            self.between = b""
+
+        def handle_packet(self, packet: bytes) -> None:
+            self.found.append(packet)
+
+        def handle_out_of_packet_data(self, data: bytes) -> None:
+            self.between += data
+
+    frames = Frames()
+    for piece in (b"x(a", b"b)y(", b")"):
+        frames.data_received(piece)
+    assert (frames.found, frames.between) == ([b"ab", b""], b"xy")
+
+
+@BOTH
+def test_an_unknown_scheme_is_a_value_error(serial: Any) -> None:
+    with pytest.raises(ValueError, match="protocol 'gopher' not known"):
+        serial.serial_for_url("gopher://x")
+    port = serial.serial_for_url("loop://", do_not_open=True, baudrate=300)
+    assert (port.is_open, port.baudrate) == (False, 300)
+
+
+# ---- what is better here -------------------------------------------------------------------------
+
+
+def test_silence_between_bytes_ends_a_read(peer: PtyPeer) -> None:
+    with compat.Serial(peer.path, inter_byte_timeout=0.01) as port:
+        peer.write(b"abc")
+        arrived(port, 3)
+        assert port.read(100) == b"abc"
+
+
+def test_a_write_that_may_not_wait_returns_the_count(peer: PtyPeer) -> None:
+    # pyserial spins for ever here.
+    with compat.Serial(peer.path, write_timeout=0) as port:
+        assert 0 < port.write(bytes(200_000)) < 200_000
+        port.reset_output_buffer()
+
+
+def test_a_refused_setting_keeps_its_value(peer: PtyPeer) -> None:
+    with compat.Serial(peer.path, 9600) as port:
+        with pytest.raises(ValueError, match="baudrate must be"):
+            port.baudrate = 0
+        assert port.baudrate == 9600
+        assert peer.settings()[4] == termios.B9600
+
+
+def test_closing_ends_a_read_in_another_thread(peer: PtyPeer) -> None:
+    port = compat.Serial(peer.path)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(outcome(lambda: port.read(1))))
+    thread.start()
+    port.close()
+    thread.join(60)
+    assert results in ([b""], ["PortNotOpenError"])
+
+
+def test_bytes_before_an_unplugging_are_not_lost(peer: PtyPeer) -> None:
+    with compat.Serial("loop://", timeout=0.01) as port:
+        port.write(b"ab")
+        assert port.read(5) == b"ab"
+    with compat.Serial(peer.path) as port:
+        peer.write(b"last")
+        arrived(port, 4)
+        results: list[Any] = []
+
+        def read() -> None:
+            results.append(port.read(10))
+            results.append(outcome(lambda: port.read(10)))
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        while port.in_waiting:
+            pass
+        peer.unplug()
+        thread.join(60)
+    assert results == [b"last", "SerialException"]
+
+
+@pytest.fixture
+def wired(peer: PtyPeer) -> Iterator[tuple[compat.Serial, EmulatedDriver]]:
+    driver = EmulatedDriver(peer.path)
+    with driver.installed(), compat.Serial(peer.path) as port:
+        yield port, driver
+
+
+def test_lines_break_and_rs485(wired: tuple[compat.Serial, EmulatedDriver]) -> None:
+    port, driver = wired
+    assert driver.lines & termios.TIOCM_RTS
+    assert driver.lines & termios.TIOCM_DTR
+    port.rts = False
+    port.dtr = False
+    assert not driver.lines & (termios.TIOCM_RTS | termios.TIOCM_DTR)
+    driver.set_lines(termios.TIOCM_CTS | termios.TIOCM_RI, termios.TIOCM_CTS | termios.TIOCM_RI)
+    assert (port.cts, port.dsr, port.ri, port.cd) == (True, False, True, False)
+    port.break_condition = True
+    assert driver.breaking
+    port.break_condition = False
+    port.send_break(0)
+    assert not driver.breaking
+    port.rs485_mode = compat.rs485.RS485Settings(delay_before_tx=0.002, loopback=True)
+    assert driver.rs485[0] & 0x11 == 0x11
+    assert driver.rs485[1] == 2
+    port.rs485_mode = None
+    assert not driver.rs485[0] & 1
+    driver.has_rs485 = False
+    with pytest.raises(compat.SerialException):
+        port.rs485_mode = compat.rs485.RS485Settings()
+    assert port.rs485_mode is None
+    port.set_low_latency_mode(True)
+    assert driver.flags & 0x2000
+    port.set_low_latency_mode(False)
+    driver.has_flags = False
+    with pytest.raises(ValueError, match="low latency"):
+        port.set_low_latency_mode(True)
+    driver.has_flags = True
+
+
+def test_lines_set_before_opening_hold_from_the_start(peer: PtyPeer) -> None:
+    driver = EmulatedDriver(peer.path)
+    with driver.installed():
+        port = compat.Serial()
+        port.port, port.rts, port.dtr = peer.path, False, True
+        with port:
+            assert not driver.lines & termios.TIOCM_RTS
+            assert driver.lines & termios.TIOCM_DTR
+
+
+def test_rs485_in_software_switches_rts_around_a_write(peer: PtyPeer) -> None:
+    driver = EmulatedDriver(peer.path)
+    levels: list[tuple[int, bool]] = []
+    driver.on_request = lambda request: levels.append((request, bool(driver.lines & 4)))
+    with driver.installed(), compat.rs485.RS485(peer.path) as port:
+        port.rs485_mode = compat.rs485.RS485Settings(delay_before_tx=0.001)
+        port.rts = False
+        levels.clear()
+        assert port.write(b"x") == 1
+        assert (termios.TIOCOUTQ, True) in levels
+        assert not driver.lines & termios.TIOCM_RTS
+
+
+def test_ports_are_found_by_a_pattern(monkeypatch: pytest.MonkeyPatch, peer: PtyPeer) -> None:
+    from penstock.serial import PortInfo
+    from penstock.serial.compat.tools import list_ports
+
+    ports = [
+        PortInfo(device="/dev/ttyS9", description="n/a"),
+        PortInfo(device=peer.path, description="Flow meter", hwid="USB VID:PID=0403:6001"),
+    ]
+    monkeypatch.setattr(list_ports, "native_ports", lambda: ports)
+    assert next(tuple(port) for port in list_ports.comports()) == ("/dev/ttyS9", "n/a", "n/a")
+    assert [port.device for port in list_ports.grep("0403:6001")] == [peer.path]
+    with compat.serial_for_url("hwgrep://flow METER") as port:
+        assert port.name == peer.path
+    with pytest.raises(compat.SerialException, match="no port matches 'flow'"):
+        compat.serial_for_url("hwgrep://flow&n=2")
+    with pytest.raises(ValueError, match="unknown option"):
+        compat.serial_for_url("hwgrep://flow&m=2")
+
+
+def test_ports_sort_by_their_numbers() -> None:
+    names = ["/dev/ttyS10", "/dev/ttyS9", "/dev/ttyACM0"]
+    ours = sorted(compat.tools.list_ports.ListPortInfo(name) for name in names)
+    assert [port.name for port in ours] == ["ttyACM0", "ttyS9", "ttyS10"]
+
+
+def test_a_script_that_imports_serial_runs_after_install(peer: PtyPeer) -> None:
+    script = f"""
+import penstock.serial.compat
+penstock.serial.compat.install()
+import serial
+import serial.tools.list_ports
+from serial.serialutil import SerialException
+from serial.threaded import LineReader
+assert serial.Serial.__module__ == "penstock.serial.compat.port"
+with serial.Serial({peer.path!r}, 19200, timeout=1) as ser:
+    ser.write(b"hello")
+    print(ser.name)
+print(serial.tools.list_ports.comports() is not None, issubclass(SerialException, OSError))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [peer.path, "True", "True"]
+    assert os.read(peer.fd, 10) == b"hello"
+
+
+def test_installing_over_pyserial_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="pyserial is imported already"):
+        compat.install()

@@ -1,0 +1,205 @@
+"""Waiting for modem lines, counting errors, and the lines' state from the moment of opening."""
+
+from __future__ import annotations
+
+import errno
+import termios
+
+import anyio
+import pytest
+
+from penstock.serial import (
+    CommEvent,
+    ErrorCounters,
+    RS485Config,
+    SerialClosedError,
+    SerialConfig,
+    SerialDisconnectedError,
+    UnsupportedFeatureError,
+    open_serial_port,
+    ttyioctl,
+)
+from penstock.serial.testing import EmulatedDriver
+from tests.python.serial.pty_peer import PtyPeer, until
+
+pytestmark = pytest.mark.anyio
+
+CTS, DSR, RI, CD = (getattr(termios, f"TIOCM_{name}") for name in ("CTS", "DSR", "RI", "CD"))
+RTS, DTR = termios.TIOCM_RTS, termios.TIOCM_DTR
+
+
+@pytest.mark.parametrize("kernel_waits", [True, False])
+async def test_a_change_ends_the_wait_and_is_named(
+    peer: PtyPeer, driver: EmulatedDriver, kernel_waits: bool
+) -> None:
+    if not kernel_waits:
+        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
+    async with await open_serial_port(peer.path) as port:
+        for line, expected in (
+            (CTS, CommEvent(cts_changed=True)),
+            (DSR, CommEvent(dsr_changed=True)),
+            (CD, CommEvent(rlsd_changed=True)),
+        ):
+            events: list[CommEvent] = []
+
+            async def wait(events: list[CommEvent] = events) -> None:
+                events.append(await port.wait_modem_event())
+
+            async with anyio.create_task_group() as tasks:
+                seen = len(driver.requests)
+                tasks.start_soon(wait)
+                await until(lambda seen=seen: ttyioctl.TIOCMIWAIT in driver.requests[seen:])
+                driver.set_lines(line, line)
+            assert events == [expected]
+
+
+async def test_a_pulse_that_is_over_before_anybody_looks_is_not_missed(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    async with await open_serial_port(peer.path) as port:
+        pulses = iter([True])
+
+        def pulse_before_the_wait(request: int) -> None:
+            if request == ttyioctl.TIOCMIWAIT and next(pulses, False):
+                driver.set_lines(CTS, CTS)
+                driver.set_lines(CTS, 0)
+
+        driver.on_request = pulse_before_the_wait
+        assert await port.wait_modem_event(dsr=False) == CommEvent(cts_changed=True)
+
+
+async def test_only_the_chosen_lines_end_the_wait(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    async with await open_serial_port(peer.path) as port:
+        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
+        with anyio.move_on_after(0.05) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: port.wait_modem_event(cts=False))
+                await anyio.sleep(0.005)
+                driver.set_lines(CTS, CTS)
+        assert scope.cancelled_caught
+        with pytest.raises(ValueError, match="at least one line"):
+            await port.wait_modem_event(cts=False, dsr=False, ri=False, cd=False)
+
+
+async def test_closing_and_unplugging_end_a_wait_for_lines(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    for trouble, error in ((0, SerialClosedError), (errno.EIO, SerialDisconnectedError)):
+        port = await open_serial_port(peer.path)
+        raised: list[Exception] = []
+
+        async def wait(port: object = port, raised: list[Exception] = raised) -> None:
+            try:
+                await port.wait_modem_event()  # type: ignore[attr-defined]
+            except (SerialClosedError, SerialDisconnectedError) as exc:
+                raised.append(exc)
+
+        async with anyio.create_task_group() as tasks:
+            seen = len(driver.requests)
+            tasks.start_soon(wait)
+            await until(lambda seen=seen: ttyioctl.TIOCMIWAIT in driver.requests[seen:])
+            if trouble:
+                driver.fail[termios.TIOCMGET] = trouble
+            else:
+                await port.aclose()
+        assert [type(each) for each in raised] == [error]
+        assert not port.is_open
+        driver.fail.clear()
+        await port.aclose()
+
+
+async def test_a_device_without_lines_cannot_be_waited_for(peer: PtyPeer) -> None:
+    async with await open_serial_port(peer.path) as port:
+        with pytest.raises(UnsupportedFeatureError, match="modem control lines"):
+            await port.wait_modem_event()
+        with pytest.raises(UnsupportedFeatureError, match="error counters"):
+            await port.error_counters()
+
+
+async def test_the_drivers_counts_are_told_by_name(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    driver.counters.update(
+        rx=100, tx=90, frame=1, overrun=2, parity=3, brk=4, buf_overrun=5, cts=7, dsr=8
+    )
+    async with await open_serial_port(peer.path) as port:
+        counters = await port.error_counters()
+    assert counters == ErrorCounters(
+        received=100,
+        sent=90,
+        framing_errors=1,
+        overruns=2,
+        parity_errors=3,
+        breaks=4,
+        buffer_overruns=5,
+    )
+    assert counters.total_errors == 11
+
+
+async def test_lines_are_as_wished_before_anything_else_is_set(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    driver.lines = RTS | DTR  # what opening does
+    config = SerialConfig(initial_rts=False, initial_dtr=False)
+    async with await open_serial_port(peer.path, config) as port:
+        assert driver.lines == 0
+        changes = [
+            driver.requests.index(request) for request in (termios.TIOCMBIC, ttyioctl.TCSETS2)
+        ]
+        assert changes == sorted(changes)
+        assert driver.requests.count(termios.TIOCMBIC) == 1  # both at once
+        driver.lines = DTR
+        await port.configure(port.config.with_changes(baudrate=9600))
+        assert driver.lines == DTR
+
+
+async def test_a_port_without_lines_refuses_wishes_for_them(peer: PtyPeer) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="modem control lines"):
+        await open_serial_port(peer.path, SerialConfig(initial_dtr=False))
+    async with await open_serial_port(peer.path):
+        pass
+
+
+SWITCHED = RS485Config(software=True, delay_before_send=0.001, delay_after_send=0.001)
+
+
+async def test_rs485_in_software_takes_the_line_until_the_last_bit(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    driver.lines = RTS
+    async with await open_serial_port(peer.path, SerialConfig(rs485=SWITCHED)) as port:
+        assert not driver.lines & RTS  # released from the beginning
+        assert not driver.rs485[0] & 1  # the driver does not switch as well
+        driver.transmitter_empty = False
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.send, b"ask")
+            assert await peer.read(3) == b"ask"
+            seen = len(driver.requests)
+            await until(lambda: ttyioctl.TIOCSERGETLSR in driver.requests[seen:])
+            assert driver.lines & RTS
+            driver.transmitter_empty = True
+        assert not driver.lines & RTS
+
+
+async def test_a_cancelled_send_releases_the_line_and_what_is_unsent(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    async with await open_serial_port(peer.path, SerialConfig(rs485=SWITCHED)) as port:
+        driver.output_queue = 3
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.send, b"ask")
+            await until(lambda: driver.lines & RTS)
+            seen = len(driver.requests)
+            await until(lambda: termios.TIOCOUTQ in driver.requests[seen:])
+            tasks.cancel_scope.cancel()
+        assert not driver.lines & RTS
+        assert driver.discarded_output == 3
+
+
+async def test_inverted_polarity_is_followed(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    inverted = RS485Config(software=True, rts_on_send=False, rts_after_send=True)
+    async with await open_serial_port(peer.path, SerialConfig(rs485=inverted)) as port:
+        assert driver.lines & RTS
+        states: list[int] = []
+        driver.on_request = lambda request: states.append(driver.lines & RTS)
+        await port.send(b"x")
+        assert 0 in states
+        assert driver.lines & RTS

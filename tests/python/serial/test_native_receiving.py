@@ -1,0 +1,161 @@
+"""Receiving on Penstock's loop: the extension reads, and the dispatcher continues the task."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock.serial import SerialClosedError, SerialPort, open_serial_port
+from tests.python.conftest import BACKENDS
+from tests.python.serial.pty_peer import PtyPeer, until
+
+ROW = next(row for row in BACKENDS if row.id == "asyncio+penstock")
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize(
+        "anyio_backend", [pytest.param(*ROW.values, id="penstock", marks=ROW.marks)], indirect=True
+    ),
+]
+
+
+@pytest.fixture
+async def port(peer: PtyPeer) -> Any:
+    async with await open_serial_port(peer.path) as opened:
+        peer.write(b"!")
+        assert await opened.receive() == b"!"  # from now on it knows its loop
+        yield opened
+
+
+def watched_descriptors() -> set[int]:
+    """Every descriptor that some epoll of this process watches."""
+    watched = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            if "eventpoll" not in os.readlink(entry):
+                continue
+            lines = Path("/proc/self/fdinfo", entry.name).read_text().splitlines()
+        except OSError:
+            continue
+        watched |= {int(line.split()[1]) for line in lines if line.startswith("tfd:")}
+    return watched
+
+
+def is_watched(port: SerialPort) -> bool:
+    return port._device.fileno() in watched_descriptors()
+
+
+async def test_data_that_waits_needs_no_registration(port: SerialPort, peer: PtyPeer) -> None:
+    for _ in range(50):
+        peer.write(b"x")
+        assert await port.receive(1) == b"x"
+    assert not is_watched(port)
+
+
+async def test_a_registration_outlives_the_wait(port: SerialPort, peer: PtyPeer) -> None:
+    asyncio.get_running_loop().call_soon(peer.write, b"x")
+    assert await port.receive() == b"x"
+    assert is_watched(port)
+    await port.aclose()
+    assert not is_watched(port)
+
+
+async def test_unread_bytes_and_a_hang_up_do_not_keep_the_loop_busy(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    for trouble in (lambda: peer.write(b"nobody asked"), peer.unplug):
+        asyncio.get_running_loop().call_soon(peer.write, b"x")
+        assert (await port.receive()).startswith(b"x")
+        assert is_watched(port)
+        trouble()
+        await until(lambda: not is_watched(port))
+        if trouble != peer.unplug:
+            assert await port.receive() == b"nobody asked"
+
+
+async def test_other_tasks_run_beside_a_receiver_with_plenty(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    turns = 0
+    received = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while received < 400:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    peer.write(bytes(400))
+    while received < 400:
+        received += len(await port.receive(1))
+    await counting
+    assert turns > 100
+
+
+async def test_what_a_cancelled_receiver_had_read_goes_to_the_next(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    for receive_once in (lambda: port.receive(2), lambda: port.receive_into(bytearray(2))):
+        peer.write(b"abcd")
+        with anyio.CancelScope() as scope:
+            scope.cancel()  # work for the loop: so the receive gives way, with its bytes in hand
+            await receive_once()
+        assert scope.cancelled_caught
+        assert await port.receive_exactly(4) == b"abcd"
+
+
+async def test_a_receive_that_is_thrown_away_keeps_its_bytes(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    peer.write(b"abc")
+    receiving: Any = port.receive(2)
+    asyncio.get_running_loop().call_soon(lambda: None)
+    assert receiving.send(None) is None  # it gives way
+    receiving.close()
+    del receiving
+    gc.collect()
+    assert await port.receive_exactly(3) == b"abc"
+
+
+async def test_a_closed_reader_raises_wherever_it_is_asked(peer: PtyPeer) -> None:
+    port = await open_serial_port(peer.path)
+    with anyio.move_on_after(0.001):
+        await port.receive()
+    receiving = asyncio.create_task(port.receive())
+    await asyncio.sleep(0)
+    await port.aclose()
+    with pytest.raises(SerialClosedError):
+        await receiving
+    with pytest.raises(SerialClosedError):
+        await port.receive()
+
+
+async def test_another_threads_loop_does_not_use_this_ones_reader(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    received: list[bytes] = []
+    peer.write(b"x")
+    await asyncio.to_thread(lambda: received.append(asyncio.run(port.receive(1))))
+    assert received == [b"x"]
+
+
+async def test_an_operation_is_awaited_once(port: SerialPort, peer: PtyPeer) -> None:
+    reader = port._reader
+    assert reader is not None
+    peer.write(b"ab")
+    operation = reader.receive(1)
+    assert operation is not None
+    assert await operation == b"a"
+    with pytest.raises(RuntimeError, match="cannot reuse"):
+        await operation
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        reader.receive(0)
+    with pytest.raises(BufferError):
+        reader.receive_into(memoryview(b"read-only"))

@@ -1,0 +1,122 @@
+"""Two ttys with a cable: Penstock at both ends, or Penstock and an independent program."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+import serial
+
+from penstock.serial import (
+    SerialConfig,
+    SerialDisconnectedError,
+    UnsupportedFeatureError,
+    open_serial_port,
+)
+from penstock.serial.testing import PtyBench, tty0tty_pairs
+from tests.python.serial.test_mock_ports import receive_exactly
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def bench() -> Iterator[PtyBench]:
+    with PtyBench() as wired:
+        yield wired
+
+
+async def test_bytes_cross_the_cable_both_ways(bench: PtyBench) -> None:
+    payload = os.urandom(200_000)
+    async with (
+        await open_serial_port(bench.a.path) as a,
+        await open_serial_port(bench.b.path) as b,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(a.send, payload)
+        tasks.start_soon(b.send, payload)
+        assert await receive_exactly(b, len(payload)) == payload
+        assert await receive_exactly(a, len(payload)) == payload
+
+
+async def test_lines_and_errors_are_those_of_the_drivers(bench: PtyBench) -> None:
+    async with (
+        await open_serial_port(bench.a.path) as a,
+        await open_serial_port(bench.b.path) as b,
+    ):
+        await a.set_control_lines(rts=True, dtr=False)
+        lines = await b.modem_lines()
+        assert (lines.cts, lines.dsr) == (True, False)
+        bench.b.driver.fail[termios.TIOCMGET] = errno.ENOTTY
+        with pytest.raises(UnsupportedFeatureError):
+            await b.modem_lines()
+        await a.modem_lines()
+
+
+async def test_pulling_one_device_out_leaves_the_other(bench: PtyBench) -> None:
+    async with (
+        await open_serial_port(bench.a.path) as a,
+        await open_serial_port(bench.b.path) as b,
+    ):
+        bench.unplug(bench.b)
+        with pytest.raises(SerialDisconnectedError):
+            await b.receive()
+        await a.send(b"into the air")
+        assert a.is_open
+
+
+async def test_pyserial_at_the_other_end(bench: PtyBench) -> None:
+    async with await open_serial_port(bench.a.path, SerialConfig(baudrate=57_600)) as port:
+        with serial.Serial(bench.b.path, 57_600, timeout=30, exclusive=True) as other:
+            await port.send(b"ping\n")
+            assert await anyio.to_thread.run_sync(other.readline) == b"ping\n"
+            other.write(b"pong\n")
+            assert await receive_exactly(port, 5) == b"pong\n"
+
+
+async def test_socat_at_the_other_end(tmp_path: Path) -> None:
+    if shutil.which("socat") is None:
+        pytest.fail("socat is missing; run 'scripts/setup test' first")
+    near, far = tmp_path / "near", tmp_path / "far"
+    command = ["socat", f"pty,raw,echo=0,link={near}", f"pty,raw,echo=0,link={far}"]
+    with subprocess.Popen(command) as socat:
+        try:
+            with anyio.fail_after(30):
+                while not (near.exists() and far.exists()):
+                    await anyio.lowlevel.checkpoint()
+            payload = bytes(range(256)) * 100
+            async with (
+                await open_serial_port(str(near)) as a,
+                await open_serial_port(str(far)) as b,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(a.send, payload)
+                assert await receive_exactly(b, len(payload)) == payload
+        finally:
+            socat.terminate()
+
+
+async def test_a_null_modem_driver_of_the_kernel() -> None:
+    pairs = tty0tty_pairs()
+    if not pairs:
+        pytest.skip("the kernel has no tty0tty module loaded")
+    async with (
+        await open_serial_port(pairs[0][0]) as a,
+        await open_serial_port(pairs[0][1]) as b,
+    ):
+        await a.set_control_lines(rts=True)
+        assert (await b.modem_lines()).cts
+        await a.send(b"across")
+        assert await receive_exactly(b, 6) == b"across"
+
+
+def test_null_modem_pairs_are_found_by_name(tmp_path: Path) -> None:
+    for number in (0, 1, 4):
+        (tmp_path / f"tnt{number}").touch()
+    assert tty0tty_pairs(tmp_path) == [(str(tmp_path / "tnt0"), str(tmp_path / "tnt1"))]

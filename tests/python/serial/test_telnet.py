@@ -1,0 +1,179 @@
+"""The telnet layer: however a stream is cut, and whatever a peer sends."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.serial.rfc2217.telnet import (
+    LONGEST_SUBNEGOTIATION,
+    Command,
+    Event,
+    Negotiation,
+    Negotiator,
+    Option,
+    Subnegotiation,
+    TelnetDecoder,
+    Verb,
+    escape,
+    subnegotiation,
+)
+
+commands = st.sampled_from([241, 242, 243, 244, 245, 246, 247, 248, 249]).map(Command)
+events = st.one_of(
+    st.binary(min_size=1, max_size=30),
+    commands,
+    st.builds(Negotiation, st.sampled_from(Verb), st.integers(0, 255)),
+    st.builds(Subnegotiation, st.integers(0, 255), st.binary(max_size=20)),
+)
+
+
+def on_the_wire(event: Event) -> bytes:
+    if isinstance(event, bytes):
+        return escape(event)
+    if isinstance(event, Command):
+        return bytes((255, event.code))
+    if isinstance(event, Negotiation):
+        return bytes((255, event.verb, event.option))
+    return subnegotiation(event.option, event.payload)
+
+
+def joined(found: list[Event]) -> list[Event]:
+    """Neighbouring pieces of data as one: how they are cut is no matter."""
+    result: list[Event] = []
+    for event in found:
+        if isinstance(event, bytes) and result and isinstance(result[-1], bytes):
+            result[-1] += event
+        else:
+            result.append(event)
+    return result
+
+
+def decode(stream: bytes, cuts: list[int]) -> list[Event]:
+    decoder = TelnetDecoder()
+    places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
+    found: list[Event] = []
+    for start, end in itertools.pairwise(places):
+        found += decoder.feed(stream[start:end])
+    return found
+
+
+@given(st.lists(events), st.lists(st.integers(0, 10_000)))
+def test_what_was_encoded_is_decoded_however_it_is_cut(sent: list[Event], cuts: list[int]) -> None:
+    stream = b"".join(map(on_the_wire, sent))
+    assert joined(decode(stream, cuts)) == joined(sent)
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        # Bytes that mean something, far more often than chance has them.
+        st.lists(st.sampled_from([255, 255, 250, 240, 251, 252, 253, 254, 44, 0, 65])).map(bytes),
+    ),
+    st.lists(st.integers(0, 10_000)),
+)
+def test_any_bytes_are_taken_and_cuts_change_nothing(stream: bytes, cuts: list[int]) -> None:
+    assert joined(decode(stream, cuts)) == joined(decode(stream, []))
+
+
+@given(st.binary(max_size=200))
+def test_after_any_nonsense_the_stream_is_in_step_again(nonsense: bytes) -> None:
+    # IAC SE ends whatever was open; at most a verb waits for its option, or an IAC for a command.
+    decoder = TelnetDecoder()
+    list(decoder.feed(nonsense + b"\x00\x00\xff\xf0\x00\xff\xf0"))
+    assert list(decoder.feed(b"data")) == [b"data"]
+
+
+def test_data_is_handed_on_in_one_piece() -> None:
+    assert list(TelnetDecoder().feed(b"a\xff\xffb" * 100)) == [b"a\xffb" * 100]
+
+
+def test_a_subnegotiation_without_end_is_dropped_and_takes_no_memory() -> None:
+    decoder = TelnetDecoder()
+    assert list(decoder.feed(b"\xff\xfa\x2c")) == []
+    for _ in range(50):
+        assert list(decoder.feed(bytes(1000))) == []
+    assert len(decoder._payload) <= LONGEST_SUBNEGOTIATION + 1
+    assert list(decoder.feed(b"\xff\xf0after")) == [b"after"]
+
+
+def test_a_subnegotiation_of_the_greatest_length_is_whole() -> None:
+    payload = bytes(LONGEST_SUBNEGOTIATION)
+    assert list(TelnetDecoder().feed(subnegotiation(7, payload))) == [Subnegotiation(7, payload)]
+
+
+def test_a_subnegotiation_that_was_given_up_makes_room_for_what_follows() -> None:
+    stream = b"\xff\xfa\x2c\x01half" + bytes((255, Verb.WILL, Option.BINARY)) + b"data"
+    assert list(TelnetDecoder().feed(stream)) == [
+        Negotiation(Verb.WILL, Option.BINARY),
+        b"data",
+    ]
+
+
+ALL = frozenset({Option.BINARY, Option.COM_PORT})
+NONE: frozenset[int] = frozenset()
+
+
+def exchange(a: Negotiator, b: Negotiator, first: bytes, second: bytes = b"") -> int:
+    """Carry messages both ways until nobody has more to say; the number of messages."""
+    decoders = TelnetDecoder(), TelnetDecoder()
+    for_b, for_a = first, second
+    count = 0
+    while for_a or for_b:
+        count += 1
+        assert count < 20, "they talk in circles"
+        answers = b"".join(
+            b.receive(event) for event in decoders[1].feed(for_b) if isinstance(event, Negotiation)
+        )
+        for_b = b"".join(
+            a.receive(event) for event in decoders[0].feed(for_a) if isinstance(event, Negotiation)
+        )
+        for_a = answers
+    return count
+
+
+def test_an_option_that_both_want_is_agreed() -> None:
+    client, server = Negotiator(ALL, ALL), Negotiator(ALL, ALL)
+    exchange(client, server, client.start(ALL, ALL), server.start(NONE, ALL))
+    for side in (client, server):
+        assert side.is_agreed(Option.COM_PORT)
+        assert side.is_agreed(Option.BINARY)
+        assert not side.is_refused(Option.COM_PORT)
+
+
+def test_an_option_that_one_does_not_know_is_refused() -> None:
+    client, server = Negotiator(ALL, ALL), Negotiator(NONE, NONE)
+    exchange(client, server, client.start(ALL, NONE))
+    assert client.is_refused(Option.COM_PORT)
+    assert not client.is_agreed(Option.COM_PORT)
+
+
+def test_an_option_can_be_given_up() -> None:
+    side = Negotiator(ALL, ALL)
+    assert side.receive(Negotiation(Verb.DO, Option.BINARY)) == bytes((255, Verb.WILL, 0))
+    assert side.receive(Negotiation(Verb.DO, Option.BINARY)) == b""
+    assert side.receive(Negotiation(Verb.DONT, Option.BINARY)) == bytes((255, Verb.WONT, 0))
+    assert side.receive(Negotiation(Verb.DONT, Option.BINARY)) == b""
+    assert not side.is_agreed(Option.BINARY)
+
+
+options = st.frozensets(st.sampled_from([0, 1, 3, 44, 99]))
+
+
+@given(options, options, options, options, st.booleans())
+def test_no_two_negotiators_talk_in_circles(
+    offer_a: frozenset[int],
+    ask_a: frozenset[int],
+    offer_b: frozenset[int],
+    ask_b: frozenset[int],
+    both_start: bool,
+) -> None:
+    a, b = Negotiator(offer_a, ask_a), Negotiator(offer_b, ask_b)
+    second = b.start(offer_b, ask_b) if both_start else b""
+    exchange(a, b, a.start(offer_a, ask_a), second)
+    for option in (offer_a & ask_b) | (ask_a & offer_b):
+        assert a.is_agreed(option)
+        assert b.is_agreed(option)

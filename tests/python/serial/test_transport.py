@@ -1,0 +1,199 @@
+"""Serial ports as asyncio transports and streams."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.serial.compat import Serial, SerialException
+from penstock.serial.testing import PtyBench
+from penstock.serial.transport import (
+    SerialTransport,
+    connection_for_serial,
+    create_serial_connection,
+    open_serial_connection,
+)
+from tests.python.conftest import BACKENDS
+from tests.python.serial.pty_peer import PtyPeer, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module", params=[loop for loop in BACKENDS if loop.id != "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+class Recorder(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.data = b""
+        self.error: Exception | None = None
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.calls.append("made")
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    def pause_writing(self) -> None:
+        self.calls.append("pause")
+
+    def resume_writing(self) -> None:
+        self.calls.append("resume")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.calls.append("lost")
+        self.error = exc
+
+
+async def connected(peer: PtyPeer, **settings: Any) -> tuple[SerialTransport, Recorder]:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await create_serial_connection(loop, Recorder, peer.path, **settings)
+    assert isinstance(protocol, Recorder)
+    await until(lambda: protocol.calls)
+    return transport, protocol
+
+
+async def test_bytes_both_ways_and_the_end(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer, baudrate=19_200)
+    assert protocol.transport is transport
+    port = transport.get_extra_info("serial")
+    assert port is transport.serial
+    assert isinstance(port, Serial)
+    assert port.baudrate == 19_200
+    transport.write(b"ab")
+    transport.writelines([b"cd", memoryview(b"ef")])
+    assert await peer.read(6) == b"abcdef"
+    peer.write(b"reply")
+    await until(lambda: protocol.data == b"reply")
+    assert not transport.can_write_eof()
+    with pytest.raises(NotImplementedError):
+        transport.write_eof()
+    transport.close()
+    assert transport.is_closing()
+    transport.write(b"ignored")
+    await until(lambda: "lost" in protocol.calls)
+    assert protocol.calls == ["made", "lost"]
+    assert protocol.error is None
+    assert not port.is_open
+    assert peer.nothing_sent()
+
+
+async def test_reading_can_be_paused(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    transport.pause_reading()
+    transport.pause_reading()
+    assert not transport.is_reading()
+    peer.write(b"later")
+    await until(lambda: transport.serial.in_waiting == 5)
+    assert protocol.data == b""
+    transport.resume_reading()
+    await until(lambda: protocol.data == b"later")
+    transport.abort()
+    await until(lambda: "lost" in protocol.calls)
+
+
+async def test_a_full_line_pauses_the_protocol_and_loses_nothing(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    transport.set_write_buffer_limits(high=10_000)
+    assert transport.get_write_buffer_limits() == (2_500, 10_000)
+    payload = os.urandom(300_000)
+    transport.write(payload)
+    assert transport.get_write_buffer_size() > 10_000
+    assert protocol.calls == ["made", "pause"]
+    transport.close()  # what is buffered still goes out
+    assert await peer.read(len(payload)) == payload
+    await until(lambda: "lost" in protocol.calls)
+    assert protocol.calls == ["made", "pause", "resume", "lost"]
+    assert protocol.error is None
+
+
+async def test_the_buffer_can_be_dropped(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    transport.write(bytes(300_000))
+    assert transport.get_write_buffer_size()
+    transport.flush()
+    assert transport.get_write_buffer_size() == 0
+    assert protocol.calls == ["made", "pause", "resume"]
+    transport.abort()
+    await until(lambda: "lost" in protocol.calls)
+    with pytest.raises(ValueError, match="must be >= low"):
+        transport.set_write_buffer_limits(high=1, low=2)
+
+
+@pytest.mark.parametrize("busy", ["idle", "writing"])
+async def test_an_unplugged_device_is_a_lost_connection(peer: PtyPeer, busy: str) -> None:
+    transport, protocol = await connected(peer)
+    if busy == "writing":
+        transport.write(bytes(300_000))
+    peer.unplug()
+    await until(lambda: "lost" in protocol.calls)
+    assert isinstance(protocol.error, OSError)
+    assert protocol.calls.count("lost") == 1
+    assert not transport.serial.is_open
+    transport.close()
+    transport.abort()
+
+
+async def test_a_port_that_is_open_already_gets_a_transport(peer: PtyPeer) -> None:
+    loop = asyncio.get_running_loop()
+    with pytest.raises(SerialException, match="must be open"):
+        await connection_for_serial(loop, Recorder, Serial())
+    transport, protocol = await connection_for_serial(loop, Recorder, Serial(peer.path))
+    assert transport.get_protocol() is protocol
+    assert transport.loop is loop
+    assert peer.path in repr(transport)
+    other = Recorder()
+    transport.set_protocol(other)
+    await until(lambda: other.calls)
+    transport.close()
+    await until(lambda: other.calls == ["made", "lost"])
+
+
+async def test_an_absent_port_is_an_error_at_once() -> None:
+    with pytest.raises(SerialException, match="/dev/ttyUSB97"):
+        await open_serial_connection(url="/dev/ttyUSB97")
+
+
+@pytest.fixture
+def bench() -> Iterator[PtyBench]:
+    with PtyBench() as wired:
+        yield wired
+
+
+async def test_streams_over_two_ports(bench: PtyBench) -> None:
+    reader, writer = await open_serial_connection(url=bench.a.path, baudrate=115_200)
+    other_reader, other_writer = await open_serial_connection(url=bench.b.path)
+    payload = os.urandom(200_000)
+
+    async def send() -> None:
+        for start in range(0, len(payload), 5_000):
+            writer.write(payload[start : start + 5_000])
+            await writer.drain()
+        writer.write(b"\nend\n")
+
+    sending = asyncio.ensure_future(send())
+    assert await other_reader.readexactly(len(payload)) == payload
+    assert await other_reader.readuntil(b"end\n") == b"\nend\n"
+    await sending
+    other_writer.write(b"line\r\nrest")
+    assert await reader.readline() == b"line\r\n"
+    for side in (writer, other_writer):
+        side.close()
+        await side.wait_closed()
+    assert await reader.read() == b"rest"
+
+
+async def test_streams_over_a_url() -> None:
+    reader, writer = await open_serial_connection(url="loop://")
+    writer.write(b"echo\n")
+    assert await reader.readline() == b"echo\n"
+    writer.close()
+    await writer.wait_closed()
