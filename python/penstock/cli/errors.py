@@ -18,6 +18,7 @@ __all__ = [
     "Interrupted",
     "already_exists",
     "explain_os_error",
+    "first_error",
     "nearest_existing_folder",
     "one_line",
 ]
@@ -65,6 +66,14 @@ class Interrupted(BaseException):
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
         self.signum = signum
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error in *group* that is no group itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def one_line(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from penstock.cli.interrupts import Interrupts
+from penstock.cli.serial_commands import add_serial_commands
 
 __all__ = ["build_parser"]
 
@@ -28,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser; ``options.run(options, interrupts)`` is the chosen command."""
     parser = argparse.ArgumentParser(
         prog="penstock",
-        description="Record serial instruments on Penstock's own event loop.",
+        description="Record serial instruments on Penstock's own event loop, and talk to them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -104,6 +105,20 @@ def build_parser() -> argparse.ArgumentParser:
             help="print the summary as JSON on standard output, the progress on standard error",
         )
 
+    doctor = commands.add_parser(
+        "doctor",
+        help="tell what this machine gives Penstock",
+        description="Look at this machine and tell, a line for each part, what Penstock uses of it"
+        " and why; where something is missing, the line says what helps.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    doctor.set_defaults(run=_doctor)
+
+    add_serial_commands(commands, _EPILOG)
+
     commands.add_parser(
         "sim",
         help="run simulated instruments on pseudo-terminals (penstock sim --help tells more)",
@@ -122,6 +137,12 @@ def _record(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from penstock.cli.record import run_record
 
     return run_record(options, interrupts)
+
+
+def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli.doctor import run_doctor
+
+    return run_doctor(options, interrupts)
 
 
 class _Version(argparse.Action):

@@ -14,7 +14,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 def test_help_names_every_command_and_exit_code(penstock: Command) -> None:
     done = penstock("--help")
     assert done.returncode == 0
-    for word in ("demo", "record", "sim", "--version", "exit codes", "130"):
+    for word in ("demo", "record", "doctor", "sim", "--version", "exit codes", "130"):
         assert word in done.stdout
     assert done.stderr == ""
 

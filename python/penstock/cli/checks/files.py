@@ -1,0 +1,33 @@
+"""Which engine does the files, and why."""
+
+from __future__ import annotations
+
+from penstock.cli.checks import Finding, Status
+from penstock.cli.errors import one_line
+
+__all__ = ["check_files"]
+
+
+def check_files() -> Finding:
+    """Ask a loop of Penstock's for its engine, as a program would get it."""
+    try:
+        from penstock import run
+        from penstock.files.backend import current_backend
+    except ImportError as error:
+        return Finding(
+            "files",
+            Status.BROKEN,
+            f"penstock._core cannot be loaded ({one_line(error)}); run `make build` in the source"
+            " folder, or install Penstock with pip",
+        )
+
+    async def ask() -> tuple[str, str]:
+        backend = current_backend()
+        return backend.name, backend.reason
+
+    try:
+        name, reason = run(ask())
+    except (OSError, ValueError, RuntimeError) as error:
+        return Finding("files", Status.BROKEN, one_line(error))
+    engine = "io_uring" if name == "uring" else "worker threads"
+    return Finding("files", Status.FINE if name == "uring" else Status.LESS, f"{engine}: {reason}")

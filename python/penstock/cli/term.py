@@ -1,0 +1,274 @@
+"""``penstock term``: keyboard and screen, or a pipe, on a serial port.
+
+Standard output has what the port sends and nothing else; what the command says goes to standard
+error. On a terminal every key goes to the port, Ctrl-C too; the terminal is put back as it was
+found, whatever ends the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import stat
+import sys
+import termios
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import BinaryIO
+
+import anyio
+
+from penstock.cli.errors import CommandError, ExitCode, explain_os_error, first_error
+from penstock.cli.interrupts import Interrupts
+from penstock.cli.port_settings import config_from, device_error, summary_of
+from penstock.cli.term_keys import HELP, Action, KeyReader, LineEnd
+from penstock.cli.term_view import View
+from penstock.serial import (
+    ReconnectingSerialPort,
+    SerialConfig,
+    SerialDisconnectedError,
+    SerialError,
+    SerialPort,
+    open_serial_port,
+)
+
+__all__ = ["run_term"]
+
+Port = SerialPort | ReconnectingSerialPort
+
+_BREAK_S = 0.25
+_CHUNK = 4096
+
+
+def run_term(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Run until the exit key, the end of a pipe, a signal, or the end of the device."""
+    config = config_from(options)
+    with _log_file(options.log) as log:
+        try:
+            with interrupts.deferred():
+                anyio.run(_run, options, config, log, interrupts)
+        except BaseExceptionGroup as group:
+            failures, others = group.split((SerialError, CommandError))
+            if failures is None or others is not None:
+                raise
+            error = first_error(failures)
+            raise device_error(error) if isinstance(error, SerialError) else error from None
+        except SerialError as error:
+            raise device_error(error) from error
+    interrupts.raise_if_received()
+    return ExitCode.OK
+
+
+async def _run(
+    options: argparse.Namespace,
+    config: SerialConfig,
+    log: BinaryIO | None,
+    interrupts: Interrupts,
+) -> None:
+    with anyio.CancelScope() as scope, interrupts.stopping(scope.cancel):
+        async with _opened(options, config) as port:
+            await _Terminal(port, options, log).run()
+
+
+@asynccontextmanager
+async def _opened(options: argparse.Namespace, config: SerialConfig) -> AsyncIterator[Port]:
+    if options.reconnect:
+        async with ReconnectingSerialPort(options.port, config) as kept:
+            yield kept
+    else:
+        async with await open_serial_port(options.port, config) as port:
+            yield port
+
+
+class _Terminal:
+    def __init__(self, port: Port, options: argparse.Namespace, log: BinaryIO | None) -> None:
+        self._port = port
+        self._log = log
+        self._logging = log is not None
+        self._quiet = options.quiet
+        self._echo = options.echo
+        self._linger_s = options.linger
+        self._interactive = os.isatty(sys.stdin.fileno())
+        self._view = View(hexadecimal=options.hex)
+        wanted = options.eol or ("crlf" if self._interactive else "raw")
+        self._keys = KeyReader(LineEnd[wanted.upper()])
+        self._heard = anyio.Event()  # replaced whenever something comes
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            if isinstance(self._port, ReconnectingSerialPort):
+                tasks.start_soon(self._report_connection, self._port)
+            with _every_key(sys.stdin.fileno()) if self._interactive else contextlib.nullcontext():
+                self._say(
+                    f"{self._port.path} {summary_of(self._port.config)}; "
+                    + ("Ctrl-] leaves, Ctrl-T h lists the keys" if self._interactive else "pipe")
+                )
+                tasks.start_soon(self._show_what_comes)
+                await (self._obey_keys() if self._interactive else self._send_pipe())
+            tasks.cancel_scope.cancel()
+
+    async def _show_what_comes(self) -> None:
+        while True:
+            data = await self._port.receive(_CHUNK)
+            if self._logging and self._log is not None:
+                _write_log(self._log, data)
+            _write(self._view.show(data))
+            self._heard.set()
+            self._heard = anyio.Event()
+
+    async def _send_pipe(self) -> None:
+        source = sys.stdin.fileno()
+        waits = _can_be_waited_for(source)
+        line_end = self._keys.line_end
+        while True:
+            if waits:
+                await anyio.wait_readable(source)
+            data = os.read(source, _CHUNK)
+            if not data:
+                break
+            if line_end is not LineEnd.RAW:
+                data = data.replace(b"\n", line_end.value)
+            await self._port.send(data)
+        await self._port.drain()
+        while True:
+            with anyio.move_on_after(self._linger_s) as silence:
+                await self._heard.wait()
+            if silence.cancelled_caught:
+                return
+
+    async def _obey_keys(self) -> None:
+        source = sys.stdin.fileno()
+        while True:
+            await anyio.wait_readable(source)
+            typed = os.read(source, _CHUNK)
+            if not typed:
+                return  # the terminal itself is gone
+            for meaning in self._keys.feed(typed):
+                if meaning is Action.EXIT:
+                    return
+                try:
+                    if isinstance(meaning, Action):
+                        await self._do(meaning)
+                    else:
+                        await self._send(meaning)
+                except SerialDisconnectedError:
+                    if not isinstance(self._port, ReconnectingSerialPort):
+                        raise
+                except SerialError as error:
+                    self._say(str(error))
+
+    async def _send(self, data: bytes) -> None:
+        await self._port.send(data)
+        if self._echo:
+            _write(self._view.show(data))
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case Action.HELP:
+                self._say(HELP)
+            case Action.INFO:
+                await self._tell_state()
+            case Action.TOGGLE_DTR:
+                wanted = not (await self._port.control_lines()).dtr
+                await self._port.set_control_lines(dtr=wanted)
+                self._say(f"DTR {_state(wanted)}")
+            case Action.TOGGLE_RTS:
+                wanted = not (await self._port.control_lines()).rts
+                await self._port.set_control_lines(rts=wanted)
+                self._say(f"RTS {_state(wanted)}")
+            case Action.BREAK:
+                await self._port.send_break(_BREAK_S)
+                self._say("break sent")
+            case Action.TOGGLE_HEX:
+                self._view.hexadecimal = not self._view.hexadecimal
+                self._say("hexadecimal" if self._view.hexadecimal else "text")
+            case Action.TOGGLE_ECHO:
+                self._echo = not self._echo
+                self._say(f"local echo {_state(self._echo)}")
+            case Action.NEXT_LINE_END:
+                self._keys.line_end = self._keys.line_end.following()
+                self._say(f"Enter sends {self._keys.line_end.name}")
+            case Action.TOGGLE_LOG:
+                self._logging = not self._logging and self._log is not None
+                self._say(
+                    f"log {_state(self._logging)}" if self._log else "no log; start with --log FILE"
+                )
+            case _:
+                self._say("Ctrl-T h lists the keys")
+
+    async def _tell_state(self) -> None:
+        self._say(f"{self._port.path} {summary_of(self._port.config)}")
+        own = await self._port.control_lines()
+        theirs = await self._port.modem_lines()
+        self._say(
+            f"RTS {_state(own.rts)}, DTR {_state(own.dtr)}, CTS {_state(theirs.cts)}, "
+            f"DSR {_state(theirs.dsr)}, RI {_state(theirs.ri)}, CD {_state(theirs.cd)}"
+        )
+
+    async def _report_connection(self, port: ReconnectingSerialPort) -> None:
+        told_waiting = False
+        async for event in port.events():
+            if event.kind == "failed" and not told_waiting:
+                told_waiting = True
+                self._say(f"{event.error}; waiting for it")
+            elif event.kind != "failed":
+                told_waiting = event.kind == "disconnected"
+                self._say(f"{event.path} {event.kind}")
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            os.write(sys.stderr.fileno(), f"--- {text}\n".encode())
+
+
+def _state(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sys.stdout.fileno(), view) :]
+
+
+def _write_log(log: BinaryIO, data: bytes) -> None:
+    try:
+        log.write(data)
+    except OSError as error:
+        raise explain_os_error(error, log.name) from error
+
+
+@contextmanager
+def _log_file(name: str | None) -> Iterator[BinaryIO | None]:
+    if name is None:
+        yield None
+        return
+    try:
+        # Unbuffered: what was received is on disk whatever ends the command.
+        file = open(name, "ab", buffering=0)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise explain_os_error(error, name) from error
+    with file:
+        yield file
+
+
+@contextmanager
+def _every_key(terminal: int) -> Iterator[None]:
+    """Have each key handed over at once and untranslated; output keeps its newlines."""
+    before = termios.tcgetattr(terminal)
+    wanted = termios.tcgetattr(terminal)
+    wanted[0] &= ~(termios.IXON | termios.ICRNL | termios.INLCR | termios.IGNCR | termios.ISTRIP)
+    wanted[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+    wanted[6][termios.VMIN], wanted[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(terminal, termios.TCSADRAIN, wanted)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # the terminal itself may be gone
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _can_be_waited_for(descriptor: int) -> bool:
+    # A file, or /dev/null, is always ready, and epoll refuses it.
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

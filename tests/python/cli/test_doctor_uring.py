@@ -1,0 +1,20 @@
+"""``penstock doctor``'s line about io_uring."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli.checks import Status
+from penstock.cli.checks import uring as check
+from penstock.uring import Capabilities
+
+
+@pytest.mark.parametrize(
+    ("available", "status"), [(True, Status.FINE), (False, Status.LESS)], ids=str
+)
+def test_the_kernels_answer_is_told(
+    monkeypatch: pytest.MonkeyPatch, available: bool, status: Status
+) -> None:
+    monkeypatch.setattr(check, "probe", lambda: Capabilities(available, "the kernel's reason"))
+    found = check.check_uring()
+    assert (found.name, found.status, found.text) == ("uring", status, "the kernel's reason")

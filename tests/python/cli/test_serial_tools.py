@@ -1,0 +1,328 @@
+"""``penstock ports``, ``term`` and ``serial serve``, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.ports import links_to
+from penstock.serial.discovery import native_ports
+from tests.python.serial.pty_peer import PtyPeer
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def peer() -> Iterator[PtyPeer]:
+    with PtyPeer() as pair:
+        os.set_blocking(pair.fd, True)
+        yield pair
+
+
+class Screen:
+    """A ``penstock`` command with a terminal of its own: keys in, screen out."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], cwd: Path) -> None:
+        self.keyboard, terminal = pty.openpty()
+        self.found_as = termios.tcgetattr(terminal)
+        self._terminal = terminal
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli", *arguments],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        self.text = ""
+
+    def type(self, keys: bytes) -> None:
+        assert os.write(self.keyboard, keys) == len(keys)
+
+    def wait_for(self, pattern: str) -> None:
+        """Read the screen until *pattern* is on it; then forget what is up to there."""
+        deadline = time.monotonic() + 60
+        while not (found := re.search(pattern, self.text, re.S)):
+            ready, _, _ = select.select([self.keyboard], [], [], deadline - time.monotonic())
+            assert ready, f"no {pattern!r} on the screen, but {self.text!r}"
+            self.text += os.read(self.keyboard, 65_536).decode(errors="replace")
+        self.text = self.text[found.end() :]
+
+    def leave(self) -> int:
+        """Wait for the end; the exit code. The terminal must be as it was."""
+        code = self.process.wait(60)
+        assert termios.tcgetattr(self._terminal) == self.found_as
+        return code
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._terminal)
+        os.close(self.keyboard)
+
+
+@pytest.fixture
+def screen(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Screen]]:
+    screens: list[Screen] = []
+
+    def start(*arguments: str | Path) -> Screen:
+        screens.append(Screen([str(a) for a in arguments], environment, tmp_path))
+        return screens[-1]
+
+    yield start
+    for one in screens:
+        one.close()
+
+
+# ---- term, on a terminal -------------------------------------------------------------------------
+
+
+def test_keys_go_to_the_port_and_its_bytes_to_the_screen(
+    screen: Callable[..., Screen], peer: PtyPeer, tmp_path: Path
+) -> None:
+    term = screen("term", peer.path, "--baud", "19200", "--log", "log")
+    term.wait_for(r"19200 8N1; Ctrl-\] leaves")
+    assert peer.settings()[4] == termios.B19200
+    term.type(b"a\x03\x1a\r")  # Ctrl-C and Ctrl-Z are the device's too
+    assert os.read(peer.fd, 100) == b"a\x03\x1a\r\n"
+    peer.write(b"reply\r\n")
+    term.wait_for("reply")
+    term.type(b"\x14l\x14l\r")  # CRLF -> RAW -> CR
+    term.wait_for("Enter sends CR\r")
+    assert os.read(peer.fd, 100) == b"\r"
+    term.type(b"\x14x")
+    term.wait_for("hexadecimal")
+    peer.write(b"\x00A")
+    term.wait_for(r"00000007  00 41 +\.A")
+    term.type(b"\x14x\x14e")
+    term.wait_for("local echo on")
+    term.type(b"seen")
+    term.wait_for("seen")
+    term.type(b"\x14s")
+    term.wait_for("log off")
+    peer.write(b"unlogged")
+    term.wait_for("unlogged")
+    term.type(b"\x14h")
+    term.wait_for("switch DTR")
+    term.type(b"\x14\x14\x14\x1d\x14z")
+    term.wait_for("Ctrl-T h lists")
+    assert os.read(peer.fd, 100) == b"seen\x14\x1d"
+    term.type(b"\x14d")
+    term.wait_for("does not support modem control lines")
+    term.type(b"\x1d")
+    assert term.leave() == 0
+    assert (tmp_path / "log").read_bytes() == b"reply\r\n\x00A"
+
+
+def test_lines_and_breaks_by_keys(screen: Callable[..., Screen], tmp_path: Path) -> None:
+    term = screen("term", "spy://loop://?file=traffic", "--rts", "off")
+    term.wait_for("leaves")
+    term.type(b"\x14d")
+    term.wait_for("DTR off")
+    term.type(b"\x14\x12")
+    term.wait_for("RTS on")
+    term.type(b"\x14i")
+    term.wait_for("RTS on, DTR off, CTS on, DSR off, RI off, CD on")
+    term.type(b"\x14b")
+    term.wait_for("break sent")
+    term.type(b"\x14q")
+    assert term.leave() == 0
+    lines = [line[11:] for line in (tmp_path / "traffic").read_text().splitlines()]
+    wanted = [line for line in lines if line[:3] in ("DTR", "RTS", "BRK")]
+    assert wanted == [
+        *("RTS  inactive", "DTR  inactive", "RTS  active"),
+        *("BRK  active", "BRK  inactive"),
+    ]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_puts_the_terminal_back(
+    screen: Callable[..., Screen], number: signal.Signals, code: int
+) -> None:
+    term = screen("term", "loop://")
+    term.wait_for("leaves")
+    term.process.send_signal(number)
+    assert term.leave() == code
+
+
+def test_an_unplugged_device_ends_it_with_a_sentence(
+    screen: Callable[..., Screen], peer: PtyPeer
+) -> None:
+    term = screen("term", peer.path)
+    term.wait_for("leaves")
+    peer.unplug()
+    term.wait_for("was disconnected; plug the device in again")
+    assert term.leave() == 4
+
+
+def test_a_device_can_be_waited_for(screen: Callable[..., Screen], tmp_path: Path) -> None:
+    link = tmp_path / "device"
+    term = screen("term", link, "--reconnect")
+    term.wait_for("does not exist.*waiting for it")
+    for _ in range(2):
+        with PtyPeer() as peer:
+            link.symlink_to(peer.path)
+            term.wait_for("device connected")
+            term.type(b"x")
+            os.set_blocking(peer.fd, True)
+            assert os.read(peer.fd, 1) == b"x"
+            link.unlink()
+        term.wait_for("device disconnected")
+    term.type(b"\x1d")
+    assert term.leave() == 0
+
+
+# ---- term, from a pipe ---------------------------------------------------------------------------
+
+
+def run_piped(
+    environment: dict[str, str], sent: bytes | int, *arguments: str
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "term", *arguments],
+        **({"input": sent} if isinstance(sent, bytes) else {"stdin": sent}),
+        capture_output=True,
+        env=environment,
+        timeout=60,
+    )
+
+
+def test_a_pipe_is_sent_and_the_answer_printed(environment: dict[str, str]) -> None:
+    payload = bytes(range(256)) * 20
+    done = run_piped(environment, payload, "loop://", "--linger", "0.2")
+    assert (done.returncode, done.stdout) == (0, payload)
+    assert b"loop:// 115200 8N1" in done.stderr
+    done = run_piped(
+        environment, b"*IDN?\n", "loop://", "--eol", "cr", "--quiet", "--linger", "0.2"
+    )
+    assert (done.stdout, done.stderr) == (b"*IDN?\r", b"")
+
+
+def test_a_file_and_nothing_can_be_sent(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "commands").write_bytes(b"from a file")
+    with open(tmp_path / "commands", "rb") as file:
+        done = run_piped(environment, file.fileno(), "loop://", "--linger", "0.2", "--hex")
+    assert done.stdout.startswith(b"00000000  66 72 6F 6D")
+    done = run_piped(environment, subprocess.DEVNULL, "loop://", "--linger", "0")
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("term", "/dev/ttyUSB97"), 4, "/dev/ttyUSB97 does not exist"),
+        (("term", "socket://host"), 4, "write it as socket://HOST:PORT"),
+        (("term", "loop://", "--baud", "0"), 2, "baudrate must be an integer from 1"),
+        (("term", "loop://", "--log", "/"), 5, "cannot write /"),
+        (("serial", "serve", "/dev/ttyUSB97"), 4, "/dev/ttyUSB97 does not exist"),
+        (("serial", "serve", "loop://", "--port", "x"), 2, "'x' is not a TCP port"),
+        (("serial", "serve", "loop://", "--host", "1.2.3.4"), 4, "cannot listen on 1.2.3.4"),
+        (("serial",), 2, "ACTION"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    penstock: Command, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    done = penstock(*arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# ---- serial serve --------------------------------------------------------------------------------
+
+
+def test_a_served_port_is_reached_by_its_url(
+    start: Callable[..., Any], environment: dict[str, str], peer: PtyPeer
+) -> None:
+    server = start("serial", "serve", peer.path, "--port", "0", "--baud", "9600")
+    url = server.wait_for("is served at").split()[-1]
+    answer = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli", "term", url, "--linger", "0.5", "--quiet"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert answer.stdin is not None
+    answer.stdin.write(b"question\xff")
+    answer.stdin.flush()
+    got = b""
+    while len(got) < 9:
+        got += os.read(peer.fd, 100)
+    assert got == b"question\xff"
+    peer.write(b"answer\xff")
+    output, _ = answer.communicate(timeout=60)
+    assert output == b"answer\xff"
+    server.process.send_signal(signal.SIGINT)
+    assert server.finish()[0] == 130
+
+
+def test_serving_ends_when_the_device_is_unplugged(
+    start: Callable[..., Any], peer: PtyPeer
+) -> None:
+    import penstock.serial.compat as serial
+
+    server = start("serial", "serve", peer.path, "--port", "0")
+    url = server.wait_for("is served at").split()[-1]
+    with serial.Serial(url, timeout=60) as client:
+        peer.unplug()
+        with pytest.raises(serial.SerialException):
+            client.read()
+    code, _, errors = server.finish()
+    assert code == 4
+    assert "was disconnected" in errors
+
+
+# ---- ports ---------------------------------------------------------------------------------------
+
+
+def test_ports_are_listed_as_text_and_as_json(penstock: Command) -> None:
+    text, data = penstock("ports"), penstock("ports", "--json")
+    assert (text.returncode, data.returncode) == (0, 0)
+    ports = json.loads(data.stdout)["ports"]
+    devices = [line.split()[0] for line in text.stdout.splitlines() if not line.startswith(" ")]
+    assert devices == [port["device"] for port in ports]
+    if not ports:
+        assert "no serial ports found" in text.stderr
+    for port in ports:
+        assert {"device", "description", "vid", "serial_number", "links"} <= set(port)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_watching_goes_on_until_a_signal(start: Callable[..., Any], as_json: bool) -> None:
+    watching = start("ports", "--watch", *(["--json"] if as_json else []))
+    if native_ports():
+        line = watching.wait_for("tty")
+        if as_json:
+            assert json.loads(line)["event"] == "added"
+        else:
+            assert line.startswith("+ /dev/tty")
+    else:
+        assert "Ctrl-C ends" in watching.process.stderr.readline()
+    watching.process.send_signal(signal.SIGTERM)
+    assert watching.finish()[0] == 143
+
+
+def test_stable_names_are_the_links_that_lead_there(tmp_path: Path) -> None:
+    (tmp_path / "ttyUSB0").touch()
+    (tmp_path / "by-id").mkdir()
+    for name, target in (("b", "ttyUSB0"), ("a", "ttyUSB0"), ("c", "ttyUSB1")):
+        (tmp_path / "by-id" / name).symlink_to(tmp_path / target)
+    folder = tmp_path / "by-id"
+    assert links_to(str(tmp_path / "ttyUSB0"), folder) == [str(folder / "a"), str(folder / "b")]
+    assert links_to(str(tmp_path / "ttyUSB0"), tmp_path / "none") == []
