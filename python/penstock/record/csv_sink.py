@@ -23,7 +23,7 @@ from .files import (
     write_fully,
 )
 from .schema import RecordSchema
-from .sink import ThreadedSink
+from .sink import PathSink
 
 __all__ = ["CsvFile", "CsvSink", "sidecar_path"]
 
@@ -36,7 +36,7 @@ def sidecar_path(path: Path) -> Path:
     return path.with_name(path.name + ".meta.json")
 
 
-class CsvSink(ThreadedSink):
+class CsvSink(PathSink):
     """Writes ``path`` as CSV (RFC 4180, UTF-8, CRLF) and ``path.meta.json`` beside it.
 
     ``open`` creates the file and raises SinkExistsError if it is there already, unless
@@ -61,23 +61,11 @@ class CsvSink(ThreadedSink):
         metadata: bool = True,
         fsync: Literal["close", "batch"] = "close",
     ) -> None:
-        self._csv = CsvFile(
-            Path(path), overwrite=overwrite, metadata=metadata, fsync_batches=fsync == "batch"
+        super().__init__(
+            CsvFile(
+                Path(path), overwrite=overwrite, metadata=metadata, fsync_batches=fsync == "batch"
+            )
         )
-        super().__init__(self._csv)
-
-    def __repr__(self) -> str:
-        return f"CsvSink({str(self._csv.path)!r})"
-
-    @property
-    def path(self) -> Path:
-        """The file asked for."""
-        return self._csv.path
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All files of this recording: one, unless new fields turned up."""
-        return tuple(self._csv.paths)
 
 
 class CsvFile:

@@ -16,7 +16,7 @@ from .files import create_file, explain, explained, part_path, sync_directory, w
 from .journal import Journal, journal_path
 from .parquet_footer import MAGIC, ParquetFooter, split_file
 from .schema import RecordSchema
-from .sink import ThreadedSink
+from .sink import PathSink
 
 __all__ = ["Compression", "ParquetFile", "ParquetSink", "encode_rows"]
 
@@ -32,7 +32,7 @@ _ROW_GROUPS_BEFORE_GROWTH = 32
 _DELTA_CODED = ("t_utc", "t_mono_ns", "requested_at", "received_at")
 
 
-class ParquetSink(ThreadedSink):
+class ParquetSink(PathSink):
     """Writes ``path`` as Parquet, with a journal ``path.journal`` while it is recording.
 
     Rows go into the journal at every flush and are sealed into the Parquet file ``row_group_rows``
@@ -67,27 +67,15 @@ class ParquetSink(ThreadedSink):
                 f"row_group_rows must lie between 1 and {_LARGEST_ROW_GROUP}, "
                 f"not {row_group_rows!r}"
             )
-        self._parquet = ParquetFile(
-            Path(path),
-            compression=compression,
-            overwrite=overwrite,
-            row_group_rows=row_group_rows,
-            fsync_batches=fsync == "batch",
+        super().__init__(
+            ParquetFile(
+                Path(path),
+                compression=compression,
+                overwrite=overwrite,
+                row_group_rows=row_group_rows,
+                fsync_batches=fsync == "batch",
+            )
         )
-        super().__init__(self._parquet)
-
-    def __repr__(self) -> str:
-        return f"ParquetSink({str(self._parquet.path)!r})"
-
-    @property
-    def path(self) -> Path:
-        """The file asked for."""
-        return self._parquet.path
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All files of this recording: one, unless new fields turned up."""
-        return tuple(self._parquet.paths)
 
 
 class ParquetFile:

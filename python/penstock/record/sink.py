@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -21,7 +22,15 @@ from .errors import SinkWriteError
 from .sample import Sample
 from .schema import RecordSchema
 
-__all__ = ["RecordFile", "Sink", "SinkBase", "SupportsMetadata", "ThreadedSink"]
+__all__ = [
+    "NamedRecordFile",
+    "PathSink",
+    "RecordFile",
+    "Sink",
+    "SinkBase",
+    "SupportsMetadata",
+    "ThreadedSink",
+]
 
 T = TypeVar("T")
 SinkT = TypeVar("SinkT", bound="SinkBase")
@@ -102,6 +111,16 @@ class RecordFile(Protocol):
         """Finish the file, storing ``facts`` beside the recording's metadata."""
 
 
+class NamedRecordFile(RecordFile, Protocol):
+    """A file format that lies under a path of the user's, and beside it when fields turn up."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def paths(self) -> Sequence[Path]: ...
+
+
 class ThreadedSink(SinkBase):
     """Runs a :class:`RecordFile` in a worker thread of its own limiter.
 
@@ -158,3 +177,24 @@ class ThreadedSink(SinkBase):
                 return work()
 
         return await anyio.to_thread.run_sync(locked, abandon_on_cancel=True, limiter=self._limiter)
+
+
+class PathSink(ThreadedSink):
+    """A sink that writes files under the path it was given."""
+
+    def __init__(self, file: NamedRecordFile) -> None:
+        super().__init__(file)
+        self._named = file
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """The file asked for."""
+        return self._named.path
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files of this recording: one, unless new fields turned up."""
+        return tuple(self._named.paths)

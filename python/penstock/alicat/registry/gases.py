@@ -7,10 +7,10 @@ named by their users), so a gas name in a frame need not be one of these.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from enum import StrEnum
 
 from ..errors import UnknownGasError
+from .lookup import Registry
 
 __all__ = ["Gas"]
 
@@ -59,7 +59,7 @@ class Gas(StrEnum):
     @property
     def code(self) -> int:
         """The number that gas commands take; the members stand in the order of the numbers."""
-        return _CODES[self]
+        return _GASES.code_of(self)
 
     @classmethod
     def by_code(cls, code: int) -> Gas:
@@ -68,10 +68,7 @@ class Gas(StrEnum):
         Raises:
             UnknownGasError: no gas listed here has it.
         """
-        gas = _BY_CODE.get(code)
-        if gas is None:
-            raise UnknownGasError(code)
-        return gas
+        return _GASES.by_code(code)
 
     @classmethod
     def coerce(cls, value: Gas | str | int) -> Gas:
@@ -82,15 +79,11 @@ class Gas(StrEnum):
         """
         if isinstance(value, Gas):
             return value
-        if isinstance(value, int):
-            return cls.by_code(value)
-        gas = _BY_NAME.get(value.strip().casefold())
-        if gas is None:
-            near = get_close_matches(value.strip().casefold(), _BY_NAME, n=3)
-            raise UnknownGasError(value, suggestions=tuple(_BY_NAME[n].value for n in near))
-        return gas
+        return cls.by_code(value) if isinstance(value, int) else _GASES.by_name(value)
 
 
-_CODES: dict[Gas, int] = {gas: number for number, gas in enumerate(Gas)}
-_BY_CODE: dict[int, Gas] = {number: gas for gas, number in _CODES.items()}
-_BY_NAME: dict[str, Gas] = {gas.value.casefold(): gas for gas in Gas}
+_GASES = Registry(
+    {gas: number for number, gas in enumerate(Gas)},
+    {gas.value.casefold(): gas for gas in Gas},
+    UnknownGasError,
+)

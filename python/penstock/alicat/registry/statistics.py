@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from enum import StrEnum
 
 from ..errors import UnknownStatisticError
+from .lookup import Registry
 
 __all__ = ["Statistic"]
 
@@ -43,7 +43,7 @@ class Statistic(StrEnum):
     @property
     def code(self) -> int:
         """The number on the wire."""
-        return _CODES[self]
+        return _STATISTICS.code_of(self)
 
     @property
     def is_setpoint(self) -> bool:
@@ -58,7 +58,7 @@ class Statistic(StrEnum):
     @classmethod
     def from_code(cls, code: int) -> Statistic | None:
         """The statistic with this number, or ``None`` for one not listed here."""
-        return _BY_CODE.get(code)
+        return _STATISTICS.find(code)
 
     @classmethod
     def by_code(cls, code: int) -> Statistic:
@@ -67,10 +67,7 @@ class Statistic(StrEnum):
         Raises:
             UnknownStatisticError: no statistic listed here has it.
         """
-        statistic = _BY_CODE.get(code)
-        if statistic is None:
-            raise UnknownStatisticError(code)
-        return statistic
+        return _STATISTICS.by_code(code)
 
     @classmethod
     def coerce(cls, value: Statistic | str | int) -> Statistic:
@@ -81,14 +78,7 @@ class Statistic(StrEnum):
         """
         if isinstance(value, Statistic):
             return value
-        if isinstance(value, int):
-            return cls.by_code(value)
-        name = value.strip().casefold().replace(" ", "_")
-        statistic = _BY_NAME.get(name)
-        if statistic is None:
-            near = get_close_matches(name, _BY_NAME, n=3)
-            raise UnknownStatisticError(value, suggestions=tuple(_BY_NAME[n].value for n in near))
-        return statistic
+        return cls.by_code(value) if isinstance(value, int) else _STATISTICS.by_name(value)
 
 
 _CODES: dict[Statistic, int] = {
@@ -119,7 +109,6 @@ _CODES: dict[Statistic, int] = {
     Statistic.DIFF_PRESS_SECOND_SETPT: 361,
     Statistic.FLUID_NAME: 703,
 }
-_BY_CODE: dict[int, Statistic] = {code: statistic for statistic, code in _CODES.items()}
 
 _CONTROLLED: dict[Statistic, Statistic] = {
     Statistic.ABS_PRESS_SETPT: Statistic.ABS_PRESS,
@@ -143,3 +132,5 @@ _BY_NAME: dict[str, Statistic] = {statistic.value: statistic for statistic in St
     "mass": Statistic.MASS_FLOW,
     "setpoint": Statistic.SETPT,
 }
+
+_STATISTICS = Registry(_CODES, _BY_NAME, UnknownStatisticError)
