@@ -64,7 +64,7 @@ public:
             connection.number = number;
             connection.fd = connect_to(options.address);
             connection.channel.open(connection.fd);
-            watch(epoll_, EPOLL_CTL_ADD, connection.fd, EPOLLIN, number);
+            watch(epoll_, EPOLL_CTL_ADD, connection.fd, kEvents, number);
         }
     }
 
@@ -93,6 +93,10 @@ public:
     }
 
 private:
+    // Edge-triggered: epoll then does not ask each socket again, after every message, whether there
+    // is still something to read. A read that does not fill the buffer has read everything.
+    static constexpr std::uint32_t kEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
+
     struct Connection {
         explicit Connection(Conversation&& what) : conversation(std::move(what)) {}
 
@@ -137,6 +141,9 @@ private:
             if ((events_[i].events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
                 receive(connection);
             }
+            if ((events_[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+                receive(connection); // what came with the end was read above
+            }
             if ((events_[i].events & EPOLLOUT) != 0 && connection.waits_for_room) {
                 transmit(connection);
             }
@@ -159,10 +166,11 @@ private:
             fail(connection, "the server closed the connection");
         }
         const auto size = static_cast<std::size_t>(count);
+        const bool may_have_more = Channel::buffers || size == buffer_.size();
         const Verdict verdict = connection.conversation.take(buffer_.data(), size, connection.sent);
         if (verdict == Verdict::more) {
             connection.received += size;
-            return Channel::buffers;
+            return may_have_more;
         }
         if (verdict != Verdict::complete) {
             fail(connection, complaint(verdict));
@@ -194,7 +202,7 @@ private:
         const bool waits = connection.sent < connection.message.size();
         if (waits != connection.waits_for_room) {
             connection.waits_for_room = waits;
-            const std::uint32_t events = waits ? EPOLLIN | EPOLLOUT : EPOLLIN;
+            const std::uint32_t events = waits ? kEvents | EPOLLOUT : kEvents;
             watch(epoll_, EPOLL_CTL_MOD, connection.fd, events, connection.number);
         }
     }

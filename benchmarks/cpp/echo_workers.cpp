@@ -67,7 +67,8 @@ void work(const bench::EchoOptions& options, std::uint32_t number, const Board& 
     for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
         checked(setsockopt(fd, SOL_SOCKET, option, &kPatience, sizeof kPatience), "setsockopt");
     }
-    bench::EchoConversation conversation(number, options.size);
+    const bench::EchoText text(options.size);
+    bench::EchoConversation conversation(text, number);
     std::vector<char> buffer(bench::kReceiveBuffer);
     Nanoseconds started = now(CLOCK_MONOTONIC);
     for (std::uint64_t counter = 1; board.phase != Phase::over; ++counter) {

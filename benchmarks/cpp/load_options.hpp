@@ -22,6 +22,23 @@ template <typename Number> Number parse(std::string_view name, std::string_view 
     return value;
 }
 
+// How long something is measured; for programs that are no load on a server.
+struct DurationOptions {
+    double seconds = 0.5;
+    double warmup = 0.1;
+
+    bool take(std::string_view name, std::string_view text) {
+        if (name == "--seconds") {
+            seconds = parse<double>(name, text);
+        } else if (name == "--warmup") {
+            warmup = parse<double>(name, text);
+        } else {
+            return false;
+        }
+        return true;
+    }
+};
+
 // What every load takes. A load with options of its own derives from this, extends `take` (false:
 // not one of mine) and `check`.
 struct LoadOptions {

@@ -18,23 +18,17 @@ using bench::now;
 
 constexpr int kExitCode = 7; // of trivial_child
 
-struct SpawnOptions {
+struct SpawnOptions : bench::DurationOptions {
     std::string child;
     std::size_t at_once = 1;
-    double seconds = 0.5;
-    double warmup = 0.1;
 
     bool take(std::string_view name, std::string_view text) {
         if (name == "--child") {
             child = text;
         } else if (name == "--at-once") {
             at_once = bench::parse<std::size_t>(name, text);
-        } else if (name == "--seconds") {
-            seconds = bench::parse<double>(name, text);
-        } else if (name == "--warmup") {
-            warmup = bench::parse<double>(name, text);
         } else {
-            return false;
+            return DurationOptions::take(name, text);
         }
         return true;
     }

@@ -44,11 +44,16 @@ def choose_cores(server: int | None, client: int | None, *, allow_shared: bool) 
 
 
 @contextmanager
-def children_on(core: int) -> Iterator[None]:
+def children_on(core: int | None) -> Iterator[None]:
     """Start children on ``core``: they inherit the affinity, their later threads included.
+
+    With None they may run on all cores that this process may use.
 
     Setting a child's affinity after its start would leave a time, and threads, on the wrong core.
     """
+    if core is None:
+        yield
+        return
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.contenders import BESIDE, FLOOR, OURS
 from benchmarks.measure.plots import Panel
 from benchmarks.measure.rounds import Outcome
 from benchmarks.measure.spread import Spread, paired_ratio, spread
@@ -74,8 +74,12 @@ class Comparison(Generic[Sample]):
         return spread(self.values(name, metric)) if self.samples(name) else None
 
     def peers(self) -> list[str]:
-        """The other loops that were measured."""
-        return [name for name in self.outcomes if name not in (FLOOR, OURS) and self.samples(name)]
+        """The others that were measured, and that it is compared with."""
+        return [
+            name
+            for name in self.outcomes
+            if name not in (FLOOR, OURS) and name not in BESIDE and self.samples(name)
+        ]
 
     def best_peer(self, metric: Metric[Sample]) -> str | None:
         """The peer with the best median."""

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import Sample, closed_loop_round
+from benchmarks.measure.closed_loop import Sample, closed_loop_round, run_load, settle
 from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.native import BENCHMARKS
 from benchmarks.measure.page import Say
+from benchmarks.measure.processes import server
 from benchmarks.measure.rounds import alternate
+from benchmarks.measure.syscalls import counted
+
+# The difference of two counts under strace is free of the calls for set-up, end and tracer.
+SYSCALL_REQUESTS = (500, 4500)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,24 @@ class EchoStand:
                 self.cores,
                 options,
             )
+
+    def syscalls_a_request(self, cell: Cell, name: str) -> float:
+        """System calls of one server for a request, from a pass of its own under strace.
+
+        Raises:
+            StraceMissing: if strace is not there or could not attach.
+            Failed: if server or load breaks.
+        """
+        totals = []
+        with server(self.server_command(name, cell.style), self.cores.server) as running:
+            load = self.load_command(cell, running.ready_line)
+            settle(load, self.cores)
+            for requests in SYSCALL_REQUESTS:
+                with counted(running.pid) as calls:
+                    figures = run_load(load, self.cores, "--requests", requests, "--warmup", 0)
+                totals.append((calls.total(), figures["replies"]))
+        (few_calls, few), (many_calls, many) = totals
+        return float(many_calls - few_calls) / float(many - few)
 
     def compare(
         self, cell: Cell, contenders: Sequence[str], options: argparse.Namespace, say: Say

@@ -9,6 +9,7 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).resolve().parent.parent
 SOURCE = BENCHMARKS / "cpp"
 BUILD = BENCHMARKS.parent / "build" / "bench"
+LIBRARIES_BUILD = BENCHMARKS.parent / "build" / "bench-cpp"
 
 
 class BuildFailed(Exception):
@@ -17,11 +18,30 @@ class BuildFailed(Exception):
 
 def build_native(build: Path = BUILD) -> Path:
     """Configure if needed, build what is stale, and return the folder of the programs."""
+    _build(build, "-S", str(SOURCE), target="all")
+    return build
+
+
+def build_libraries(build: Path = LIBRARIES_BUILD) -> Path:
+    """The same for the C++ libraries that the C++ pages compare, and for their floor and load.
+
+    All of them by clang 19, with which penstock::penstock is built.
+    """
+    options = ["PYTHON=OFF", "TESTS=OFF", "BENCH=ON", "CPP=ON"]
+    _build(
+        build,
+        *("-S", str(BENCHMARKS.parent), "-DCMAKE_CXX_COMPILER=clang++-19"),
+        *(f"-DPENSTOCK_BUILD_{option}" for option in options),
+        target="penstock_bench_libraries",
+    )
+    return build / "benchmarks" / "cpp"
+
+
+def _build(build: Path, *arguments: str, target: str) -> None:
     if shutil.which("cmake") is None:
         raise BuildFailed("cmake is not installed; scripts/setup bench installs it")
-    configure = ["cmake", "-S", str(SOURCE), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
-    for command in (configure, ["cmake", "--build", str(build)]):
+    configure = ["cmake", "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", *arguments]
+    for command in (configure, ["cmake", "--build", str(build), "--target", target]):
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise BuildFailed(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
-    return build

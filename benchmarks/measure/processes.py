@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -72,8 +72,17 @@ def server(
             _end(process)
 
 
-def run(argv: Sequence[str], core: int, *, timeout: float) -> str:
-    """Run a program on ``core`` to its end; its standard output.
+def run(
+    argv: Sequence[str],
+    core: int | None,
+    *,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program on ``core`` (None: wherever there is room) to its end; its standard output.
+
+    Args:
+        environment: variables beside this process's own.
 
     Raises:
         Unavailable: with the last line of its standard error, if it ends with exit code 69.
@@ -86,6 +95,7 @@ def run(argv: Sequence[str], core: int, *, timeout: float) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
     try:
         output, errors = process.communicate(timeout=timeout)

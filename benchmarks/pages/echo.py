@@ -16,8 +16,6 @@ from benchmarks.measure.closed_loop import (
     Sample,
     protocol_facts,
     protocol_sentence,
-    run_load,
-    settle,
 )
 from benchmarks.measure.comparison import (
     Comparison,
@@ -34,8 +32,7 @@ from benchmarks.measure.native import build_native
 from benchmarks.measure.options import add_loops, add_rounds, choices, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart, Panel
-from benchmarks.measure.processes import Failed, server
-from benchmarks.measure.syscalls import counted
+from benchmarks.measure.processes import Failed
 from benchmarks.measure.tables import markdown_table
 
 SUMMARY = "TCP echo, closed loop"
@@ -45,8 +42,6 @@ SIZES = [1024, 10240]
 CONNECTIONS = [32]
 # One style tells what large messages and many connections change.
 FURTHER_CELLS = [Cell("protocol", 102400, 32), Cell("protocol", 1024, 512)]
-# The difference of two counts under strace is free of the calls for set-up, end and tracer.
-SYSCALL_REQUESTS = (500, 4500)
 METRICS = [RATE, CPU]
 
 
@@ -133,25 +128,12 @@ def _syscalls(
         if not comparison.samples(name):
             continue
         try:
-            counts[name] = _syscalls_a_request(cell, name, stand)
+            counts[name] = stand.syscalls_a_request(cell, name)
         except Failed as error:
             say(f"{cell}: {name}: under strace: {error}")
         else:
             say(f"{cell}: {name}: {counts[name]:.2f} system calls a request")
     return counts
-
-
-def _syscalls_a_request(cell: Cell, name: str, stand: EchoStand) -> float:
-    totals = []
-    with server(stand.server_command(name, cell.style), stand.cores.server) as running:
-        load = stand.load_command(cell, running.ready_line)
-        settle(load, stand.cores)
-        for requests in SYSCALL_REQUESTS:
-            with counted(running.pid) as calls:
-                figures = run_load(load, stand.cores, "--requests", requests, "--warmup", 0)
-            totals.append((calls.total(), figures["replies"]))
-    (few_calls, few), (many_calls, many) = totals
-    return float(many_calls - few_calls) / float(many - few)
 
 
 def _syscall_table(

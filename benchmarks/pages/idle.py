@@ -45,10 +45,13 @@ class Sample:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
     parser.add_argument("--seconds", type=float, default=1.0, help="length of the span (1)")
+    parser.add_argument("--quick", action="store_true", help="0.2 s")
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Watch each loop do nothing."""
+    if options.quick:
+        options.seconds = 0.2
     facts = machine_facts([name for name in LOOPS if name != "asyncio"])
 
     def watch(name: str) -> Sample:

@@ -233,3 +233,28 @@ def test_only_a_page_with_its_own_defaults_is_published_unasked() -> None:
 @pytest.mark.parametrize("page", sorted(load_pages()))
 def test_every_page_has_its_place_in_the_documentation(page: str) -> None:
     assert "figures" in between_markers(DOCUMENT.read_text(), page, "figures")
+
+
+def test_serial_measures_a_library_on_each_loop(
+    measure_page: Callable[..., tuple[dict[str, Any], str]],
+) -> None:
+    contenders = "penstock@asyncio,floor"
+    results, printed = measure_page(
+        *("serial", "--quick", "--count", "20", "--contenders", contenders),
+        *("--part", "loop,memory"),
+    )
+    rows = {row["labels"][0]: row["contenders"] for row in results["loop: receive"]}
+    assert set(rows["asyncio"]) == {"floor", "penstock"}
+    assert len(rows["asyncio"]["penstock"]["rounds"]) == 2
+    assert results["memory"]["penstock@asyncio"]["receive_into"]["net"] < 1024
+    assert "### In the event loop" in printed
+
+
+def test_the_serial_soak_tells_what_it_carried(
+    measure_page: Callable[..., tuple[dict[str, Any], str]],
+) -> None:
+    results, printed = measure_page(
+        *("serial_soak", "--seconds", "0.3", "--ports", "2", "--loops", "asyncio")
+    )
+    assert results["loops"]["asyncio"]["received_bytes"] > 0
+    assert "| wrong bytes |" in printed

@@ -1,0 +1,62 @@
+// What a library's server does: echo, or send messages of one size for as long as somebody reads.
+#pragma once
+
+#include "../load_options.hpp"
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace bench {
+
+constexpr std::size_t kConnectionBuffer = std::size_t{64} * 1024;
+
+struct Job {
+    std::size_t message = 0; // 0: echo
+
+    [[nodiscard]] bool is_echo() const { return message == 0; }
+};
+
+// "echo", or "source SIZE".
+inline Job parse_job(int argc, char** argv) {
+    const std::string_view what = argc > 1 ? argv[1] : "";
+    if (what == "echo" && argc == 2) {
+        return {};
+    }
+    if (what == "source" && argc == 3) {
+        const auto size = parse<std::size_t>("source", argv[2]);
+        if (size > 0) {
+            return {.message = size};
+        }
+    }
+    throw std::invalid_argument("takes 'echo', or 'source' and the size of a message");
+}
+
+// A stream of these is the same pattern from its beginning to its end, and a reader can tell where in
+// it he is.
+inline std::string source_message(std::size_t size) {
+    std::string message(size, ' ');
+    for (std::size_t i = 0; i < size; ++i) {
+        message[i] = static_cast<char>('!' + (i * 31 + i / 90) % 90);
+    }
+    return message;
+}
+
+inline void tell_port(unsigned port) {
+    std::printf("%u\n", port);
+    std::fflush(stdout);
+}
+
+// A server's main(): 1 with one line on standard error where it cannot do its job.
+template <typename Serve> int run_server(int argc, char** argv, const Serve& serve) {
+    try {
+        serve(parse_job(argc, argv));
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+        return 1;
+    }
+    return 0;
+}
+
+} // namespace bench

@@ -1,0 +1,298 @@
+"""File work, timed from inside: the program of the pages files and files_pyuring.
+
+    python benchmarks/file_io.py --peer penstock --workload cached-reads --folder /tmp
+
+Prints one JSON line: ``operations``, ``seconds``, ``cpu_seconds`` (of all the process's threads,
+the kernel's workers for it included), ``begin`` and ``end`` of the timed region by the wall clock.
+The workload ``ticker`` has ``lateness``, a list of seconds, instead of operations. What is read is
+compared with what was written before the clock starts, and its length with each repetition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+if __name__ == "__main__":
+    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.contender import Unavailable, exit_code
+from benchmarks.file_peers import PEERS, load_peer
+from benchmarks.file_peers.peer import AsyncPeer, Data, Peer, aligned_buffer
+from benchmarks.file_peers.plain_os import Files as PlainFiles
+
+CACHED_SIZE = 64 << 20
+DIRECT_SIZE = 16 << 20
+SMALL_BLOCK = 4096
+RECORDS, RECORD_SIZE = 200, 1024
+TICK = 0.001
+TICKER_BLOCK = 1 << 20
+
+Repetition = Callable[[], Awaitable[int]]
+Prepare = Callable[[], None]
+
+
+class Wrong(Exception):
+    """A peer has read something else than was written."""
+
+
+class Work:
+    """One workload of one peer: what is prepared, what is timed, and what that is worth."""
+
+    def __init__(self, peer: Peer, folder: Path, options: argparse.Namespace) -> None:
+        self.peer = peer
+        self.folder = folder
+        self.options = options
+
+    async def cached_reads(self) -> tuple[Prepare, Repetition]:
+        """4 KiB reads of a cached file, 32 in flight."""
+        depth = self.peer.depth
+        path, size = self._filled("cached", self.options.size or CACHED_SIZE)
+        await self._check_reads(path)
+
+        async def repetition() -> int:
+            read = await self.peer.read_regions(path, size, SMALL_BLOCK, depth)
+            self._same(read, size)
+            return size // SMALL_BLOCK
+
+        return nothing, repetition
+
+    async def direct_reads(self) -> tuple[Prepare, Repetition]:
+        """4 KiB reads past the page cache, 32 in flight."""
+        depth = self.peer.depth
+        path, size = self._filled("direct", self.options.size or DIRECT_SIZE)
+        os.sync()
+
+        async def repetition() -> int:
+            read = await self.peer.read_regions_directly(path, size, SMALL_BLOCK, depth)
+            self._same(read, size)
+            return size // SMALL_BLOCK
+
+        return nothing, repetition
+
+    async def small_files(self) -> tuple[Prepare, Repetition]:
+        """Many files of 4 KiB: open, read, close."""
+        contents = []
+        paths = []
+        for number in range(self.options.files or 10_000):
+            contents.append(number.to_bytes(4, "big") * (SMALL_BLOCK // 4))
+            paths.append(str(self.folder / str(number)))
+            Path(paths[-1]).write_bytes(contents[-1])
+        if await self.peer.read_many(paths) != contents:
+            raise Wrong("the small files were read wrong")
+
+        async def repetition() -> int:
+            read = await self.peer.read_many(paths)
+            self._same(sum(map(len, read)), SMALL_BLOCK * len(paths))
+            return len(paths)
+
+        return nothing, repetition
+
+    async def write_files(self) -> tuple[Prepare, Repetition]:
+        """Several larger files that are not there yet, written; whole or in blocks."""
+        return await self._larger_files(write=True, read=False)
+
+    async def read_files(self) -> tuple[Prepare, Repetition]:
+        """The same files, read."""
+        return await self._larger_files(write=False, read=True)
+
+    async def write_read_files(self) -> tuple[Prepare, Repetition]:
+        """Written, then read back."""
+        return await self._larger_files(write=True, read=True)
+
+    async def log(self) -> tuple[Prepare, Repetition]:
+        """Records appended at the same time, each of them durable."""
+        path = str(self.folder / "log")
+        records = [os.urandom(RECORD_SIZE) for _ in range(RECORDS)]
+
+        def remove() -> None:
+            if os.path.exists(path):
+                os.unlink(path)
+
+        async def repetition() -> int:
+            await self.peer.append(path, records)
+            return len(records)
+
+        return remove, repetition
+
+    async def _larger_files(self, *, write: bool, read: bool) -> tuple[Prepare, Repetition]:
+        options = self.options
+        size = options.size or 2 << 20
+        count = options.files or 8
+        block = options.block or 0
+        paths = [str(self.folder / f"larger-{number}") for number in range(count)]
+        data: Data = os.urandom(size)
+        if self.peer.direct:
+            memory = aligned_buffer(size)
+            memory.write(data)
+            data = memoryview(memory)
+        await self.peer.write_all(paths, data, block)
+        for path in paths:
+            if Path(path).read_bytes() != data:
+                raise Wrong("a file was written wrong")
+        if not self.peer.direct:
+            await self._check_reads(paths[0])
+
+        def prepare() -> None:
+            for path in paths:
+                if write:
+                    # Truncating a file that is being written back waits for that: make fresh ones.
+                    os.unlink(path)
+                elif options.clear_cache:
+                    forget(path)
+
+        async def repetition() -> int:
+            if write:
+                await self.peer.write_all(paths, data, block)
+            if read:
+                self._same(await self.peer.read_all(paths, size, block), size * count)
+            return count
+
+        return prepare, repetition
+
+    async def _check_reads(self, path: str) -> None:
+        if await self.peer.read_whole(path) != Path(path).read_bytes():
+            raise Wrong("the file was read wrong")
+
+    def _filled(self, name: str, size: int) -> tuple[str, int]:
+        path = self.folder / name
+        path.write_bytes(os.urandom(1 << 20) * (size >> 20) or os.urandom(size))
+        return str(path), path.stat().st_size
+
+    @staticmethod
+    def _same(read: int, expected: int) -> None:
+        if read != expected:
+            raise Wrong(f"{read} bytes were read instead of {expected}")
+
+
+WORKLOADS = {
+    "cached-reads": Work.cached_reads,
+    "direct-reads": Work.direct_reads,
+    "small-files": Work.small_files,
+    "write": Work.write_files,
+    "read": Work.read_files,
+    "write-read": Work.write_read_files,
+    "log": Work.log,
+}
+
+
+def forget(path: str) -> None:
+    """Take a file out of the page cache; it must be on the disk for that."""
+    fd = os.open(path, os.O_RDONLY)
+    os.fdatasync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+def nothing() -> None:
+    """Nothing to prepare between two repetitions."""
+
+
+async def timed(work: Work, options: argparse.Namespace) -> dict[str, float]:
+    """Repeat the workload for ``options.seconds`` after a warm-up; sum the timed parts."""
+    prepare, repetition = await WORKLOADS[options.workload](work)
+    warm = time.perf_counter() + options.warmup
+    while time.perf_counter() < warm:
+        prepare()
+        await repetition()
+    prepare()
+    operations, seconds, cpu_seconds = 0, 0.0, 0.0
+    first = time.time()
+    while True:
+        cpu_begin, begin = time.process_time(), time.perf_counter()
+        operations += await repetition()
+        seconds += time.perf_counter() - begin
+        cpu_seconds += time.process_time() - cpu_begin
+        last = time.time()
+        if seconds >= options.seconds or options.once:
+            break
+        prepare()
+    return {
+        "operations": operations,
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "begin": first,
+        "end": last,
+    }
+
+
+async def ticker(peer: Peer, folder: Path, size: int) -> dict[str, object]:
+    """How late a timer of 1 ms is while a large file is written on the same loop."""
+    late: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            due = time.perf_counter() + TICK
+            await asyncio.sleep(TICK)
+            late.append(time.perf_counter() - due)
+
+    data = os.urandom(TICKER_BLOCK) * min(size // TICKER_BLOCK, 64)
+    task = asyncio.create_task(tick())
+    await asyncio.sleep(0.05)
+    late.clear()
+    cpu_begin, begin = time.process_time(), time.perf_counter()
+    for number in range(max(1, size // len(data))):
+        await peer.write_blocks(str(folder / str(number)), data, TICKER_BLOCK)
+        await asyncio.sleep(0)
+    seconds = time.perf_counter() - begin
+    cpu_seconds = time.process_time() - cpu_begin
+    # The timer that was due all the while, if the loop stood still.
+    await asyncio.sleep(2 * TICK)
+    task.cancel()
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "lateness": late}
+
+
+def main() -> None:
+    """Measure one workload of one peer."""
+    parser = argparse.ArgumentParser(description="File work of Penstock and its peers")
+    parser.add_argument("--peer", required=True, choices=PEERS)
+    parser.add_argument("--workload", required=True, choices=[*WORKLOADS, "ticker"])
+    parser.add_argument("--folder", type=Path, required=True, help="on the disk that is measured")
+    parser.add_argument("--files", type=int, help="how many files")
+    parser.add_argument("--size", type=int, help="bytes of a file")
+    parser.add_argument("--block", type=int, help="bytes of a read or write; 0: whole files")
+    parser.add_argument("--depth", type=int, default=32, help="operations in flight")
+    parser.add_argument("--direct", action="store_true", help="larger files past the page cache")
+    parser.add_argument(
+        "--clear-cache", action="store_true", help="read larger files that are not in the cache"
+    )
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--warmup", type=float, default=0.1)
+    parser.add_argument("--once", action="store_true", help="a single repetition, to be traced")
+    options = parser.parse_args()
+    peer = load_peer(options.peer)
+    peer.depth, peer.direct = options.depth, options.direct
+    if peer.direct and not peer.takes_direct:
+        raise Unavailable("it takes no aligned buffer, which O_DIRECT needs")
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        if options.workload == "ticker":
+            figures = run_ticker(peer, folder, options.size or 1 << 30)
+        else:
+            figures = dict(peer.run(timed(Work(peer, folder, options), options)))
+    print(json.dumps(figures))
+
+
+def run_ticker(peer: Peer, folder: Path, size: int) -> dict[str, object]:
+    """On the peer's loop; plain calls stand in the way of asyncio's.
+
+    Raises:
+        Unavailable: if it is a ring without a loop.
+    """
+    if isinstance(peer, AsyncPeer):
+        return peer.run(ticker(peer, folder, size))
+    if isinstance(peer, PlainFiles):
+        return asyncio.run(ticker(peer, folder, size))
+    raise Unavailable("it has no event loop")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(main))

@@ -1,0 +1,47 @@
+"""aiofiles: file objects, each call in a thread of the loop's executor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import aiofiles
+
+from benchmarks.file_peers.peer import AsyncPeer, Data, blocks_of
+
+
+class Files(AsyncPeer):
+    """Unbuffered where blocks are asked for, so that a call is a system call as everywhere."""
+
+    async def read_region(self, path: str, begin: int, end: int, block: int) -> int:
+        total = 0
+        async with aiofiles.open(path, "rb", buffering=0) as file:
+            await file.seek(begin)
+            for _ in range(begin, end, block):
+                total += len(await file.read(block))
+        return total
+
+    async def read_whole(self, path: str) -> bytes:
+        async with aiofiles.open(path, "rb", buffering=0) as file:
+            data: bytes = await file.read()
+            return data
+
+    async def write_whole(self, path: str, data: Data) -> None:
+        async with aiofiles.open(path, "wb", buffering=0) as file:
+            await file.write(data)
+
+    async def write_blocks(self, path: str, data: Data, block: int) -> None:
+        async with aiofiles.open(path, "wb", buffering=0) as file:
+            for _, piece in blocks_of(data, block):
+                await file.write(piece)
+
+    async def append(self, path: str, records: Sequence[bytes]) -> None:
+        import asyncio
+
+        async with aiofiles.open(path, "wb", buffering=0) as file:
+
+            async def append(record: bytes) -> None:
+                await file.write(record)
+                await asyncio.get_running_loop().run_in_executor(None, os.fdatasync, file.fileno())
+
+            await self.together(map(append, records))

@@ -1,0 +1,140 @@
+"""What a peer can be asked for. What it does not offer raises Unavailable."""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import os
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from benchmarks.contender import Unavailable
+
+T = TypeVar("T")
+Data = bytes | memoryview  # the latter in aligned memory
+
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
+class Peer:
+    """Plain calls, one after the other; nothing is awaited.
+
+    Reads return the data as ``bytes`` objects, as a program wants them, or their total length where
+    only the reading is asked for. A region is a part of a file that is read in blocks.
+
+    Attributes:
+        takes_direct: whether it can write and read past the page cache (``O_DIRECT``).
+        direct: whether it is to do that with the larger files; their data lie in aligned memory.
+        depth: how many operations a ring keeps in flight.
+    """
+
+    takes_direct = False
+    direct = False
+    depth = 32
+
+    @property
+    def flags(self) -> int:
+        """What opening a larger file adds to the flags."""
+        return os.O_DIRECT if self.direct else 0
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine as the peer's programs run."""
+        try:
+            main.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise RuntimeError("a peer without a loop has waited")
+
+    async def together(self, calls: Iterable[Awaitable[T]]) -> list[T]:
+        """All of them: at the same time, where the peer can."""
+        return [await call for call in calls]
+
+    async def read_regions(self, path: str, size: int, block: int, depth: int) -> int:
+        """Read a file of ``size`` bytes in blocks, ``depth`` of them in flight."""
+        region = size // depth
+        counts = await self.together(
+            self.read_region(path, begin, begin + region, block) for begin in range(0, size, region)
+        )
+        return sum(counts)
+
+    async def read_regions_directly(self, path: str, size: int, block: int, depth: int) -> int:
+        """The same past the page cache (``O_DIRECT``)."""
+        region = size // depth
+        counts = await self.together(
+            self.read_region_directly(path, begin, begin + region, block)
+            for begin in range(0, size, region)
+        )
+        return sum(counts)
+
+    async def read_region(self, path: str, begin: int, end: int, block: int) -> int:
+        """One region, each block when the one before is there."""
+        raise Unavailable("it has no reads")
+
+    async def read_region_directly(self, path: str, begin: int, end: int, block: int) -> int:
+        """The same past the page cache."""
+        raise Unavailable("it takes no aligned buffer, which O_DIRECT needs")
+
+    async def read_whole(self, path: str) -> bytes:
+        """Open, read, close."""
+        raise Unavailable("it has no reads")
+
+    async def read_length(self, path: str) -> int:
+        """Read a whole file, and keep no more of it than its length."""
+        return len(await self.read_whole(path))
+
+    async def write_whole(self, path: str, data: Data) -> None:
+        """Create, write, close."""
+        raise Unavailable("it has no writes")
+
+    async def write_blocks(self, path: str, data: Data, block: int) -> None:
+        """Create, write in blocks, close."""
+        raise Unavailable("it has no writes")
+
+    async def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Many small files."""
+        return await self.together(map(self.read_whole, paths))
+
+    async def read_all(self, paths: Sequence[str], size: int, block: int) -> int:
+        """Several larger files, in blocks or (0) whole."""
+        if self.direct:
+            return sum(
+                await self.together(
+                    self.read_region_directly(path, 0, size, block or size) for path in paths
+                )
+            )
+        if not block:
+            return sum(await self.together(map(self.read_length, paths)))
+        return sum(await self.together(self.read_region(path, 0, size, block) for path in paths))
+
+    async def write_all(self, paths: Sequence[str], data: Data, block: int) -> None:
+        """Several larger files, in blocks or (0) whole."""
+        if not block:
+            await self.together(self.write_whole(path, data) for path in paths)
+        else:
+            await self.together(self.write_blocks(path, data, block) for path in paths)
+
+    async def append(self, path: str, records: Sequence[bytes]) -> None:
+        """Append to a log; all records are durable at the end, and each is confirmed by itself."""
+        raise Unavailable("it has no log")
+
+
+class AsyncPeer(Peer):
+    """A peer on asyncio's own loop, where calls run at the same time."""
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(main)
+
+    async def together(self, calls: Iterable[Awaitable[T]]) -> list[T]:
+        return await asyncio.gather(*calls)
+
+
+def blocks_of(data: Data, block: int) -> list[tuple[int, memoryview]]:
+    """Offset and bytes of each block."""
+    view = memoryview(data)
+    return [(offset, view[offset : offset + block]) for offset in range(0, len(data), block)]
+
+
+def aligned_buffer(size: int) -> mmap.mmap:
+    """Memory that begins at a page."""
+    return mmap.mmap(-1, size)

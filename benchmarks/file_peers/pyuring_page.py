@@ -1,0 +1,66 @@
+"""pyuring in the way of its own benchmark page, to see that page's figure again.
+
+A file is one operation, however large, into pages of a ``BufferPool``. They never become bytes of
+Python, so this is less than what the others do: it is shown, and compared with nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+
+from pyuring import BufferPool, UringCtx
+
+from benchmarks.contender import Unavailable
+from benchmarks.file_peers.peer import CREATE, Data, Peer
+
+
+class Files(Peer):
+    """Whole files only; the data are copied into the pool's pages within the timed part."""
+
+    def __init__(self) -> None:
+        self.ring = UringCtx(entries=256)
+        self.pool: BufferPool | None = None
+
+    def _pages(self, count: int, size: int) -> BufferPool:
+        if self.pool is None:
+            self.pool = BufferPool.create(initial_count=count, initial_size=size)
+            for slot in range(count):
+                self.pool.set_size(slot, size)
+        return self.pool
+
+    async def read_whole(self, path: str) -> bytes:
+        with open(path, "rb") as file:  # for the check before the clock starts
+            return file.read()
+
+    async def write_all(self, paths: Sequence[str], data: Data, block: int) -> None:
+        self._check_whole(block)
+        pool = self._pages(len(paths), len(data))
+        fds = [os.open(path, CREATE, 0o644) for path in paths]
+        source = bytes(data)
+        for slot, fd in enumerate(fds):
+            pointer, size = pool.get_ptr(slot)
+            ctypes.memmove(pointer, source, size)
+            self.ring.write_async_ptr(fd, pointer, size, 0, slot)
+        self._finish(fds)
+
+    async def read_all(self, paths: Sequence[str], size: int, block: int) -> int:
+        self._check_whole(block)
+        pool = self._pages(len(paths), size)
+        fds = [os.open(path, os.O_RDONLY) for path in paths]
+        for slot, fd in enumerate(fds):
+            pointer, length = pool.get_ptr(slot)
+            self.ring.read_async_ptr(fd, pointer, length, 0, slot)
+        return self._finish(fds)
+
+    def _finish(self, fds: Sequence[int]) -> int:
+        total: int = sum(self.ring.wait_completion()[1] for _ in fds)
+        for fd in fds:
+            os.close(fd)
+        return total
+
+    @staticmethod
+    def _check_whole(block: int) -> None:
+        if block:
+            raise Unavailable("its page works with whole files only")

@@ -1,0 +1,133 @@
+"""One-way throughput in C++: a library sends messages of one size, one write each, without a pause.
+
+The reader is one program for all: it compares every byte with what it must be, and counts. The
+floor is a loop of send(2).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.closed_loop import (
+    CPU_WITHOUT_FLOOR,
+    GRACE,
+    RATE,
+    Sample,
+    protocol_facts,
+    protocol_sentence,
+    run_load,
+)
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import FLOOR
+from benchmarks.measure.echo_stand import Cell, size_name
+from benchmarks.measure.library_stand import SOURCE, LibraryStand, add_libraries
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import build_libraries
+from benchmarks.measure.options import add_rounds, numbers, shorten_if_quick
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.processes import server
+from benchmarks.measure.rounds import alternate
+from benchmarks.measure.sanity import check_clocks
+
+SUMMARY = "C++ libraries: one-way throughput"
+
+SIZES = [64, 1024, 4096, 65536]
+LABELS = ["message"]
+LEAST_SECONDS = 0.1e-6  # a system call alone takes more
+MESSAGES: Metric[Sample] = Metric(
+    RATE.key, "Thousand messages a second (more is better):", RATE.value, digits=1, scale=1e3
+)
+METRICS = [MESSAGES, CPU_WITHOUT_FLOOR]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    add_libraries(parser)
+    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
+    add_rounds(parser, rounds=7, seconds=0.6, warmup=0.2)
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure every size, the libraries in turn."""
+    facts = machine_facts([])
+    shorten_if_quick(options)
+    stand = LibraryStand(build_libraries(), cores, load="stream_sink")
+    contenders = [FLOOR, *options.libraries]
+    comparisons = [_compare(stand, size, contenders, options, say) for size in options.sizes]
+    parts = [
+        describe(facts),
+        protocol_sentence(options),
+        *metric_tables(comparisons, LABELS, contenders, METRICS),
+        *missing_list(comparisons),
+    ]
+    panel = metric_panel("", comparisons, MESSAGES, lambda each: each.labels[0])
+    return Report(
+        results={
+            "page": "cpp_stream",
+            "machine": facts,
+            "protocol": protocol_facts(options, cores),
+            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+        },
+        markdown="\n\n".join(parts),
+        charts={
+            "cpp_stream": Chart(
+                "C++ one-way TCP (more is better)", "thousand messages / s", [panel]
+            )
+        },
+        failures=own_failures(comparisons),
+    )
+
+
+def _compare(
+    stand: LibraryStand,
+    size: int,
+    contenders: list[str],
+    options: argparse.Namespace,
+    say: Say,
+) -> Comparison[Sample]:
+    cell = Cell(SOURCE, size, 1)
+    outcomes = alternate(
+        contenders,
+        options.rounds,
+        lambda name: _round(stand, cell, name, options),
+        report=lambda line: say(f"{size_name(size)}: {line}"),
+    )
+    return Comparison((size_name(size),), outcomes)
+
+
+def _round(stand: LibraryStand, cell: Cell, name: str, options: argparse.Namespace) -> Sample:
+    with server(stand.source_command(name, cell), stand.cores.server) as running:
+        load = stand.load_command(cell, running.ready_line)
+        timed = ["--server-pid", running.pid]
+        timed += ["--seconds", options.seconds, "--warmup", options.warmup]
+        before = time.monotonic()
+        figures = run_load(
+            load, stand.cores, *timed, timeout=options.seconds + options.warmup + GRACE
+        )
+        outside = time.monotonic() - before
+    check_clocks(
+        operations=figures["requests"],
+        seconds=figures["seconds"],
+        asked_seconds=options.seconds,
+        outside_seconds=outside,
+        cpu=figures["server_cpu_seconds"],
+        least_seconds=LEAST_SECONDS,
+    )
+    return Sample(
+        requests=figures["requests"],
+        seconds=figures["seconds"],
+        server_cpu_seconds=figures["server_cpu_seconds"],
+        client_cpu_seconds=figures["client_cpu_seconds"],
+        latency_p50_us=0,
+        latency_p99_us=0,
+    )

@@ -1,0 +1,217 @@
+"""Files: reads, whole files, small files, a durable log, and the loop's patience meanwhile.
+
+Each contender is a process of its own (``benchmarks/file_io.py``), in turn, on all cores: worker
+threads, the kernel's for io_uring included, are a part of what is compared and of its CPU time. The
+floor is C++, on liburing and on plain system calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import OURS
+from benchmarks.measure.file_stand import (
+    FLOORS,
+    FileStand,
+    Sample,
+    add_stand_options,
+    time_metrics,
+    working_folder,
+)
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import build_native
+from benchmarks.measure.options import add_rounds, choices, shorten_if_quick
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart, Panel
+from benchmarks.measure.rounds import alternate
+from benchmarks.measure.tables import figure, markdown_table
+
+SUMMARY = "Files: reads, whole files, small files, a durable log, latency"
+
+PACKAGES = ["penstock", "pyuring", "uringio", "aiofiles", "anyio", "caio"]
+LABELS = ["work"]
+TICKER = "ticker"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: a workload, its options, and who takes part beside Penstock."""
+
+    label: str
+    workload: str
+    arguments: tuple[str, ...] = ()
+
+
+ROWS = {
+    row.label: row
+    for row in (
+        Row("cached 4 KiB reads, 32 in flight", "cached-reads"),
+        Row("10,000 files of 4 KiB", "small-files"),
+        Row("8 × 2 MiB, whole files: write, read", "write-read", ("--block", "0")),
+        Row("8 × 2 MiB, 64 KiB blocks: write, read", "write-read", ("--block", "65536")),
+        Row("O_DIRECT 4 KiB reads, 32 in flight", "direct-reads"),
+        Row("200 log appends of 1 KiB", "log"),
+    )
+}
+QUICK = {
+    "small-files": ("--files", "1000"),
+    TICKER: ("--size", str(128 << 20)),
+}
+
+METRICS = time_metrics("operation", "a read, a file or an append", digits=2)
+WALL = METRICS[0]
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late the timer was in one round, in milliseconds."""
+
+    p50: float
+    p99: float
+    worst: float
+    write_seconds: float
+
+    def __str__(self) -> str:
+        return f"p99 {self.p99:.2f} ms, worst {self.worst:.2f} ms"
+
+
+LATENESS: list[Metric[Lateness]] = [
+    Metric("p50_ms", "Median, ms:", lambda each: each.p50, digits=2, more_is_better=False),
+    Metric("p99_ms", "99th percentile, ms:", lambda each: each.p99, digits=2, more_is_better=False),
+    Metric("worst_ms", "Worst, ms:", lambda each: each.worst, digits=2, more_is_better=False),
+    Metric(
+        "write_seconds",
+        "Writing took, s:",
+        lambda each: each.write_seconds,
+        digits=2,
+        more_is_better=False,
+    ),
+]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    add_stand_options(parser)
+    parser.add_argument(
+        "--work",
+        type=choices("workload", [*(row.workload for row in ROWS.values()), TICKER]),
+        help="only these workloads",
+    )
+    add_rounds(parser, rounds=5, seconds=0.5, warmup=0.2)
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure every row, the contenders in turn."""
+    facts = machine_facts(PACKAGES)
+    shorten_if_quick(options)
+    rows = [row for row in ROWS.values() if not options.work or row.workload in options.work]
+    contenders = [*FLOORS, *options.peers]
+    with working_folder(options.folder) as folder:
+        stand = FileStand(folder, build_native(), options)
+        comparisons = [_compare(row, contenders, stand, options, say) for row in rows]
+        latency = (
+            [_compare_lateness(options.peers, stand, options, say)]
+            if not options.work or TICKER in options.work
+            else []
+        )
+    parts = [
+        describe(facts),
+        f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
+        " round, contenders in turn, on all cores.",
+    ]
+    if comparisons:
+        parts += metric_tables(comparisons, LABELS, contenders, METRICS)
+        parts += [
+            "Penstock's wall time over each contender's (below 1: Penstock is faster):",
+            _ratios(comparisons, [name for name in contenders if name != OURS]),
+        ]
+    if latency:
+        parts += ["A timer of 1 ms while 1 GiB is written in blocks of 1 MiB on the same loop:"]
+        parts += [_lateness_table(latency[0], options.peers)]
+    parts += missing_list(comparisons) + missing_list(latency)
+    return Report(
+        results={
+            "page": "files",
+            "machine": facts,
+            "protocol": {
+                "rounds": options.rounds,
+                "seconds": options.seconds,
+                "warmup_seconds": options.warmup,
+            },
+            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+            "latency": [comparison.as_json(LATENESS) for comparison in latency],
+        },
+        markdown="\n\n".join(parts),
+        charts={"files": Chart("Files (less is better)", "µs an operation", _panels(comparisons))},
+        failures=own_failures(comparisons) + own_failures(latency),
+    )
+
+
+def _compare(
+    row: Row, contenders: Sequence[str], stand: FileStand, options: argparse.Namespace, say: Say
+) -> Comparison[Sample]:
+    arguments = (*row.arguments, *(QUICK.get(row.workload, ()) if options.quick else ()))
+    outcomes = alternate(
+        contenders,
+        options.rounds,
+        lambda name: stand.measure(name, row.workload, *arguments),
+        report=lambda line: say(f"{row.label}: {line}"),
+    )
+    return Comparison((row.label,), outcomes)
+
+
+def _compare_lateness(
+    contenders: Sequence[str], stand: FileStand, options: argparse.Namespace, say: Say
+) -> Comparison[Lateness]:
+    arguments = QUICK[TICKER] if options.quick else ()
+
+    def measure_round(name: str) -> Lateness:
+        figures = stand.lateness(name, *arguments)
+        late = sorted(figures["lateness"])
+        return Lateness(
+            p50=late[len(late) // 2] * 1e3,
+            p99=late[int(len(late) * 0.99)] * 1e3,
+            worst=late[-1] * 1e3,
+            write_seconds=figures["seconds"],
+        )
+
+    outcomes = alternate(
+        contenders,
+        min(options.rounds, 3),
+        measure_round,
+        report=lambda line: say(f"latency: {line}"),
+    )
+    return Comparison(("latency",), outcomes)
+
+
+def _ratios(comparisons: Sequence[Comparison[Sample]], others: Sequence[str]) -> str:
+    def cell(comparison: Comparison[Sample], name: str) -> str:
+        ratio = comparison.ours_to(name, WALL)
+        return "n/a" if ratio is None else figure(ratio, 2)
+
+    rows = [[each.labels[0], *(cell(each, name) for name in others)] for each in comparisons]
+    return markdown_table([*LABELS, *others], rows)
+
+
+def _lateness_table(comparison: Comparison[Lateness], contenders: Sequence[str]) -> str:
+    rows = []
+    for name in contenders:
+        summaries = [comparison.summary(name, metric) for metric in LATENESS]
+        rows.append([name, *("n/a" if each is None else figure(each, 2) for each in summaries)])
+    return markdown_table(["late by, ms", "p50", "p99", "worst", "writing, s"], rows)
+
+
+def _panels(comparisons: Sequence[Comparison[Sample]]) -> list[Panel]:
+    # A panel a row: a cached read and a file of 2 MiB have no axis in common.
+    return [metric_panel(each.labels[0], [each], WALL, lambda _: "") for each in comparisons]

@@ -1,0 +1,432 @@
+"""Serial ports: what a receive costs beside the other libraries for Python, on each event loop.
+
+All ports are raw pseudo-terminals, so that nothing but the software is measured. Each contender is
+a process of its own (``benchmarks/serial_ports``), in turn, round after round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import BENCHMARKS
+from benchmarks.measure.options import choices
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.processes import Failed, Unavailable, run
+from benchmarks.measure.rounds import Outcome, alternate
+from benchmarks.measure.spread import paired_ratio, spread
+from benchmarks.measure.syscalls import traced
+from benchmarks.measure.tables import figure, markdown_table
+from benchmarks.serial_ports.contenders import ASYNC_CONTENDERS, LOOPS_OF, split
+
+SUMMARY = "Serial ports: receive, exchange, cancel, many ports"
+
+PROGRAMS = BENCHMARKS / "serial_ports"
+PACKAGES = ["penstock", *list(LOOPS_OF)[1:], "pyserial", "anyio", "trio", "uvloop"]
+PARTS = ["loop", "blocking", "portal", "fan-out", "calls", "memory"]
+SHARED_LOOPS = ["asyncio", "uvloop", "trio"]
+OWN_LOOP = "penstock's loop, the others on their best"
+BLOCKING = [FLOOR, OURS, "pyserial", "serialx", "anyserial"]
+PORTS = [1, 4, 16]
+FAR_ENDS = {"threads": "a thread each", "process": "one process"}
+TIMEOUT = 120.0
+MARK = "measured part"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One workload of one round; µs."""
+
+    p50: float
+    p99: float
+    mean: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Span:
+    """A round of polling many ports; seconds."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+P50: Metric[Latency] = Metric(
+    "p50_us", "Median, µs (less is better):", lambda each: each.p50, 2, more_is_better=False
+)
+P99: Metric[Latency] = Metric(
+    "p99_us", "99th percentile, µs:", lambda each: each.p99, 1, more_is_better=False
+)
+MEAN: Metric[Latency] = Metric(
+    "mean_us", "Mean, µs:", lambda each: each.mean, 2, more_is_better=False
+)
+CPU: Metric[Latency] = Metric(
+    "cpu_us", "CPU of the process, µs each:", lambda each: each.cpu, 2, more_is_better=False
+)
+SECONDS: Metric[Span] = Metric(
+    "ms",
+    "Wall clock, ms (less is better):",
+    lambda each: each.seconds * 1e3,
+    1,
+    more_is_better=False,
+)
+SPAN_CPU: Metric[Span] = Metric(
+    "cpu_ms",
+    "CPU of the process, ms:",
+    lambda each: each.cpu_seconds * 1e3,
+    1,
+    more_is_better=False,
+)
+LATENCIES = [P50, P99, MEAN, CPU]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each (7)")
+    parser.add_argument("--count", type=int, default=2000, help="operations of a round (2000)")
+    parser.add_argument("--cancels", type=int, default=100, help="cancellations of a round (100)")
+    parser.add_argument("--quick", action="store_true", help="2 rounds of 200 operations")
+    parser.add_argument(
+        "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
+    )
+    parser.add_argument(
+        "--contenders",
+        type=choices("contender", [*ASYNC_CONTENDERS, *BLOCKING]),
+        default=[*ASYNC_CONTENDERS, *BLOCKING],
+        help="library@loop, or the name of a blocking library",
+    )
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure the chosen parts."""
+    if options.quick:
+        options.rounds, options.count, options.cancels = 2, 200, 10
+    facts = machine_facts(PACKAGES)
+    report = Report(
+        results={
+            "page": "serial",
+            "machine": facts,
+            "protocol": {
+                "rounds": options.rounds,
+                "operations": options.count,
+                "cancels": options.cancels,
+                "core": cores.server,
+            },
+        },
+        markdown=describe(facts),
+    )
+    parts = {
+        "loop": _measure_loops,
+        "blocking": _measure_blocking,
+        "portal": _measure_portal,
+        "fan-out": _measure_fan_out,
+        "calls": _measure_calls,
+        "memory": _measure_memory,
+    }
+    for part in options.part:
+        parts[part](options, cores, say, report)
+    return report
+
+
+# ---- latencies --------------------------------------------------------------------------------
+
+
+def _measure_loops(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
+    outcomes = _measure_program(
+        "in_loop.py", _chosen(options, ASYNC_CONTENDERS), options, cores, say, ["--what", "times"]
+    )
+    floor = _measure_program("blocking.py", _chosen(options, [FLOOR]), options, cores, say)
+    outcomes.update(floor)
+    _add(report, "### In the event loop")
+    for workload, title in (
+        ("receive", "Receive one byte that waits; the write to the pty is within the time"),
+        ("exchange", "Send a byte and receive the answer of a process on another core"),
+        ("cancel", "Cancellation: how long after its deadline of 10 ms a receive returns"),
+    ):
+        comparisons = _by_loop(workload, outcomes)
+        _add(report, f"#### {title}", *_latency_tables(comparisons, ["loop"], workload == "cancel"))
+        _keep(report, f"loop: {workload}", comparisons, LATENCIES)
+        if workload == "receive":
+            panel = metric_panel(
+                "", comparisons, P50, lambda each: each.labels[0].replace(", ", ",\n")
+            )
+            report.charts["serial-receive"] = Chart(
+                "Receiving one byte (less is better)", "µs, median", [panel]
+            )
+
+
+def _measure_blocking(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
+    outcomes = _measure_program("blocking.py", _chosen(options, BLOCKING), options, cores, say)
+    comparisons = [
+        Comparison((workload,), _workload(workload, outcomes))
+        for workload in ("receive", "exchange", "cancel")
+    ]
+    _add(report, "### Without an event loop", *_latency_tables(comparisons, ["operation"], True))
+    _keep(report, "blocking", comparisons, LATENCIES)
+
+
+def _measure_portal(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
+    from benchmarks.serial_ports.portal import WORKLOADS
+
+    contenders = [name for name in ASYNC_CONTENDERS if split(name)[0] in (OURS, "anyserial")]
+    outcomes = _measure_program("portal.py", _chosen(options, contenders), options, cores, say)
+    comparisons = [
+        Comparison((workload, *row.labels), row.outcomes)
+        for workload in WORKLOADS
+        for row in _by_loop(workload, outcomes)
+    ]
+    _add(
+        report,
+        "### anyserial's own page",
+        "Each operation is a call into the event loop of another thread, as on that page.",
+        *metric_tables(comparisons, ["operation", "loop"], _names(comparisons), [P50]),
+        *missing_list(comparisons),
+    )
+    _keep(report, "portal", comparisons, LATENCIES)
+
+
+def _measure_program(
+    program: str,
+    contenders: Sequence[str],
+    options: argparse.Namespace,
+    cores: Cores,
+    say: Say,
+    arguments: Sequence[str] = (),
+) -> dict[str, Outcome[dict[str, Any]]]:
+    def measure_round(name: str) -> dict[str, Any]:
+        limits = ["--count", str(options.count)]
+        if program != "portal.py":
+            limits += ["--cancels", str(options.cancels)]
+        return _output(program, ["--contender", name, *arguments, *limits], cores)
+
+    return alternate(
+        contenders,
+        options.rounds,
+        measure_round,
+        report=lambda line: say(f"{program}: {line.split('{')[0]}"),
+    )
+
+
+def _output(program: str, arguments: Sequence[str], cores: Cores) -> dict[str, Any]:
+    command = [sys.executable, str(PROGRAMS / program), *arguments]
+    parsed: dict[str, Any] = json.loads(run(command, cores.server, timeout=TIMEOUT))
+    return parsed
+
+
+def _workload(
+    workload: str, outcomes: dict[str, Outcome[dict[str, Any]]]
+) -> dict[str, Outcome[Latency]]:
+    return {
+        name: Outcome([Latency(**sample[workload]) for sample in outcome.samples], outcome.missing)
+        for name, outcome in outcomes.items()
+    }
+
+
+def _by_loop(
+    workload: str, outcomes: dict[str, Outcome[dict[str, Any]]]
+) -> list[Comparison[Latency]]:
+    """A row for Penstock's loop, with each peer on its best one, and one for each other loop."""
+    latencies = _workload(workload, outcomes)
+    floor = {FLOOR: latencies[FLOOR]} if FLOOR in latencies else {}
+    own = dict(floor)
+    for library, loops in LOOPS_OF.items():
+        there = [latencies[name] for loop in loops if (name := f"{library}@{loop}") in latencies]
+        if library == OURS:
+            there = [latencies[name] for name in [f"{OURS}@{OURS}"] if name in latencies]
+        measured = [outcome for outcome in there if outcome.samples]
+        if measured:
+            own[library] = min(
+                measured, key=lambda each: spread([sample.p50 for sample in each.samples]).median
+            )
+        elif there:
+            own[library] = there[0]
+    rows = [Comparison((OWN_LOOP,), own)]
+    for loop in SHARED_LOOPS:
+        here = {
+            library: latencies[name]
+            for library in LOOPS_OF
+            if (name := f"{library}@{loop}") in latencies
+        }
+        if here:
+            rows.append(Comparison((loop,), {**floor, **here}))
+    return rows
+
+
+def _latency_tables(
+    comparisons: Sequence[Comparison[Latency]], header: list[str], tail: bool
+) -> list[str]:
+    metrics = [P50, P99] if tail else [P50, MEAN, CPU]
+    names = _names(comparisons)
+    return [
+        *metric_tables(comparisons, header, names, metrics),
+        "How many times as fast as each, by the median:",
+        _speed_ups(comparisons, header, [name for name in names if name != OURS]),
+        *missing_list(comparisons),
+    ]
+
+
+def _speed_ups(
+    comparisons: Sequence[Comparison[Latency]], header: list[str], others: list[str]
+) -> str:
+    def cell(comparison: Comparison[Latency], name: str) -> str:
+        ours, theirs = comparison.values(OURS, P50), comparison.values(name, P50)
+        return figure(paired_ratio(theirs, ours), 2) if ours and theirs else "n/a"
+
+    rows = [[*each.labels, *(cell(each, name) for name in others)] for each in comparisons]
+    return markdown_table([*header, *others], rows, labels=len(header))
+
+
+# ---- many ports -------------------------------------------------------------------------------
+
+
+def _measure_fan_out(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
+    wanted = [name for name in ASYNC_CONTENDERS if split(name)[0] in (OURS, "anyserial")]
+    contenders = _chosen(options, [*wanted, "pyserial"])
+    comparisons = []
+    for far_end, description in FAR_ENDS.items():
+        for ports in PORTS:
+
+            def measure_round(name: str, far_end: str = far_end, ports: int = ports) -> Span:
+                arguments = ["--contender", name, "--ports", str(ports), "--far-end", far_end]
+                return Span(**_output("fan_out.py", arguments, cores))
+
+            outcomes = alternate(
+                contenders,
+                options.rounds,
+                measure_round,
+                report=lambda line, ports=ports: say(f"{ports} ports: {line}"),  # type: ignore[misc]
+            )
+            own = outcomes.pop(f"{OURS}@{OURS}", None)
+            named = {OURS: own, **outcomes} if own is not None else outcomes
+            comparisons.append(Comparison((str(ports), description), named))
+    _add(
+        report,
+        "### Many ports",
+        "50 polls of every port with a reply of 48 bytes, from opening to closing; pyserial with a"
+        " thread a port.",
+        *metric_tables(
+            comparisons, ["ports", "their far ends"], _names(comparisons), [SECONDS, SPAN_CPU]
+        ),
+        *missing_list(comparisons),
+    )
+    _keep(report, "fan-out", comparisons, [SECONDS, SPAN_CPU])
+
+
+# ---- system calls and memory ------------------------------------------------------------------
+
+
+def _measure_calls(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
+    count = 100
+    rows, results = [], {}
+    for what, contenders in (
+        ("calls", ASYNC_CONTENDERS),
+        ("available", [name for name in ASYNC_CONTENDERS if split(name)[0] in (OURS, "anyserial")]),
+    ):
+        for name in _chosen(options, contenders):
+            arguments = ["--contender", name, "--what", what, "--count", str(count)]
+            try:
+                calls = _traced_calls(arguments, count, cores)
+            except (Unavailable, Failed) as error:
+                calls = Counter()
+                say(f"{name}: n/a, {error}")
+            operation = "receive(1)" if what == "calls" else "receive_available()"
+            results[f"{operation} {name}"] = {
+                call: number / count for call, number in calls.items()
+            }
+            reads = sum(calls[call] for call in ("read", "readv")) / count
+            others = ", ".join(
+                f"{number / count:.2g} {call}"
+                for call, number in calls.most_common()
+                if call not in ("read", "readv") and number >= count / 20
+            )
+            rows.append([operation, name, f"{reads:.2f}", others or "none"])
+    report.results["system_calls"] = results
+    _add(
+        report,
+        "### System calls",
+        "What an operation calls when data waits, by strace, without the write to the far end:",
+        markdown_table(["operation", "contender", "reads", "others"], rows, labels=2),
+    )
+
+
+def _traced_calls(arguments: Sequence[str], count: int, cores: Cores) -> Counter[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        command = traced([sys.executable, str(PROGRAMS / "in_loop.py"), *arguments], log)
+        run(command, cores.server, timeout=TIMEOUT)
+        _, measured, _ = log.read_text().split(MARK)
+    calls: Counter[str] = Counter()
+    for line in measured.splitlines():
+        fields = line.split(maxsplit=2)
+        if len(fields) == 3 and "(" in fields[2] and fields[2][0].isalpha():
+            calls[fields[2].split("(", 1)[0]] += 1
+    # The far end's own writes, and the beginning of the line that bears the second mark.
+    calls["write"] -= count + 1
+    return +calls
+
+
+def _measure_memory(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
+    contenders = [name for name in ASYNC_CONTENDERS if split(name)[0] in (OURS, "anyserial")]
+    rows, results = [], {}
+    for name in _chosen(options, contenders):
+        try:
+            found = _output(
+                "in_loop.py", ["--contender", name, "--what", "memory", "--count", "200"], cores
+            )
+        except (Unavailable, Failed) as error:
+            say(f"{name}: n/a, {error}")
+            continue
+        results[name] = found
+        ways = ("receive", "receive_into", "receive_available")
+        rows.append([name, *(f"{found[way]['net']} ({found[way]['peak']})" for way in ways)])
+    report.results["memory"] = results
+    _add(
+        report,
+        "### Memory",
+        "Bytes that 200 calls left behind, and the most in use meanwhile, by tracemalloc:",
+        markdown_table(["contender", "receive", "receive_into", "receive_available"], rows),
+    )
+
+
+# ---- the report -------------------------------------------------------------------------------
+
+
+def _chosen(options: argparse.Namespace, contenders: Sequence[str]) -> list[str]:
+    return [name for name in contenders if name in options.contenders]
+
+
+def _names(comparisons: Sequence[Comparison[Any]]) -> list[str]:
+    return list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
+
+
+def _add(report: Report, *parts: str) -> None:
+    report.markdown = "\n\n".join([report.markdown, *parts])
+
+
+def _keep(
+    report: Report,
+    part: str,
+    comparisons: Sequence[Comparison[Any]],
+    metrics: Sequence[Metric[Any]],
+) -> None:
+    report.results[part] = [comparison.as_json(metrics) for comparison in comparisons]
+    report.failures += own_failures(comparisons)

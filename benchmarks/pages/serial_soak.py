@@ -1,0 +1,83 @@
+"""Serial soak: eight ports, ten minutes, everything disturbed at random, and not a byte wrong.
+
+``benchmarks/serial_ports/soak.py`` tells what is done and what is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import BENCHMARKS
+from benchmarks.measure.options import choices
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.processes import Failed, Unavailable, run
+from benchmarks.measure.tables import markdown_table
+from benchmarks.serial_ports.contenders import LOOPS_OF
+
+SUMMARY = "Serial soak: bytes lost, doubled or out of order"
+
+LOOPS = LOOPS_OF["penstock"]
+GRACE = 60.0
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    parser.add_argument("--seconds", type=float, default=600, help="length on each loop (600)")
+    parser.add_argument("--ports", type=int, default=8, help="ports at once (8)")
+    parser.add_argument(
+        "--loops", type=choices("loop", LOOPS), default=["penstock"], help=f"of {','.join(LOOPS)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="3 seconds")
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Soak on each loop; one wrong byte is a failure of the page."""
+    if options.quick:
+        options.seconds = 3.0
+    facts = machine_facts(["penstock", "anyio", "trio", "uvloop"])
+    results: dict[str, Any] = {}
+    failures, rows = [], []
+    for loop in options.loops:
+        say(f"{loop}: {options.ports} ports for {options.seconds:g} s")
+        command = [sys.executable, str(BENCHMARKS / "serial_ports" / "soak.py"), "--loop", loop]
+        command += ["--ports", str(options.ports), "--seconds", str(options.seconds)]
+        try:
+            found = json.loads(run(command, cores.server, timeout=options.seconds + GRACE))
+        except (Unavailable, Failed) as error:
+            results[loop] = {"missing": str(error)}
+            failures.append(f"{loop}: {error}")
+            continue
+        results[loop] = found
+        rows.append(
+            [
+                loop,
+                f"{found['seconds']:.0f} s",
+                *(f"{found[key]:,}".replace(",", " ") for key in _SHOWN),
+                "0",
+            ]
+        )
+    return Report(
+        results={"page": "serial_soak", "machine": facts, "ports": options.ports, "loops": results},
+        markdown="\n\n".join(
+            [
+                describe(facts),
+                f"{options.ports} ports; a wrong byte would have ended the run:",
+                markdown_table(["loop", "length", *_SHOWN.values(), "wrong bytes"], rows),
+            ]
+        ),
+        failures=failures,
+    )
+
+
+_SHOWN = {
+    "received_bytes": "bytes received",
+    "sent_frames": "frames sent",
+    "cancelled_receives": "receives cancelled",
+    "cancelled_sends": "sends cancelled",
+    "reconfigurations": "reconfigurations",
+}

@@ -1,0 +1,171 @@
+"""The pages of files: each contender does the work, and wrong bytes are noticed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import file_io
+from benchmarks.contender import Unavailable
+from benchmarks.file_peers import PEERS, load_peer
+from benchmarks.file_peers.plain_os import Files as PlainFiles
+from benchmarks.measure.comparison import Comparison
+from benchmarks.measure.file_stand import Sample
+from benchmarks.measure.native import BENCHMARKS, SOURCE
+from benchmarks.measure.rounds import Outcome
+from benchmarks.pages import files, files_pyuring
+
+PROGRAM = str(BENCHMARKS / "file_io.py")
+BUILT = importlib.util.find_spec("penstock._core") is not None
+OWN = "penstock,os" if BUILT else "os"
+needs_floor = pytest.mark.skipif(
+    not (SOURCE / "file_floor.cpp").exists(), reason="the floor in C++ is not there"
+)
+TINY = ["--files", "3", "--size", "262144", "--seconds", "0", "--warmup", "0", "--once"]
+
+WORKLOADS = {
+    "cached-reads": 64,
+    "small-files": 3,
+    "write": 3,
+    "read": 3,
+    "write-read": 3,
+    "log": 200,
+}
+
+
+def measure(peer: str, workload: str, folder: Path, *options: str) -> dict[str, Any] | str:
+    """The figures of a tiny round; a sentence where the peer cannot do it."""
+    command = [sys.executable, PROGRAM, "--peer", peer, "--workload", workload]
+    done = subprocess.run(
+        [*command, "--folder", str(folder), *TINY, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode == 69:
+        return done.stderr.splitlines()[-1]
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("peer", ["penstock", "os"])
+def test_a_round_does_its_work(peer: str, workload: str, tmp_path: Path) -> None:
+    if peer == "penstock" and not BUILT:
+        pytest.skip("penstock._core is not built")
+    options = ["--block", "65536"] if workload == "write-read" else []
+    figures = measure(peer, workload, tmp_path, *options)
+    assert isinstance(figures, dict), figures
+    assert figures["operations"] == WORKLOADS[workload]
+    assert 0 < figures["seconds"] <= figures["end"] - figures["begin"] + 0.1
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("penstock", "os")])
+def test_a_peer_that_is_here_reads_and_writes_right(peer: str, tmp_path: Path) -> None:
+    """Whole files where a peer has nothing else; each checks what it has read and written."""
+    try:
+        load_peer(peer)
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    figures = measure(peer, "write-read", tmp_path)
+    assert isinstance(figures, dict), figures
+    assert figures["operations"] == 3
+
+
+class Forgetful(PlainFiles):
+    """Reads the right number of wrong bytes."""
+
+    async def read_whole(self, path: str) -> bytes:
+        return bytes(len(await super().read_whole(path)))
+
+
+class Lazy(PlainFiles):
+    """Reads nothing at all, fast."""
+
+    async def read_regions(self, path: str, size: int, block: int, depth: int) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("peer", [Forgetful, Lazy])
+def test_a_peer_that_does_not_do_the_work_is_not_measured(
+    peer: type[PlainFiles], tmp_path: Path
+) -> None:
+    options = argparse.Namespace(
+        workload="cached-reads", size=1 << 20, files=1, block=0, seconds=0, warmup=0, once=True
+    )
+    work = file_io.Work(peer(), tmp_path, options)
+    with pytest.raises(file_io.Wrong):
+        asyncio.run(file_io.timed(work, options))
+
+
+@needs_floor
+def test_the_page_has_every_row_and_its_ratios(
+    measure_page: Callable[..., tuple[dict[str, Any], str]], tmp_path: Path
+) -> None:
+    results, printed = measure_page(
+        *("files", "--rounds", "1", "--seconds", "0.02", "--warmup", "0", "--peers", OWN),
+        *("--work", "log,ticker", "--folder", str(tmp_path), "--quick"),
+    )
+    (cell,) = results["cells"]
+    for name in ("floor", *OWN.split(",")):
+        assert cell["contenders"][name]["wall_us_per_operation"]["low"] > 0
+    (latency,) = results["latency"]
+    assert latency["contenders"]["os"]["p99_ms"]["median"] > 0
+    assert "| late by, ms" in printed
+    if BUILT:
+        assert cell["penstock_to"]["wall_us_per_operation"]["os"]["median"] > 0
+        assert cell["best_peer"]["wall_us_per_operation"] == "os"
+
+
+@needs_floor
+def test_pyurings_table_counts_system_calls(
+    measure_page: Callable[..., tuple[dict[str, Any], str]], tmp_path: Path
+) -> None:
+    results, printed = measure_page(
+        *("files_pyuring", "--rounds", "1", "--seconds", "0.02", "--warmup", "0"),
+        *("--num-files", "2", "--file-size-mb", "1", "--peers", OWN, "--folder", str(tmp_path)),
+    )
+    assert [cell["labels"] for cell in results["cells"]] == [
+        ["2 × 1 MiB", blocks, phase]
+        for blocks in ("64 KiB", "whole")
+        for phase in ("write", "read")
+    ]
+    calls = results["syscalls"][0]["os"]
+    # Two files of sixteen blocks.
+    assert calls["write"] >= 32
+    assert "System calls a file" in printed
+
+
+def test_the_tables_of_that_page_are_the_default_and_its_options_replace_them() -> None:
+    def cells(*arguments: str) -> list[tuple[str, ...]]:
+        parser = argparse.ArgumentParser()
+        files_pyuring.add_options(parser)
+        return [cell.labels for cell in files_pyuring._cells(parser.parse_args(arguments))]
+
+    assert {labels[0] for labels in cells()} == {"8 × 2 MiB", "100 × 10 MiB"}
+    assert {labels[0] for labels in cells("--num-files", "50", "--file-size-mb", "20")} == {
+        "50 × 20 MiB"
+    }
+
+
+def test_what_is_shown_beside_is_no_peer() -> None:
+    def outcome(seconds: float) -> Outcome[Sample]:
+        return Outcome([Sample(1, seconds, seconds)])
+
+    names: Sequence[str] = ("floor", "penstock", "penstock-threads", "pyuring-page", "os")
+    comparison = Comparison(("x",), {name: outcome(1 + i) for i, name in enumerate(names)})
+    assert comparison.peers() == ["os"]
+    assert comparison.best_peer(files.WALL) == "os"
