@@ -4,7 +4,7 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint format bench clean
+.PHONY: help demo build test lint format bench bench-cpp clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,5 +35,9 @@ bench: ## measure against the other event loops (BENCH_ARGS="...")
 	@if [ -x build/venv-3.13/bin/python ]; then python=build/venv-3.13/bin/python; else python=.venv/bin/python; fi; \
 	$$python benchmarks/run.py $(BENCH_ARGS)
 
+bench-cpp: ## measure the coroutine library against Asio, libuv and raw epoll (BENCH_ARGS="...")
+	@scripts/setup bench
+	@for page in cpp_echo cpp_sequential cpp_stream cpp_tasks; do .venv/bin/python benchmarks/run.py $$page $(BENCH_ARGS) || exit; done
+
 clean: ## remove what the builds left; the virtual environment stays
-	rm -rf build python/penstock/_core.*.so
+	rm -rf build python/penstock/_*.so

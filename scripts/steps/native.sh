@@ -1,5 +1,5 @@
-# The native build: penstock._core for one Python, linked into the source tree under its ABI-tagged name,
-# so that the modules of several Pythons lie side by side and a rebuild takes effect at once.
+# The native build: penstock._core and penstock._uring for one Python, linked into the source tree under
+# their ABI-tagged names, so that the modules of several Pythons lie side by side and a rebuild takes effect at once.
 
 # build_extension VENV
 build_extension() {
@@ -17,15 +17,15 @@ build_extension() {
             fail "CMake could not configure $tree"
         }
     fi
-    say "native build: penstock._core for Python $version"
+    say "native build: the extension modules for Python $version"
     cmake --build "$tree" --parallel "$(nproc)" || fail "the build in $tree failed"
     link_extension "$tree"
 }
 
 link_extension() {
     local module
-    for module in "$1"/_core.*.so; do
-        [ -e "$module" ] || fail "the build in $1 made no extension module; are src/io and python/ext complete?"
+    compgen -G "$1/_core.*.so" >/dev/null || fail "the build in $1 made no extension module; are src/io and python/ext complete?"
+    for module in "$1"/_*.so; do
         ln -sfn "../../$module" "python/penstock/$(basename "$module")"
     done
 }
