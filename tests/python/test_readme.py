@@ -76,12 +76,11 @@ def test_cpp_example_prints_what_the_readme_shows(example: Example, tmp_path: Pa
     source = tmp_path / f"{example.name}.cpp"
     source.write_text(example.code, encoding="utf-8")
     program = tmp_path / example.name
-    floor = [str(path) for path in sorted((ROOT / "src" / "io").glob("*.cpp"))]
+    # Without the ring, which would need liburing; files are then done by threads.
+    floor = sorted(map(str, (ROOT / "src" / "io").glob("[!u]*.cpp")))
     strict = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]
-    run(
-        [compiler, *strict, f"-I{ROOT / 'include'}", str(source), *floor, "-o", str(program)],
-        tmp_path,
-    )
+    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    run([compiler, *strict, *folders, str(source), *floor, "-o", str(program)], tmp_path)
 
     printed = run([str(program)], tmp_path)
 
@@ -91,4 +90,4 @@ def test_cpp_example_prints_what_the_readme_shows(example: Example, tmp_path: Pa
 def test_every_part_of_the_table_has_its_example() -> None:
     names = {example.name for example in examples("python") + examples("cpp")}
 
-    assert names == {"loop", "serial", "alicat", "record", "sim", "event-loop"}
+    assert names == {"loop", "files", "serial", "alicat", "record", "sim", "event-loop"}
