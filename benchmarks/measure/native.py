@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).resolve().parent.parent
@@ -41,7 +44,20 @@ def _build(build: Path, *arguments: str, target: str) -> None:
     if shutil.which("cmake") is None:
         raise BuildFailed("cmake is not installed; scripts/setup bench installs it")
     configure = ["cmake", "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", *arguments]
-    for command in (configure, ["cmake", "--build", str(build), "--target", target]):
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            raise BuildFailed(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+    with _alone_in(build):
+        for command in (configure, ["cmake", "--build", str(build), "--target", target]):
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                raise BuildFailed(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+
+
+@contextmanager
+def _alone_in(build: Path) -> Iterator[None]:
+    """Hold the folder against other processes: two of cmake in one folder break each other's files.
+
+    The tests of two Pythons, run beside each other, ask for the same programs at the same moment.
+    """
+    build.mkdir(parents=True, exist_ok=True)
+    with (build / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -25,7 +25,7 @@ def measure_page(tmp_path: Path) -> Measure:
         file = tmp_path / f"{page}.json"
         command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), page, "--shared-core"]
         command += [*arguments, "--json", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         return json.loads(file.read_text()), done.stdout
 
