@@ -2,12 +2,12 @@
 
 namespace penstock::python {
 
+namespace {
+
 void raise_stop(PyObject* value) noexcept {
-    if (value == Py_None) {
-        return; // the interpreter takes a plain end for it
-    }
-    // Given a tuple, PyErr_SetObject would take it for StopIteration's arguments.
-    if (PyTuple_Check(value)) {
+    // PyErr_SetObject would take a tuple for StopIteration's arguments, and an exception for the one
+    // to raise.
+    if (PyTuple_Check(value) || PyExceptionInstance_Check(value)) {
         const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value));
         if (stop) {
             PyErr_SetObject(PyExc_StopIteration, stop.get());
@@ -15,6 +15,45 @@ void raise_stop(PyObject* value) noexcept {
         return;
     }
     PyErr_SetObject(PyExc_StopIteration, value);
+}
+
+} // namespace
+
+bool may_resume(bool running, bool finished) noexcept {
+    if (running) {
+        PyErr_SetString(PyExc_ValueError, "coroutine already executing");
+    } else if (finished) {
+        PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
+    }
+    return !running && !finished;
+}
+
+bool may_send(PyObject* value, bool begun) noexcept {
+    if (value == Py_None || begun) {
+        return true;
+    }
+    PyErr_SetString(PyExc_TypeError, "can't send non-None value to a just-started coroutine");
+    return false;
+}
+
+PyObject* iterator_step(PySendResult sent, PyObject* result) noexcept {
+    if (sent != PYGEN_RETURN) {
+        return result;
+    }
+    const Ref value(result);
+    if (result != Py_None) {
+        raise_stop(result);
+    }
+    return nullptr;
+}
+
+PyObject* send_step(PySendResult sent, PyObject* result) noexcept {
+    if (sent != PYGEN_RETURN) {
+        return result;
+    }
+    const Ref value(result);
+    raise_stop(result);
+    return nullptr;
 }
 
 void raise_thrown(PyObject* const* arguments, Py_ssize_t count) noexcept {
@@ -38,6 +77,20 @@ void raise_thrown(PyObject* const* arguments, Py_ssize_t count) noexcept {
         PyException_SetTraceback(exception.get(), arguments[2]);
         raise_exception(std::move(exception));
     }
+}
+
+void warn_never_awaited(PyObject* self, const char* name) noexcept {
+    Ref exception = take_exception();
+    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "coroutine '%s' was never awaited", name) != 0) {
+        PyErr_WriteUnraisable(self);
+    }
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
+PyObject* await_itself(PyObject* self) noexcept {
+    return Py_NewRef(self);
 }
 
 } // namespace penstock::python

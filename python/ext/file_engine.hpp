@@ -55,4 +55,7 @@ FileEngineObject* file_engine_of(LoopObject* loop) noexcept;
 /// when their loop is closed.
 void close_file_engine(FileEngineObject* engine) noexcept;
 
+/// Of the type: what Python can ask of an engine.
+extern PyMethodDef file_engine_methods[];
+
 } // namespace penstock::python

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "file_engine.hpp"
+#include "waiting_task.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -88,12 +89,10 @@ struct FileOperationObject {
     PyObject* path;                ///< bytes of `subject`
     PyObject* other_path;          ///< bytes of `other_subject`
     PyObject* target;              ///< bytes being read into; data being written; a callable
-    PyObject* wakeup;              ///< the waiting task's
-    PyObject* context;             ///< of `wakeup`
-    PyObject* cancel_message;
-    PyObject* delegate; ///< on trio: the coroutine that waits
+    PyObject* delegate;            ///< on trio: the coroutine that waits
     PyObject*
-        settled;    ///< called with a result that nobody awaited, or None, once it is not in flight
+        settled; ///< called with a result that nobody awaited, or None, once it is not in flight
+    WaitingTask task;
     Py_buffer view; ///< of a buffer that is read into or written
     FileExtra* extra;
     char* memory; ///< where bytes go to or come from
@@ -112,30 +111,38 @@ struct FileOperationObject {
     bool in_flight;
     bool abandoned; ///< nobody awaits it any more
     bool started;   ///< by `start`: goes on when its await is cancelled
-    bool cancelled;
-    bool blocking; ///< asyncio's mark that it was yielded by an await
     bool may_block_briefly;
     bool held; ///< a closing that waits until nothing else uses its descriptor
 
     static FileOperationObject* of(io::FileOperation& request) noexcept {
         return static_cast<FileRequest&>(request).owner;
     }
+
+    static FileOperationObject* of(PyObject* object) noexcept {
+        return reinterpret_cast<FileOperationObject*>(object);
+    }
 };
 
 /// A new operation, not yet begun; null with an exception set.
 FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCall& call) noexcept;
-
-/// Whether anything in flight uses a descriptor. Needs the GIL only, not the loop's thread.
-bool is_in_use(const FileEngineObject* engine, int fd) noexcept;
-
-/// Closes a descriptor that nobody wants any more: at once if nothing uses it, else when the last
-/// operation on it has ended. False with an exception set. From any thread.
-bool close_unwanted(FileEngineObject* engine, int fd) noexcept;
 
 /// Raises the operation's errno as OSError, with the names of its files.
 void raise_file_error(const FileOperationObject* operation) noexcept;
 
 /// Empties an engine's store of reusable operations.
 void release_spare_operations(FileEngineObject* engine) noexcept;
+
+// Between file_operation.cpp (the object), file_flight.cpp (the engine's side) and
+// file_coroutine.cpp (the task's side):
+
+/// Lets go of the buffers and paths that the engine used, once it is done with them.
+void release_buffers(FileOperationObject* operation) noexcept;
+
+/// Ends it for whoever awaited it. The engine, if it still works on it, keeps what it needs.
+void finish(FileOperationObject* operation) noexcept;
+
+/// Tells whoever wanted to know that the operation is not in flight any more; and its result, when
+/// its task could not be told.
+void settle(FileOperationObject* operation) noexcept;
 
 } // namespace penstock::python

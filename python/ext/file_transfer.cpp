@@ -2,6 +2,7 @@
 
 #include "dirty_room.hpp"
 #include "file_calls.hpp"
+#include "file_flight.hpp"
 #include "file_memory.hpp"
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 
 #include "stream_reader.hpp"
 
+#include "coroutine_protocol.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -206,7 +208,7 @@ bool begin_to_wait(ReadOperationObject* operation) noexcept {
         reader->waiting = reinterpret_cast<ReadOperationObject*>(Py_NewRef(as_object(operation)));
     }
     operation->state = State::waiting;
-    operation->blocking = true;
+    operation->task.blocking = true;
     return true;
 }
 
@@ -241,25 +243,14 @@ PySendResult operation_send(PyObject* self, PyObject* /*value*/, PyObject** resu
 
 PyObject* operation_next(PyObject* self) {
     PyObject* result = nullptr;
-    switch (operation_send(self, Py_None, &result)) {
-    case PYGEN_RETURN: {
-        const Ref value(result);
-        const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value.get()));
-        if (stop) {
-            PyErr_SetObject(PyExc_StopIteration, stop.get());
-        }
-        return nullptr;
-    }
-    case PYGEN_NEXT:
-        return result;
-    case PYGEN_ERROR:
-        break;
-    }
-    return nullptr;
+    const PySendResult sent = operation_send(self, Py_None, &result);
+    return iterator_step(sent, result);
 }
 
 PyObject* operation_send_method(PyObject* self, PyObject* /*value*/) {
-    return operation_next(self);
+    PyObject* result = nullptr;
+    const PySendResult sent = operation_send(self, Py_None, &result);
+    return send_step(sent, result);
 }
 
 PyObject* operation_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
@@ -267,10 +258,8 @@ PyObject* operation_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t
     const Ref alive = Ref::borrow(self);
     operation->state = State::finished;
     stop_waiting(operation);
-    return count > 0 ? call_rare_path(state_of(Py_TYPE(self)), "raise_thrown", arguments,
-                                      static_cast<std::size_t>(count))
-                           .release()
-                     : PyErr_Format(PyExc_TypeError, "throw() takes an exception");
+    raise_thrown(arguments, count);
+    return nullptr;
 }
 
 PyObject* operation_close(PyObject* self, PyObject* /*unused*/) {
@@ -281,52 +270,23 @@ PyObject* operation_close(PyObject* self, PyObject* /*unused*/) {
     Py_RETURN_NONE;
 }
 
-PyObject* operation_await(PyObject* self) {
-    return Py_NewRef(self);
-}
-
 // ---- the future that a task sees ------------------------------------------------------------------
 
 PyObject* operation_add_done_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                                       PyObject* keywords) {
-    ReadOperationObject* operation = self_of(self);
-    if (count != 1) {
-        PyErr_SetString(PyExc_TypeError, "add_done_callback() takes one callback");
-        return nullptr;
-    }
-    Py_XSETREF(operation->wakeup, Py_NewRef(arguments[0]));
-    const bool has_context = keywords != nullptr && PyTuple_GET_SIZE(keywords) == 1;
-    PyObject* context =
-        has_context && arguments[1] != Py_None ? Py_NewRef(arguments[1]) : PyContext_CopyCurrent();
-    Py_XSETREF(operation->context, context);
-    return context != nullptr ? Py_NewRef(Py_None) : nullptr;
+    return set_wakeup(self_of(self)->task, arguments, count, keywords);
 }
 
 PyObject* operation_result(PyObject* self, PyObject* /*unused*/) {
-    ReadOperationObject* operation = self_of(self);
-    if (!operation->cancelled) {
-        Py_RETURN_NONE; // the value comes when the task sends
-    }
-    PyObject* message = operation->cancel_message;
-    return call_rare_path(state_of(Py_TYPE(self)), "raise_cancelled", &message,
-                          message != nullptr ? 1 : 0)
-        .release();
+    return raise_if_cancelled(state_of(Py_TYPE(self)), self_of(self)->task);
 }
 
 PyObject* operation_cancel(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    static const char* names[] = {"msg", nullptr};
-    PyObject* message = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:cancel", const_cast<char**>(names),
-                                     &message)) {
-        return nullptr;
-    }
     ReadOperationObject* operation = self_of(self);
-    if (operation->state != State::waiting || operation->cancelled) {
+    if (operation->state != State::waiting || operation->task.cancelled) {
         Py_RETURN_FALSE;
     }
-    operation->cancelled = true;
-    Py_XSETREF(operation->cancel_message, Py_XNewRef(message));
-    if (!schedule_resume(operation)) {
+    if (!note_cancel(operation->task, arguments, keywords) || !schedule_resume(operation)) {
         return nullptr;
     }
     Py_RETURN_TRUE;
@@ -334,30 +294,19 @@ PyObject* operation_cancel(PyObject* self, PyObject* arguments, PyObject* keywor
 
 PyObject* operation_done(PyObject* self, PyObject* /*unused*/) {
     const ReadOperationObject* operation = self_of(self);
-    return PyBool_FromLong(operation->state != State::waiting || operation->cancelled);
+    return PyBool_FromLong(operation->state != State::waiting || operation->task.cancelled);
 }
 
 PyObject* operation_get_loop(PyObject* self, PyObject* /*unused*/) {
     return Py_NewRef(self_of(self)->reader->loop);
 }
 
-// A task knows what it may wait for by the attribute `_asyncio_future_blocking` of the object, but
-// asyncio.isfuture() looks for it in the class: with it there, asyncio.wait_for() and its like would
-// take the operation for a future, and never make the task that runs it.
-
 PyObject* operation_getattro(PyObject* self, PyObject* name) {
-    if (name == state_of(Py_TYPE(self))->name_future_blocking) {
-        return PyBool_FromLong(self_of(self)->blocking);
-    }
-    return PyObject_GenericGetAttr(self, name);
+    return get_attribute(state_of(Py_TYPE(self)), self_of(self)->task, self, name);
 }
 
 int operation_setattro(PyObject* self, PyObject* name, PyObject* value) {
-    if (PyUnicode_CompareWithASCIIString(name, "_asyncio_future_blocking") == 0) {
-        self_of(self)->blocking = value == Py_True;
-        return 0;
-    }
-    return PyObject_GenericSetAttr(self, name, value);
+    return set_attribute(self_of(self)->task, self, name, value);
 }
 
 int operation_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -365,18 +314,13 @@ int operation_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(operation->reader);
     Py_VISIT(operation->separators);
-    Py_VISIT(operation->wakeup);
-    Py_VISIT(operation->context);
-    Py_VISIT(operation->cancel_message);
-    return 0;
+    return visit_task(operation->task, visit, arg);
 }
 
 int operation_clear(PyObject* self) {
     ReadOperationObject* operation = self_of(self);
     Py_CLEAR(operation->separators);
-    Py_CLEAR(operation->wakeup);
-    Py_CLEAR(operation->context);
-    Py_CLEAR(operation->cancel_message);
+    release(operation->task);
     return 0;
 }
 
@@ -408,9 +352,9 @@ PyType_Slot operation_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&operation_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&operation_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&operation_clear)},
-    {Py_am_await, reinterpret_cast<void*>(&operation_await)},
+    {Py_am_await, reinterpret_cast<void*>(&await_itself)},
     {Py_am_send, reinterpret_cast<void*>(&operation_send)},
-    {Py_tp_iter, reinterpret_cast<void*>(&operation_await)},
+    {Py_tp_iter, reinterpret_cast<void*>(&await_itself)},
     {Py_tp_iternext, reinterpret_cast<void*>(&operation_next)},
     {Py_tp_methods, operation_methods},
     {Py_tp_getattro, reinterpret_cast<void*>(&operation_getattro)},
@@ -437,15 +381,11 @@ PyObject* make_read(StreamReaderObject* reader, ReadOperationObject::Kind kind, 
     }
     operation->reader = reinterpret_cast<StreamReaderObject*>(Py_NewRef(as_object(reader)));
     operation->separators = Py_XNewRef(separators);
-    operation->wakeup = nullptr;
-    operation->context = nullptr;
-    operation->cancel_message = nullptr;
+    operation->task = {};
     operation->count = count;
     operation->scanned = 0;
     operation->kind = kind;
     operation->state = State::fresh;
-    operation->blocking = false;
-    operation->cancelled = false;
     PyObject_GC_Track(as_object(operation));
     return as_object(operation);
 }
@@ -476,37 +416,21 @@ bool would_complete(ReadOperationObject* operation) noexcept {
 
 bool resume(ReadOperationObject* operation) noexcept {
     const Ref alive = Ref::borrow(as_object(operation));
-    const Ref wakeup(std::exchange(operation->wakeup, nullptr));
-    if (!wakeup) {
+    if (operation->task.wakeup == nullptr) {
         return true; // nobody has begun to wait for it yet
     }
-    const Ref context(std::exchange(operation->context, nullptr));
     stop_waiting(operation);
-    if (PyContext_Enter(context.get()) != 0) {
-        return false;
-    }
-    PyObject* result = PyObject_CallOneArg(wakeup.get(), as_object(operation));
-    if (result != nullptr) {
-        Py_DECREF(result);
-        return PyContext_Exit(context.get()) == 0;
-    }
-    Ref exception = take_exception();
-    PyContext_Exit(context.get());
-    raise_exception(std::move(exception));
-    return false;
+    return step(operation->task, as_object(operation));
 }
 
 bool schedule_resume(ReadOperationObject* operation) noexcept {
     const Ref alive = Ref::borrow(as_object(operation));
-    const Ref wakeup(std::exchange(operation->wakeup, nullptr));
-    if (!wakeup) {
+    if (operation->task.wakeup == nullptr) {
         return true;
     }
-    const Ref context(std::exchange(operation->context, nullptr));
+    PyObject* loop = operation->reader->loop;
     stop_waiting(operation);
-    PyObject* stack[] = {wakeup.get(), as_object(operation), context.get()};
-    return static_cast<bool>(
-        call_rare_path(state_of(Py_TYPE(operation)), "call_soon_in_context", stack, 3));
+    return step_later(state_of(Py_TYPE(operation)), operation->task, as_object(operation), loop);
 }
 
 bool add_read_operation_type(PyObject* module, ModuleState* state) {

@@ -1,3 +1,4 @@
+#include "coroutine_protocol.hpp"
 #include "module.hpp"
 
 namespace penstock::python {
@@ -55,18 +56,8 @@ PySendResult ready_send(PyObject* self, PyObject* /*value*/, PyObject** result) 
 
 PyObject* ready_next(PyObject* self) {
     PyObject* result = nullptr;
-    if (ready_send(self, Py_None, &result) == PYGEN_RETURN) {
-        const Ref value(result);
-        const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value.get()));
-        if (stop) {
-            PyErr_SetObject(PyExc_StopIteration, stop.get());
-        }
-    }
-    return nullptr;
-}
-
-PyObject* ready_await(PyObject* self) {
-    return Py_NewRef(self);
+    const PySendResult sent = ready_send(self, Py_None, &result);
+    return iterator_step(sent, result);
 }
 
 void ready_dealloc(PyObject* self) {
@@ -82,7 +73,7 @@ PyType_Slot ready_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(&ready_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&ready_dealloc)},
     {Py_tp_iternext, reinterpret_cast<void*>(&ready_next)},
-    {Py_am_await, reinterpret_cast<void*>(&ready_await)},
+    {Py_am_await, reinterpret_cast<void*>(&await_itself)},
     {Py_am_send, reinterpret_cast<void*>(&ready_send)},
     {0, nullptr},
 };

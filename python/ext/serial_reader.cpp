@@ -126,23 +126,14 @@ bool must_give_way(SerialReaderObject* reader) noexcept {
     return true;
 }
 
-/// False with an exception set when there is nothing to resume.
-bool may_resume(const SerialReadObject* read) noexcept {
-    if (read->stage == Stage::running) {
-        PyErr_SetString(PyExc_ValueError, "coroutine already executing");
-        return false;
-    }
-    if (read->stage == Stage::finished) {
-        PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
-        return false;
-    }
-    return true;
+bool may_resume_read(const SerialReadObject* read) noexcept {
+    return may_resume(read->stage == Stage::running, read->stage == Stage::finished);
 }
 
 PySendResult read_am_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
     SerialReadObject* read = read_of(self);
     *result = nullptr;
-    if (!may_resume(read)) {
+    if (!may_resume_read(read)) {
         return PYGEN_ERROR;
     }
     if (read->held != nullptr) {
@@ -172,22 +163,19 @@ PySendResult read_am_send(PyObject* self, PyObject* /*value*/, PyObject** result
 
 PyObject* read_next(PyObject* self) {
     PyObject* result = nullptr;
-    const PySendResult outcome = read_am_send(self, Py_None, &result);
-    if (outcome == PYGEN_RETURN) {
-        const Ref value(result);
-        raise_stop(value.get());
-        return nullptr;
-    }
-    return result;
+    const PySendResult sent = read_am_send(self, Py_None, &result);
+    return iterator_step(sent, result);
 }
 
 PyObject* read_send(PyObject* self, PyObject* /*value*/) {
-    return read_next(self);
+    PyObject* result = nullptr;
+    const PySendResult sent = read_am_send(self, Py_None, &result);
+    return send_step(sent, result);
 }
 
 PyObject* read_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     SerialReadObject* read = read_of(self);
-    if (!may_resume(read)) {
+    if (!may_resume_read(read)) {
         return nullptr;
     }
     keep_unread(read);
@@ -200,10 +188,6 @@ PyObject* read_close(PyObject* self, PyObject* /*unused*/) {
     keep_unread(read_of(self));
     finish(read_of(self));
     Py_RETURN_NONE;
-}
-
-PyObject* read_await(PyObject* self) {
-    return Py_NewRef(self);
 }
 
 int read_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -245,8 +229,8 @@ PyType_Slot read_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&read_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&read_clear)},
     {Py_tp_iternext, reinterpret_cast<void*>(&read_next)},
-    {Py_tp_iter, reinterpret_cast<void*>(&read_await)},
-    {Py_am_await, reinterpret_cast<void*>(&read_await)},
+    {Py_tp_iter, reinterpret_cast<void*>(&await_itself)},
+    {Py_am_await, reinterpret_cast<void*>(&await_itself)},
     {Py_am_send, reinterpret_cast<void*>(&read_am_send)},
     {Py_tp_methods, read_methods},
     {0, nullptr},

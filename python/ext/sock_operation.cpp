@@ -65,22 +65,13 @@ bool wait_until_ready(SockOperationObject* operation) noexcept {
     return begin_wait(loop, operation->call->direction, socket, waiter);
 }
 
-/// False with an exception set when there is nothing to resume.
-bool may_resume(const SockOperationObject* operation) noexcept {
-    if (operation->stage == Stage::running) {
-        PyErr_SetString(PyExc_ValueError, "coroutine already executing");
-        return false;
-    }
-    if (operation->stage == Stage::finished) {
-        PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
-        return false;
-    }
-    return true;
+bool may_resume_operation(const SockOperationObject* operation) noexcept {
+    return may_resume(operation->stage == Stage::running, operation->stage == Stage::finished);
 }
 
 /// Tries the system call, or tries it again: what a coroutine's send() does.
 PySendResult resume(SockOperationObject* operation, PyObject** result) noexcept {
-    if (!may_resume(operation)) {
+    if (!may_resume_operation(operation)) {
         return PYGEN_ERROR;
     }
     if (operation->waiter != nullptr) {
@@ -104,18 +95,8 @@ PySendResult resume(SockOperationObject* operation, PyObject** result) noexcept 
 
 PyObject* operation_next(PyObject* self) {
     PyObject* result = nullptr;
-    switch (resume(self_of(self), &result)) {
-    case PYGEN_NEXT:
-        return result;
-    case PYGEN_RETURN: {
-        const Ref value(result);
-        raise_stop(result);
-        return nullptr;
-    }
-    case PYGEN_ERROR:
-        break;
-    }
-    return nullptr;
+    const PySendResult sent = resume(self_of(self), &result);
+    return iterator_step(sent, result);
 }
 
 PySendResult operation_am_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
@@ -123,20 +104,17 @@ PySendResult operation_am_send(PyObject* self, PyObject* /*value*/, PyObject** r
 }
 
 PyObject* operation_send(PyObject* self, PyObject* value) {
-    if (value != Py_None && self_of(self)->stage == Stage::created) {
-        PyErr_SetString(PyExc_TypeError, "can't send non-None value to a just-started coroutine");
+    if (!may_send(value, self_of(self)->stage != Stage::created)) {
         return nullptr;
     }
-    PyObject* result = operation_next(self);
-    if (result == nullptr && PyErr_Occurred() == nullptr) {
-        PyErr_SetNone(PyExc_StopIteration);
-    }
-    return result;
+    PyObject* result = nullptr;
+    const PySendResult sent = resume(self_of(self), &result);
+    return send_step(sent, result);
 }
 
 PyObject* operation_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     SockOperationObject* operation = self_of(self);
-    if (!may_resume(operation)) {
+    if (!may_resume_operation(operation)) {
         return nullptr;
     }
     finish(operation);
@@ -152,10 +130,6 @@ PyObject* operation_close(PyObject* self, PyObject* /*unused*/) {
     }
     finish(operation);
     Py_RETURN_NONE;
-}
-
-PyObject* operation_await(PyObject* self) {
-    return Py_NewRef(self);
 }
 
 PyObject* operation_repr(PyObject* self) {
@@ -207,17 +181,9 @@ int operation_clear(PyObject* self) {
 
 void operation_finalize(PyObject* self) {
     SockOperationObject* operation = self_of(self);
-    if (operation->stage != Stage::created) {
-        return;
-    }
-    operation->stage = Stage::finished;
-    Ref exception = take_exception();
-    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "coroutine '%s' was never awaited",
-                         operation->call->qualified_name) != 0) {
-        PyErr_WriteUnraisable(self);
-    }
-    if (exception) {
-        raise_exception(std::move(exception));
+    if (operation->stage == Stage::created) {
+        operation->stage = Stage::finished;
+        warn_never_awaited(self, operation->call->qualified_name);
     }
 }
 
@@ -262,7 +228,7 @@ PyType_Slot operation_slots[] = {
     {Py_tp_clear, reinterpret_cast<void*>(&operation_clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&operation_repr)},
     {Py_tp_iternext, reinterpret_cast<void*>(&operation_next)},
-    {Py_am_await, reinterpret_cast<void*>(&operation_await)},
+    {Py_am_await, reinterpret_cast<void*>(&await_itself)},
     {Py_am_send, reinterpret_cast<void*>(&operation_am_send)},
     {Py_tp_methods, operation_methods},
     {Py_tp_getset, operation_attributes},

@@ -2,6 +2,7 @@
 
 #include "stream_protocol.hpp"
 
+#include "coroutine_protocol.hpp"
 #include "socket_transport.hpp"
 
 #include <structmember.h>
@@ -153,19 +154,13 @@ PyObject* completed_send_method(PyObject* self, PyObject* /*value*/) {
     return completed_next(self);
 }
 
-PyObject* completed_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-    return count > 0 ? call_rare_path(state_of(Py_TYPE(self)), "raise_thrown", arguments,
-                                      static_cast<std::size_t>(count))
-                           .release()
-                     : PyErr_Format(PyExc_TypeError, "throw() takes an exception");
+PyObject* completed_throw(PyObject* /*self*/, PyObject* const* arguments, Py_ssize_t count) {
+    raise_thrown(arguments, count);
+    return nullptr;
 }
 
 PyObject* completed_close(PyObject* /*self*/, PyObject* /*unused*/) {
     Py_RETURN_NONE;
-}
-
-PyObject* completed_await(PyObject* self) {
-    return Py_NewRef(self);
 }
 
 void completed_dealloc(PyObject* self) {
@@ -185,9 +180,9 @@ PyMethodDef completed_methods[] = {
 PyType_Slot completed_slots[] = {
     {Py_tp_doc, const_cast<char*>("An awaitable that is ready, with None, each time.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(&completed_dealloc)},
-    {Py_am_await, reinterpret_cast<void*>(&completed_await)},
+    {Py_am_await, reinterpret_cast<void*>(&await_itself)},
     {Py_am_send, reinterpret_cast<void*>(&completed_send)},
-    {Py_tp_iter, reinterpret_cast<void*>(&completed_await)},
+    {Py_tp_iter, reinterpret_cast<void*>(&await_itself)},
     {Py_tp_iternext, reinterpret_cast<void*>(&completed_next)},
     {Py_tp_methods, completed_methods},
     {0, nullptr},

@@ -321,9 +321,8 @@ bool feed_from_dispatcher(StreamReaderObject* reader, const char* data, std::siz
         reader->size = size;
         // Only a task goes straight from its wake-up to the read; before anyone else can run, the
         // bytes must be the reader's own.
-        if (!PyCFunction_Check(reader->waiting->wakeup != nullptr ? reader->waiting->wakeup
-                                                                  : Py_None) &&
-            !settle(reader)) {
+        PyObject* wakeup = reader->waiting->task.wakeup;
+        if ((wakeup == nullptr || !PyCFunction_Check(wakeup)) && !settle(reader)) {
             return false;
         }
     } else if (!append(reader, data, size)) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "module.hpp"
+#include "waiting_task.hpp"
 
 #include <cstddef>
 
@@ -36,15 +36,11 @@ struct ReadOperationObject {
     PyObject ob_base;
     StreamReaderObject* reader; ///< owned
     PyObject* separators;       ///< tuple of bytes, shortest first; null for a newline
-    PyObject* wakeup;           ///< the waiting task's callback
-    PyObject* context;          ///< in which it is called
-    PyObject* cancel_message;
+    WaitingTask task;
     Py_ssize_t count;
     std::size_t scanned; ///< bytes at the front that hold no separator's begin
     Kind kind;
     State state;
-    bool blocking;  ///< `_asyncio_future_blocking`
-    bool cancelled; ///< its task is about to be told
 };
 
 /// Hands received bytes to a reader, from the dispatcher, where no task runs: the task that waits for

@@ -14,7 +14,7 @@ from asyncio.log import logger
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from penstock._core import Handle, ReadOperation, SocketTransport, SSLTransport
+    from penstock._core import Handle, SocketTransport, SSLTransport
     from penstock.loop.event_loop import Loop
 
 
@@ -187,20 +187,8 @@ def raise_cancelled(message: object = None) -> NoReturn:
     raise asyncio.CancelledError if message is None else asyncio.CancelledError(message)
 
 
-def raise_thrown(exception: Any, value: Any = None, traceback: Any = None) -> NoReturn:
-    """``throw()`` of a native coroutine, in both its forms."""
-    if isinstance(exception, type):
-        exception = exception() if value is None else value
-    raise exception if traceback is None else exception.with_traceback(traceback)
-
-
-def call_soon_in_context(callback: Any, operation: ReadOperation, context: Any) -> None:
-    """Let a read's task go on in the next iteration, as a future would."""
-    operation.get_loop().call_soon(callback, operation, context=context)
-
-
 def call_soon_on_loop(loop: Any, callback: Any, operation: Any, context: Any) -> None:
-    """Let a file operation's task go on in the next iteration, as a future would."""
+    """Let a waiting task go on in the next iteration, as a future would."""
     loop.call_soon(callback, operation, context=context)
 
 

@@ -1,0 +1,379 @@
+// What Python can ask of a file engine.
+
+#include "file_engine.hpp"
+
+#include "file_calls.hpp"
+#include "file_flight.hpp"
+#include "file_memory.hpp"
+
+#include <algorithm>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace penstock::python {
+
+namespace {
+
+FileEngineObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<FileEngineObject*>(object);
+}
+
+// ---- arguments ------------------------------------------------------------------------------------
+
+/// One method's arguments: how many it takes at least and at most, and where they are.
+class Arguments {
+public:
+    Arguments(PyObject* const* values, Py_ssize_t count) noexcept
+        : values_(values), count_(count) {}
+
+    [[nodiscard]] bool check_count(const char* method, Py_ssize_t least, Py_ssize_t most) noexcept {
+        if (count_ >= least && count_ <= most) {
+            return true;
+        }
+        PyErr_Format(PyExc_TypeError, "%s() takes %zd to %zd arguments, not %zd", method, least,
+                     most, count_);
+        return false;
+    }
+
+    [[nodiscard]] bool has(Py_ssize_t index) const noexcept { return index < count_; }
+    [[nodiscard]] PyObject* operator[](Py_ssize_t index) const noexcept { return values_[index]; }
+
+    /// The integer at `index`, or `otherwise` where there is none. Sets `failed_`.
+    std::int64_t integer(Py_ssize_t index, std::int64_t otherwise) noexcept {
+        if (!has(index)) {
+            return otherwise;
+        }
+        const long long value = PyLong_AsLongLong(values_[index]);
+        failed_ = failed_ || (value == -1 && PyErr_Occurred() != nullptr);
+        return value;
+    }
+
+    int descriptor(Py_ssize_t index) noexcept {
+        const int fd = PyObject_AsFileDescriptor(values_[index]);
+        failed_ = failed_ || fd < 0;
+        return fd;
+    }
+
+    [[nodiscard]] bool failed() const noexcept { return failed_; }
+
+private:
+    PyObject* const* values_;
+    Py_ssize_t count_;
+    bool failed_ = false;
+};
+
+FileOperationObject* make(PyObject* self, const FileCall& call) noexcept {
+    FileEngineObject* engine = self_of(self);
+    return check_open(engine) ? make_file_operation(engine, call) : nullptr;
+}
+
+/// Drops an operation whose arguments were wrong, without a word about its not being awaited.
+PyObject* refuse(FileOperationObject* operation) noexcept {
+    if (operation != nullptr) {
+        operation->stage = FileOperationObject::Stage::finished;
+        Ref exception = take_exception();
+        Py_DECREF(operation);
+        raise_exception(std::move(exception));
+    }
+    return nullptr;
+}
+
+PyObject* finish_making(FileOperationObject* operation, const Arguments& arguments) noexcept {
+    return arguments.failed() ? refuse(operation) : as_object(operation);
+}
+
+/// Keeps a path as the system wants it, and as the caller gave it for error messages.
+bool set_path(PyObject* path, PyObject*& subject, PyObject*& encoded) noexcept {
+    if (PyUnicode_FSConverter(path, static_cast<void*>(&encoded)) == 0) {
+        encoded = nullptr;
+        return false;
+    }
+    subject = Py_NewRef(path);
+    return true;
+}
+
+// ---- operations -----------------------------------------------------------------------------------
+
+PyObject* engine_open(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("open", 2, 3)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, open_call);
+    if (operation == nullptr || !set_path(arguments[0], operation->subject, operation->path)) {
+        return refuse(operation);
+    }
+    operation->flags = static_cast<int>(arguments.integer(1, 0));
+    operation->mode = static_cast<std::uint32_t>(arguments.integer(2, 0666));
+    return finish_making(operation, arguments);
+}
+
+PyObject* engine_close(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("close", 1, 2)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, close_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = arguments.descriptor(0);
+    operation->may_block_briefly = arguments.integer(1, 0) != 0;
+    return finish_making(operation, arguments);
+}
+
+PyObject* engine_abandon(PyObject* self, PyObject* descriptor) {
+    const int fd = PyObject_AsFileDescriptor(descriptor);
+    if (fd < 0 || !close_unwanted(self_of(self), fd)) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* engine_read(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("read", 3, 4)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, read_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = arguments.descriptor(0);
+    operation->size = arguments.integer(1, 0);
+    operation->offset = arguments.integer(2, -1);
+    operation->alignment = arguments.integer(3, 1);
+    if (arguments.failed()) {
+        return refuse(operation);
+    }
+    if (operation->size < 0) {
+        PyErr_Format(PyExc_ValueError, "cannot read %lld bytes",
+                     static_cast<long long>(operation->size));
+        return refuse(operation);
+    }
+    return allocate_bytes(operation) ? as_object(operation) : refuse(operation);
+}
+
+PyObject* engine_read_into(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("read_into", 3, 4)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, read_into_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = arguments.descriptor(0);
+    operation->offset = arguments.integer(2, -1);
+    operation->alignment = arguments.integer(3, 1);
+    if (arguments.failed() || !export_buffer(operation, arguments[1], true)) {
+        return refuse(operation);
+    }
+    return as_object(operation);
+}
+
+PyObject* engine_write(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("write", 3, 5)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, write_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = arguments.descriptor(0);
+    operation->offset = arguments.integer(2, -1);
+    operation->alignment = arguments.integer(3, 1);
+    operation->may_block_briefly = arguments.integer(4, 0) != 0;
+    if (arguments.failed() || !export_buffer(operation, arguments[1], false)) {
+        return refuse(operation);
+    }
+    return as_object(operation);
+}
+
+template <const FileCall& call>
+PyObject* engine_on_descriptor(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count(call.name, 1, 2)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = arguments.descriptor(0);
+    operation->offset = arguments.integer(1, 0);
+    return finish_making(operation, arguments);
+}
+
+template <const FileCall& call> PyObject* engine_on_path(PyObject* self, PyObject* path) {
+    FileOperationObject* operation = make(self, call);
+    if (operation == nullptr || !set_path(path, operation->subject, operation->path)) {
+        return refuse(operation);
+    }
+    return as_object(operation);
+}
+
+template <const FileCall& call>
+PyObject* engine_on_two_paths(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count(call.name, 2, 2)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, call);
+    if (operation == nullptr || !set_path(arguments[0], operation->subject, operation->path) ||
+        !set_path(arguments[1], operation->other_subject, operation->other_path)) {
+        return refuse(operation);
+    }
+    return as_object(operation);
+}
+
+PyObject* engine_mkdir(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("mkdir", 1, 2)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, mkdir_call);
+    if (operation == nullptr || !set_path(arguments[0], operation->subject, operation->path)) {
+        return refuse(operation);
+    }
+    operation->mode = static_cast<std::uint32_t>(arguments.integer(1, 0777));
+    return finish_making(operation, arguments);
+}
+
+PyObject* engine_stat(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("stat", 1, 2)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, stat_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    if (PyLong_Check(arguments[0])) {
+        operation->fd = arguments.descriptor(0);
+        operation->subject = Py_NewRef(arguments[0]);
+        operation->flags = AT_EMPTY_PATH;
+    } else if (!set_path(arguments[0], operation->subject, operation->path)) {
+        return refuse(operation);
+    } else if (arguments.integer(1, 1) == 0) {
+        operation->flags = AT_SYMLINK_NOFOLLOW;
+    }
+    return finish_making(operation, arguments);
+}
+
+PyObject* engine_copy_range(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("copy_range", 4, 4)) {
+        return nullptr;
+    }
+    FileOperationObject* operation = make(self, copy_range_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = arguments.descriptor(0);
+    operation->other_fd = arguments.failed() ? -1 : arguments.descriptor(1);
+    operation->offset = arguments.failed() ? 0 : arguments.integer(2, 0);
+    constexpr std::int64_t largest_copy = std::int64_t{1} << 30;
+    operation->size = arguments.failed() ? 0 : std::min(arguments.integer(3, 0), largest_copy);
+    return finish_making(operation, arguments);
+}
+
+PyObject* engine_call(PyObject* self, PyObject* function) {
+    FileOperationObject* operation = make(self, python_call);
+    if (operation != nullptr) {
+        operation->target = Py_NewRef(function);
+    }
+    return as_object(operation);
+}
+
+/// What an open file is, without asking a device or a server: (mode, size, preferred block size,
+/// alignment of memory, alignment of offsets). The last two are 0 where the file system tells none.
+PyObject* engine_describe(PyObject* /*self*/, PyObject* descriptor) {
+    const int fd = PyObject_AsFileDescriptor(descriptor);
+    if (fd < 0) {
+        return nullptr;
+    }
+#ifndef STATX_DIOALIGN
+    constexpr unsigned STATX_DIOALIGN = 0x2000;
+#endif
+    struct statx status = {};
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_DIOALIGN,
+                &status) != 0) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    // stx_dio_mem_align and stx_dio_offset_align (Linux 6.1) come after stx_mnt_id.
+    const auto* alignments =
+        reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const char*>(&status) + 0x98);
+    const bool told = (status.stx_mask & STATX_DIOALIGN) != 0;
+    return Py_BuildValue(
+        "iLiII", static_cast<int>(status.stx_mode), static_cast<long long>(status.stx_size),
+        static_cast<int>(status.stx_blksize), told ? alignments[0] : 0U, told ? alignments[1] : 0U);
+}
+
+// ---- the engine itself -----------------------------------------------------------------------------
+
+PyObject* engine_process(PyObject* self, PyObject* /*unused*/) {
+    FileEngineObject* engine = self_of(self);
+    if (engine->io != nullptr) {
+        engine->io->process();
+    }
+    if (engine->raised != nullptr) {
+        raise_exception(Ref(std::exchange(engine->raised, nullptr)));
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* engine_fileno(PyObject* self, PyObject* /*unused*/) {
+    const FileEngineObject* engine = self_of(self);
+    return check_open(self_of(self)) ? PyLong_FromLong(engine->io->descriptor()) : nullptr;
+}
+
+PyObject* engine_shutdown(PyObject* self, PyObject* /*unused*/) {
+    close_file_engine(self_of(self));
+    Py_RETURN_NONE;
+}
+
+} // namespace
+
+PyMethodDef file_engine_methods[] = {
+    {"open", as_function(&engine_open), METH_FASTCALL, "open(path, flags, mode=0o666) -> int"},
+    {"close", as_function(&engine_close), METH_FASTCALL,
+     "close(fd, at_once=False): close a descriptor once nothing uses it."},
+    {"abandon", &engine_abandon, METH_O, "Close a descriptor without anybody waiting."},
+    {"read", as_function(&engine_read), METH_FASTCALL,
+     "read(fd, size, offset, alignment=1) -> bytes; less than size at the end of the file only."},
+    {"read_into", as_function(&engine_read_into), METH_FASTCALL,
+     "read_into(fd, buffer, offset, alignment=1) -> int"},
+    {"write", as_function(&engine_write), METH_FASTCALL,
+     "write(fd, data, offset, alignment=1, cached=False) -> int: write all of it."},
+    {"fsync", as_function(&engine_on_descriptor<fsync_call>), METH_FASTCALL, "fsync(fd)"},
+    {"fdatasync", as_function(&engine_on_descriptor<fdatasync_call>), METH_FASTCALL,
+     "fdatasync(fd)"},
+    {"truncate", as_function(&engine_on_descriptor<truncate_call>), METH_FASTCALL,
+     "truncate(fd, length)"},
+    {"read_file", &engine_on_path<read_file_call>, METH_O, "read_file(path) -> bytes"},
+    {"stat", as_function(&engine_stat), METH_FASTCALL,
+     "stat(path_or_fd, follow_symlinks=True) -> os.stat_result"},
+    {"rename", as_function(&engine_on_two_paths<rename_call>), METH_FASTCALL,
+     "rename(source, target)"},
+    {"replace", as_function(&engine_on_two_paths<rename_call>), METH_FASTCALL,
+     "replace(source, target)"},
+    {"link", as_function(&engine_on_two_paths<link_call>), METH_FASTCALL, "link(source, target)"},
+    {"unlink", &engine_on_path<unlink_call>, METH_O, "unlink(path)"},
+    {"rmdir", &engine_on_path<rmdir_call>, METH_O, "rmdir(path)"},
+    {"mkdir", as_function(&engine_mkdir), METH_FASTCALL, "mkdir(path, mode=0o777)"},
+    {"copy_range", as_function(&engine_copy_range), METH_FASTCALL,
+     "copy_range(source_fd, target_fd, offset, length) -> int"},
+    {"call", &engine_call, METH_O, "Call a function on a worker thread; returns its result."},
+    {"describe", &engine_describe, METH_O,
+     "describe(fd) -> (mode, size, block size, memory alignment, offset alignment)"},
+    {"fileno", &engine_fileno, METH_NOARGS, "What is readable when `process` has work to do."},
+    {"process", &engine_process, METH_NOARGS, "Take in completions."},
+    {"shutdown", &engine_shutdown, METH_NOARGS, "Wait for what is in flight, and end."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace penstock::python
