@@ -1,0 +1,291 @@
+"""What a binary file is apart from reading and writing: its descriptor, its turns, its end."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from typing import Any, TypeVar
+
+from penstock.files.async_file import AsyncFile
+from penstock.files.backend import FileBackend, Operation
+from penstock.files.modes import OpenMode
+from penstock.files.turns import Turns
+
+__all__ = ["DescriptorFile"]
+
+T = TypeVar("T")
+
+
+class DescriptorFile(AsyncFile[bytes]):
+    """An open descriptor with a position, which one call at a time may use.
+
+    In memory are at most a window of the file that was read ahead, and a run of bytes to be
+    written, which belong at ``_unwritten_at``. Never both: reading writes the run out first, and
+    writing drops the window.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_ahead_at",
+        "_alignment",
+        "_appending",
+        "_backend",
+        "_buffer_size",
+        "_cached",
+        "_current",
+        "_fd",
+        "_mode",
+        "_name",
+        "_next_read_ahead",
+        "_owns_fd",
+        "_plain",
+        "_position",
+        "_read",
+        "_readable",
+        "_regular",
+        "_seekable",
+        "_turns",
+        "_unwritten",
+        "_unwritten_at",
+        "_unwritten_size",
+        "_writable",
+        "_writing_out",
+    )
+
+    def __init__(
+        self,
+        backend: FileBackend,
+        fd: int,
+        name: Any,
+        mode: OpenMode,
+        *,
+        position: int | None,
+        regular: bool,
+        cached: bool,
+        buffer_size: int,
+        alignment: int,
+        owns_fd: bool,
+    ) -> None:
+        """``position`` is None for what has none; ``cached``: written through the page cache.
+
+        Does not fail: whoever called would have to close the descriptor.
+        """
+        self._backend = backend
+        self._read = backend.read
+        self._fd = fd
+        self._name = name
+        self._mode = mode.text
+        self._readable = mode.readable
+        self._writable = mode.writable
+        self._appending = mode.appending
+        self._owns_fd = owns_fd
+        self._regular = regular
+        self._seekable = position is not None
+        self._cached = cached
+        self._position = position or 0
+        self._alignment = alignment
+        self._plain = self._seekable and alignment == 1
+        self._buffer_size = buffer_size
+        self._turns = Turns()
+        self._current: Operation[Any] | None = None
+        self._ahead = b""
+        self._ahead_at = 0
+        self._next_read_ahead = buffer_size
+        self._unwritten: list[bytes] = []
+        self._unwritten_at = 0
+        self._unwritten_size = 0
+        self._writing_out = False
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> Any:
+        return self._name
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @property
+    def closed(self) -> bool:
+        return self._fd < 0
+
+    def fileno(self) -> int:
+        self._check_open()
+        return self._fd
+
+    def isatty(self) -> bool:
+        self._check_open()
+        return os.isatty(self._fd)
+
+    def readable(self) -> bool:
+        self._check_open()
+        return self._readable
+
+    def writable(self) -> bool:
+        self._check_open()
+        return self._writable
+
+    def seekable(self) -> bool:
+        self._check_open()
+        return self._seekable
+
+    # ---- what is to be written ------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        await self._turns.take()
+        try:
+            self._check_open()
+            await self._write_out()
+        finally:
+            self._end_turn()
+
+    async def fsync(self) -> None:
+        await self.flush()
+        await self._backend.fsync(self._fd)
+
+    async def fdatasync(self) -> None:
+        await self.flush()
+        await self._backend.fdatasync(self._fd)
+
+    async def _size(self) -> int:
+        if self._regular:
+            return self._backend.describe(self._fd)[1]
+        return os.lseek(self._fd, 0, os.SEEK_END)
+
+    async def _write_out(self, to_the_end: bool = False) -> None:
+        """Write what is buffered. Cancelled, it is taken for written if it was.
+
+        ``to_the_end``: also when cancelled, if there was a chance to begin.
+        """
+        if not self._unwritten_size:
+            return
+        data = b"".join(self._unwritten)
+        offset = self._unwritten_at if self._seekable else -1
+        self._writing_out = True
+        operation = self._backend.write(self._fd, data, offset, 1, self._cached)
+        await self._do(operation.start() if to_the_end else operation)
+        self._writing_out = False
+        self._forget_unwritten()
+        if self._appending and self._seekable:
+            here = self._position == self._unwritten_at + len(data)
+            self._unwritten_at = await self._size()
+            if here:
+                self._position = self._unwritten_at
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        await self._turns.take()
+        try:
+            if self._fd < 0:
+                return
+            try:
+                await self._write_out(to_the_end=True)
+            except BaseException:
+                self._close_unawaited()
+                raise
+            fd, self._fd = self._fd, -1
+            self._drop_read_ahead()
+            if self._owns_fd:
+                # Begun before anything can be cancelled.
+                await self._backend.close(fd, not self._writable and self._regular).start()
+        finally:
+            self._end_turn()
+
+    def _close_unawaited(self) -> None:
+        """Write out what has not been handed to the kernel, and close, without waiting."""
+        fd, self._fd = self._fd, -1
+        if self._unwritten_size and not (self._current is not None and self._current.in_flight):
+            data = b"".join(self._unwritten)
+            offset = self._unwritten_at if self._seekable else -1
+            try:
+                self._backend.write(fd, data, offset).start()
+            except RuntimeError:
+                _write_now(fd, data, offset)
+        self._forget_unwritten()
+        if self._owns_fd:
+            self._backend.abandon(fd)
+
+    def __del__(self) -> None:
+        # Also for one whose __init__ failed.
+        fd = getattr(self, "_fd", -1)
+        if fd < 0:
+            return
+        if self._owns_fd:
+            warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
+        if self._unwritten_size:
+            _write_now(fd, b"".join(self._unwritten), self._unwritten_at if self._seekable else -1)
+        self._fd = -1
+        if self._owns_fd:
+            self._backend.abandon(fd)
+
+    # ---- within a turn --------------------------------------------------------------------------
+
+    async def _do(self, operation: Operation[T]) -> T:
+        """Await an operation that the turn does not end before."""
+        self._current = operation
+        result = await operation
+        self._current = None
+        return result
+
+    def _end_turn(self) -> None:
+        operation = self._current
+        if operation is None:
+            self._turns.give_up()
+            return
+        # It was cancelled or failed.
+        self._current = None
+        operation.when_settled(self._settled)
+
+    def _settled(self, result: object) -> None:
+        """The engine is done with what the turn was ended before; its result, if it has one."""
+        if self._writing_out:
+            self._writing_out = False
+            if result is not None:
+                self._forget_unwritten()
+        elif isinstance(result, bytes) and not self._seekable:
+            # What was taken out of a pipe is there only once.
+            self._ahead = self._buffered() + result
+            self._ahead_at = self._position
+        self._turns.give_up()
+
+    def _check_open(self) -> None:
+        if self._fd < 0:
+            raise ValueError("I/O operation on closed file.")
+
+    def _check_readable(self) -> None:
+        if self._fd < 0 or not self._readable:
+            self._check_open()
+            raise io.UnsupportedOperation(f"the file was opened for writing only ({self._mode!r})")
+
+    def _check_writable(self) -> None:
+        if self._fd < 0 or not self._writable:
+            self._check_open()
+            raise io.UnsupportedOperation(f"the file was opened for reading only ({self._mode!r})")
+
+    def _check_seekable(self) -> None:
+        if not self._seekable:
+            raise io.UnsupportedOperation("the file has no positions: it is a pipe or a terminal")
+
+    def _buffered(self) -> bytes:
+        """What was read ahead of the position."""
+        start = self._position - self._ahead_at
+        return self._ahead[start:] if 0 <= start < len(self._ahead) else b""
+
+    def _drop_read_ahead(self) -> None:
+        if self._seekable:
+            self._ahead = b""
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten = []
+        self._unwritten_size = 0
+
+
+def _write_now(fd: int, data: bytes, offset: int) -> None:
+    with memoryview(data) as rest:
+        while rest:
+            count = os.write(fd, rest) if offset < 0 else os.pwrite(fd, rest, offset)
+            rest = rest[count:]
+            offset += count if offset >= 0 else 0
