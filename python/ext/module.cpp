@@ -59,6 +59,8 @@ constexpr std::array interned_names{
 constexpr std::array owned_objects{
     &ModuleState::future_type,
     &ModuleState::task_type,
+    &ModuleState::asyncio_handle_type,
+    &ModuleState::asyncio_timer_type,
     &ModuleState::buffered_protocol_type,
     &ModuleState::asyncio_protocol_type,
     &ModuleState::asyncio_reader_type,
@@ -123,6 +125,8 @@ bool import_asyncio(ModuleState* state) {
     } wanted[] = {
         {&ModuleState::future_type, "Future"},
         {&ModuleState::task_type, "Task"},
+        {&ModuleState::asyncio_handle_type, "Handle"},
+        {&ModuleState::asyncio_timer_type, "TimerHandle"},
         {&ModuleState::buffered_protocol_type, "BufferedProtocol"},
         {&ModuleState::asyncio_protocol_type, "StreamReaderProtocol"},
         {&ModuleState::asyncio_reader_type, "StreamReader"},

@@ -26,6 +26,8 @@ struct ModuleState {
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
+    PyObject* asyncio_handle_type;    ///< asyncio.Handle
+    PyObject* asyncio_timer_type;     ///< asyncio.TimerHandle
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
     PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
     PyObject* asyncio_reader_type;    ///< asyncio.StreamReader

@@ -127,6 +127,18 @@ def test_a_handle_can_be_weakly_referenced(loop: asyncio.AbstractEventLoop) -> N
     assert reference() is None
 
 
+def test_a_handle_is_an_asyncio_handle(loop: asyncio.AbstractEventLoop) -> None:
+    soon, later = loop.call_soon(print), loop.call_later(60, print)
+    posted = loop.call_soon_threadsafe(print)
+    for handle in (soon, posted):
+        assert isinstance(handle, asyncio.Handle)
+        assert not isinstance(handle, asyncio.TimerHandle)
+    assert isinstance(later, asyncio.TimerHandle)
+    assert isinstance(later, asyncio.Handle)
+    for each in (soon, later, posted):
+        each.cancel()
+
+
 def test_the_repr_of_a_handle_names_its_callback(loop: asyncio.AbstractEventLoop) -> None:
     def distinctly_named() -> None: ...
 

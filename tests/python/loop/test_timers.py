@@ -128,6 +128,18 @@ def test_timers_compare_by_deadline(loop: asyncio.AbstractEventLoop) -> None:
     later.cancel()
 
 
+def test_timers_compare_with_those_of_other_loops(loop: asyncio.AbstractEventLoop) -> None:
+    ours = loop.call_at(100.0, print)
+    sooner = asyncio.TimerHandle(50.0, print, (), loop)
+    same = asyncio.TimerHandle(100.0, print, (), loop, ours._context)  # type: ignore[attr-defined]
+    assert sooner < ours
+    assert ours > sooner
+    assert ours >= same
+    assert ours == same
+    assert sooner != ours
+    ours.cancel()
+
+
 def test_a_cancelled_timer_does_not_run(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []
     handle = loop.call_later(0.001, seen.append, 1)
