@@ -241,6 +241,7 @@ void fail_with_errno(SocketTransportObject* transport, int error, const char* me
 }
 
 void force_close(SocketTransportObject* transport, PyObject* reason) noexcept {
+    send_held(transport); // as writes that are not held would have
     if (transport->lost > 0 || transport->loop == nullptr) {
         return;
     }

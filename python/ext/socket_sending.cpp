@@ -221,14 +221,18 @@ bool hold(SocketTransportObject* transport, PyObject* data, const Py_buffer& vie
 }
 
 /// Sends what it can of a buffer at once and queues the rest. False with an exception set.
-bool send_or_queue(SocketTransportObject* transport, PyObject* data,
-                   const Py_buffer& view) noexcept {
+bool send_or_queue(SocketTransportObject* transport, PyObject* data, const Py_buffer& view,
+                   Hold may_hold = Hold::allowed) noexcept {
     std::size_t sent = 0;
     const auto length = static_cast<std::size_t>(view.len);
     const bool large_and_mutable = length > hold_limit && !PyBytes_CheckExact(data);
     if (transport->holding) {
         if (!large_and_mutable) {
-            return hold(transport, data, view);
+            const bool held = hold(transport, data, view);
+            if (may_hold == Hold::never) {
+                send_held(transport);
+            }
+            return held;
         }
         send_held(transport); // sooner than copy
         if (transport->lost > 0) {
@@ -236,8 +240,7 @@ bool send_or_queue(SocketTransportObject* transport, PyObject* data,
         }
     }
     if (queued(transport) == 0) {
-        // TLS holds back nothing: an alert must be out before the connection is aborted.
-        if (data != Py_None && must_hold(transport) && length <= hold_limit) {
+        if (may_hold == Hold::allowed && must_hold(transport) && length <= hold_limit) {
             return hold(transport, data, view);
         }
         const ssize_t count = ::send(transport->fd, view.buf, length, send_flags);
@@ -293,14 +296,15 @@ void send_all_held(LoopObject* loop) noexcept {
     }
 }
 
-void send_copy(SocketTransportObject* transport, const char* data, std::size_t size) noexcept {
+void send_copy(SocketTransportObject* transport, const char* data, std::size_t size,
+               Hold hold) noexcept {
     if (transport->lost > 0 || transport->fd < 0 || transport->loop == nullptr) {
         return; // the protocol is told of the loss
     }
     Py_buffer view{};
     view.buf = const_cast<char*>(data);
     view.len = static_cast<Py_ssize_t>(size);
-    if (!send_or_queue(transport, Py_None, view)) {
+    if (!send_or_queue(transport, Py_None, view, hold)) {
         fail_with_raised(transport, "Fatal write error on socket transport");
     }
 }

@@ -88,7 +88,6 @@ PyObject* transport_close(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* transport_abort(PyObject* self, PyObject* /*unused*/) {
-    send_held(transport_of(self)); // as a write that is not held would have
     force_close(transport_of(self), nullptr);
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }

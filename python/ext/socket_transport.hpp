@@ -149,8 +149,12 @@ Ref call_protocol(SocketTransportObject* transport, PyObject* method,
 /// Asks the poller for what the transport's state wants to be told of.
 void update_interest(SocketTransportObject* transport) noexcept;
 
+/// Whether bytes may wait for the running callback to end, to leave with others: `CallbackScope`.
+enum class Hold : bool { never, allowed };
+
 /// Sends what the kernel takes now and queues a copy of the rest; ignored when the connection is lost.
-void send_copy(SocketTransportObject* transport, const char* data, std::size_t size) noexcept;
+void send_copy(SocketTransportObject* transport, const char* data, std::size_t size,
+               Hold hold) noexcept;
 
 /// Deals with the raised exception: reported unless it is an OSError, then the connection is closed.
 void fail_with_raised(SocketTransportObject* transport, const char* message) noexcept;
@@ -158,7 +162,7 @@ void fail_with_raised(SocketTransportObject* transport, const char* message) noe
 /// The same with the OSError for an errno value.
 void fail_with_errno(SocketTransportObject* transport, int error, const char* message) noexcept;
 
-/// Closes without sending what waits; `reason` (may be null) goes to connection_lost.
+/// Closes without sending what waits for the socket; `reason` (may be null) goes to connection_lost.
 void force_close(SocketTransportObject* transport, PyObject* reason) noexcept;
 
 /// Closes after what waits was sent. False with an exception set when the loop is closed.

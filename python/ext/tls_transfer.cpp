@@ -22,7 +22,7 @@ constexpr std::size_t send_size = std::size_t{128} * 1024;
 constexpr std::size_t largest_record = 16384;
 
 void send_record(void* raw, const char* record, std::size_t size) {
-    send_copy(static_cast<SocketTransportObject*>(raw), record, size);
+    send_copy(static_cast<SocketTransportObject*>(raw), record, size, Hold::allowed);
 }
 
 bool delivers(const TlsTransportObject* tls) noexcept {
@@ -140,10 +140,10 @@ bool encrypt(TlsTransportObject* tls, const char* data, std::size_t size,
             break; // in a renegotiation: the peer is to speak first
         }
         if (session.output().size() >= send_size) {
-            send_output(tls);
+            send_output(tls, Hold::allowed);
         }
     }
-    send_output(tls);
+    send_output(tls, Hold::allowed);
     return true;
 }
 
@@ -286,13 +286,13 @@ bool schedule_resume(TlsTransportObject* tls) noexcept {
 
 // ---- out ----------------------------------------------------------------------------------------
 
-void send_output(TlsTransportObject* tls) noexcept {
+void send_output(TlsTransportObject* tls, Hold hold) noexcept {
     std::vector<char>& output = tls->session->output();
     if (output.empty()) {
         return;
     }
     if (tls->raw != nullptr) {
-        send_copy(tls->raw, output.data(), output.size());
+        send_copy(tls->raw, output.data(), output.size(), hold);
     }
     output.clear();
 }

@@ -70,8 +70,9 @@ inline TlsTransportObject* tls_of(PyObject* object) noexcept {
 /// Deals with the raised exception: the connection is dropped; reported unless it is an OSError.
 void fail_with_raised(TlsTransportObject* tls, const char* message) noexcept;
 
-/// Hands the records that the session has made to the socket.
-void send_output(TlsTransportObject* tls) noexcept;
+/// Hands the records that the session has made to the socket. Those of the protocol's data may be held
+/// for others; an alert must be out before its connection is dropped.
+void send_output(TlsTransportObject* tls, Hold hold = Hold::never) noexcept;
 
 /// Decrypts and delivers what has arrived, then sends what this allows to be sent.
 void read_available(TlsTransportObject* tls) noexcept;

@@ -26,6 +26,7 @@ class Packets:
         ours.setblocking(False)
         self.peer.setblocking(False)
         self.paused: list[bool] = []
+        self.failure: Exception | None = None
         made = loop.create_future()
         packets = self
 
@@ -34,6 +35,8 @@ class Packets:
                 packets.transport.write(data)
                 packets.transport.write(b"!")
                 packets.transport.write(b"?")
+                if packets.failure is not None:
+                    raise packets.failure
 
             def pause_writing(self) -> None:
                 packets.paused.append(True)
@@ -218,6 +221,17 @@ def test_what_was_written_leaves_before_the_end(packets: Packets, end: str) -> N
     arrived += packets.arrived()
     assert b"".join(arrived) == b"123"
     assert arrived[-1] == b""
+
+
+def test_what_was_written_leaves_before_the_end_by_an_exception(
+    packets: Packets, contexts: list[dict[str, Any]]
+) -> None:
+    packets.write_in_bursts()
+    packets.failure = ZeroDivisionError()
+    packets.peer.send(b"data")
+    packets.loop.run_until_complete(asyncio.sleep(0.01))
+    assert b"".join(packets.arrived()) == b"data!?"
+    assert [context["exception"] for context in contexts] == [packets.failure]
 
 
 def test_a_buffer_may_change_after_its_write(packets: Packets) -> None:

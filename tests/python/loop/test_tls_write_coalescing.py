@@ -1,0 +1,206 @@
+"""TLS writes of one callback: their records leave together, in order, and before the end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from .certificates import client_context, server_context
+
+BURSTS_BEFORE_HOLDING = 3
+LARGEST_RECORD = 16384
+
+only_penstock = pytest.mark.parametrize("loop_name", ["penstock"])
+
+
+class TlsPackets:
+    """A TLS transport over a pair of sockets, of which the other end tells each send apart."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        ours, self.peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        self.peer.setblocking(False)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.session = client_context().wrap_bio(
+            self._incoming, self._outgoing, server_hostname="localhost"
+        )
+        self.failure: Exception | None = None
+        packets = self
+
+        class Protocol(asyncio.Protocol):
+            def data_received(self, data: bytes) -> None:
+                packets.transport.write(data)
+                packets.transport.write(b"!")
+                if packets.failure is not None:
+                    raise packets.failure
+
+        made = loop.create_future()
+        self.transport = loop._make_ssl_transport(
+            ours, Protocol(), server_context(), made, server_side=True
+        )
+        loop.run_until_complete(asyncio.wait_for(self._shake_hands(), 10))
+        loop.run_until_complete(made)
+        self.arrived()  # the session tickets
+
+    async def _shake_hands(self) -> None:
+        while True:
+            try:
+                self.session.do_handshake()
+                self._send()
+                return
+            except ssl.SSLWantReadError:
+                self._send()
+                self._incoming.write(await self.loop.sock_recv(self.peer, 1 << 20))
+
+    def _send(self) -> None:
+        while self._outgoing.pending:
+            self.peer.send(self._outgoing.read())
+
+    def write(self, data: bytes) -> None:
+        """What the peer sends."""
+        self.session.write(data)
+        self._send()
+
+    def arrived(self) -> list[bytes]:
+        """What each send brought, decrypted, and b"" for the end."""
+        packets: list[bytes] = []
+        try:
+            while True:
+                records = self.peer.recv(1 << 20)
+                if not records:
+                    return [*packets, b""]
+                self._incoming.write(records)
+                packets.append(self._decrypted())
+        except BlockingIOError:
+            return packets
+
+    def _decrypted(self) -> bytes:
+        data = b""
+        try:
+            while part := self.session.read(1 << 20):
+                data += part
+        except ssl.SSLWantReadError:
+            return data
+        return data + b"<farewell>"
+
+    def in_one_callback(self, callback: Callable[[Any], object]) -> list[bytes]:
+        """What has arrived when a callback has ended, and nothing else has run since."""
+        arrived = self.loop.create_future()
+
+        def body() -> None:
+            self.loop.call_soon(lambda: arrived.set_result(self.arrived()))
+            callback(self.transport)
+
+        self.loop.call_soon(body)
+        result: list[bytes] = self.loop.run_until_complete(arrived)
+        return result
+
+    def write_in_bursts(self) -> None:
+        """Let the transport know that several writes a callback are usual."""
+        for _ in range(BURSTS_BEFORE_HOLDING):
+            self.in_one_callback(write_each(b"header", b"body"))
+
+
+@pytest.fixture
+def packets(loop: asyncio.AbstractEventLoop) -> Iterator[TlsPackets]:
+    packets = TlsPackets(loop)
+    yield packets
+    packets.transport.abort()
+    packets.peer.close()
+    loop.run_until_complete(asyncio.sleep(0))
+
+
+def write_each(*chunks: bytes) -> Callable[[Any], None]:
+    def write(transport: Any) -> None:
+        for chunk in chunks:
+            transport.write(chunk)
+
+    return write
+
+
+def test_a_lone_write_has_left_when_it_returns(packets: TlsPackets) -> None:
+    seen = []
+
+    def write(transport: Any) -> None:
+        transport.write(b"lone")
+        seen.extend(packets.arrived())
+
+    for _ in range(BURSTS_BEFORE_HOLDING + 1):
+        packets.in_one_callback(write)
+    assert seen == [b"lone"] * (BURSTS_BEFORE_HOLDING + 1)
+
+
+@only_penstock
+def test_records_of_a_callback_that_writes_in_bursts_leave_together(packets: TlsPackets) -> None:
+    burst = write_each(b"header", b"body")
+    for _ in range(BURSTS_BEFORE_HOLDING):
+        assert packets.in_one_callback(burst) == [b"header", b"body"]
+    for _ in range(3):
+        assert packets.in_one_callback(burst) == [b"headerbody"]
+
+
+@only_penstock
+def test_writes_of_data_received_leave_together(packets: TlsPackets) -> None:
+    packets.write_in_bursts()
+    packets.write(b"data")
+    packets.loop.run_until_complete(asyncio.sleep(0.01))
+    assert packets.arrived() == [b"data!"]
+
+
+def test_writes_outside_of_callbacks_leave_at_once(packets: TlsPackets) -> None:
+    packets.write_in_bursts()
+    write_each(b"1", b"2")(packets.transport)
+    assert packets.arrived() == [b"1", b"2"]
+
+
+def test_what_was_written_leaves_before_the_farewell(packets: TlsPackets) -> None:
+    packets.write_in_bursts()
+
+    def write_and_close(transport: Any) -> None:
+        write_each(b"1", b"2")(transport)
+        transport.close()
+
+    arrived = packets.in_one_callback(write_and_close)
+    assert b"".join(arrived).startswith(b"12<farewell>")
+
+
+def test_what_was_written_leaves_before_an_abort(packets: TlsPackets) -> None:
+    packets.write_in_bursts()
+
+    def write_and_abort(transport: Any) -> None:
+        write_each(b"1", b"2")(transport)
+        transport.abort()
+
+    arrived = packets.in_one_callback(write_and_abort)
+    assert b"".join(arrived) == b"12"
+
+
+def test_what_was_written_leaves_before_the_end_by_an_exception(
+    packets: TlsPackets, contexts: list[dict[str, Any]]
+) -> None:
+    packets.write_in_bursts()
+    packets.failure = ZeroDivisionError()
+    packets.write(b"data")
+    packets.loop.run_until_complete(asyncio.sleep(0.01))
+    assert b"".join(packets.arrived()) == b"data!"
+    assert [context["exception"] for context in contexts] == [packets.failure]
+
+
+def test_records_of_every_size_keep_their_order(packets: TlsPackets) -> None:
+    packets.write_in_bursts()
+    chunks = [
+        bytes([i]) * size
+        for i, size in enumerate((1, LARGEST_RECORD, 40_000, 5, 20_000, 90_000, 2, 50_000, 1))
+    ]
+    arrived = b"".join(packets.in_one_callback(write_each(*chunks)))
+    packets.loop.run_until_complete(asyncio.sleep(0))
+    while more := packets.arrived():
+        arrived += b"".join(more)
+        packets.loop.run_until_complete(asyncio.sleep(0.001))
+    assert arrived == b"".join(chunks)
