@@ -11,7 +11,7 @@
 #include <csignal>
 #include <memory>
 #include <new>
-#include <system_error>
+#include <optional>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -56,22 +56,36 @@ void let_go(void* shared) {
 /// Under this key a thread has its job, which its end lets go of. Not pthread_cleanup_push: in C++ that is a
 /// destructor, and a cancellation between two calls, where the compiler expects no exception, would end
 /// the program (std::terminate). A function without destructors is unwound from anywhere.
-pthread_key_t job_key() noexcept {
-    static const pthread_key_t key = [] {
+///
+/// Empty where the process has no key left.
+std::optional<pthread_key_t> job_key() noexcept {
+    static const std::optional<pthread_key_t> key = []() noexcept -> std::optional<pthread_key_t> {
         pthread_key_t made{};
-        pthread_key_create(&made, &let_go);
+        if (pthread_key_create(&made, &let_go) != 0) {
+            return std::nullopt;
+        }
         return made;
     }();
     return key;
 }
 
+/// The call through a pointer, which the loader has filled. A call by name may be resolved when it is first made:
+/// here within reach of the cancellation, which would leave the loader's own state half changed.
+const volatile decltype(&::ioctl) cancellable_ioctl = &::ioctl;
+
+/// Nothing in here may have a destructor, also not once inlined: see job_key().
 void* run(void* shared) {
     auto* job = static_cast<Job*>(shared);
-    pthread_setspecific(job->key, job);
+    if (const int error = pthread_setspecific(job->key, job)) {
+        job->error = error;
+        eventfd_write(job->done, 1);
+        let_go(job);
+        return nullptr;
+    }
     int result = 0;
     do {
         pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
-        result = ::ioctl(job->fd, job->request, job->argument);
+        result = cancellable_ioctl(job->fd, job->request, job->argument);
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
     } while (result < 0 && errno == EINTR);
     job->error = result < 0 ? errno : 0;
@@ -114,13 +128,17 @@ PyObject* new_ioctl_thread(PyTypeObject* type, PyObject* arguments, PyObject* /*
     if (!PyArg_ParseTuple(arguments, "ikk:IoctlThread", &fd, &request, &argument)) {
         return nullptr;
     }
+    const std::optional<pthread_key_t> key = job_key();
+    if (!key) {
+        return raise_errno(EAGAIN);
+    }
     std::unique_ptr<Job> job(new (std::nothrow) Job);
     if (!job) {
         return PyErr_NoMemory();
     }
     job->request = request;
     job->argument = argument;
-    job->key = job_key();
+    job->key = *key;
     job->fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
     job->done = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (job->fd < 0 || job->done < 0) {

@@ -17,8 +17,8 @@ from tests.python.serial.pty_peer import PtyPeer, until
 
 # Receiving a notification of seccomp blocks until a filtered call is made: here never. It is one of
 # the few blocking ioctls that need no hardware. The filter lets every call pass but one unused one.
-BLOCKED_IN_THE_KERNEL = """
-import ctypes, os, select, struct, sys
+PREPARED = """
+import builtins, ctypes, os, random, select, struct, sys, termios, threading, time
 from penstock._core import IoctlThread
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -39,41 +39,102 @@ if listener < 0:
 SECCOMP_IOCTL_NOTIF_RECV = 0xC0502100
 notification = ctypes.create_string_buffer(80)
 
-def threads():
-    return len(os.listdir("/proc/self/task"))
+def begin():
+    return IoctlThread(listener, SECCOMP_IOCTL_NOTIF_RECV, ctypes.addressof(notification))
 
+def everything_has_ended():
+    deadline = time.monotonic() + 60
+    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return len(os.listdir("/proc/self/task")) == 1 and len(os.listdir("/proc/self/fd")) < 12
+"""
+
+CANCELLED_WHILE_IT_BLOCKS = """
 for _ in range(50):
-    pending = IoctlThread(listener, SECCOMP_IOCTL_NOTIF_RECV, ctypes.addressof(notification))
+    pending = begin()
     assert not select.select([pending.fileno()], [], [], 0.001)[0]
     pending.cancel()
     assert pending.fileno() == -1
     pending.cancel()
-deadline = 60
-import time
-while threads() > 1 and deadline > 0:
-    time.sleep(0.01)
-    deadline -= 0.01
-assert threads() == 1, "a thread is still in its ioctl"
-assert len(os.listdir("/proc/self/fd")) < 10, "descriptors were left open"
+assert everything_has_ended()
+print("done")
+"""
 
-pending = IoctlThread(listener, SECCOMP_IOCTL_NOTIF_RECV, ctypes.addressof(notification))
-child = os.fork()
-if child == 0:
-    pending.cancel()  # has no thread here
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-del pending
+# Before the thread runs, in it, between the call and its end, after it: wherever the moment falls.
+# Calls that return at once (a drain of an empty pty) are among those that never would.
+CANCELLED_AT_ANY_MOMENT = """
+_, quick = os.openpty()
+
+def work(seed):
+    chance = random.Random(seed)
+    for _ in range(500):
+        pending = IoctlThread(quick, termios.TCSBRK, 1) if chance.random() < 0.5 else begin()
+        until = time.perf_counter_ns() + chance.randrange(150_000)
+        while time.perf_counter_ns() < until:
+            pass
+        if chance.random() < 0.5:
+            pending.cancel()
+
+workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+assert everything_has_ended()
+print("done")
+"""
+
+MANY_AT_ONCE = """
+for _ in range(5):
+    many = [begin() for _ in range(200)]
+    for pending in many:
+        pending.cancel()
+assert everything_has_ended()
+print("done")
+"""
+
+LEFT_TO_A_FORKED_CHILD = """
+for _ in range(20):
+    pending = begin()
+    child = os.fork()
+    if child == 0:
+        pending.cancel()  # has no thread here
+        own = begin()
+        own.cancel()
+        os._exit(0 if everything_has_ended() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert pending.fileno() >= 0
+    del pending
+assert everything_has_ended()
+print("done")
+"""
+
+THE_PROGRAM_ENDS = """
+kept = [begin() for _ in range(20)]
+for pending in kept[::2]:
+    pending.cancel()
+builtins.kept = kept
 print("done")
 """
 
 
-def test_a_call_that_blocks_in_the_kernel_ends_when_it_is_cancelled() -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(CANCELLED_WHILE_IT_BLOCKS, id="while it blocks"),
+        pytest.param(CANCELLED_AT_ANY_MOMENT, id="at any moment"),
+        pytest.param(MANY_AT_ONCE, id="many at once"),
+        pytest.param(LEFT_TO_A_FORKED_CHILD, id="in a forked child"),
+        pytest.param(THE_PROGRAM_ENDS, id="as the program ends"),
+    ],
+)
+def test_a_call_that_blocks_in_the_kernel_ends_when_it_is_cancelled(program: str) -> None:
     pytest.importorskip("penstock._core")
     if os.uname().machine not in ("x86_64", "aarch64", "riscv64"):
         pytest.skip("the number of seccomp(2) is not known here")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BLOCKED_IN_THE_KERNEL],
+        [sys.executable, "-W", "ignore", "-c", PREPARED + program],
         env=environment,
         capture_output=True,
         text=True,
@@ -97,7 +158,8 @@ async def test_a_finished_call_is_readable_and_tells_its_error(peer: PtyPeer) ->
         else:
             pending.finish()
         pending.cancel()
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    # The thread's own, once it has ended too.
+    await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
 
 
 @pytest.mark.anyio
