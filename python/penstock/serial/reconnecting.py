@@ -138,6 +138,9 @@ class ReconnectingSerialPort(ByteStream):
         self._error: SerialError | None = None
         self._listeners: list[MemoryObjectSendStream[ConnectionEvent]] = []
         self._tasks: TaskGroup | None = None
+        # Not the group's own scope, which the block of 'async with' is in as well.
+        self._life = anyio.CancelScope()
+        self._ended = anyio.Event()
         self._closed = False
 
     # ---- life ----------------------------------------------------------------------------------
@@ -148,8 +151,7 @@ class ReconnectingSerialPort(ByteStream):
             raise RuntimeError("a reconnecting port is entered once")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
-        self._tasks.start_soon(self._keep)
-        self._tasks.start_soon(self._watch)
+        self._tasks.start_soon(self._live)
         return self
 
     async def __aexit__(
@@ -158,25 +160,30 @@ class ReconnectingSerialPort(ByteStream):
         exc: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.aclose()
+        assert self._tasks is not None
+        try:
+            await self.aclose()
+        finally:
+            # Without the block's own exception, which must not come out in a group.
+            await self._tasks.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
-        """Close the port and stop keeping it open; who waits gets :class:`SerialClosedError`."""
-        if self._closed:
-            return
-        self._closed = True
-        tasks, port = self._tasks, self._port
-        self._up.set()
-        for listener in self._listeners:
-            listener.close()
-        try:
-            if port is not None:
-                await port.aclose()
-        finally:
-            if tasks is not None:
-                tasks.cancel_scope.cancel()
-                # Without the block's own exception, which must not come out in a group.
-                await tasks.__aexit__(None, None, None)
+        """Close the port and stop keeping it open; who waits gets :class:`SerialClosedError`.
+
+        Any task of the event loop may call it.
+        """
+        if not self._closed:
+            self._closed = True
+            self._up.set()
+            for listener in self._listeners:
+                listener.close()
+            try:
+                if self._port is not None:
+                    await self._port.aclose()
+            finally:
+                self._life.cancel()
+        if self._tasks is not None:
+            await self._ended.wait()
 
     @property
     def is_connected(self) -> bool:
@@ -361,9 +368,21 @@ class ReconnectingSerialPort(ByteStream):
         for listener in self._listeners:
             listener.send_nowait(event)
 
+    async def _live(self) -> None:
+        try:
+            with self._life:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._keep)
+                    tasks.start_soon(self._watch)
+        finally:
+            self._ended.set()
+
     async def _keep(self) -> None:
+        self._backoff.reset()
         while True:
             port = await self._connect()
+            since = anyio.current_time()
+            self._plugged_in = anyio.Event()
             self._lost = anyio.Event()
             self._port = port
             self._loss_reported = True
@@ -375,9 +394,18 @@ class ReconnectingSerialPort(ByteStream):
                 # The device is gone, or said to be: its output is not waited for.
                 with anyio.move_on_after(_CLOSE_S, shield=True):
                     await port.aclose()
+            if anyio.current_time() - since >= self._backoff.longest:
+                self._backoff.reset()
+            else:
+                # As after a failed attempt: a server that accepts and leaves at once, or a cable
+                # with a loose contact, would otherwise be called without a pause.
+                await self._pause(self._backoff.next_delay())
+
+    async def _pause(self, delay: float) -> None:
+        with anyio.move_on_after(delay):
+            await self._plugged_in.wait()
 
     async def _connect(self) -> SerialPort:
-        self._backoff.reset()
         while True:
             self._plugged_in = anyio.Event()
             try:
@@ -386,8 +414,7 @@ class ReconnectingSerialPort(ByteStream):
                 self._error = exc
                 delay = self._backoff.next_delay()
                 self._tell(ConnectionEvent("failed", self.path, exc, delay))
-                with anyio.move_on_after(delay):
-                    await self._plugged_in.wait()
+                await self._pause(delay)
                 continue
             if port.port_info is not None and self._identity is None:
                 self._identity = port.port_info

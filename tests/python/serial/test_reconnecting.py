@@ -220,6 +220,32 @@ async def test_closing_ends_waiting_and_events(socket: Socket) -> None:
         await port.send(b"x")
 
 
+async def test_any_task_may_close_and_the_block_goes_on(socket: Socket) -> None:
+    socket.plug_in()
+    async with keeping(socket) as port:
+        await port.wait_connected()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(port.aclose)
+        await anyio.lowlevel.checkpoint()  # nothing here is cancelled
+        with pytest.raises(SerialClosedError):
+            await port.receive()
+    async with keeping(socket) as port:
+        await port.wait_connected()  # the first one has let go of it
+
+
+async def test_a_cancelled_block_lets_go_of_the_port(socket: Socket) -> None:
+    socket.plug_in()
+    with anyio.CancelScope() as scope:
+        async with keeping(socket) as port:
+            await port.wait_connected()
+            scope.cancel()
+            await port.receive()
+    assert scope.cancelled_caught
+    async with keeping(socket) as port:
+        await port.wait_connected()
+
+
 async def test_an_error_of_the_block_comes_out_as_it_is(socket: Socket) -> None:
     socket.plug_in()
     with pytest.raises(KeyError):
@@ -364,6 +390,41 @@ async def test_an_idle_port_learns_of_its_removal(computer: Computer) -> None:
             computer.unplug(device)
             await happened(events, "disconnected")
             assert not port.is_connected
+
+
+async def test_connections_that_do_not_last_are_made_ever_more_seldom() -> None:
+    delays: list[float] = []
+
+    def longest(low: float, high: float) -> float:
+        delays.append(high)
+        return 1
+
+    connections = 0
+
+    async def leave(stream: anyio.abc.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        await stream.aclose()
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, leave)
+        url = f"socket://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        backoff = Backoff(first=0.001, longest=1000, uniform=longest)
+        async with ReconnectingSerialPort(url, backoff=backoff) as port:
+            with anyio.CancelScope() as scope:
+
+                async def end_after_a_few() -> None:
+                    await until(lambda: connections >= 6)
+                    scope.cancel()
+
+                tasks.start_soon(end_after_a_few)
+                await port.receive()
+        tasks.cancel_scope.cancel()
+    assert len(delays) >= connections - 1
+    assert backoff.next_delay() >= 0.001 * 2 ** (connections - 1)
 
 
 # ---- delays --------------------------------------------------------------------------------------
