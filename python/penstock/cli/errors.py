@@ -90,36 +90,33 @@ def already_exists(path: str | Path) -> CommandError:
     )
 
 
-def explain_os_error(error: OSError, path: str | Path) -> CommandError:
+def explain_os_error(
+    error: OSError, path: str | Path, *, kind: str = "folder", option: str = "--out"
+) -> CommandError:
     """One sentence for a failure to write *path*, with the remedy for its ``errno``.
 
     The nearest folder that exists is named too, because a remedy that says "make it writable"
     has to say what: ``out/2026/run-1`` may be missing while the trouble sits in ``out``.
     """
     where = Path(path)
+    choice = f"choose another {kind} with {option}"
     folder = nearest_existing_folder(where)
     number = error.errno
     if number in (errno.ENOSPC, errno.EDQUOT):
         full = "the disk quota is used up" if number == errno.EDQUOT else "the disk is full"
         sentence = (
             f"cannot write {where}: {full}; free some space on the file system of {folder} "
-            "or choose another folder with --out"
+            f"or {choice}"
         )
     elif number in (errno.EACCES, errno.EPERM):
         sentence = (
             f"cannot write {where}: no permission in {folder}; "
-            "choose a folder that you may write to with --out"
+            f"choose a {kind} that you may write to with {option}"
         )
     elif number == errno.EROFS:
-        sentence = (
-            f"cannot write {where}: {folder} is on a read-only file system; "
-            "choose another folder with --out"
-        )
+        sentence = f"cannot write {where}: {folder} is on a read-only file system; {choice}"
     elif number in (errno.ENOTDIR, errno.EEXIST):
-        sentence = (
-            f"cannot write {where}: a file stands where a folder is needed; "
-            "choose another folder with --out"
-        )
+        sentence = f"cannot write {where}: a file stands where a folder is needed; {choice}"
     elif number == errno.EFBIG:
         sentence = (
             f"cannot write {where}: the file has reached the largest size allowed; "
@@ -129,7 +126,7 @@ def explain_os_error(error: OSError, path: str | Path) -> CommandError:
         sentence = f"cannot write {where}: the disk reports an input/output error; check the disk"
     else:
         reason = os.strerror(number) if number is not None else one_line(error)
-        sentence = f"cannot write {where}: {reason}; choose another folder with --out"
+        sentence = f"cannot write {where}: {reason}; {choice}"
     return CommandError(sentence, ExitCode.OUTPUT)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import stat
 import sys
@@ -18,6 +19,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import BinaryIO
 
 import anyio
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from penstock.cli.errors import CommandError, ExitCode, explain_os_error, first_error
 from penstock.cli.interrupts import Interrupts
@@ -39,6 +42,11 @@ Port = SerialPort | ReconnectingSerialPort
 
 _BREAK_S = 0.25
 _CHUNK = 4096
+_AT_ONCE = 512  # a pipe or a terminal that is ready takes as much without making us wait
+# Keys before the exit key are sent, and what the driver holds goes out, but not for ever: a
+# device that has stopped us by flow control must not keep us from leaving.
+_LAST_KEYS_S = 1.0
+_CLOSE_S = 2.0
 
 
 def run_term(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -49,7 +57,7 @@ def run_term(options: argparse.Namespace, interrupts: Interrupts) -> int:
             with interrupts.deferred():
                 anyio.run(_run, options, config, log, interrupts)
         except BaseExceptionGroup as group:
-            failures, others = group.split((SerialError, CommandError))
+            failures, others = group.split((SerialError, CommandError, BrokenPipeError))
             if failures is None or others is not None:
                 raise
             error = first_error(failures)
@@ -77,8 +85,12 @@ async def _opened(options: argparse.Namespace, config: SerialConfig) -> AsyncIte
         async with ReconnectingSerialPort(options.port, config) as kept:
             yield kept
     else:
-        async with await open_serial_port(options.port, config) as port:
+        port = await open_serial_port(options.port, config)
+        try:
             yield port
+        finally:
+            with anyio.move_on_after(_CLOSE_S):
+                await port.aclose()
 
 
 class _Terminal:
@@ -94,6 +106,8 @@ class _Terminal:
         wanted = options.eol or ("crlf" if self._interactive else "raw")
         self._keys = KeyReader(LineEnd[wanted.upper()])
         self._heard = anyio.Event()  # replaced whenever something comes
+        self._screen = anyio.Lock()
+        self._screen_waits = _can_be_waited_for(sys.stdout.fileno())
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -113,9 +127,28 @@ class _Terminal:
             data = await self._port.receive(_CHUNK)
             if self._logging and self._log is not None:
                 _write_log(self._log, data)
-            _write(self._view.show(data))
+            await self._show(data)
             self._heard.set()
             self._heard = anyio.Event()
+
+    async def _show(self, data: bytes) -> None:
+        # Not simply written: whoever reads our output may have stopped, and the keys and signals
+        # that end us must still be heard.
+        async with self._screen:
+            rest = memoryview(self._view.show(data))
+            while rest:
+                if self._screen_waits:
+                    await anyio.wait_writable(sys.stdout.fileno())
+                try:
+                    rest = rest[os.write(sys.stdout.fileno(), rest[:_AT_ONCE]) :]
+                except BlockingIOError:
+                    continue
+                except BrokenPipeError:
+                    raise
+                except OSError as error:
+                    raise CommandError(
+                        f"standard output cannot be written: {error.strerror}", ExitCode.OUTPUT
+                    ) from error
 
     async def _send_pipe(self) -> None:
         source = sys.stdin.fileno()
@@ -134,10 +167,29 @@ class _Terminal:
         while True:
             with anyio.move_on_after(self._linger_s) as silence:
                 await self._heard.wait()
-            if silence.cancelled_caught:
+            if silence.cancelled_caught and not self._screen.locked():
                 return
 
     async def _obey_keys(self) -> None:
+        # Through a queue: the exit key is heard also while the port takes nothing.
+        into, queue = anyio.create_memory_object_stream[bytes | Action](math.inf)
+        obeyed = anyio.Event()
+
+        async def obey(queue: MemoryObjectReceiveStream[bytes | Action]) -> None:
+            async with queue:
+                async for meaning in queue:
+                    await self._obey(meaning)
+            obeyed.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(obey, queue)
+            with into:
+                await self._read_keys(into)
+            with anyio.move_on_after(_LAST_KEYS_S):
+                await obeyed.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _read_keys(self, into: MemoryObjectSendStream[bytes | Action]) -> None:
         source = sys.stdin.fileno()
         while True:
             await anyio.wait_readable(source)
@@ -147,39 +199,29 @@ class _Terminal:
             for meaning in self._keys.feed(typed):
                 if meaning is Action.EXIT:
                     return
-                try:
-                    if isinstance(meaning, Action):
-                        await self._do(meaning)
-                    else:
-                        await self._send(meaning)
-                except SerialDisconnectedError:
-                    if not isinstance(self._port, ReconnectingSerialPort):
-                        raise
-                except SerialError as error:
-                    self._say(str(error))
+                if not isinstance(meaning, Action) or not self._do_here(meaning):
+                    into.send_nowait(meaning)
+                    await checkpoint()  # sent before what follows is done, if the port takes it
 
-    async def _send(self, data: bytes) -> None:
-        await self._port.send(data)
-        if self._echo:
-            _write(self._view.show(data))
+    async def _obey(self, meaning: bytes | Action) -> None:
+        try:
+            if isinstance(meaning, Action):
+                await self._do_at_port(meaning)
+            else:
+                await self._port.send(meaning)
+                if self._echo:
+                    await self._show(meaning)
+        except SerialDisconnectedError:
+            if not isinstance(self._port, ReconnectingSerialPort):
+                raise
+        except SerialError as error:
+            self._say(str(error))
 
-    async def _do(self, action: Action) -> None:
+    def _do_here(self, action: Action) -> bool:
+        """Do what needs no port; whether it was that."""
         match action:
             case Action.HELP:
                 self._say(HELP)
-            case Action.INFO:
-                await self._tell_state()
-            case Action.TOGGLE_DTR:
-                wanted = not (await self._port.control_lines()).dtr
-                await self._port.set_control_lines(dtr=wanted)
-                self._say(f"DTR {_state(wanted)}")
-            case Action.TOGGLE_RTS:
-                wanted = not (await self._port.control_lines()).rts
-                await self._port.set_control_lines(rts=wanted)
-                self._say(f"RTS {_state(wanted)}")
-            case Action.BREAK:
-                await self._port.send_break(_BREAK_S)
-                self._say("break sent")
             case Action.TOGGLE_HEX:
                 self._view.hexadecimal = not self._view.hexadecimal
                 self._say("hexadecimal" if self._view.hexadecimal else "text")
@@ -194,8 +236,27 @@ class _Terminal:
                 self._say(
                     f"log {_state(self._logging)}" if self._log else "no log; start with --log FILE"
                 )
-            case _:
+            case Action.UNKNOWN:
                 self._say("Ctrl-T h lists the keys")
+            case _:
+                return False
+        return True
+
+    async def _do_at_port(self, action: Action) -> None:
+        match action:
+            case Action.INFO:
+                await self._tell_state()
+            case Action.TOGGLE_DTR:
+                wanted = not (await self._port.control_lines()).dtr
+                await self._port.set_control_lines(dtr=wanted)
+                self._say(f"DTR {_state(wanted)}")
+            case Action.TOGGLE_RTS:
+                wanted = not (await self._port.control_lines()).rts
+                await self._port.set_control_lines(rts=wanted)
+                self._say(f"RTS {_state(wanted)}")
+            case Action.BREAK:
+                await self._port.send_break(_BREAK_S)
+                self._say("break sent")
 
     async def _tell_state(self) -> None:
         self._say(f"{self._port.path} {summary_of(self._port.config)}")
@@ -225,17 +286,11 @@ def _state(on: bool) -> str:
     return "on" if on else "off"
 
 
-def _write(data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(sys.stdout.fileno(), view) :]
-
-
 def _write_log(log: BinaryIO, data: bytes) -> None:
     try:
         log.write(data)
     except OSError as error:
-        raise explain_os_error(error, log.name) from error
+        raise explain_os_error(error, log.name, kind="file", option="--log") from error
 
 
 @contextmanager
@@ -247,7 +302,7 @@ def _log_file(name: str | None) -> Iterator[BinaryIO | None]:
         # Unbuffered: what was received is on disk whatever ends the command.
         file = open(name, "ab", buffering=0)  # noqa: SIM115 - closed below
     except OSError as error:
-        raise explain_os_error(error, name) from error
+        raise explain_os_error(error, name, kind="file", option="--log") from error
     with file:
         yield file
 

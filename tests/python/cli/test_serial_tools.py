@@ -187,6 +187,28 @@ def test_a_device_can_be_waited_for(screen: Callable[..., Screen], tmp_path: Pat
     assert term.leave() == 0
 
 
+def test_the_exit_key_is_heard_while_the_device_takes_nothing(
+    screen: Callable[..., Screen], peer: PtyPeer
+) -> None:
+    term = screen("term", peer.path, "--eol", "raw")
+    term.wait_for("leaves")
+    for _ in range(200):  # far more than the line takes while nobody reads at its other end
+        term.type(b"x" * 1000)
+    term.type(b"\x14x")
+    term.wait_for("hexadecimal")
+    term.type(b"\x1d")
+    assert term.leave() == 0
+
+
+def test_the_exit_key_is_heard_while_the_device_is_away(
+    screen: Callable[..., Screen], tmp_path: Path
+) -> None:
+    term = screen("term", tmp_path / "device", "--reconnect")
+    term.wait_for("waiting for it")
+    term.type(b"for nobody\r\x14i\x1d")
+    assert term.leave() == 0
+
+
 # ---- term, from a pipe ---------------------------------------------------------------------------
 
 
@@ -222,13 +244,56 @@ def test_a_file_and_nothing_can_be_sent(environment: dict[str, str], tmp_path: P
     assert (done.returncode, done.stdout) == (0, b"")
 
 
+def test_a_reader_that_stops_does_not_keep_a_signal_from_ending_it(
+    environment: dict[str, str], peer: PtyPeer
+) -> None:
+    os.set_blocking(peer.fd, False)
+    command = [sys.executable, "-m", "penstock.cli", "term", peer.path]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as term:
+        assert term.stdout is not None
+        peer.raw()
+        peer.write(b"begin")
+        assert term.stdout.read(5) == b"begin"
+        deadline = time.monotonic() + 60
+        # Until pipe and port are full, which they are when nothing has gone for a while.
+        while select.select([], [peer.fd], [], 0.5)[1] and time.monotonic() < deadline:
+            os.write(peer.fd, bytes(4096))
+        term.send_signal(signal.SIGTERM)
+        assert term.wait(60) == 143
+
+
+def test_a_reader_that_leaves_and_a_full_disk_end_it_quietly(
+    environment: dict[str, str], peer: PtyPeer
+) -> None:
+    command = [sys.executable, "-m", "penstock.cli", "term", "loop://", "--quiet"]
+    end, broken = os.pipe()
+    os.close(end)
+    with open("/dev/full", "wb") as full:
+        for output, words in ((broken, b""), (full.fileno(), b"standard output cannot be written")):
+            done = subprocess.run(
+                command,
+                input=b"text",
+                stdout=output,
+                stderr=subprocess.PIPE,
+                env=environment,
+                timeout=60,
+            )
+            assert done.returncode == 5
+            assert words in done.stderr
+            assert b"Traceback" not in done.stderr
+            assert b"defect" not in done.stderr
+    os.close(broken)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (("term", "/dev/ttyUSB97"), 4, "/dev/ttyUSB97 does not exist"),
         (("term", "socket://host"), 4, "write it as socket://HOST:PORT"),
         (("term", "loop://", "--baud", "0"), 2, "baudrate must be an integer from 1"),
-        (("term", "loop://", "--log", "/"), 5, "cannot write /"),
+        (("term", "loop://", "--log", "/"), 5, "choose another file with --log"),
         (("serial", "serve", "/dev/ttyUSB97"), 4, "/dev/ttyUSB97 does not exist"),
         (("serial", "serve", "loop://", "--port", "x"), 2, "'x' is not a TCP port"),
         (("serial", "serve", "loop://", "--host", "1.2.3.4"), 4, "cannot listen on 1.2.3.4"),
