@@ -117,6 +117,17 @@ class LoopBackend(StreamBackend):
     def set_break(self, on: bool) -> None:
         self._check_open()
 
+    def forget_threads(self) -> None:
+        """Part from the parent: it keeps its loop, the child's goes on with a copy of its bytes."""
+        super().forget_threads()
+        self._line_events.forget_threads()
+        # Under the same number, for whoever has registered it.
+        own = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        os.dup2(own, self._fd, inheritable=False)
+        os.close(own)
+        self._counter = 0
+        self._show_state()
+
     def _show_state(self) -> None:
         wanted = 0 if not self._bytes else _FULL if len(self._bytes) >= _CAPACITY else 1
         if wanted == self._counter:

@@ -49,15 +49,18 @@ class PortState(PortFacts):
         self._sending = False
         # Bytes as the driver gave them that a receiver did not take: the next receive gets them.
         self._kept = b""
-        # Bound once: an attribute fewer to look up for each byte that comes in.
-        self._read = device.read
-        self._readinto = device.readinto
-        self._write = device.write
+        self.bind_device()
         self._follow(device.config)
         self._pending: set[PendingIoctl] = set()
         self._readiness: Readiness | None = None
         self._reader: SerialReader | None = None
         self._yield: Callable[[], Awaitable[None]] = self._first_yield
+
+    def bind_device(self) -> None:
+        # Once, not each time: an attribute fewer to look up for each byte that comes in.
+        self._read = self._device.read
+        self._readinto = self._device.readinto
+        self._write = self._device.write
 
     @property
     def is_open(self) -> bool:

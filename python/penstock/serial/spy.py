@@ -112,6 +112,10 @@ class TrafficLog:
         for row in hex_dump(content):
             self._line(direction, row)
 
+    def forget_threads(self) -> None:
+        """Let go of what another thread held when this process was forked."""
+        self._lock = threading.Lock()
+
     def event(self, name: str, text: str, *, question: bool = False) -> None:
         """Log an operation on the port; a question only where everything is wanted."""
         if not self._raw and (self._everything or not question):
@@ -162,6 +166,13 @@ class SpyBackend:
     def __getattr__(self, name: str) -> Any:
         # What needs no line of its own, and what a backend may learn to do one day.
         return getattr(self._inner, name)
+
+    def forget_threads(self) -> None:
+        """Let go of what a thread held that a fork has left behind. Only in a forked child."""
+        self._log.forget_threads()
+        forget: Callable[[], None] | None = getattr(self._inner, "forget_threads", None)
+        if forget is not None:
+            forget()
 
     @property
     def config(self) -> SerialConfig:

@@ -84,6 +84,10 @@ class LineEvents:
             for wait in self._waiting:
                 wait.wake(~0)
 
+    def forget_threads(self) -> None:
+        """Let go of what another thread held when this process was forked."""
+        self._lock = threading.Lock()
+
     def _forget(self, wait: _LineWait) -> None:
         with self._lock:
             if wait in self._waiting:

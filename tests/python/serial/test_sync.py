@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from penstock.serial import (
@@ -29,6 +30,7 @@ from penstock.serial import (
     UnsupportedFeatureError,
     ttyioctl,
 )
+from penstock.serial.rfc2217 import serve_serial_port
 from penstock.serial.sync import (
     SerialConnectable,
     SerialPort,
@@ -420,6 +422,104 @@ def test_a_forked_child_uses_the_port_and_leaves_it_to_the_parent(peer: PtyPeer)
     finally:
         process.kill()
         process.communicate()
+
+
+FORKING_LOOP = """
+import os, sys
+from penstock.serial.sync import open_serial_port
+
+for url in ("loop://", "spy://loop://?file=/dev/null"):
+    with open_serial_port(url) as port:
+        port.send(b"before")
+        child = os.fork()
+        if child == 0:
+            assert port.receive(timeout=60) == b"before"
+            port.send(b"child")
+            assert port.receive(timeout=60) == b"child"
+            port.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        port.send(b" and after")
+        assert port.receive_exactly(16, timeout=60) == b"before and after"
+"""
+
+
+def test_a_forked_childs_loop_is_its_own() -> None:
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING_LOOP],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        check=True,
+        timeout=120,
+    )
+
+
+FORKING_CLIENT = """
+import os, sys
+from penstock.serial import SerialDisconnectedError
+from penstock.serial.sync import open_serial_port
+
+port = open_serial_port(sys.argv[1])
+child = os.fork()
+if child == 0:
+    calls = [
+        lambda: port.send(b"child"),
+        port.receive,
+        lambda: port.configure(port.config),
+        port.modem_lines,
+        port.reset_input_buffer,
+        port.drain,
+    ]
+    for call in calls:
+        try:
+            call()
+        except SerialDisconnectedError as error:
+            assert "stayed with the parent" in str(error) or "disconnected" in str(error), error
+        else:
+            os._exit(1)
+    port.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+port.configure(port.config)
+port.send(b"parent")
+assert port.receive(timeout=60) == b"answer"
+port.close()
+"""
+
+
+def test_a_forked_child_leaves_a_connection_to_its_parent(peer: PtyPeer) -> None:
+    served = threading.Event()
+    address: list[int] = []
+    end = threading.Event()
+
+    async def serve() -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def serving(*, task_status: anyio.abc.TaskStatus[int]) -> None:
+                await serve_serial_port(peer.path, port=0, task_status=task_status)
+
+            address.append(await tasks.start(serving))
+            served.set()
+            await anyio.to_thread.run_sync(end.wait)
+            tasks.cancel_scope.cancel()
+
+    server = threading.Thread(target=anyio.run, args=(serve,))
+    server.start()
+    try:
+        assert served.wait(60)
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-W", "ignore", "-c", FORKING_CLIENT),
+                f"rfc2217://127.0.0.1:{address[0]}",
+            ],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        os.set_blocking(peer.fd, True)
+        assert os.read(peer.fd, 100) == b"parent"
+        peer.write(b"answer")
+        assert process.wait(60) == 0
+    finally:
+        end.set()
+        server.join()
 
 
 def test_a_signal_does_not_end_a_receive(port: SerialPort, peer: PtyPeer) -> None:

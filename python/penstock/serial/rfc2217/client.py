@@ -268,5 +268,13 @@ class Rfc2217Backend(SocketBackend):
             self._check_open()
             self._session.discard(Purge.UNSENT, received=False)
 
+    def forget_threads(self) -> None:
+        """Leave the connection to the parent, which has the thread that speaks for it."""
+        super().forget_threads()
+        self._exchange = threading.RLock()
+        self._session.stay_with_parent()
+        # Nor may the child take the parent's bytes out of the socket that they share.
+        self.read = self.readinto = self.write = self._session.refuse
+
     def _release(self) -> None:
         self._session.close()

@@ -18,8 +18,10 @@ import struct
 import termios
 import threading
 from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 from penstock.serial.exceptions import (
+    SerialDisconnectedError,
     SerialTimeoutError,
     UnsupportedFeatureError,
     closed_error,
@@ -93,6 +95,7 @@ class Session:
         self._refused = False
         self._ended = False  # the server is gone
         self._stopping = False
+        self._in_child = False
         self._held_back = False  # by the server: FLOWCONTROL-SUSPEND
         self._holding_back = False  # the server, by us
         self._far_open = True
@@ -185,13 +188,33 @@ class Session:
         """End the connection and the thread; what was not sent is lost."""
         self._stopping = True
         self._poke()
-        if threading.current_thread() is not self._thread:
+        if threading.current_thread() is not self._thread and not self._in_child:
             self._thread.join()
         self.near.close()
         with self._lock:
             wake, self._wake = self._wake, -1
             if wake >= 0:
                 os.close(wake)
+
+    def stay_with_parent(self) -> None:
+        """In a forked child: end, without a word to the server, which goes on with the parent."""
+        self._lock = threading.RLock()
+        self.line_events.forget_threads()
+        self._agreed = threading.Event()
+        self._in_child = True
+        self._close_far()
+        self._sock.close()
+        # The parent's thread must not be woken by this process.
+        os.close(self._wake)
+        self._wake = -1
+
+    def refuse(self, *_: object) -> NoReturn:
+        """Raise what :meth:`stay_with_parent` has made of this session."""
+        raise SerialDisconnectedError(
+            errno.ENOTCONN,
+            f"{self._url}: the connection stayed with the parent process; open the port anew",
+            self._url,
+        )
 
     # ---- details -----------------------------------------------------------------------------
 
@@ -242,6 +265,8 @@ class Session:
     def _check(self) -> None:
         if self._stopping:
             raise closed_error(self._url)
+        if self._in_child:
+            self.refuse()
         if self._ended:
             raise disconnected_error(self._url, errno.ECONNRESET)
 

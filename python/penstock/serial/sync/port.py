@@ -501,8 +501,9 @@ class SerialPort(PortFacts):
         self._halves.renew_room()
         self._halves._receiving = self._halves._sending = False
         forget: Callable[[], None] | None = getattr(self._device, "forget_threads", None)
-        if forget is not None:
+        if forget is not None and not self._halves._closed:
             forget()
+            self._halves.bind_device()
 
 
 class _NoticingClose:
