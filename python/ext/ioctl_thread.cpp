@@ -53,6 +53,13 @@ void let_go(void* shared) {
     }
 }
 
+/// Not interruptible by a cancellation that comes as the thread ends by itself: close(2) is a point where it would
+/// take effect, in the midst of a destructor that lets nothing through (std::terminate).
+void let_go_at_end(void* shared) {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    let_go(shared);
+}
+
 /// Under this key a thread has its job, which its end lets go of. Not pthread_cleanup_push: in C++ that is a
 /// destructor, and a cancellation between two calls, where the compiler expects no exception, would end
 /// the program (std::terminate). A function without destructors is unwound from anywhere.
@@ -61,7 +68,7 @@ void let_go(void* shared) {
 std::optional<pthread_key_t> job_key() noexcept {
     static const std::optional<pthread_key_t> key = []() noexcept -> std::optional<pthread_key_t> {
         pthread_key_t made{};
-        if (pthread_key_create(&made, &let_go) != 0) {
+        if (pthread_key_create(&made, &let_go_at_end) != 0) {
             return std::nullopt;
         }
         return made;
@@ -73,10 +80,12 @@ std::optional<pthread_key_t> job_key() noexcept {
 /// here within reach of the cancellation, which would leave the loader's own state half changed.
 const volatile decltype(&::ioctl) cancellable_ioctl = &::ioctl;
 
-/// Nothing in here may have a destructor, also not once inlined: see job_key().
+/// A cancellation takes effect between the two changes of its type, and nowhere else. Nothing in here may have a
+/// destructor, also not once inlined: see job_key().
 void* run(void* shared) {
     auto* job = static_cast<Job*>(shared);
     if (const int error = pthread_setspecific(job->key, job)) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
         job->error = error;
         eventfd_write(job->done, 1);
         let_go(job);
@@ -88,6 +97,7 @@ void* run(void* shared) {
         result = cancellable_ioctl(job->fd, job->request, job->argument);
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
     } while (result < 0 && errno == EINTR);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
     job->error = result < 0 ? errno : 0;
     eventfd_write(job->done, 1);
     return nullptr;

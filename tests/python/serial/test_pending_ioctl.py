@@ -67,13 +67,13 @@ _, quick = os.openpty()
 
 def work(seed):
     chance = random.Random(seed)
-    for _ in range(500):
-        pending = IoctlThread(quick, termios.TCSBRK, 1) if chance.random() < 0.5 else begin()
+    for _ in range(1000):
+        ends = chance.random() < 0.8
+        pending = IoctlThread(quick, termios.TCSBRK, 1) if ends else begin()
         until = time.perf_counter_ns() + chance.randrange(150_000)
         while time.perf_counter_ns() < until:
             pass
-        if chance.random() < 0.5:
-            pending.cancel()
+        pending.cancel()
 
 workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
 for worker in workers:
