@@ -2,7 +2,7 @@
 
 #include "asyncio_reader.hpp"
 
-#include <cstring>
+#include "asyncio_read.hpp"
 
 namespace penstock::python {
 
@@ -19,30 +19,17 @@ Ref strong(PyObject* weak_reference) noexcept {
 #endif
 }
 
-bool append(PyObject* buffer, const char* data, std::size_t size) noexcept {
-    const Py_ssize_t before = PyByteArray_GET_SIZE(buffer);
-    if (PyByteArray_Resize(buffer, before + static_cast<Py_ssize_t>(size)) != 0) {
-        return false;
-    }
-    std::memcpy(PyByteArray_AS_STRING(buffer) + before, data, size);
-    return true;
-}
-
-bool wake_waiter(const ModuleState* state, PyObject* reader) noexcept {
-    const Ref waiter(PyObject_GetAttr(reader, state->name_waiter));
-    if (!waiter) {
-        return false;
-    }
-    if (waiter.get() == Py_None) {
+/// `StreamReader._wakeup_waiter`.
+bool wake_waiter(const ModuleState* state, PyObject* reader, PyObject* waiter) noexcept {
+    if (waiter == Py_None) {
         return true;
     }
     if (PyObject_SetAttr(reader, state->name_waiter, Py_None) != 0) {
         return false;
     }
-    const Ref cancelled(PyObject_CallMethodNoArgs(waiter.get(), state->name_cancelled));
-    return cancelled &&
-           (cancelled.get() == Py_True ||
-            Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None)));
+    const Ref cancelled(PyObject_CallMethodNoArgs(waiter, state->name_cancelled));
+    return cancelled && (cancelled.get() == Py_True ||
+                         Ref(PyObject_CallMethodOneArg(waiter, state->name_set_result, Py_None)));
 }
 
 /// False with an exception set, or with none: `limit` is an int.
@@ -52,7 +39,7 @@ bool over_twice_the_limit(const ModuleState* state, PyObject* reader, Py_ssize_t
         return false;
     }
     const Py_ssize_t bytes = PyNumber_AsSsize_t(limit.get(), nullptr);
-    return PyErr_Occurred() == nullptr && size / 2 > bytes;
+    return PyErr_Occurred() == nullptr && size - size / 2 > bytes; // no overflow with a huge limit
 }
 
 bool pause_transport(const ModuleState* state, PyObject* reader) noexcept {
@@ -68,10 +55,34 @@ bool pause_transport(const ModuleState* state, PyObject* reader) noexcept {
            PyObject_SetAttr(reader, state->name_paused, Py_True) == 0;
 }
 
+/// Imports penstock.loop.fed_streams. False with an exception set.
+bool import_fed_streams(ModuleState* state) noexcept {
+    if (state->fed_reader_type != nullptr) {
+        return true;
+    }
+    const Ref module(PyImport_ImportModule("penstock.loop.fed_streams"));
+    Ref protocol(module ? PyObject_GetAttrString(module.get(), "StreamReaderProtocol") : nullptr);
+    Ref reader(protocol ? PyObject_GetAttrString(module.get(), "StreamReader") : nullptr);
+    if (!reader) {
+        return false;
+    }
+    Py_XSETREF(state->fed_protocol_type, protocol.release());
+    Py_XSETREF(state->fed_reader_type, reader.release());
+    return true;
+}
+
+/// Makes an instance of `plain` one of `fed`. Whether it is one then.
+bool has_native_waits(const ModuleState* state, PyObject* object, PyObject* plain,
+                      PyObject* fed) noexcept {
+    const PyObject* type = as_object(Py_TYPE(object));
+    return type == fed || (type == plain && PyObject_SetAttr(object, state->name_class, fed) == 0);
+}
+
 } // namespace
 
-PyObject* asyncio_reader_of(const ModuleState* state, PyObject* protocol) noexcept {
-    if (reinterpret_cast<PyObject*>(Py_TYPE(protocol)) != state->asyncio_protocol_type) {
+PyObject* asyncio_reader_of(ModuleState* state, PyObject* protocol) noexcept {
+    const PyObject* type = as_object(Py_TYPE(protocol));
+    if (type != state->asyncio_protocol_type && type != state->fed_protocol_type) {
         return nullptr;
     }
     Ref reference(PyObject_GetAttrString(protocol, "_stream_reader_wr"));
@@ -80,21 +91,35 @@ PyObject* asyncio_reader_of(const ModuleState* state, PyObject* protocol) noexce
         return nullptr;
     }
     const Ref reader = strong(reference.get());
-    if (!reader ||
-        reinterpret_cast<PyObject*>(Py_TYPE(reader.get())) != state->asyncio_reader_type) {
+    if (!reader || !import_fed_streams(state) ||
+        !has_native_waits(state, reader.get(), state->asyncio_reader_type,
+                          state->fed_reader_type) ||
+        !has_native_waits(state, protocol, state->asyncio_protocol_type,
+                          state->fed_protocol_type)) {
+        PyErr_Clear(); // asyncio's own code does as well
         return nullptr;
     }
     return reference.release();
 }
 
 bool feed_asyncio_reader(const ModuleState* state, PyObject* reference, const char* data,
-                         std::size_t size) noexcept {
+                         std::size_t size, Feeding feeding) noexcept {
     const Ref reader = strong(reference);
     if (!reader) {
         return true; // nobody can read it any more
     }
-    const Ref buffer(PyObject_GetAttr(reader.get(), state->name_buffer));
-    if (!buffer || !append(buffer.get(), data, size) || !wake_waiter(state, reader.get())) {
+    const Ref waiter(PyObject_GetAttr(reader.get(), state->name_waiter));
+    const Ref buffer(waiter ? PyObject_GetAttr(reader.get(), state->name_buffer) : nullptr);
+    if (!buffer) {
+        return false;
+    }
+    if (feeding == Feeding::where_no_task_runs && PyByteArray_GET_SIZE(buffer.get()) == 0 &&
+        waits_natively(state, waiter.get())) {
+        if (!resume_native_read(state, waiter.get(), reader.get(), data, size)) {
+            return false;
+        }
+    } else if (!append_to_buffer(buffer.get(), data, size) ||
+               !wake_waiter(state, reader.get(), waiter.get())) {
         return false;
     }
     if (over_twice_the_limit(state, reader.get(), PyByteArray_GET_SIZE(buffer.get()))) {

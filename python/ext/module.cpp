@@ -54,6 +54,13 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_limit, "_limit"},
     InternedName{&ModuleState::name_paused, "_paused"},
     InternedName{&ModuleState::name_transport, "_transport"},
+    InternedName{&ModuleState::name_eof, "_eof"},
+    InternedName{&ModuleState::name_exception, "_exception"},
+    InternedName{&ModuleState::name_private_loop, "_loop"},
+    InternedName{&ModuleState::name_private_connection_lost, "_connection_lost"},
+    InternedName{&ModuleState::name_resume_reading, "resume_reading"},
+    InternedName{&ModuleState::name_call_soon, "call_soon"},
+    InternedName{&ModuleState::name_class, "__class__"},
 };
 
 constexpr std::array owned_objects{
@@ -64,6 +71,8 @@ constexpr std::array owned_objects{
     &ModuleState::buffered_protocol_type,
     &ModuleState::asyncio_protocol_type,
     &ModuleState::asyncio_reader_type,
+    &ModuleState::fed_protocol_type,
+    &ModuleState::fed_reader_type,
     &ModuleState::cancelled_error_type,
     &ModuleState::invalid_state_error_type,
     &ModuleState::inherited_loop_type,
@@ -79,6 +88,7 @@ constexpr std::array owned_objects{
     &ModuleState::ssl_again_errors,
     &ModuleState::ssl_certificate_error,
     &ModuleState::keywords_loop,
+    &ModuleState::keywords_context,
     &ModuleState::keywords_loop_name_context,
 };
 
@@ -91,6 +101,7 @@ constexpr std::array owned_types{
     &ModuleState::listener_type,
     &ModuleState::stream_reader_type,
     &ModuleState::read_operation_type,
+    &ModuleState::asyncio_read_type,
     &ModuleState::stream_protocol_type,
     &ModuleState::descriptor_waiter_type,
     &ModuleState::sock_operation_type,
@@ -109,9 +120,11 @@ bool intern_names(ModuleState* state) {
         }
     }
     state->keywords_loop = PyTuple_Pack(1, state->name_loop);
+    state->keywords_context = PyTuple_Pack(1, state->name_context);
     state->keywords_loop_name_context =
         PyTuple_Pack(3, state->name_loop, state->name_name, state->name_context);
-    return state->keywords_loop != nullptr && state->keywords_loop_name_context != nullptr;
+    return state->keywords_loop != nullptr && state->keywords_context != nullptr &&
+           state->keywords_loop_name_context != nullptr;
 }
 
 bool import_asyncio(ModuleState* state) {
@@ -151,12 +164,12 @@ int execute(PyObject* module) {
         add_handle_types(module, state) && add_loop_type(module, state) &&
         add_socket_transport_type(module, state) && add_tls_transport_type(module, state) &&
         add_listener_type(module, state) && add_stream_reader_type(module, state) &&
-        add_read_operation_type(module, state) && add_stream_protocol_types(module, state) &&
-        add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
-        add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
-        add_ioctl_thread_type(module) && add_serial_abi(module) &&
-        add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
-        add_ready_value_type(module);
+        add_read_operation_type(module, state) && add_asyncio_read_types(module, state) &&
+        add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
+        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state) &&
+        add_serial_reader_types(module, state) && add_ioctl_thread_type(module) &&
+        add_serial_abi(module) && add_file_engine_type(module, state) &&
+        add_file_operation_type(module, state) && add_ready_value_type(module);
     return done ? 0 : -1;
 }
 

@@ -15,6 +15,7 @@ struct ModuleState {
     PyTypeObject* listener_type;
     PyTypeObject* stream_reader_type;
     PyTypeObject* read_operation_type;
+    PyTypeObject* asyncio_read_type;
     PyTypeObject* stream_protocol_type;
     PyTypeObject* descriptor_waiter_type;
     PyTypeObject* sock_operation_type;
@@ -31,6 +32,8 @@ struct ModuleState {
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
     PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
     PyObject* asyncio_reader_type;    ///< asyncio.StreamReader
+    PyObject* fed_protocol_type; ///< their subclasses of penstock.loop.fed_streams, imported on
+    PyObject* fed_reader_type;   ///< first use
     PyObject* cancelled_error_type;
     PyObject* invalid_state_error_type;
     PyObject* inherited_loop_type; ///< asyncio.SelectorEventLoop
@@ -89,7 +92,15 @@ struct ModuleState {
     PyObject* name_limit;
     PyObject* name_paused;
     PyObject* name_transport;
+    PyObject* name_eof;
+    PyObject* name_exception;
+    PyObject* name_private_loop;
+    PyObject* name_private_connection_lost;
+    PyObject* name_resume_reading;
+    PyObject* name_call_soon;
+    PyObject* name_class;
     PyObject* keywords_loop;              ///< ("loop",)
+    PyObject* keywords_context;           ///< ("context",)
     PyObject* keywords_loop_name_context; ///< ("loop", "name", "context")
 
     /// Python 3.13: `Server._attach` and `_detach` take the transport.
@@ -111,6 +122,7 @@ bool add_tls_transport_type(PyObject* module, ModuleState* state);
 bool add_listener_type(PyObject* module, ModuleState* state);
 bool add_stream_reader_type(PyObject* module, ModuleState* state);
 bool add_read_operation_type(PyObject* module, ModuleState* state);
+bool add_asyncio_read_types(PyObject* module, ModuleState* state);
 bool add_stream_protocol_types(PyObject* module, ModuleState* state);
 bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
 bool add_sock_operation_type(PyObject* module, ModuleState* state);

@@ -68,7 +68,7 @@ SocketTransportObject* allocate_transport(LoopObject* loop) noexcept {
 }
 
 bool bind_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept {
-    const ModuleState* state = transport->loop->state;
+    ModuleState* state = transport->loop->state;
     if (Py_TYPE(protocol) == state->tls_transport_type) {
         Py_XSETREF(transport->protocol, Py_NewRef(protocol));
         Py_CLEAR(transport->data_received);

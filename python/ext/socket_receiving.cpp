@@ -62,7 +62,8 @@ void feed_stream(SocketTransportObject* transport, std::size_t size) noexcept {
     const bool fed =
         transport->stream != nullptr
             ? feed_from_dispatcher(transport->stream, loop->read_buffer, size)
-            : feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size);
+            : feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size,
+                                  Feeding::where_no_task_runs);
     if (!fed) {
         fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
     }

@@ -60,7 +60,7 @@ bool hand_over(TlsTransportObject* tls, PyObject* data, std::size_t size) noexce
     if (tls->asyncio_reader != nullptr) {
         const Ref owner(data);
         return feed_asyncio_reader(tls->loop->state, tls->asyncio_reader, PyBytes_AS_STRING(data),
-                                   size);
+                                   size, Feeding::anywhere);
     }
     if (_PyBytes_Resize(&data, static_cast<Py_ssize_t>(size)) != 0) {
         return false;

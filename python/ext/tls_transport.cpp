@@ -37,7 +37,7 @@ bool import_ssl(ModuleState* state) noexcept {
     return true;
 }
 
-bool set_protocol(TlsTransportObject* tls, const ModuleState* state, PyObject* protocol) noexcept {
+bool set_protocol(TlsTransportObject* tls, ModuleState* state, PyObject* protocol) noexcept {
     ReceiverMethods methods;
     if (!find_receiver(state, protocol, methods)) {
         return false;

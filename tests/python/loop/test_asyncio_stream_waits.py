@@ -1,0 +1,357 @@
+"""asyncio's own streams over a transport of the loop: what waits, and what wakes it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .conftest import Run, penstock_factory
+
+SOME_BYTES = st.binary(min_size=1, max_size=40).map(
+    lambda data: data.translate(bytes(i % 4 for i in range(256)))
+)
+"""Bytes of a small alphabet, so that separators turn up."""
+
+STEPS = st.one_of(
+    st.tuples(st.just("read"), st.integers(min_value=-1, max_value=30)),
+    st.tuples(st.just("readexactly"), st.integers(min_value=0, max_value=30)),
+    st.tuples(st.just("readuntil"), st.sampled_from([b"\x01", b"\x02\x03", b"\x00\x00\x01"])),
+    st.just(("readline",)),
+    st.tuples(st.just("send"), SOME_BYTES),
+    st.tuples(st.just("send"), SOME_BYTES),
+    st.just(("cancel",)),
+    st.just(("end",)),
+)
+
+
+async def connect(
+    limit: int = 65536,
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, socket.socket]:
+    """A stream, and the blocking socket at its other end."""
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
+    reader, writer = await asyncio.open_connection(sock=ours, limit=limit)
+    return reader, writer, theirs
+
+
+async def settle() -> None:
+    """Let what was sent arrive, and whoever waits for it run.
+
+    A busy loop of ours looks for what arrived after every 32 callbacks.
+    """
+    for _ in range(70):
+        await asyncio.sleep(0)
+
+
+async def outcome(awaitable: Any) -> Any:
+    """The result, or the exception in a form that compares."""
+    try:
+        return await awaitable
+    except (
+        asyncio.IncompleteReadError,
+        asyncio.LimitOverrunError,
+        asyncio.CancelledError,
+        ValueError,
+    ) as error:
+        partial, consumed = getattr(error, "partial", None), getattr(error, "consumed", None)
+        return (type(error), partial, consumed, str(error))
+
+
+async def play(steps: list[tuple[Any, ...]]) -> list[Any]:
+    reader, writer, peer = await connect()
+    results: list[Any] = []
+    waiting: asyncio.Task[Any] | None = None
+    ended = False
+    with peer:
+        for name, *arguments in steps:
+            if name == "send" and not ended:
+                peer.sendall(*arguments)
+            elif name == "end" and not ended:
+                peer.shutdown(socket.SHUT_WR)
+                ended = True
+            elif name == "cancel" and waiting is not None:
+                waiting.cancel()
+            elif name.startswith("read") and waiting is None:
+                waiting = asyncio.ensure_future(outcome(getattr(reader, name)(*arguments)))
+            await settle()
+            if waiting is not None and waiting.done():
+                results.append(waiting.result())
+                waiting = None
+            results.append((bytes(reader._buffer), reader._waiter is None, reader.at_eof()))  # type: ignore[attr-defined]
+        if not ended:
+            peer.shutdown(socket.SHUT_WR)
+        if waiting is not None:
+            results.append(await waiting)
+        results.append(await reader.read())
+    writer.close()
+    return results
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=st.lists(STEPS, max_size=25))
+def test_every_sequence_of_reads_goes_as_on_asyncios_loop(steps: list[tuple[Any, ...]]) -> None:
+    outcomes = []
+    for factory in (asyncio.SelectorEventLoop, penstock_factory()):
+        loop = factory()
+        outcomes.append(loop.run_until_complete(asyncio.wait_for(play(steps), 10)))
+        loop.close()
+    assert outcomes[0] == outcomes[1]
+
+
+def test_the_classes_are_asyncios(run: Run) -> None:
+    seen: list[Any] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.extend([reader, writer])
+        writer.close()
+
+    async def main() -> None:
+        async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            assert await reader.read() == b""
+            writer.close()
+            seen.extend([reader, writer])
+
+    run(main())
+    for stream in seen:
+        assert isinstance(stream, asyncio.StreamReader | asyncio.StreamWriter)
+        assert type(stream).__name__ in ("StreamReader", "StreamWriter")
+        assert repr(stream).startswith(("<StreamReader", "<StreamWriter"))
+
+
+def test_a_reader_with_methods_of_its_own_keeps_them(run: Run) -> None:
+    class Shouting(asyncio.StreamReader):
+        async def read(self, n: int = -1) -> bytes:
+            return (await super().read(n)).upper()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reader = Shouting(loop=loop)
+            protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+            transport, _ = await loop.create_connection(lambda: protocol, sock=ours)
+            waiting = asyncio.ensure_future(reader.read(10))
+            await settle()
+            theirs.sendall(b"loud")
+            assert await waiting == b"LOUD"
+            assert type(reader) is Shouting
+            transport.close()
+
+    run(main())
+
+
+def test_a_second_read_is_refused_and_the_first_goes_on(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            first = asyncio.ensure_future(reader.read(10))
+            await settle()
+            with pytest.raises(RuntimeError, match=r"read\(\) called while another coroutine"):
+                await reader.read(10)
+            with pytest.raises(RuntimeError, match=r"readexactly\(\) called while another"):
+                await reader.readexactly(10)
+            peer.sendall(b"data")
+            assert await first == b"data"
+        writer.close()
+
+    run(main())
+
+
+def test_data_that_meets_a_cancellation_is_not_lost(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            waiting = asyncio.ensure_future(reader.read(10))
+            await settle()
+            peer.sendall(b"data")
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert await reader.read(10) == b"data"
+        writer.close()
+
+    run(main())
+
+
+def test_a_cancellation_of_the_task_that_reads_from_inside_loses_nothing(run: Run) -> None:
+    """The task is resumed with data while a cancellation of it is on its way."""
+
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            waiting = asyncio.ensure_future(reader.read(10))
+            await settle()
+            waiter = reader._waiter  # type: ignore[attr-defined]
+            waiter.set_result(None)
+            waiting.cancel()
+            peer.sendall(b"data")
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert await reader.read(10) == b"data"
+        writer.close()
+
+    run(main())
+
+
+def test_reads_may_be_timed_out_gathered_and_wrapped(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(reader.read(1), 0.001)
+            peer.sendall(b"abc")
+            assert await asyncio.gather(reader.read(1)) == [b"a"]
+            assert await asyncio.create_task(reader.read(1)) == b"b"
+            assert await asyncio.shield(reader.read(1)) == b"c"
+        writer.close()
+
+    run(main())
+
+
+def test_an_exception_set_on_the_reader_ends_the_wait(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            waiting = asyncio.ensure_future(reader.readexactly(4))
+            await settle()
+            reader.set_exception(KeyError("gone"))
+            with pytest.raises(KeyError):
+                await waiting
+            with pytest.raises(KeyError):
+                await reader.read(1)
+        writer.close()
+
+    run(main())
+
+
+def test_data_may_be_fed_by_hand(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            waiting = asyncio.ensure_future(reader.read(2))
+            await settle()
+            reader.feed_data(b"abc")
+            peer.sendall(b"d")
+            assert await waiting == b"ab"
+            assert await reader.readexactly(2) == b"cd"
+            reader.feed_eof()
+            assert await reader.read(1) == b""
+        writer.close()
+
+    run(main())
+
+
+def test_a_task_written_in_python_may_read(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        reader, writer, peer = await connect()
+        with peer:
+            waiting = asyncio.tasks._PyTask(reader.read(10), loop=loop)  # type: ignore[attr-defined]
+            await settle()
+            peer.sendall(b"data")
+            assert await waiting == b"data"
+        writer.close()
+
+    run(main())
+
+
+def test_a_stream_is_paused_above_twice_its_limit(run: Run) -> None:
+    async def main() -> None:
+        for limit, size, paused in ((1, 2, False), (1, 3, True), (4, 8, False), (4, 9, True)):
+            reader, writer, peer = await connect(limit)
+            with peer:
+                peer.sendall(bytes(size))
+                await settle()
+                assert reader._paused is paused  # type: ignore[attr-defined]
+            writer.close()
+
+    run(main())
+
+
+def test_an_unread_stream_is_paused_and_a_read_one_goes_on(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect(limit=1000)
+        with peer:
+            peer.sendall(b"x" * 50_000)
+            while not reader._paused:  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
+            assert await reader.readexactly(50_000) == b"x" * 50_000
+            waiting = asyncio.ensure_future(reader.read(1))
+            await settle()
+            peer.sendall(b"y" * 10_000)
+            assert await waiting == b"y"
+            assert await reader.readexactly(9_999) == b"y" * 9_999
+        writer.close()
+
+    run(main())
+
+
+def test_a_read_that_was_awaited_cannot_be_awaited_again(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            peer.sendall(b"data")
+            read = reader.read(10)
+            assert await read == b"data"
+            with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+                await read
+        writer.close()
+
+    run(main())
+
+
+def test_drain_waits_while_the_peer_does_not_read(run: Run) -> None:
+    async def main() -> None:
+        _, writer, peer = await connect()
+        with peer:
+            await writer.drain()
+            writer.write(bytes(5_000_000))
+            draining = asyncio.ensure_future(writer.drain())
+            await settle()
+            assert not draining.done()
+            received = 0
+            while received < 5_000_000:
+                received += len(await asyncio.to_thread(peer.recv, 1 << 20))
+            await draining
+        writer.close()
+
+    run(main())
+
+
+def test_drain_reports_a_lost_connection(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        peer.close()
+        assert await reader.read(1) == b""
+        writer.transport.abort()
+        await settle()
+        with pytest.raises(ConnectionResetError):
+            await writer.drain()
+
+    run(main())
+
+
+def test_readers_are_not_kept_by_reads_that_ended(run: Run) -> None:
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            before = sys.getrefcount(reader)
+            for _ in range(10):
+                peer.sendall(b"x")
+                assert await reader.read(1) == b"x"
+                waiting = asyncio.ensure_future(reader.read(1))
+                await settle()
+                waiting.cancel()
+                await settle()
+            del waiting
+            assert sys.getrefcount(reader) == before
+        writer.close()
+
+    run(main())
