@@ -1,5 +1,5 @@
-// The waits of asyncio's own streams, native where a transport of this loop feeds them: `read`,
-// `_wait_for_data` (on which readexactly, readuntil and readline stand) and `_drain_helper`.
+// The waits of asyncio's own stream reader, native where a transport of this loop feeds it: `read` and
+// `_wait_for_data`, on which readexactly, readuntil and readline stand.
 //
 // The reader keeps asyncio's private attributes, and they stay true: whoever looks at `_buffer` or
 // `_waiter`, or feeds the reader himself, finds what asyncio's code would leave there. Rejected: a native
@@ -8,6 +8,7 @@
 #include "asyncio_read.hpp"
 
 #include "coroutine_protocol.hpp"
+#include "waiting_task.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -23,18 +24,14 @@ struct AsyncioReadObject {
 
     PyObject ob_base;
     PyObject* reader;
-    PyObject* caller; ///< `_wait_for_data`'s argument; null for `read`
-    PyObject* wakeup; ///< the waiting task's callback
-    PyObject* context;
-    PyObject* cancel_message;
+    PyObject* caller;    ///< `_wait_for_data`'s argument; null for `read`
     PyObject* exception; ///< what set_exception() was given
-    const char* data;    ///< while the task is resumed: what arrived, in somebody else's memory
+    WaitingTask task;
+    const char* data; ///< while the task is resumed: what arrived, in somebody else's memory
     std::size_t size;
     Py_ssize_t count;
     State state;
-    bool blocking; ///< `_asyncio_future_blocking`
-    bool done;
-    bool cancelled;
+    bool done; ///< it is to wait no longer
 };
 
 using State = AsyncioReadObject::State;
@@ -47,60 +44,84 @@ const ModuleState* module_of(const AsyncioReadObject* read) noexcept {
     return state_of(Py_TYPE(read));
 }
 
-bool is_true(PyObject* object, PyObject* name) noexcept {
-    const Ref value(PyObject_GetAttr(object, name));
-    return value && PyObject_IsTrue(value.get()) > 0;
+// A reader is exactly of the class that penstock.loop.fed_streams names, and asyncio's __init__ puts every
+// attribute into the instance: a look into its dictionary is a fifth of what an attribute costs.
+
+/// An attribute, borrowed. Null with an exception set.
+PyObject* attribute(PyObject* attributes, PyObject* name) noexcept {
+    PyObject* value = PyDict_GetItemWithError(attributes, name);
+    if (value == nullptr && PyErr_Occurred() == nullptr) {
+        PyErr_SetObject(PyExc_AttributeError, name);
+    }
+    return value;
 }
 
-/// The exception set on the reader is raised, or something else went wrong.
-bool raise_reader_exception(const ModuleState* state, PyObject* reader) noexcept {
-    Ref exception(PyObject_GetAttr(reader, state->name_exception));
-    if (!exception) {
-        return true;
+/// 1 or 0; -1 with an exception set.
+int truth(PyObject* attributes, PyObject* name) noexcept {
+    PyObject* value = attribute(attributes, name);
+    return value != nullptr ? PyObject_IsTrue(value) : -1;
+}
+
+/// The reader's `_buffer`, borrowed. Null with an exception set.
+PyObject* buffer_of(PyObject* attributes, const ModuleState* state) noexcept {
+    PyObject* buffer = attribute(attributes, state->name_buffer);
+    if (buffer != nullptr && !PyByteArray_Check(buffer)) {
+        PyErr_Format(PyExc_TypeError, "_buffer of a StreamReader must be a bytearray, not %s",
+                     Py_TYPE(buffer)->tp_name);
+        return nullptr;
     }
-    if (exception.get() == Py_None) {
+    return buffer;
+}
+
+/// Raises the exception that was set on the reader, if there is one. False then, or on failure.
+bool has_no_exception(const ModuleState* state, PyObject* attributes) noexcept {
+    PyObject* exception = attribute(attributes, state->name_exception);
+    if (exception == nullptr || exception == Py_None) {
+        return exception != nullptr;
+    }
+    raise_exception(Ref::borrow(exception));
+    return false;
+}
+
+bool resume_transport(const ModuleState* state, PyObject* attributes) noexcept {
+    if (PyDict_SetItem(attributes, state->name_paused, Py_False) != 0) {
         return false;
     }
-    raise_exception(std::move(exception));
-    return true;
-}
-
-bool resume_transport(const ModuleState* state, PyObject* reader) noexcept {
-    const Ref transport(PyObject_SetAttr(reader, state->name_paused, Py_False) == 0
-                            ? PyObject_GetAttr(reader, state->name_transport)
-                            : nullptr);
+    const Ref transport = Ref::borrow(attribute(attributes, state->name_transport));
     return transport && Ref(PyObject_CallMethodNoArgs(transport.get(), state->name_resume_reading));
 }
 
 /// `StreamReader._maybe_resume_transport`.
-bool resume_transport_if_drained(const ModuleState* state, PyObject* reader,
+bool resume_transport_if_drained(const ModuleState* state, PyObject* attributes,
                                  Py_ssize_t left) noexcept {
-    const Ref paused(PyObject_GetAttr(reader, state->name_paused));
-    if (!paused || paused.get() == Py_False) {
-        return static_cast<bool>(paused);
+    const int paused = truth(attributes, state->name_paused);
+    if (paused <= 0) {
+        return paused == 0;
     }
-    const Ref limit(PyObject_GetAttr(reader, state->name_limit));
+    const Ref limit = Ref::borrow(attribute(attributes, state->name_limit));
     const Ref size(limit ? PyLong_FromSsize_t(left) : nullptr);
     const int within = size ? PyObject_RichCompareBool(size.get(), limit.get(), Py_LE) : -1;
-    return within == 0 || (within > 0 && resume_transport(state, reader));
+    return within == 0 || (within > 0 && resume_transport(state, attributes));
 }
 
 /// Up to `count` bytes from the front of the reader's buffer. Null with an exception set.
-PyObject* take(const ModuleState* state, PyObject* reader, PyObject* buffer,
-               Py_ssize_t count) noexcept {
-    const Py_ssize_t size = PyByteArray_GET_SIZE(buffer);
+PyObject* take(const ModuleState* state, PyObject* attributes, Py_ssize_t count) noexcept {
+    const Ref buffer = Ref::borrow(buffer_of(attributes, state));
+    if (!buffer) {
+        return nullptr;
+    }
+    const Py_ssize_t size = PyByteArray_GET_SIZE(buffer.get());
     const Py_ssize_t taken = std::min(count, size);
-    Ref bytes(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(buffer), taken));
-    if (!bytes || (taken > 0 && PySequence_DelSlice(buffer, 0, taken) != 0) ||
-        !resume_transport_if_drained(state, reader, size - taken)) {
+    Ref bytes(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(buffer.get()), taken));
+    if (!bytes || (taken > 0 && PySequence_DelSlice(buffer.get(), 0, taken) != 0) ||
+        !resume_transport_if_drained(state, attributes, size - taken)) {
         return nullptr;
     }
     return bytes.release();
 }
 
 /// The same of what arrives right now; the rest goes to the buffer, which is empty.
-PyObject* take_arriving(AsyncioReadObject* read) noexcept {
-    const ModuleState* state = module_of(read);
+PyObject* take_arriving(AsyncioReadObject* read, PyObject* attributes) noexcept {
     const char* data = std::exchange(read->data, nullptr);
     const auto size = static_cast<Py_ssize_t>(read->size);
     const Py_ssize_t taken = std::min(read->count, size);
@@ -109,9 +130,9 @@ PyObject* take_arriving(AsyncioReadObject* read) noexcept {
         return nullptr;
     }
     if (taken < size) {
-        const Ref buffer(PyObject_GetAttr(read->reader, state->name_buffer));
-        if (!buffer ||
-            !append_to_buffer(buffer.get(), data + taken, static_cast<std::size_t>(size - taken))) {
+        PyObject* buffer = buffer_of(attributes, module_of(read));
+        if (buffer == nullptr ||
+            !append_to_buffer(buffer, data + taken, static_cast<std::size_t>(size - taken))) {
             return nullptr;
         }
     }
@@ -119,56 +140,54 @@ PyObject* take_arriving(AsyncioReadObject* read) noexcept {
 }
 
 /// Becomes the reader's `_waiter`. False with an exception set.
-bool begin_to_wait(AsyncioReadObject* read) noexcept {
+bool begin_to_wait(AsyncioReadObject* read, PyObject* attributes) noexcept {
     const ModuleState* state = module_of(read);
-    const Ref waiter(PyObject_GetAttr(read->reader, state->name_waiter));
-    if (!waiter) {
+    PyObject* waiter = attribute(attributes, state->name_waiter);
+    if (waiter == nullptr) {
         return false;
     }
-    if (waiter.get() != Py_None) {
+    if (waiter != Py_None) {
         PyErr_Format(PyExc_RuntimeError,
                      "%S() called while another coroutine is already waiting for incoming data",
                      read->caller != nullptr ? read->caller : state->name_read);
         return false;
     }
-    if (read->caller != nullptr && is_true(read->reader, state->name_eof)) {
+    const int ended = read->caller != nullptr ? truth(attributes, state->name_eof) : 0;
+    if (ended > 0) {
         PyErr_SetString(PyExc_AssertionError, "_wait_for_data after EOF");
-        return false;
     }
-    if (is_true(read->reader, state->name_paused) && !resume_transport(state, read->reader)) {
-        return false;
-    }
-    if (PyErr_Occurred() != nullptr ||
-        PyObject_SetAttr(read->reader, state->name_waiter, as_object(read)) != 0) {
+    const int paused = ended == 0 ? truth(attributes, state->name_paused) : -1;
+    if (paused < 0 || (paused > 0 && !resume_transport(state, attributes)) ||
+        PyDict_SetItem(attributes, state->name_waiter, as_object(read)) != 0) {
         return false;
     }
     read->state = State::waiting;
-    read->blocking = true;
+    read->task.blocking = true;
     return true;
 }
 
-bool has_data_or_end(const ModuleState* state, PyObject* reader, PyObject* buffer) noexcept {
-    return PyByteArray_GET_SIZE(buffer) > 0 || is_true(reader, state->name_eof);
+/// Whether `read` has something to take at once: 1 or 0; -1 with an exception set.
+int has_data_or_end(const ModuleState* state, PyObject* attributes) noexcept {
+    PyObject* buffer = buffer_of(attributes, state);
+    if (buffer == nullptr) {
+        return -1;
+    }
+    return PyByteArray_GET_SIZE(buffer) > 0 ? 1 : truth(attributes, state->name_eof);
 }
 
-/// The first step: `Py_None` for "waits", the result, or null with an exception set.
-PySendResult begin(AsyncioReadObject* read, PyObject** result) noexcept {
+/// The first step.
+PySendResult begin(AsyncioReadObject* read, PyObject* attributes, PyObject** result) noexcept {
     const ModuleState* state = module_of(read);
     *result = nullptr;
     if (read->caller == nullptr) {
-        if (raise_reader_exception(state, read->reader)) {
-            return PYGEN_ERROR;
-        }
-        const Ref buffer(PyObject_GetAttr(read->reader, state->name_buffer));
-        if (!buffer) {
-            return PYGEN_ERROR;
-        }
-        if (has_data_or_end(state, read->reader, buffer.get())) {
-            *result = take(state, read->reader, buffer.get(), read->count);
+        const int ready =
+            has_no_exception(state, attributes) ? has_data_or_end(state, attributes) : -1;
+        if (ready != 0) {
+            *result = ready > 0 ? take(state, attributes, read->count) : nullptr;
             return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
         }
     }
-    if (PyErr_Occurred() != nullptr || !begin_to_wait(read)) {
+    if (!begin_to_wait(read, attributes)) {
         return PYGEN_ERROR;
     }
     *result = Py_NewRef(as_object(read));
@@ -176,47 +195,43 @@ PySendResult begin(AsyncioReadObject* read, PyObject** result) noexcept {
 }
 
 /// What `finally: self._waiter = None` does, if it is still this one.
-bool stop_waiting(AsyncioReadObject* read) noexcept {
-    const ModuleState* state = module_of(read);
-    const Ref waiter(PyObject_GetAttr(read->reader, state->name_waiter));
-    return waiter && (waiter.get() != as_object(read) ||
-                      PyObject_SetAttr(read->reader, state->name_waiter, Py_None) == 0);
+bool stop_waiting(AsyncioReadObject* read, PyObject* attributes) noexcept {
+    PyObject* name = module_of(read)->name_waiter;
+    PyObject* waiter = attribute(attributes, name);
+    return waiter == as_object(read) ? PyDict_SetItem(attributes, name, Py_None) == 0
+                                     : waiter != nullptr;
 }
 
 /// The step after the wait.
-PyObject* end(AsyncioReadObject* read) noexcept {
-    if (!stop_waiting(read)) {
+PyObject* end(AsyncioReadObject* read, PyObject* attributes) noexcept {
+    if (!stop_waiting(read, attributes)) {
         return nullptr;
     }
     if (read->caller != nullptr) {
         return Py_NewRef(Py_None);
     }
-    if (read->data != nullptr) {
-        return take_arriving(read);
-    }
-    const ModuleState* state = module_of(read);
-    const Ref buffer(PyObject_GetAttr(read->reader, state->name_buffer));
-    return buffer ? take(state, read->reader, buffer.get(), read->count) : nullptr;
+    return read->data != nullptr ? take_arriving(read, attributes)
+                                 : take(module_of(read), attributes, read->count);
 }
 
 PySendResult read_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
     AsyncioReadObject* read = self_of(self);
     const Ref alive = Ref::borrow(self);
-    if (read->state == State::finished) {
-        PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
-        *result = nullptr;
+    *result = nullptr;
+    if (!may_resume(false, read->state == State::finished)) {
         return PYGEN_ERROR;
     }
     if (read->state == State::waiting && !read->done) {
-        read->blocking = true;
+        read->task.blocking = true;
         *result = Py_NewRef(self);
         return PYGEN_NEXT;
     }
-    PySendResult sent = PYGEN_RETURN;
-    if (read->state == State::fresh) {
-        sent = begin(read, result);
-    } else {
-        *result = end(read);
+    const Ref attributes(PyObject_GenericGetDict(read->reader, nullptr));
+    PySendResult sent = PYGEN_ERROR;
+    if (attributes && read->state == State::fresh) {
+        sent = begin(read, attributes.get(), result);
+    } else if (attributes) {
+        *result = end(read, attributes.get());
         sent = *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
     }
     if (sent != PYGEN_NEXT) {
@@ -227,32 +242,25 @@ PySendResult read_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
 
 PyObject* read_next(PyObject* self) {
     PyObject* result = nullptr;
-    if (read_send(self, Py_None, &result) != PYGEN_RETURN) {
-        return result;
-    }
-    const Ref value(result);
-    raise_stop(value.get());
-    return nullptr;
+    const PySendResult sent = read_send(self, Py_None, &result);
+    return iterator_step(sent, result);
 }
 
 PyObject* read_send_method(PyObject* self, PyObject* /*value*/) {
     PyObject* result = nullptr;
-    if (read_send(self, Py_None, &result) != PYGEN_RETURN) {
-        return result;
-    }
-    const Ref value(result);
-    const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value.get()));
-    if (stop) {
-        PyErr_SetObject(PyExc_StopIteration, stop.get());
-    }
-    return nullptr;
+    const PySendResult sent = read_send(self, Py_None, &result);
+    return send_step(sent, result);
 }
 
 /// Ends the wait; a fresh one never began.
 bool give_up(AsyncioReadObject* read) noexcept {
     const bool waiting = read->state == State::waiting;
     read->state = State::finished;
-    return !waiting || stop_waiting(read);
+    if (!waiting) {
+        return true;
+    }
+    const Ref attributes(PyObject_GenericGetDict(read->reader, nullptr));
+    return attributes && stop_waiting(read, attributes.get());
 }
 
 PyObject* read_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
@@ -268,80 +276,44 @@ PyObject* read_close(PyObject* self, PyObject* /*unused*/) {
     return give_up(self_of(self)) ? Py_NewRef(Py_None) : nullptr;
 }
 
-PyObject* read_await(PyObject* self) {
-    return Py_NewRef(self);
-}
-
 // ---- the future that a task sees, and that asyncio's reader calls its waiter ------------------------
 
 PyObject* read_add_done_callback(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                                  PyObject* keywords) {
-    AsyncioReadObject* read = self_of(self);
-    if (count != 1) {
-        PyErr_SetString(PyExc_TypeError, "add_done_callback() takes one callback");
-        return nullptr;
-    }
-    Py_XSETREF(read->wakeup, Py_NewRef(arguments[0]));
-    const bool has_context = keywords != nullptr && PyTuple_GET_SIZE(keywords) == 1;
-    PyObject* context =
-        has_context && arguments[1] != Py_None ? Py_NewRef(arguments[1]) : PyContext_CopyCurrent();
-    Py_XSETREF(read->context, context);
-    return context != nullptr ? Py_NewRef(Py_None) : nullptr;
+    return set_wakeup(self_of(self)->task, arguments, count, keywords);
 }
 
 /// Lets the waiting task go on in the next iteration, as a future's callbacks do.
-bool schedule_wakeup(AsyncioReadObject* read) noexcept {
+bool finish_wait(AsyncioReadObject* read) noexcept {
     read->done = true;
-    const Ref wakeup(std::exchange(read->wakeup, nullptr));
-    const Ref context(std::exchange(read->context, nullptr));
-    if (!wakeup) {
-        return true;
-    }
-    const ModuleState* state = module_of(read);
+    ModuleState* state = state_of(Py_TYPE(read));
     const Ref loop(PyObject_GetAttr(read->reader, state->name_private_loop));
-    const Ref call_soon(loop ? PyObject_GetAttr(loop.get(), state->name_call_soon) : nullptr);
-    if (!call_soon) {
-        return false;
-    }
-    PyObject* stack[] = {wakeup.get(), as_object(read), context.get()};
-    return static_cast<bool>(
-        Ref(PyObject_Vectorcall(call_soon.get(), stack, 2, state->keywords_context)));
+    return loop && step_later(state, read->task, as_object(read), loop.get());
 }
 
 PyObject* read_result(PyObject* self, PyObject* /*unused*/) {
     AsyncioReadObject* read = self_of(self);
-    if (read->cancelled) {
-        PyObject* message = read->cancel_message;
-        return call_rare_path(state_of(Py_TYPE(self)), "raise_cancelled", &message,
-                              message != nullptr ? 1 : 0)
-            .release();
-    }
-    if (read->exception != nullptr) {
+    if (read->exception != nullptr && !read->task.cancelled) {
         raise_exception(Ref::borrow(read->exception));
         return nullptr;
     }
-    Py_RETURN_NONE; // the value comes when the task sends
+    return raise_if_cancelled(state_of(Py_TYPE(self)), read->task);
 }
 
 PyObject* read_cancel(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    static const char* names[] = {"msg", nullptr};
-    PyObject* message = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:cancel", const_cast<char**>(names),
-                                     &message)) {
-        return nullptr;
-    }
     AsyncioReadObject* read = self_of(self);
     if (read->state != State::waiting || read->done) {
         Py_RETURN_FALSE;
     }
-    read->cancelled = true;
-    Py_XSETREF(read->cancel_message, Py_XNewRef(message));
-    return schedule_wakeup(read) ? Py_NewRef(Py_True) : nullptr;
+    if (!note_cancel(read->task, arguments, keywords) || !finish_wait(read)) {
+        return nullptr;
+    }
+    Py_RETURN_TRUE;
 }
 
 PyObject* read_set_result(PyObject* self, PyObject* /*value*/) {
     AsyncioReadObject* read = self_of(self);
-    return read->done || schedule_wakeup(read) ? Py_NewRef(Py_None) : nullptr;
+    return read->done || finish_wait(read) ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* read_set_exception(PyObject* self, PyObject* exception) {
@@ -359,7 +331,7 @@ PyObject* read_set_exception(PyObject* self, PyObject* exception) {
         return nullptr;
     }
     Py_XSETREF(read->exception, Py_NewRef(instance.get()));
-    return schedule_wakeup(read) ? Py_NewRef(Py_None) : nullptr;
+    return finish_wait(read) ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* read_done(PyObject* self, PyObject* /*unused*/) {
@@ -368,29 +340,19 @@ PyObject* read_done(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* read_cancelled(PyObject* self, PyObject* /*unused*/) {
-    return PyBool_FromLong(static_cast<long>(self_of(self)->cancelled));
+    return PyBool_FromLong(static_cast<long>(self_of(self)->task.cancelled));
 }
 
 PyObject* read_get_loop(PyObject* self, PyObject* /*unused*/) {
     return PyObject_GetAttr(self_of(self)->reader, state_of(Py_TYPE(self))->name_private_loop);
 }
 
-// As for the native streams' operation: a task asks the object, asyncio.isfuture() the class, and
-// must not find it there.
-
 PyObject* read_getattro(PyObject* self, PyObject* name) {
-    if (name == state_of(Py_TYPE(self))->name_future_blocking) {
-        return PyBool_FromLong(static_cast<long>(self_of(self)->blocking));
-    }
-    return PyObject_GenericGetAttr(self, name);
+    return get_attribute(state_of(Py_TYPE(self)), self_of(self)->task, self, name);
 }
 
 int read_setattro(PyObject* self, PyObject* name, PyObject* value) {
-    if (PyUnicode_CompareWithASCIIString(name, "_asyncio_future_blocking") == 0) {
-        self_of(self)->blocking = value == Py_True;
-        return 0;
-    }
-    return PyObject_GenericSetAttr(self, name, value);
+    return set_attribute(self_of(self)->task, self, name, value);
 }
 
 int read_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -398,20 +360,15 @@ int read_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(read->reader);
     Py_VISIT(read->caller);
-    Py_VISIT(read->wakeup);
-    Py_VISIT(read->context);
-    Py_VISIT(read->cancel_message);
     Py_VISIT(read->exception);
-    return 0;
+    return visit_task(read->task, visit, arg);
 }
 
 int read_clear(PyObject* self) {
     AsyncioReadObject* read = self_of(self);
     Py_CLEAR(read->caller);
-    Py_CLEAR(read->wakeup);
-    Py_CLEAR(read->context);
-    Py_CLEAR(read->cancel_message);
     Py_CLEAR(read->exception);
+    release(read->task);
     return 0;
 }
 
@@ -445,9 +402,9 @@ PyType_Slot read_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&read_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&read_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&read_clear)},
-    {Py_am_await, reinterpret_cast<void*>(&read_await)},
+    {Py_am_await, reinterpret_cast<void*>(&await_itself)},
     {Py_am_send, reinterpret_cast<void*>(&read_send)},
-    {Py_tp_iter, reinterpret_cast<void*>(&read_await)},
+    {Py_tp_iter, reinterpret_cast<void*>(&await_itself)},
     {Py_tp_iternext, reinterpret_cast<void*>(&read_next)},
     {Py_tp_methods, read_methods},
     {Py_tp_getattro, reinterpret_cast<void*>(&read_getattro)},
@@ -471,17 +428,13 @@ PyObject* make_wait(const ModuleState* state, PyObject* reader, PyObject* caller
     }
     read->reader = Py_NewRef(reader);
     read->caller = Py_XNewRef(caller);
-    read->wakeup = nullptr;
-    read->context = nullptr;
-    read->cancel_message = nullptr;
     read->exception = nullptr;
+    read->task = {};
     read->data = nullptr;
     read->size = 0;
     read->count = count;
     read->state = State::fresh;
-    read->blocking = false;
     read->done = false;
-    read->cancelled = false;
     PyObject_GC_Track(as_object(read));
     return as_object(read);
 }
@@ -515,43 +468,23 @@ PyObject* native_wait_for_data(PyObject* self, PyTypeObject* defining, PyObject*
     return make_wait(state_of(defining), self, arguments[0], 0);
 }
 
-/// `FlowControlMixin._drain_helper()`: at once in almost every case.
-PyObject* native_drain_helper(PyObject* self, PyTypeObject* defining, PyObject* const* arguments,
-                              Py_ssize_t count, PyObject* keywords) {
-    const ModuleState* state = state_of(defining);
-    const Ref lost(PyObject_GetAttr(self, state->name_private_connection_lost));
-    const Ref paused(lost ? PyObject_GetAttr(self, state->name_paused) : nullptr);
-    if (!paused) {
-        return nullptr;
-    }
-    if (count == 0 && lost.get() == Py_False && paused.get() == Py_False) {
-        return Py_NewRef(state->completed);
-    }
-    const Ref inherited(PyObject_GetAttrString(state->asyncio_protocol_type, "_drain_helper"));
-    const Ref bound(inherited ? PyMethod_New(inherited.get(), self) : nullptr);
-    return bound ? PyObject_Vectorcall(bound.get(), arguments, static_cast<std::size_t>(count),
-                                       keywords)
-                 : nullptr;
-}
-
 constexpr int native_method = METH_METHOD | METH_FASTCALL | METH_KEYWORDS;
 
 PyMethodDef waits_methods[] = {
     {"read", as_function(&native_read), native_method, "Read up to n bytes."},
     {"_wait_for_data", as_function(&native_wait_for_data), native_method, nullptr},
-    {"_drain_helper", as_function(&native_drain_helper), native_method, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot waits_slots[] = {
     {Py_tp_doc,
-     const_cast<char*>("The native waits, as methods for subclasses of asyncio's streams.")},
+     const_cast<char*>("The native waits, as methods for a subclass of asyncio's StreamReader.")},
     {Py_tp_methods, waits_methods},
     {0, nullptr},
 };
 
 PyType_Spec waits_spec = {
-    .name = "penstock._core.AsyncioWaits",
+    .name = "penstock._core.AsyncioReaderWaits",
     .basicsize = sizeof(PyObject),
     .itemsize = 0,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
@@ -562,50 +495,39 @@ PyType_Spec waits_spec = {
 
 bool waits_natively(const ModuleState* state, PyObject* waiter) noexcept {
     return Py_IS_TYPE(waiter, state->asyncio_read_type) && !self_of(waiter)->done &&
-           self_of(waiter)->wakeup != nullptr;
+           self_of(waiter)->task.wakeup != nullptr;
 }
 
-bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* reader,
+bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* attributes,
                         const char* data, std::size_t size) noexcept {
     const Ref alive = Ref::borrow(waiter);
     AsyncioReadObject* read = self_of(waiter);
+    const Ref buffer = Ref::borrow(buffer_of(attributes, state));
     // Only a task of C goes straight from its wake-up to the read; before anyone else can run, the
     // bytes must be the reader's own.
-    const bool direct = read->caller == nullptr && PyCFunction_Check(read->wakeup);
-    if (direct) {
+    if (read->caller == nullptr && PyCFunction_Check(read->task.wakeup)) {
         read->data = data;
         read->size = size;
-    } else {
-        const Ref buffer(PyObject_GetAttr(reader, state->name_buffer));
-        if (!buffer || !append_to_buffer(buffer.get(), data, size)) {
-            return false;
-        }
+    } else if (!buffer || !append_to_buffer(buffer.get(), data, size)) {
+        return false;
     }
-    if (PyObject_SetAttr(reader, state->name_waiter, Py_None) != 0) {
+    if (PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
         return false;
     }
     read->done = true;
-    const Ref wakeup(std::exchange(read->wakeup, nullptr));
-    const Ref context(std::exchange(read->context, nullptr));
-    if (PyContext_Enter(context.get()) != 0) {
-        return false;
-    }
-    const Ref result(PyObject_CallOneArg(wakeup.get(), waiter));
-    Ref exception = take_exception();
-    PyContext_Exit(context.get());
+    const bool stepped = step(read->task, waiter);
+    Ref exception = stepped ? Ref() : take_exception();
     if (read->data != nullptr) {
         // The task was being cancelled and did not come to read.
         const char* left = std::exchange(read->data, nullptr);
-        const Ref buffer(PyObject_GetAttr(reader, state->name_buffer));
-        if (!buffer || !append_to_buffer(buffer.get(), left, size)) {
+        if (!append_to_buffer(buffer.get(), left, size)) {
             return false;
         }
     }
     if (exception) {
         raise_exception(std::move(exception));
-        return false;
     }
-    return static_cast<bool>(result);
+    return stepped;
 }
 
 bool append_to_buffer(PyObject* buffer, const char* data, std::size_t size) noexcept {

@@ -9,10 +9,10 @@ namespace penstock::python {
 /// Whether `waiter`, a reader's `_waiter`, is a native read that waits and may be resumed.
 bool waits_natively(const ModuleState* state, PyObject* waiter) noexcept;
 
-/// Resumes the task that waits in `waiter`, a native read of `reader`, here and now: only where no task
-/// runs. What it does not take of `data` ends up behind the reader's `_buffer`, which is empty.
-/// False with an exception set.
-bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* reader,
+/// Resumes the task that waits in `waiter`, a native read of the reader with these attributes, here and
+/// now: only where no task runs. What it does not take of `data` ends up behind the reader's `_buffer`,
+/// which is empty. False with an exception set.
+bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* attributes,
                         const char* data, std::size_t size) noexcept;
 
 /// Puts bytes behind a reader's `_buffer`, a bytearray. False with an exception set.

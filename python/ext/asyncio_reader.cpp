@@ -20,11 +20,12 @@ Ref strong(PyObject* weak_reference) noexcept {
 }
 
 /// `StreamReader._wakeup_waiter`.
-bool wake_waiter(const ModuleState* state, PyObject* reader, PyObject* waiter) noexcept {
+bool wake_waiter(const ModuleState* state, PyObject* attributes, PyObject* waiter) noexcept {
     if (waiter == Py_None) {
         return true;
     }
-    if (PyObject_SetAttr(reader, state->name_waiter, Py_None) != 0) {
+    const Ref alive = Ref::borrow(waiter);
+    if (PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
         return false;
     }
     const Ref cancelled(PyObject_CallMethodNoArgs(waiter, state->name_cancelled));
@@ -33,26 +34,22 @@ bool wake_waiter(const ModuleState* state, PyObject* reader, PyObject* waiter) n
 }
 
 /// False with an exception set, or with none: `limit` is an int.
-bool over_twice_the_limit(const ModuleState* state, PyObject* reader, Py_ssize_t size) noexcept {
-    const Ref limit(PyObject_GetAttr(reader, state->name_limit));
-    if (!limit) {
-        return false;
-    }
-    const Py_ssize_t bytes = PyNumber_AsSsize_t(limit.get(), nullptr);
-    return PyErr_Occurred() == nullptr && size - size / 2 > bytes; // no overflow with a huge limit
+bool over_twice_the_limit(const ModuleState* state, PyObject* attributes,
+                          Py_ssize_t size) noexcept {
+    PyObject* limit = PyDict_GetItemWithError(attributes, state->name_limit);
+    const Py_ssize_t bytes = limit != nullptr ? PyNumber_AsSsize_t(limit, nullptr) : size;
+    // No overflow with a huge limit.
+    return PyErr_Occurred() == nullptr && size - size / 2 > bytes;
 }
 
-bool pause_transport(const ModuleState* state, PyObject* reader) noexcept {
-    const Ref transport(PyObject_GetAttr(reader, state->name_transport));
-    const Ref paused(PyObject_GetAttr(reader, state->name_paused));
-    if (!transport || !paused) {
-        return false;
-    }
-    if (transport.get() == Py_None || paused.get() == Py_True) {
-        return true;
+bool pause_transport(const ModuleState* state, PyObject* attributes) noexcept {
+    const Ref transport = Ref::borrow(PyDict_GetItemWithError(attributes, state->name_transport));
+    PyObject* paused = PyDict_GetItemWithError(attributes, state->name_paused);
+    if (!transport || transport.get() == Py_None || paused == Py_True) {
+        return PyErr_Occurred() == nullptr;
     }
     return Ref(PyObject_CallMethod(transport.get(), "pause_reading", nullptr)) &&
-           PyObject_SetAttr(reader, state->name_paused, Py_True) == 0;
+           PyDict_SetItem(attributes, state->name_paused, Py_True) == 0;
 }
 
 /// Imports penstock.loop.fed_streams. False with an exception set.
@@ -69,6 +66,14 @@ bool import_fed_streams(ModuleState* state) noexcept {
     Py_XSETREF(state->fed_protocol_type, protocol.release());
     Py_XSETREF(state->fed_reader_type, reader.release());
     return true;
+}
+
+/// Somebody took the attributes away that asyncio's own code needs too.
+bool fail_to_feed() noexcept {
+    if (PyErr_Occurred() == nullptr) {
+        PyErr_SetString(PyExc_AttributeError, "a StreamReader without its _buffer or _waiter");
+    }
+    return false;
 }
 
 /// Makes an instance of `plain` one of `fed`. Whether it is one then.
@@ -108,22 +113,26 @@ bool feed_asyncio_reader(const ModuleState* state, PyObject* reference, const ch
     if (!reader) {
         return true; // nobody can read it any more
     }
-    const Ref waiter(PyObject_GetAttr(reader.get(), state->name_waiter));
-    const Ref buffer(waiter ? PyObject_GetAttr(reader.get(), state->name_buffer) : nullptr);
-    if (!buffer) {
-        return false;
+    const Ref attributes(PyObject_GenericGetDict(reader.get(), nullptr));
+    PyObject* waiter =
+        attributes ? PyDict_GetItemWithError(attributes.get(), state->name_waiter) : nullptr;
+    const Ref buffer = Ref::borrow(
+        waiter != nullptr ? PyDict_GetItemWithError(attributes.get(), state->name_buffer)
+                          : nullptr);
+    if (!buffer || !PyByteArray_Check(buffer.get())) {
+        return fail_to_feed();
     }
     if (feeding == Feeding::where_no_task_runs && PyByteArray_GET_SIZE(buffer.get()) == 0 &&
-        waits_natively(state, waiter.get())) {
-        if (!resume_native_read(state, waiter.get(), reader.get(), data, size)) {
+        waits_natively(state, waiter)) {
+        if (!resume_native_read(state, waiter, attributes.get(), data, size)) {
             return false;
         }
     } else if (!append_to_buffer(buffer.get(), data, size) ||
-               !wake_waiter(state, reader.get(), waiter.get())) {
+               !wake_waiter(state, attributes.get(), waiter)) {
         return false;
     }
-    if (over_twice_the_limit(state, reader.get(), PyByteArray_GET_SIZE(buffer.get()))) {
-        return pause_transport(state, reader.get());
+    if (over_twice_the_limit(state, attributes.get(), PyByteArray_GET_SIZE(buffer.get()))) {
+        return pause_transport(state, attributes.get());
     }
     return PyErr_Occurred() == nullptr;
 }

@@ -56,10 +56,12 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_transport, "_transport"},
     InternedName{&ModuleState::name_eof, "_eof"},
     InternedName{&ModuleState::name_exception, "_exception"},
+    InternedName{&ModuleState::name_reader, "_reader"},
+    InternedName{&ModuleState::name_protocol, "_protocol"},
+    InternedName{&ModuleState::name_drain, "drain"},
     InternedName{&ModuleState::name_private_loop, "_loop"},
     InternedName{&ModuleState::name_private_connection_lost, "_connection_lost"},
     InternedName{&ModuleState::name_resume_reading, "resume_reading"},
-    InternedName{&ModuleState::name_call_soon, "call_soon"},
     InternedName{&ModuleState::name_class, "__class__"},
 };
 
@@ -71,6 +73,7 @@ constexpr std::array owned_objects{
     &ModuleState::buffered_protocol_type,
     &ModuleState::asyncio_protocol_type,
     &ModuleState::asyncio_reader_type,
+    &ModuleState::asyncio_writer_type,
     &ModuleState::fed_protocol_type,
     &ModuleState::fed_reader_type,
     &ModuleState::cancelled_error_type,
@@ -88,7 +91,6 @@ constexpr std::array owned_objects{
     &ModuleState::ssl_again_errors,
     &ModuleState::ssl_certificate_error,
     &ModuleState::keywords_loop,
-    &ModuleState::keywords_context,
     &ModuleState::keywords_loop_name_context,
 };
 
@@ -120,11 +122,9 @@ bool intern_names(ModuleState* state) {
         }
     }
     state->keywords_loop = PyTuple_Pack(1, state->name_loop);
-    state->keywords_context = PyTuple_Pack(1, state->name_context);
     state->keywords_loop_name_context =
         PyTuple_Pack(3, state->name_loop, state->name_name, state->name_context);
-    return state->keywords_loop != nullptr && state->keywords_context != nullptr &&
-           state->keywords_loop_name_context != nullptr;
+    return state->keywords_loop != nullptr && state->keywords_loop_name_context != nullptr;
 }
 
 bool import_asyncio(ModuleState* state) {
@@ -143,6 +143,7 @@ bool import_asyncio(ModuleState* state) {
         {&ModuleState::buffered_protocol_type, "BufferedProtocol"},
         {&ModuleState::asyncio_protocol_type, "StreamReaderProtocol"},
         {&ModuleState::asyncio_reader_type, "StreamReader"},
+        {&ModuleState::asyncio_writer_type, "StreamWriter"},
         {&ModuleState::cancelled_error_type, "CancelledError"},
         {&ModuleState::invalid_state_error_type, "InvalidStateError"},
         {&ModuleState::inherited_loop_type, "SelectorEventLoop"},
@@ -165,11 +166,12 @@ int execute(PyObject* module) {
         add_socket_transport_type(module, state) && add_tls_transport_type(module, state) &&
         add_listener_type(module, state) && add_stream_reader_type(module, state) &&
         add_read_operation_type(module, state) && add_asyncio_read_types(module, state) &&
-        add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
-        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state) &&
-        add_serial_reader_types(module, state) && add_ioctl_thread_type(module) &&
-        add_serial_abi(module) && add_file_engine_type(module, state) &&
-        add_file_operation_type(module, state) && add_ready_value_type(module);
+        add_asyncio_drain_type(module) && add_stream_protocol_types(module, state) &&
+        add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
+        add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
+        add_ioctl_thread_type(module) && add_serial_abi(module) &&
+        add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
+        add_ready_value_type(module);
     return done ? 0 : -1;
 }
 

@@ -32,6 +32,7 @@ struct ModuleState {
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
     PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
     PyObject* asyncio_reader_type;    ///< asyncio.StreamReader
+    PyObject* asyncio_writer_type;    ///< asyncio.StreamWriter
     PyObject* fed_protocol_type; ///< their subclasses of penstock.loop.fed_streams, imported on
     PyObject* fed_reader_type;   ///< first use
     PyObject* cancelled_error_type;
@@ -94,13 +95,14 @@ struct ModuleState {
     PyObject* name_transport;
     PyObject* name_eof;
     PyObject* name_exception;
+    PyObject* name_reader;
+    PyObject* name_protocol;
+    PyObject* name_drain;
     PyObject* name_private_loop;
     PyObject* name_private_connection_lost;
     PyObject* name_resume_reading;
-    PyObject* name_call_soon;
     PyObject* name_class;
     PyObject* keywords_loop;              ///< ("loop",)
-    PyObject* keywords_context;           ///< ("context",)
     PyObject* keywords_loop_name_context; ///< ("loop", "name", "context")
 
     /// Python 3.13: `Server._attach` and `_detach` take the transport.
@@ -123,6 +125,7 @@ bool add_listener_type(PyObject* module, ModuleState* state);
 bool add_stream_reader_type(PyObject* module, ModuleState* state);
 bool add_read_operation_type(PyObject* module, ModuleState* state);
 bool add_asyncio_read_types(PyObject* module, ModuleState* state);
+bool add_asyncio_drain_type(PyObject* module);
 bool add_stream_protocol_types(PyObject* module, ModuleState* state);
 bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
 bool add_sock_operation_type(PyObject* module, ModuleState* state);

@@ -1,0 +1,88 @@
+// `StreamWriter.drain` of asyncio's own writers on a transport of this loop: at once in almost every case,
+// without two coroutines.
+
+#include "module.hpp"
+
+#include "socket_transport.hpp"
+#include "tls_transport.hpp"
+
+namespace penstock::python {
+
+namespace {
+
+/// An attribute of the instance, borrowed; null with or without an exception set.
+PyObject* attribute(PyObject* attributes, PyObject* name) noexcept {
+    return PyDict_GetItemWithError(attributes, name);
+}
+
+bool is_open(const ModuleState* state, PyObject* transport) noexcept {
+    if (Py_IS_TYPE(transport, state->socket_transport_type)) {
+        return !transport_of(transport)->closing;
+    }
+    return false;
+}
+
+/// Whether nothing is there to wait for or to raise; asyncio's own code finds out about the rest.
+bool nothing_to_drain(const ModuleState* state, PyObject* writer) noexcept {
+    const Ref attributes(PyObject_GenericGetDict(writer, nullptr));
+    PyObject* transport = attributes ? attribute(attributes.get(), state->name_transport) : nullptr;
+    if (transport == nullptr || !is_open(state, transport)) {
+        return false;
+    }
+    PyObject* reader = attribute(attributes.get(), state->name_reader);
+    PyObject* protocol = attribute(attributes.get(), state->name_protocol);
+    if (reader == nullptr || protocol == nullptr ||
+        as_object(Py_TYPE(reader)) != state->fed_reader_type ||
+        as_object(Py_TYPE(protocol)) != state->fed_protocol_type) {
+        return false;
+    }
+    const Ref of_reader(PyObject_GenericGetDict(reader, nullptr));
+    const Ref of_protocol(of_reader ? PyObject_GenericGetDict(protocol, nullptr) : nullptr);
+    return of_protocol && attribute(of_reader.get(), state->name_exception) == Py_None &&
+           attribute(of_protocol.get(), state->name_private_connection_lost) == Py_False &&
+           attribute(of_protocol.get(), state->name_paused) == Py_False;
+}
+
+PyObject* native_drain(PyObject* self, PyTypeObject* defining, PyObject* const* /*arguments*/,
+                       Py_ssize_t count, PyObject* keywords) {
+    if (count != 0 || (keywords != nullptr && PyTuple_GET_SIZE(keywords) > 0)) {
+        PyErr_SetString(PyExc_TypeError, "drain() takes no arguments");
+        return nullptr;
+    }
+    const ModuleState* state = state_of(defining);
+    if (nothing_to_drain(state, self)) {
+        return Py_NewRef(state->completed);
+    }
+    PyErr_Clear();
+    return PyObject_CallMethodOneArg(state->asyncio_writer_type, state->name_drain, self);
+}
+
+PyMethodDef waits_methods[] = {
+    {"drain", as_function(&native_drain), METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
+     "Wait until little enough is left to be sent."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot waits_slots[] = {
+    {Py_tp_doc,
+     const_cast<char*>("The native wait, as a method for a subclass of asyncio's StreamWriter.")},
+    {Py_tp_methods, waits_methods},
+    {0, nullptr},
+};
+
+PyType_Spec waits_spec = {
+    .name = "penstock._core.AsyncioWriterWaits",
+    .basicsize = sizeof(PyObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = waits_slots,
+};
+
+} // namespace
+
+bool add_asyncio_drain_type(PyObject* module) {
+    const Ref waits(PyType_FromModuleAndSpec(module, &waits_spec, nullptr));
+    return waits && PyModule_AddType(module, reinterpret_cast<PyTypeObject*>(waits.get())) == 0;
+}
+
+} // namespace penstock::python
