@@ -123,9 +123,12 @@ void EventLoop::shuffle_ready() {
 void EventLoop::run_until(const bool& done) {
     base_.poll_eagerly();
     while (!done) {
+        // What they post runs in the next turn: posting for ever keeps nobody from the rest of this one.
         if (posted_.load(std::memory_order_relaxed) != nullptr) {
             run_posted();
-            continue;
+            if (done) {
+                return;
+            }
         }
         const std::int64_t limit = base_.prepare();
         if (shuffle_) {

@@ -1,6 +1,8 @@
 #include <penstock/event_loop.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -10,6 +12,7 @@
 
 #include <penstock/run.hpp>
 #include <penstock/scope.hpp>
+#include <penstock/sleep.hpp>
 #include <penstock/sync/event.hpp>
 
 #include "coro/support/logs.hpp"
@@ -193,6 +196,24 @@ TEST(EventLoop, AShuffleFindsWhatDependsOnTheOrder) {
     }
     EXPECT_NE(std::ranges::find(seen, 1), seen.end());
     EXPECT_NE(std::ranges::find(seen, 2), seen.end());
+}
+
+TEST(EventLoop, AFunctionThatPostsItselfAgainDoesNotStarveTheRest) {
+    const Watchdog watchdog;
+    EventLoop loop;
+    bool slept = false;
+    std::function<void()> again = [&] {
+        if (!slept) {
+            loop.post(again);
+        }
+    };
+    const auto program = [&]() -> Task<> {
+        loop.post(again);
+        expect(co_await penstock::sleep_for(std::chrono::milliseconds(1)));
+        slept = true;
+    };
+    loop.run(program());
+    EXPECT_TRUE(slept);
 }
 
 } // namespace
