@@ -1,5 +1,7 @@
 #include <penstock/scope.hpp>
 
+#include <utility>
+
 #include <penstock/detail/frame_allocator.hpp>
 
 namespace penstock {
@@ -50,6 +52,13 @@ void ScopeGathering::note_end(Gathering& gathering, ChildBase& child) noexcept {
     } else if (child.place() == place_of_result) {
         --self.scope_.size_;
         delete static_cast<Spawned<Result<>>*>(&child);
+    }
+}
+
+void ScopeGathering::fail_with(std::exception_ptr exception) noexcept {
+    if (!error_ && !exception_) {
+        exception_ = std::move(exception);
+        end_early();
     }
 }
 

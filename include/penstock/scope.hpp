@@ -35,7 +35,8 @@ public:
     /// a cancellation is no error. The same holds for the first exception, which is thrown on when all
     /// have ended. What fails after that is dropped.
     ///
-    /// Throws `std::bad_alloc`; the task does not run then.
+    /// Throws `std::bad_alloc`; the task does not run then. In a scope that was cancelled, or has
+    /// failed, the task runs cancelled from the start.
     void spawn(Task<void> task);
     void spawn(Task<Result<>> task);
 
@@ -76,6 +77,11 @@ protected:
     ScopeGathering() noexcept : Gathering(&note_end), scope_(*this) {}
     ~ScopeGathering() = default;
 
+    [[nodiscard]] bool ends_early() const noexcept { return ending_; }
+
+    /// Unless something failed before.
+    void fail_with(std::exception_ptr exception) noexcept;
+
     void rethrow_if_threw() const {
         if (exception_) {
             std::rethrow_exception(exception_);
@@ -96,27 +102,38 @@ private:
     std::exception_ptr exception_;
 };
 
-/// The scope with its body.
-template <typename T> class ScopeOperation final : public ScopeGathering {
+/// The scope with its body, which is called only here: one that is no coroutine may spawn before it
+/// returns its task, or throw when it has.
+template <typename T, typename Body> class ScopeOperation final : public ScopeGathering {
 public:
-    template <typename Body> explicit ScopeOperation(Body& body) {
-        body_.emplace(*this, std::invoke(body, scope()));
-    }
+    explicit ScopeOperation(Body& function) noexcept : function_(function) {}
 
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
         return gather(task, [this] {
+            try {
+                body_.emplace(*this, std::invoke(function_, scope()));
+            } catch (...) {
+                fail_with(std::current_exception());
+                return;
+            }
             enlist(*body_);
+            if (ends_early()) { // by what it called before it returned
+                body_->cancel();
+            }
             body_->start(context());
         });
     }
 
     void await_resume() const { rethrow_if_threw(); }
 
-    [[nodiscard]] Child<T>& body() noexcept { return *body_; }
+    [[nodiscard]] Child<T>& body() noexcept {
+        return *body_; // NOLINT(bugprone-unchecked-optional-access): without one it has thrown
+    }
     using ScopeGathering::error;
 
 private:
+    Body& function_;
     std::optional<Child<T>> body_;
 };
 
@@ -151,14 +168,15 @@ template <typename Body> using ScopeResult = typename ScopeResultOf<BodyResult<B
 /// on, in the same way, when all have ended. A scope without a value that `Scope::cancel` ended has
 /// ended as it was told to, and that is success.
 ///
-/// The body is called and kept until the end, so it may capture; it runs at once, until it waits.
+/// The body is called and kept until the end, so it may capture; it runs at once, until it waits. When it
+/// throws, what it spawned ends first.
 /// Cancelling the surrounding task cancels the body and all that it spawned.
 template <typename Body>
     requires std::is_invocable_v<Body&, Scope&>
 Task<detail::ScopeResult<Body>> with_scope(Body body) {
     using BodyResult = detail::BodyResult<Body>;
     using ScopeResult = detail::ScopeResult<Body>;
-    detail::ScopeOperation<BodyResult> operation(body);
+    detail::ScopeOperation<BodyResult, Body> operation(body);
     co_await operation;
     if (operation.error()) {
         co_return failure(operation.error());

@@ -210,4 +210,40 @@ TEST(Scope, TenThousandChildrenOfChildrenEndBeforeIt) {
     EXPECT_EQ(ended, 10'000);
 }
 
+TEST(Scope, ABodyThatIsNoCoroutineMaySpawn) {
+    Log log;
+    const auto program = [&]() -> Task<> {
+        EXPECT_TRUE(co_await with_scope([&](Scope& scope) {
+            scope.spawn(yields(1, log, "child"));
+            return yields(0, log, "body");
+        }));
+    };
+    run(program());
+    EXPECT_EQ(log, (Log{"body", "child"}));
+}
+
+TEST(Scope, ABodyThatThrowsBeforeItsTaskIsThereWaitsForWhatItSpawned) {
+    Log log;
+    const auto program = [&]() -> Task<> {
+        (void)co_await with_scope([&](Scope& scope) -> Task<> {
+            scope.spawn(waits_for_ever(log));
+            throw std::runtime_error("broken contract");
+        });
+    };
+    EXPECT_THROW(run(program()), std::runtime_error);
+    EXPECT_EQ(log, (Log{"cancelled"}));
+}
+
+TEST(Scope, ABodyThatCancelsBeforeItsTaskIsThereRunsCancelled) {
+    Log log;
+    const auto program = [&]() -> Task<> {
+        EXPECT_TRUE(co_await with_scope([&](Scope& scope) {
+            scope.cancel();
+            return waits_for_ever(log);
+        }));
+    };
+    run(program());
+    EXPECT_EQ(log, (Log{"cancelled"}));
+}
+
 } // namespace
