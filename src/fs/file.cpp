@@ -84,8 +84,6 @@ void DescriptorOperation::describe(io::FileOperation& request) const noexcept {
         return request.to_truncate(fd_, first_);
     case What::allocate:
         return request.to_allocate(fd_, 0, first_, second_);
-    case What::close:
-        return request.to_close(fd_);
     }
 }
 

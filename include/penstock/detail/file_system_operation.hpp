@@ -24,7 +24,7 @@ template <typename Derived, typename T>
 class [[nodiscard]] FileSystemOperation : public Suspension, private io::FileOperation {
 public:
     [[nodiscard]] bool await_ready() noexcept {
-        if (!error_ && context().cancelled()) {
+        if (!error_ && !runs_cancelled_ && context().cancelled()) {
             error_ = std::make_error_code(std::errc::operation_canceled);
         }
         return error_ || (context().loop().spend() && derived().try_now());
@@ -36,7 +36,12 @@ public:
         io::FileEngine& engine = context().loop().files();
         derived().describe(*this);
         suspend(task);
-        error_ = engine.start(*this);
+        try {
+            error_ = engine.start(*this);
+        } catch (...) {
+            unsuspend();
+            throw;
+        }
         if (error_) {
             unsuspend();
         }
@@ -63,6 +68,9 @@ protected:
     explicit FileSystemOperation(std::error_code error) noexcept : FileSystemOperation() {
         error_ = error;
     }
+
+    /// For what a cancelled task must still do: `close`.
+    void run_cancelled() noexcept { runs_cancelled_ = true; }
 
     [[nodiscard]] bool try_now() noexcept { return false; }
 
@@ -100,6 +108,7 @@ private:
 
     std::error_code error_;
     std::int64_t answer_ = 0;
+    bool runs_cancelled_ = false;
 };
 
 } // namespace penstock::detail

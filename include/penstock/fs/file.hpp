@@ -114,7 +114,7 @@ private:
 /// What takes a descriptor and a number or two, and yields nothing.
 class DescriptorOperation final : public FileSystemOperation<DescriptorOperation, void> {
 public:
-    enum class What : unsigned char { sync, sync_data, truncate, allocate, close };
+    enum class What : unsigned char { sync, sync_data, truncate, allocate };
 
     DescriptorOperation(What what, int fd, std::int64_t first = 0, std::int64_t second = 0) noexcept
         : first_(first), second_(second), fd_(fd), what_(what) {}
@@ -125,6 +125,19 @@ private:
     std::int64_t second_;
     int fd_;
     What what_;
+};
+
+/// Owns the descriptor until the engine has it: one that is never awaited closes it too.
+class CloseOperation final : public FileSystemOperation<CloseOperation, void> {
+public:
+    explicit CloseOperation(OwnedDescriptor descriptor) noexcept
+        : descriptor_(std::move(descriptor)) {
+        run_cancelled();
+    }
+    void describe(io::FileOperation& request) noexcept { request.to_close(descriptor_.release()); }
+
+private:
+    OwnedDescriptor descriptor_;
 };
 
 } // namespace detail
@@ -139,6 +152,8 @@ private:
 /// kernel has let go of its buffer: with `operation_canceled`, or with its own result when that was
 /// faster.
 ///
+/// A file stays open until its operations have ended: until then its number is the kernel's to use.
+///
 /// Not bound to a loop. Not thread safe.
 class File {
 public:
@@ -146,6 +161,7 @@ public:
     using Read = detail::ReadOperation;
     using Write = detail::WriteOperation;
     using Change = detail::DescriptorOperation;
+    using Close = detail::CloseOperation;
 
     /// A closed file.
     File() = default;
@@ -203,8 +219,9 @@ public:
     }
 
     /// Closes the file and tells what close(2) says, which on a network file system may be an error of
-    /// an earlier write. A file that ends without it is closed on the loop's thread.
-    [[nodiscard]] Change close() noexcept { return {Change::What::close, descriptor_.release()}; }
+    /// an earlier write. Also in a cancelled task it is closed. A file that ends without it is closed
+    /// on the loop's thread.
+    [[nodiscard]] Close close() noexcept { return Close(std::move(descriptor_)); }
 
     [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(descriptor_); }
     [[nodiscard]] int native_handle() const noexcept { return descriptor_.get(); }

@@ -1,6 +1,7 @@
 // Open files: reading, writing, positions, errors, cancellation.
 
 #include <penstock/all.hpp>
+#include <penstock/canceller.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/run.hpp>
@@ -14,21 +15,25 @@
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "coro/support/tcp_pair.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
 
 using penstock::all;
 using penstock::Bytes;
+using penstock::Canceller;
 using penstock::MutableBytes;
 using penstock::Result;
 using penstock::run;
 using penstock::Task;
 using penstock::fs::File;
 using penstock::fs::OpenOptions;
+using penstock::testing::expect;
 using penstock::testing::TemporaryFolder;
 
 TEST(File, WhatIsWrittenIsReadAgain) {
@@ -188,6 +193,37 @@ TEST(File, NothingBeginsInACancelledTask) {
                   std::errc::no_such_file_or_directory);
     };
     run(body());
+}
+
+bool is_open(int descriptor) {
+    return ::fcntl(descriptor, F_GETFD) >= 0;
+}
+
+TEST(File, IsClosedAlsoInACancelledTask) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("file", "text");
+    Canceller canceller;
+    canceller.cancel();
+    const auto program = [&]() -> Task<> {
+        File file = expect(co_await File::open(path));
+        const int descriptor = file.native_handle();
+        EXPECT_TRUE(co_await penstock::cancellable(canceller, file.close()));
+        EXPECT_FALSE(file.is_open());
+        EXPECT_FALSE(is_open(descriptor));
+    };
+    run(program());
+}
+
+TEST(File, IsClosedAlsoWhenNobodyAwaitsIt) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("file", "text");
+    const auto program = [&]() -> Task<> {
+        File file = expect(co_await File::open(path));
+        const int descriptor = file.native_handle();
+        (void)file.close();
+        EXPECT_FALSE(is_open(descriptor));
+    };
+    run(program());
 }
 
 } // namespace
