@@ -41,7 +41,8 @@ private:
 
     static void expire(io::Work& work) {
         auto& self = static_cast<TimeoutOperation&>(*reinterpret_cast<io::Timer*>(&work));
-        self.expired_ = true;
+        // Who was told to end before has not run out of time, however long its end takes.
+        self.expired_ = !self.context().cancelled();
         self.cancel_children();
     }
 

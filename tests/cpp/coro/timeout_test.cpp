@@ -100,4 +100,24 @@ TEST(Timeout, ACancellationFromOutsideIsNoTimeout) {
     EXPECT_EQ(result.error(), std::errc::operation_canceled);
 }
 
+TEST(Timeout, WhoWasCancelledBeforeTheMomentHasNotTimedOut) {
+    const Watchdog watchdog;
+    Result<> result;
+    const auto slow_to_end = []() -> Task<Result<>> {
+        const Result<> slept = co_await penstock::sleep_for(1h);
+        (void)co_await penstock::shield(penstock::sleep_for(20ms));
+        co_return slept;
+    };
+    const auto wait = [&]() -> Task<> { result = co_await timeout(10ms, slow_to_end()); };
+    const auto program = [&]() -> Task<> {
+        (void)co_await penstock::with_scope([&](Scope& scope) -> Task<> {
+            scope.spawn(wait());
+            co_await turns(2);
+            scope.cancel();
+        });
+    };
+    run(program());
+    EXPECT_EQ(result.error(), std::errc::operation_canceled);
+}
+
 } // namespace
