@@ -37,7 +37,7 @@ Task<Result<std::variant<Success<Ts>...>>> first_success_of(Task<Ts>... tasks) {
 /// cancels the others, waits until they have ended, and yields the first one's value as a variant whose
 /// index is its place. When all of them fail, the last argument's error is the result.
 ///
-/// Exceptions are thrown on when all have ended.
+/// The first exception cancels the others too, and is thrown on when all have ended.
 template <Awaitable... Ts>
     requires(sizeof...(Ts) > 0 && (is_result<Awaited<Ts>> && ...))
 [[nodiscard]] auto any(Ts... tasks) -> Task<Result<std::variant<detail::Success<Awaited<Ts>>...>>> {

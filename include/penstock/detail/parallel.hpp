@@ -45,8 +45,10 @@ private:
             return false;
         case Decisive::failure:
             return child.failed();
-        case Decisive::success:
-            return !child.failed();
+        case Decisive::success: {
+            const std::optional<Failure> failure = child.failure();
+            return !failure || failure->exception;
+        }
         case Decisive::anybody:
             return true;
         }

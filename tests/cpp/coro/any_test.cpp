@@ -9,6 +9,7 @@
 
 #include "coro/support/steps.hpp"
 #include "coro/support/tcp_pair.hpp"
+#include "support/watchdog.hpp"
 
 namespace {
 
@@ -21,6 +22,7 @@ using penstock::testing::fails_after;
 using penstock::testing::Log;
 using penstock::testing::succeeds_after;
 using penstock::testing::waits_for_ever;
+using penstock::testing::Watchdog;
 
 TEST(Any, TheFirstSuccessWinsOverEarlierErrors) {
     Log log;
@@ -56,6 +58,19 @@ TEST(Any, TakesAnyNumberOfOneType) {
         (void)co_await any(std::vector<Task<Result<int>>>());
     };
     EXPECT_THROW(run(program()), std::invalid_argument);
+}
+
+TEST(Any, AnExceptionEndsTheOthersAndIsThrownOn) {
+    const Watchdog watchdog;
+    Log log;
+    const auto throws = []() -> Task<Result<int>> {
+        co_return co_await penstock::testing::throws_after(1);
+    };
+    const auto program = [&]() -> Task<> {
+        (void)co_await any(waits_for_ever(log, "a"), throws());
+    };
+    EXPECT_THROW(run(program()), std::runtime_error);
+    EXPECT_EQ(log, (Log{"a"}));
 }
 
 } // namespace
