@@ -38,7 +38,8 @@ private:
 ///
 /// From `on` until the object ends each arrival is kept, also between two waits, and in order; what the
 /// signals did before is put back then. One object in the process has a signal at a time. For SIGCHLD
-/// use `process::Child::wait`, which needs no signal.
+/// use `process::Child::wait`, which needs no signal. It may be waited for on any thread's loop, on one
+/// for good.
 class Signal {
 public:
     using Wait = detail::SignalOperation;
@@ -52,8 +53,9 @@ public:
 
     Signal(Signal&&) noexcept = default;
     Signal& operator=(Signal&& other) noexcept {
-        std::swap(arrivals_, other.arrivals_);
-        std::swap(route_, other.route_);
+        Signal taken(std::move(other));
+        std::swap(arrivals_, taken.arrivals_);
+        std::swap(route_, taken.route_);
         return *this;
     }
     Signal(const Signal&) = delete;

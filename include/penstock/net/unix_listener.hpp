@@ -33,9 +33,9 @@ public:
     UnixListener() = default;
     UnixListener(UnixListener&&) = default;
     UnixListener& operator=(UnixListener&& other) noexcept {
-        close();
-        pollable_ = std::move(other.pollable_);
-        bound_ = std::exchange(other.bound_, {});
+        UnixListener taken(std::move(other));
+        std::swap(pollable_, taken.pollable_);
+        std::swap(bound_, taken.bound_);
         return *this;
     }
     ~UnixListener() { close(); }

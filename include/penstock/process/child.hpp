@@ -41,8 +41,8 @@ public:
     }
 
     [[nodiscard]] ExitStatus result() const noexcept {
-        return *state_
-                    ->status; // NOLINT(bugprone-unchecked-optional-access): the attempt has set it
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the attempt has set it
+        return *state_->status;
     }
 
 private:
@@ -58,6 +58,8 @@ private:
 ///
 /// A child object that ends while its process runs leaves it running; `Command::kill_on_close` kills it
 /// instead. A process that has ended and was not waited for is taken from the kernel then.
+///
+/// Belongs to the thread of the loop on which it is first waited for.
 class Child {
 public:
     using Wait = detail::WaitOperation;
@@ -65,12 +67,13 @@ public:
     Child() = default;
     Child(Child&&) noexcept = default;
     Child& operator=(Child&& other) noexcept {
-        std::swap(input, other.input);
-        std::swap(output, other.output);
-        std::swap(error, other.error);
-        std::swap(terminal, other.terminal);
-        std::swap(state_, other.state_);
-        std::swap(kill_on_close_, other.kill_on_close_);
+        Child taken(std::move(other));
+        std::swap(input, taken.input);
+        std::swap(output, taken.output);
+        std::swap(error, taken.error);
+        std::swap(terminal, taken.terminal);
+        std::swap(state_, taken.state_);
+        std::swap(kill_on_close_, taken.kill_on_close_);
         return *this;
     }
     Child(const Child&) = delete;
@@ -88,7 +91,9 @@ public:
     [[nodiscard]] pid_t pid() const noexcept { return state_ ? state_->pid : 0; }
 
     /// Waits for the process's end and yields how it ended, again and again when asked again. It does
-    /// not read its output: a child that fills a pipe which nobody reads never ends.
+    /// not read its output: a child that fills a pipe which nobody reads never ends. A cancelled wait
+    /// leaves the process running and its status for the next one; `no_child_process` when somebody
+    /// else has taken that.
     [[nodiscard]] Wait wait() noexcept { return Wait(state_.get()); }
 
     /// How it ended, without waiting; nothing while it runs.

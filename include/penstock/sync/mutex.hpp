@@ -21,8 +21,10 @@ public:
     public:
         Guard() = default;
         Guard(Guard&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)) {}
+        /// What this one held is unlocked.
         Guard& operator=(Guard&& other) noexcept {
-            std::swap(mutex_, other.mutex_);
+            Guard taken(std::move(other));
+            std::swap(mutex_, taken.mutex_);
             return *this;
         }
         Guard(const Guard&) = delete;

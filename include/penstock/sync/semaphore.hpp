@@ -21,8 +21,10 @@ public:
     public:
         Permit() = default;
         Permit(Permit&& other) noexcept : semaphore_(std::exchange(other.semaphore_, nullptr)) {}
+        /// The permit that this one was is given back.
         Permit& operator=(Permit&& other) noexcept {
-            std::swap(semaphore_, other.semaphore_);
+            Permit taken(std::move(other));
+            std::swap(semaphore_, taken.semaphore_);
             return *this;
         }
         Permit(const Permit&) = delete;

@@ -77,4 +77,14 @@ TEST(Signal, AMovedObjectKeepsItsSignals) {
     run(body());
 }
 
+TEST(Signal, AnAssignedObjectGivesBackWhatItHad) {
+    Signal first = Signal::on({SIGUSR1}).value();
+    Signal second = Signal::on({SIGUSR2}).value();
+    first = std::move(second);
+    EXPECT_TRUE(Signal::on({SIGUSR1})) << "nobody has it any more";
+    Signal& same = first;
+    first = std::move(same);
+    EXPECT_EQ(Signal::on({SIGUSR2}).error(), std::errc::device_or_resource_busy);
+}
+
 } // namespace

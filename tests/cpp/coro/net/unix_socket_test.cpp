@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "coro/support/tcp_pair.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -29,6 +30,7 @@ using penstock::Task;
 using penstock::net::UnixEndpoint;
 using penstock::net::UnixListener;
 using penstock::net::UnixStream;
+using penstock::testing::expect;
 using penstock::testing::TemporaryFolder;
 
 std::string text_of(const std::array<char, 64>& buffer, std::size_t size) {
@@ -188,6 +190,19 @@ TEST(UnixSocket, ConnectingWhereNobodyListensIsRefused) {
                   std::errc::no_such_file_or_directory);
     };
     run(body());
+}
+
+TEST(UnixSocket, AssigningAListenerClosesWhatItWas) {
+    const TemporaryFolder folder;
+    const std::string first = folder.path("first");
+    const std::string second = folder.path("second");
+    UnixListener listener = expect(UnixListener::listen(expect(UnixEndpoint::path(first))));
+    listener = expect(UnixListener::listen(expect(UnixEndpoint::path(second))));
+    EXPECT_FALSE(std::filesystem::exists(first));
+    UnixListener& same = listener;
+    listener = std::move(same);
+    EXPECT_TRUE(listener.is_open());
+    EXPECT_TRUE(std::filesystem::exists(second));
 }
 
 } // namespace

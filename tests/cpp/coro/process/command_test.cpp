@@ -251,4 +251,17 @@ TEST(Command, AChildThatSomebodyElseWaitedForIsAnError) {
     run(body());
 }
 
+TEST(Command, AnAssignedChildEndsWhatItWas) {
+    Child first = Command("sleep").argument("60").kill_on_close().spawn().value();
+    Child second = Command("sleep").argument("60").kill_on_close().spawn().value();
+    const pid_t ended = first.pid();
+    const pid_t kept = second.pid();
+    first = std::move(second);
+    EXPECT_EQ(::kill(ended, 0), -1);
+    EXPECT_EQ(first.pid(), kept);
+    Child& same = first;
+    first = std::move(same);
+    EXPECT_EQ(::kill(kept, 0), 0);
+}
+
 } // namespace

@@ -103,4 +103,20 @@ TEST(Mutex, ExcludesTasksOfSeveralLoops) {
     EXPECT_EQ(unguarded, 1500);
 }
 
+TEST(Mutex, AnAssignedGuardUnlocksWhatItHeld) {
+    Mutex first;
+    Mutex second;
+    std::optional<Mutex::Guard> held = first.try_lock();
+    std::optional<Mutex::Guard> other = second.try_lock();
+    ASSERT_TRUE(held && other);
+    *held = std::move(*other);
+    EXPECT_FALSE(first.locked());
+    EXPECT_TRUE(second.locked());
+    Mutex::Guard& same = *held;
+    *held = std::move(same);
+    EXPECT_TRUE(second.locked());
+    *held = Mutex::Guard();
+    EXPECT_FALSE(second.locked());
+}
+
 } // namespace

@@ -89,4 +89,18 @@ TEST(Semaphore, AnotherThreadsReleaseWakesAWaiter) {
     giver.join();
 }
 
+TEST(Semaphore, AnAssignedPermitGivesBackWhatItWas) {
+    Semaphore semaphore(2);
+    std::optional<Semaphore::Permit> held = semaphore.try_acquire();
+    std::optional<Semaphore::Permit> other = semaphore.try_acquire();
+    ASSERT_TRUE(held && other);
+    *held = std::move(*other);
+    EXPECT_EQ(semaphore.available(), 1U);
+    Semaphore::Permit& same = *held;
+    *held = std::move(same);
+    EXPECT_EQ(semaphore.available(), 1U);
+    held->release();
+    EXPECT_EQ(semaphore.available(), 2U);
+}
+
 } // namespace
