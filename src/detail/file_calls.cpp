@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <penstock/detail/pollable.hpp>
+#include <penstock/detail/scatter_operations.hpp>
 #include <penstock/detail/stream_operations.hpp>
 
 namespace penstock::detail {
@@ -70,6 +71,10 @@ ssize_t write_quietly(int fd, const iovec* parts, int count) noexcept {
 
 ssize_t FileCalls::read(int fd, MutableBytes into) noexcept {
     return uninterrupted([&] { return ::read(fd, into.data(), into.size()); });
+}
+
+ssize_t FileCalls::read(int fd, std::span<const iovec> parts) noexcept {
+    return read_parts(fd, parts);
 }
 
 ssize_t FileCalls::write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept {

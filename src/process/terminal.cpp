@@ -11,9 +11,20 @@ namespace penstock::process {
 
 namespace detail {
 
-ssize_t TerminalCalls::read(int fd, MutableBytes into) noexcept {
-    const ssize_t count = FileCalls::read(fd, into);
+namespace {
+
+ssize_t as_end(ssize_t count) noexcept {
     return count < 0 && errno == EIO ? 0 : count;
+}
+
+} // namespace
+
+ssize_t TerminalCalls::read(int fd, MutableBytes into) noexcept {
+    return as_end(FileCalls::read(fd, into));
+}
+
+ssize_t TerminalCalls::read(int fd, std::span<const iovec> parts) noexcept {
+    return as_end(FileCalls::read(fd, parts));
 }
 
 } // namespace detail

@@ -19,11 +19,13 @@ namespace penstock::detail {
 /// the open file description. Errors: fcntl(2)'s.
 [[nodiscard]] Result<std::unique_ptr<Pollable>> adopt_waitable(OwnedDescriptor descriptor);
 
-/// What has a descriptor that tasks wait for; the base of streams.
+/// What has a descriptor that tasks wait for; the base of streams. It belongs to the loop on which it
+/// first had to wait, and to that loop's thread; until then it may be handed to another one.
 class DescriptorOwner {
 public:
     /// Closes it. Who still waits gets `operation_canceled`; later operations get
-    /// `bad_file_descriptor`.
+    /// `bad_file_descriptor`. An operation that was made and not yet awaited must not be awaited any
+    /// more: it refers to what was open.
     void close() noexcept { pollable_.reset(); }
 
     [[nodiscard]] bool is_open() const noexcept { return pollable_ != nullptr; }
@@ -48,10 +50,19 @@ public:
     using Read = ReadOperation<Calls>;
     using Receive = ReceiveOperation<Calls>;
     using ReadExactly = ReadExactlyOperation<Calls>;
+    template <std::size_t Count> using ReadParts = ReadPartsOperation<Calls, Count>;
+    template <std::size_t Count> using ReadPartsExactly = ReadPartsExactlyOperation<Calls, Count>;
 
     /// Waits until there are bytes and yields how many it took, at most `into.size()`; 0 at the end of
     /// the stream.
     [[nodiscard]] Read read(MutableBytes into) noexcept { return {this->pollable_.get(), into}; }
+
+    /// The same into several parts, one after the other, in one system call: `read(head, rest)`.
+    template <typename... Parts>
+        requires(sizeof...(Parts) > 1 && (std::convertible_to<Parts, MutableBytes> && ...))
+    [[nodiscard]] ReadParts<sizeof...(Parts)> read(Parts&&... parts) noexcept {
+        return {this->pollable_.get(), {MutableBytes(std::forward<Parts>(parts))...}};
+    }
 
     /// The same into a borrowed buffer: an empty chunk is the end of the stream. Cheaper than `read`
     /// for servers of many connections, because a waiting connection holds no buffer.
@@ -61,6 +72,13 @@ public:
     /// an error or a cancellation is in the buffer, and gone from the stream.
     [[nodiscard]] ReadExactly read_exactly(MutableBytes into) noexcept {
         return {this->pollable_.get(), into};
+    }
+
+    /// Fills several parts, one after the other: `read_exactly(header, body)`.
+    template <typename... Parts>
+        requires(sizeof...(Parts) > 1 && (std::convertible_to<Parts, MutableBytes> && ...))
+    [[nodiscard]] ReadPartsExactly<sizeof...(Parts)> read_exactly(Parts&&... parts) noexcept {
+        return {this->pollable_.get(), {MutableBytes(std::forward<Parts>(parts))...}};
     }
 
 protected:

@@ -4,6 +4,7 @@
 #include <span>
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <penstock/bytes.hpp>
 
@@ -13,6 +14,7 @@ namespace penstock::detail {
 /// operations of `stream_operations.hpp`: read(2), and writev(2) without SIGPIPE.
 struct FileCalls {
     static ssize_t read(int fd, MutableBytes into) noexcept;
+    static ssize_t read(int fd, std::span<const iovec> parts) noexcept;
 
     /// A pipe without a reader is EPIPE, as for a socket, and never a signal: a library may not ask its
     /// program to ignore SIGPIPE, nor do so itself.

@@ -12,6 +12,7 @@
 #include <penstock/bytes.hpp>
 #include <penstock/chunk.hpp>
 #include <penstock/detail/pollable.hpp>
+#include <penstock/detail/scatter_operations.hpp>
 #include <penstock/errors.hpp>
 
 namespace penstock::detail {
@@ -23,12 +24,16 @@ inline constexpr std::size_t parts_in_a_call = 64;
 [[nodiscard]] std::size_t gather(std::span<const Bytes> parts, std::size_t offset,
                                  std::span<iovec, parts_in_a_call> window) noexcept;
 
-/// The system calls of a kind of stream, here of sockets: recv(2), and send(2) or sendmsg(2). `write`
+/// The system calls of a kind of stream, here of sockets: recv(2) or readv(2), send(2) or sendmsg(2). `write`
 /// gets at least one part, and sends the first one from `offset` on; a closed connection is an error
 /// and never a signal. Each is made again when a signal interrupts it.
 struct SocketCalls {
     static ssize_t read(int fd, MutableBytes into) noexcept {
         return uninterrupted([&] { return ::recv(fd, into.data(), into.size(), 0); });
+    }
+
+    static ssize_t read(int fd, std::span<const iovec> parts) noexcept {
+        return read_parts(fd, parts);
     }
 
     static ssize_t write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,7 @@ namespace detail {
 /// more, is the end of the stream.
 struct TerminalCalls : penstock::detail::FileCalls {
     static ssize_t read(int fd, MutableBytes into) noexcept;
+    static ssize_t read(int fd, std::span<const iovec> parts) noexcept;
 };
 
 } // namespace detail

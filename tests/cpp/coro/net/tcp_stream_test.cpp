@@ -340,4 +340,37 @@ TEST(TcpStream, SendsAFileToItsEndAndNoFurther) {
     run(program());
 }
 
+TEST(TcpStream, ScattersWhatItReadsOverParts) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        TcpPair pair = co_await connect_pair();
+        std::array<char, 2> head{};
+        std::array<char, 0> nothing{};
+        std::string body(6, ' ');
+        expect(co_await pair.near.write_all("abcde"));
+        EXPECT_EQ(co_await pair.far.read(head, nothing, body), 5U);
+        EXPECT_EQ(std::string(head.data(), 2) + body, "abcde   ");
+
+        const auto write_in_pieces = [](net::TcpStream& stream) -> Task<Result<>> {
+            for (const char* piece : {"0", "12", "345", "67"}) {
+                expect(co_await stream.write_all(piece));
+                (void)co_await penstock::yield();
+                (void)co_await penstock::yield();
+            }
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(pair.far.read_exactly(head, nothing, body),
+                                      write_in_pieces(pair.near)));
+        EXPECT_EQ(std::string(head.data(), 2) + body, "01234567");
+
+        expect(co_await pair.near.write_all("x"));
+        expect(pair.near.shutdown());
+        EXPECT_EQ((co_await pair.far.read_exactly(head, body)).error(),
+                  penstock::Error::end_of_stream);
+        EXPECT_EQ(co_await pair.far.read(head, body), 0U);
+        EXPECT_TRUE(co_await pair.far.read_exactly(nothing, nothing));
+    };
+    run(program());
+}
+
 } // namespace
