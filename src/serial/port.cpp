@@ -29,22 +29,25 @@ void DeletePreviousSettings::operator()(PreviousSettings* settings) const noexce
 
 namespace {
 
+ssize_t unplugged() noexcept {
+    errno = ENODEV;
+    return -1;
+}
+
 ssize_t as_unplugged(ssize_t count) noexcept {
-    if (count < 0 && (errno == EIO || errno == ENXIO)) {
-        errno = ENODEV;
-    }
-    return count;
+    return count < 0 && (errno == EIO || errno == ENXIO) ? unplugged() : count;
 }
 
 } // namespace
 
 ssize_t PortCalls::read(int fd, MutableBytes into) noexcept {
     const ssize_t count = FileCalls::read(fd, into);
-    if (count == 0 && !into.empty()) {
-        errno = ENODEV;
-        return -1;
-    }
-    return as_unplugged(count);
+    return count == 0 && !into.empty() ? unplugged() : as_unplugged(count);
+}
+
+ssize_t PortCalls::read(int fd, std::span<const iovec> parts) noexcept {
+    const ssize_t count = FileCalls::read(fd, parts);
+    return count == 0 ? unplugged() : as_unplugged(count);
 }
 
 ssize_t PortCalls::write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept {
@@ -117,7 +120,9 @@ tcflag_t parity_bits(Parity parity) noexcept {
 struct termios2 line_settings(const Options& options, const struct termios2& previous) noexcept {
     struct termios2 line = previous;
     line.c_iflag = options.xon_xoff ? IXON | IXOFF : 0;
-    line.c_iflag |= options.parity == Parity::none ? 0 : INPCK;
+    if (options.mark_errors) { // without marks a checked parity would turn damaged bytes into zeros
+        line.c_iflag |= options.parity == Parity::none ? PARMRK : PARMRK | INPCK;
+    }
     line.c_oflag = 0;
     line.c_lflag = 0;
     line.c_cflag = CREAD | CLOCAL | size_bits(options.byte_size) | parity_bits(options.parity);
@@ -147,7 +152,7 @@ struct serial_rs485 rs485_settings(const Rs485& wanted, struct serial_rs485 sett
     const auto flag = [&](std::uint32_t bit, bool on) {
         settings.flags = on ? settings.flags | bit : settings.flags & ~bit;
     };
-    flag(SER_RS485_ENABLED, true);
+    flag(SER_RS485_ENABLED, wanted.enabled);
     flag(SER_RS485_RTS_ON_SEND, wanted.rts_on_send);
     flag(SER_RS485_RTS_AFTER_SEND, wanted.rts_after_send);
     flag(SER_RS485_RX_DURING_TX, wanted.receive_during_send);
@@ -220,6 +225,26 @@ Result<> take_alone(int fd) noexcept {
     return control(fd, TIOCEXCL, nullptr);
 }
 
+Result<> share(int fd) noexcept {
+    Result<> shared = control(fd, TIOCNXCL, nullptr);
+    if (::flock(fd, LOCK_UN) != 0 && shared) {
+        shared = last_failure();
+    }
+    return shared;
+}
+
+Result<> set_line(int fd, int line, bool on) noexcept {
+    return control(fd, on ? TIOCMBIS : TIOCMBIC, &line);
+}
+
+/// Success for a comfort that the driver lacks and the program can do without.
+Result<> unless_optional(Result<> set, const Options& options) noexcept {
+    if (!set && options.ignore_unsupported && set.error() == std::errc::operation_not_supported) {
+        return {};
+    }
+    return set;
+}
+
 Result<std::size_t> count_of(int fd, unsigned long request) noexcept {
     int count = 0;
     if (::ioctl(fd, request, &count) != 0) {
@@ -252,12 +277,25 @@ Result<Port> Port::open(std::string_view path, const Options& options) {
         }
     }
     port.previous_ = std::move(previous);
+    // Until the settings are in force, closing leaves the line as it was found.
+    port.options_.exclusive = options.exclusive;
+    port.options_.hangup_on_close = (port.previous_->line.c_cflag & HUPCL) != 0;
     Result<std::unique_ptr<penstock::detail::Pollable>> pollable =
         penstock::detail::adopt_waitable(std::move(descriptor));
     if (!pollable) {
         return failure(pollable.error());
     }
     port.pollable_ = std::move(*pollable);
+    // Before all else: opening has just raised the lines, which the far end may take for a reset.
+    for (const auto& [line, on] :
+         {std::pair(TIOCM_RTS, options.initial_rts), std::pair(TIOCM_DTR, options.initial_dtr)}) {
+        if (!on) {
+            continue;
+        }
+        if (const Result<> set = set_line(fd, line, *on); !set) {
+            return failure(set.error());
+        }
+    }
     if (const Result<> applied = port.apply(options); !applied) {
         return failure(applied.error());
     }
@@ -274,8 +312,19 @@ Result<> Port::configure(const Options& options) {
     if (const std::error_code wrong = check(options)) {
         return failure(wrong);
     }
+    const auto own = [&](bool alone) {
+        return alone ? take_alone(native_handle()) : share(native_handle());
+    };
+    if (options.exclusive != options_.exclusive) {
+        if (Result<> owned = own(options.exclusive); !owned) {
+            return owned;
+        }
+    }
     if (Result<> applied = apply(options); !applied) {
         (void)apply(options_); // which the driver could do before
+        if (options.exclusive != options_.exclusive) {
+            (void)own(options_.exclusive);
+        }
         return applied;
     }
     options_ = options;
@@ -295,10 +344,12 @@ Result<> Port::apply(const Options& options) {
     if (!is_met(asked, got, options.baud_rate)) {
         return failure(std::errc::operation_not_supported);
     }
-    if (Result<> set = set_low_latency(fd, options.low_latency, previous_->driver); !set) {
+    if (Result<> set =
+            unless_optional(set_low_latency(fd, options.low_latency, previous_->driver), options);
+        !set) {
         return set;
     }
-    return set_rs485(fd, options.rs485, previous_->rs485);
+    return unless_optional(set_rs485(fd, options.rs485, previous_->rs485), options);
 }
 
 void Port::close() noexcept {
@@ -364,13 +415,11 @@ Result<ModemLines> Port::modem_lines() const noexcept {
 }
 
 Result<> Port::data_terminal_ready(bool on) noexcept {
-    const int line = TIOCM_DTR;
-    return control(native_handle(), on ? TIOCMBIS : TIOCMBIC, &line);
+    return set_line(native_handle(), TIOCM_DTR, on);
 }
 
 Result<> Port::request_to_send(bool on) noexcept {
-    const int line = TIOCM_RTS;
-    return control(native_handle(), on ? TIOCMBIS : TIOCMBIC, &line);
+    return set_line(native_handle(), TIOCM_RTS, on);
 }
 
 Result<std::size_t> Port::input_waiting() const noexcept {

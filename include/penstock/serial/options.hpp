@@ -12,6 +12,7 @@ enum class StopBits : unsigned char { one, two };
 
 /// How a driver switches an RS-485 transceiver (struct serial_rs485 of the kernel).
 struct Rs485 {
+    bool enabled = true; ///< false switches the mode off that the driver had
     bool rts_on_send = true;
     bool rts_after_send = false;
     bool receive_during_send = false;
@@ -30,14 +31,24 @@ struct Options {
     bool xon_xoff = false; ///< software flow control, in both directions
     bool rts_cts = false;  ///< hardware flow control
 
-    /// Nobody else may open the port (TIOCEXCL), nor lock it (flock(2)), while this one has it. Read
-    /// when the port is opened.
+    /// Nobody else may open the port (TIOCEXCL), nor lock it (flock(2)), while this one has it.
     bool exclusive = true;
     /// Drops DTR when the last user closes the port: a modem hangs up, many boards reset.
     bool hangup_on_close = true;
     /// Asks the driver not to gather bytes (ASYNC_LOW_LATENCY).
     bool low_latency = false;
-    std::optional<Rs485> rs485{};
+    std::optional<Rs485> rs485{}; ///< without a value the driver's mode stays as it is
+    /// `low_latency` and `rs485` are left out where the driver has no such thing, instead of being
+    /// refused. What decides how bytes look on the wire is never left out.
+    bool ignore_unsupported = false;
+    /// Characters that arrive damaged are marked in the stream (PARMRK, termios(3)): FF 00 and the
+    /// character for a parity or framing error, FF 00 00 for a break, FF FF for an FF that is none.
+    /// Otherwise they come as they are.
+    bool mark_errors = false;
+    /// The lines from the moment of opening on; without a value what opening did, which on most
+    /// drivers is to raise both. `Port::configure` does not move them.
+    std::optional<bool> initial_rts{};
+    std::optional<bool> initial_dtr{};
 
     [[nodiscard]] friend bool operator==(const Options&, const Options&) = default;
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@ namespace detail {
 /// that the device has gone: ENODEV.
 struct PortCalls : penstock::detail::FileCalls {
     static ssize_t read(int fd, MutableBytes into) noexcept;
+    static ssize_t read(int fd, std::span<const iovec> parts) noexcept;
     static ssize_t write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept;
 };
 
@@ -40,6 +42,9 @@ struct DeletePreviousSettings {
 ///     co_await port->write_all("A\r");
 ///
 /// A device that is unplugged is `no_such_device`, in every operation. A port has no end of stream.
+///
+/// Belongs to the thread of the loop on which it first had to wait. `drain` and `send_break` are tasks
+/// of the port, which outlives them and is not moved meanwhile; reads and writes do not mind either.
 class Port : public penstock::detail::Readable<detail::PortCalls,
                                                penstock::detail::Writable<detail::PortCalls>> {
 public:
@@ -47,10 +52,11 @@ public:
     Port() = default;
     Port(Port&&) noexcept = default;
     Port& operator=(Port&& other) noexcept {
-        std::swap(pollable_, other.pollable_);
-        std::swap(previous_, other.previous_);
-        std::swap(options_, other.options_);
-        std::swap(path_, other.path_);
+        Port taken(std::move(other));
+        std::swap(pollable_, taken.pollable_);
+        std::swap(previous_, taken.previous_);
+        std::swap(options_, taken.options_);
+        std::swap(path_, taken.path_);
         return *this;
     }
     Port(const Port&) = delete;

@@ -200,4 +200,78 @@ TEST(Port, AClosedPortSaysSo) {
     run(body());
 }
 
+TEST(Port, AnAssignedPortClosesWhatItWas) {
+    const Device first = make_device();
+    const Device second = make_device();
+    Port port = Port::open(first.path).value();
+    Port other = Port::open(second.path).value();
+    port = std::move(other);
+    EXPECT_TRUE(Port::open(first.path));
+    EXPECT_EQ(port.path(), second.path);
+    Port& same = port;
+    port = std::move(same);
+    EXPECT_TRUE(port.is_open());
+    EXPECT_EQ(Port::open(second.path).error(), std::errc::device_or_resource_busy);
+}
+
+TEST(Port, ARefusedOpenLeavesTheLineAsItWas) {
+    const Device device = make_device();
+    const OwnedDescriptor other(::open(device.path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    termios before = settings_of(other.get());
+    before.c_cflag &= ~static_cast<tcflag_t>(HUPCL);
+    ASSERT_EQ(::tcsetattr(other.get(), TCSANOW, &before), 0);
+    before = settings_of(other.get());
+    // A pty has no modem, so no driver that could gather bytes less.
+    EXPECT_EQ(Port::open(device.path, {.low_latency = true}).error(),
+              std::errc::operation_not_supported);
+    const termios after = settings_of(other.get());
+    EXPECT_EQ(after.c_cflag, before.c_cflag);
+    EXPECT_EQ(after.c_iflag, before.c_iflag);
+    EXPECT_EQ(after.c_lflag, before.c_lflag);
+}
+
+TEST(Port, MarksDamagedCharactersWhenAskedTo) {
+    Device device = make_device();
+    const OwnedDescriptor other(::open(device.path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    Port port = Port::open(device.path, {.mark_errors = true}).value();
+    EXPECT_EQ(settings_of(other.get()).c_iflag, static_cast<tcflag_t>(PARMRK));
+    const auto body = [&]() -> Task<void> {
+        EXPECT_TRUE(co_await device.terminal.write_all("a\xff"));
+        std::array<char, 3> marked{};
+        EXPECT_TRUE(co_await port.read_exactly(marked));
+        EXPECT_EQ(std::string(marked.data(), 3), "a\xff\xff");
+    };
+    run(body());
+}
+
+TEST(Port, DoesWithoutComfortsWhenToldSo) {
+    const Device device = make_device();
+    const Options wanted{.low_latency = true, .rs485 = penstock::serial::Rs485()};
+    EXPECT_EQ(Port::open(device.path, wanted).error(), std::errc::operation_not_supported);
+    Options tolerant = wanted;
+    tolerant.ignore_unsupported = true;
+    EXPECT_TRUE(Port::open(device.path, tolerant));
+}
+
+TEST(Port, LinesThatTheDriverLacksCannotBeSetFromTheStart) {
+    const Device device = make_device();
+    EXPECT_FALSE(Port::open(device.path, {.initial_rts = false}));
+    EXPECT_FALSE(Port::open(device.path, {.initial_dtr = true}));
+    EXPECT_TRUE(Port::open(device.path)) << "nothing of the refused ones is left";
+}
+
+TEST(Port, IsSharedAndTakenAloneAgainWhileOpen) {
+    const Device device = make_device();
+    Port port = Port::open(device.path).value();
+    EXPECT_TRUE(port.configure({.exclusive = false}));
+    {
+        const Result<Port> second = Port::open(device.path);
+        ASSERT_TRUE(second);
+        EXPECT_EQ(port.configure({.exclusive = true}).error(), std::errc::device_or_resource_busy);
+        EXPECT_FALSE(port.options().exclusive);
+    }
+    EXPECT_TRUE(port.configure({.exclusive = true}));
+    EXPECT_EQ(Port::open(device.path).error(), std::errc::device_or_resource_busy);
+}
+
 } // namespace
