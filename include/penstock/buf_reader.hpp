@@ -26,7 +26,7 @@ namespace penstock {
 ///
 /// The views that it yields lie in the buffer and hold until the next call. `R` is a reader, or a
 /// reference to one that must outlive this. A cancelled call has lost nothing: what was read stays in
-/// the buffer for the next one.
+/// the buffer for the next one. One call at a time; on the source's thread.
 template <typename R>
     requires Reader<std::remove_reference_t<R>>
 class BufReader {
@@ -71,8 +71,7 @@ public:
             }
         }
         const std::size_t count = std::min(into.size(), end_ - begin_);
-        std::memcpy(into.data(), buffer_.data() + begin_, count);
-        begin_ += count;
+        take(into.data(), count);
         co_return count;
     }
 
@@ -91,8 +90,7 @@ public:
                 co_return failure(Error::end_of_stream);
             }
         }
-        std::memcpy(into.data(), buffer_.data() + begin_, into.size());
-        begin_ += into.size();
+        take(into.data(), into.size());
         co_return Result<>();
     }
 
@@ -125,7 +123,7 @@ public:
     }
 
     /// The next line without its `\n` or `\r\n`; the last one may lack it. Nothing at the end of the
-    /// stream. `message_size` for a line of more than `limit` bytes.
+    /// stream. `message_size` for a line of more than `limit` bytes, its end included.
     [[nodiscard]] Task<Result<std::optional<std::string_view>>>
     line(std::size_t limit = default_limit) {
         const Result<std::string_view> found = co_await read_until("\n", limit);
@@ -149,6 +147,12 @@ public:
 private:
     [[nodiscard]] std::string_view view() const noexcept {
         return {reinterpret_cast<const char*>(buffer_.data()) + begin_, end_ - begin_};
+    }
+
+    void take(std::byte* into, std::size_t count) noexcept {
+        std::copy_n(buffer_.data() + begin_, count,
+                    into); // unlike memcpy, of nothing into nowhere too
+        begin_ += count;
     }
 
     void make_room() {

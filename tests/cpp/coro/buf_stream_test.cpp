@@ -202,4 +202,17 @@ TEST(BufWriter, AFailedFlushLeavesNothingBehind) {
     run(body());
 }
 
+TEST(BufReader, ReadingNothingTakesNothing) {
+    const auto program = []() -> Task<> {
+        BufReader reader(Script("ab", {}));
+        EXPECT_EQ(co_await reader.read(MutableBytes()), 0U);
+        EXPECT_TRUE(co_await reader.read_exactly(MutableBytes()));
+        EXPECT_EQ(co_await reader.fill(), 2U);
+        EXPECT_EQ(co_await reader.read(MutableBytes()), 0U);
+        EXPECT_TRUE(co_await reader.read_exactly(MutableBytes()));
+        EXPECT_EQ(reader.buffered().size(), 2U);
+    };
+    run(program());
+}
+
 } // namespace
