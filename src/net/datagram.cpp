@@ -12,6 +12,7 @@ namespace penstock::net {
 namespace {
 
 constexpr std::size_t largest_batch = 1024; // UIO_MAXIOV of the kernel, which recvmmsg(2) cuts to
+constexpr std::size_t largest_datagram = 65'536; // more than any has
 
 } // namespace
 
@@ -37,10 +38,11 @@ struct DatagramBatch::Room {
 };
 
 DatagramBatch::DatagramBatch(std::size_t capacity, std::size_t datagram_size) {
-    if (capacity < 1 || capacity > largest_batch || datagram_size < 1) {
+    if (capacity < 1 || capacity > largest_batch || datagram_size < 1 ||
+        datagram_size > largest_datagram) {
         throw std::invalid_argument("a batch of " + std::to_string(capacity) + " datagrams of " +
                                     std::to_string(datagram_size) +
-                                    " bytes: it holds 1 to 1024 of at least one byte");
+                                    " bytes: it holds 1 to 1024 of 1 to 65536 bytes");
     }
     room_ = std::make_unique<Room>(capacity, datagram_size);
 }

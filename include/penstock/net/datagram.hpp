@@ -30,7 +30,7 @@ struct OutgoingDatagram {
 class DatagramBatch {
 public:
     /// Room for `capacity` datagrams (at least one, at most 1024, the kernel's own limit) of at most
-    /// `datagram_size` bytes each. Throws `std::invalid_argument`, `std::bad_alloc`.
+    /// `datagram_size` bytes each (1 to 65,536). Throws `std::invalid_argument`, `std::bad_alloc`.
     DatagramBatch(std::size_t capacity, std::size_t datagram_size);
     ~DatagramBatch();
     DatagramBatch(DatagramBatch&& other) noexcept;

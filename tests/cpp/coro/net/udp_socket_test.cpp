@@ -4,6 +4,7 @@
 #include <penstock/run.hpp>
 
 #include <array>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -124,6 +125,8 @@ TEST(UdpSocket, ABatchHasSensibleLimits) {
     EXPECT_THROW(DatagramBatch(0, 10), std::invalid_argument);
     EXPECT_THROW(DatagramBatch(1025, 10), std::invalid_argument);
     EXPECT_THROW(DatagramBatch(1, 0), std::invalid_argument);
+    EXPECT_THROW(DatagramBatch(1024, SIZE_MAX / 1024 + 1), std::invalid_argument) << "1024 of it";
+    EXPECT_THROW(DatagramBatch(1, 65'537), std::invalid_argument);
     EXPECT_EQ(DatagramBatch(1024, 1).capacity(), 1024U);
 }
 
