@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -75,7 +76,12 @@ TraceOnSignal::TraceOnSignal(int signal_number)
 }
 
 void TraceOnSignal::print(io::SignalPipe& pipe, int /*signal_number*/) {
-    const std::string text = trace_tasks(static_cast<TraceOnSignal&>(pipe).loop_);
+    std::string text;
+    try {
+        text = trace_tasks(static_cast<TraceOnSignal&>(pipe).loop_);
+    } catch (const std::bad_alloc&) { // which must not end the tasks that it asks about
+        (void)std::fputs("no memory for a trace of the tasks\n", stderr);
+    }
     (void)std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

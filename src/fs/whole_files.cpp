@@ -104,10 +104,16 @@ Task<Result<>> replace_file(std::string path, Bytes content, mode_t permissions)
         co_return failure(old.error());
     }
     const std::string temporary = temporary_name(path);
-    Result<> done = co_await write_and_sync(temporary, content,
-                                            old ? old->permissions : permissions, old.has_value());
-    if (done) {
-        done = co_await rename(temporary, path);
+    Result<> done;
+    try {
+        done = co_await write_and_sync(temporary, content, old ? old->permissions : permissions,
+                                       old.has_value());
+        if (done) {
+            done = co_await rename(temporary, path);
+        }
+    } catch (...) { // no memory, so not by the engine either
+        ::unlink(temporary.c_str());
+        throw;
     }
     if (!done) {
         // Also when the task has been cancelled: nothing stays beside the file.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
+#include <new>
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -66,12 +67,17 @@ Poller::~Poller() {
     ::close(epoll_fd_);
 }
 
-Poller::Slot& Poller::slot_of(int fd) {
+bool Poller::make_slot(int fd) noexcept {
     const auto index = static_cast<std::size_t>(fd);
-    if (index >= slots_.size()) {
-        slots_.resize(index + index / 2 + 16);
+    if (index < slots_.size()) {
+        return true;
     }
-    return slots_[index];
+    try {
+        slots_.resize(index + index / 2 + 16);
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    return true;
 }
 
 const Poller::Slot* Poller::slot_for(const epoll_event& event) const noexcept {
@@ -81,12 +87,16 @@ const Poller::Slot* Poller::slot_for(const epoll_event& event) const noexcept {
     return slot.watch != nullptr && slot.generation == generation ? &slot : nullptr;
 }
 
-std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest, std::uint32_t flags) {
+std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest,
+                            std::uint32_t flags) noexcept {
     assert(watch.fd < 0 && "a watch stands for one descriptor at a time");
     if (fd < 0) {
         return {EBADF, std::system_category()};
     }
-    Slot& slot = slot_of(fd);
+    if (!make_slot(fd)) { // an error as the kernel's own: callers undo what they began either way
+        return {ENOMEM, std::system_category()};
+    }
+    Slot& slot = slots_[static_cast<std::size_t>(fd)];
     const std::uint32_t generation = slot.generation + 1;
     const bool registered = slot.watch != nullptr && slot.watch->interest != 0;
     std::error_code error;

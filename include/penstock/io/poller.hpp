@@ -59,7 +59,7 @@ public:
 
     /// Starts watching `fd`. Errors are epoll_ctl's: EBADF, EPERM (regular files), ENOMEM, ENOSPC.
     [[nodiscard]] std::error_code add(Watch& watch, int fd, std::uint32_t interest,
-                                      std::uint32_t flags = 0);
+                                      std::uint32_t flags = 0) noexcept;
 
     /// Changes what a watch is told of. Interest 0 takes the descriptor out of epoll (which would
     /// otherwise go on to report a hang-up for ever); a later `update` puts it back.
@@ -105,7 +105,7 @@ private:
         std::uint32_t changed_in_wait = 0;
     };
 
-    Slot& slot_of(int fd);
+    [[nodiscard]] bool make_slot(int fd) noexcept;
     [[nodiscard]] const Slot* slot_for(const epoll_event& event) const noexcept;
     void vacate(Watch& watch) noexcept;
     [[nodiscard]] bool fetched_orphans() const noexcept;
