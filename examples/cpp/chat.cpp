@@ -97,6 +97,7 @@ Task<Result<>> serve(net::TcpListener& listener, Room& room) {
 }
 
 Task<Result<>> chat(net::Endpoint endpoint) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
     if (!stop) {
         co_return failure(stop.error());

@@ -23,6 +23,7 @@ Task<void> echo(net::TcpStream stream) {
 }
 
 Task<Result<>> serve(net::Endpoint endpoint) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         co_return failure(listener.error());

@@ -24,6 +24,7 @@ Task<Result<>> echo(net::TcpStream& stream) {
 }
 
 Task<Result<>> serve(net::Endpoint endpoint) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         co_return failure(listener.error());

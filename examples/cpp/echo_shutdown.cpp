@@ -50,6 +50,7 @@ Task<void> stop_when_told(Signal& stop, net::TcpListener& listener,
 }
 
 Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds grace) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
     if (!stop) {
         co_return failure(stop.error());

@@ -27,6 +27,7 @@ Task<void> echo(net::TcpStream stream, std::chrono::milliseconds patience) {
 }
 
 Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds patience) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         co_return failure(listener.error());

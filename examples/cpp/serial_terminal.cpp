@@ -23,6 +23,7 @@ Result<OwnedDescriptor> copy_of(int fd) {
 }
 
 Task<Result<>> talk(std::string path, serial::Options options) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<serial::Port> port = serial::Port::open(path, options);
     if (!port) {
         co_return failure(port.error());

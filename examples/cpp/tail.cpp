@@ -53,6 +53,7 @@ Task<Result<>> follow(std::string path, long lines) {
 }
 
 Task<Result<>> follow_until_stopped(std::string path, long lines) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
     if (!stop) {
         co_return failure(stop.error());

@@ -36,6 +36,7 @@ Command example(std::string_view name, std::initializer_list<std::string_view> a
     return Command(std::string(PENSTOCK_EXAMPLES) + "/" + std::string(name))
         .arguments(arguments)
         .output(Stream::pipe())
+        .error(Stream::pipe())
         .kill_on_close();
 }
 
@@ -167,6 +168,31 @@ TEST(Examples, InAChatAllOthersHearWhatOneSays) {
     run(body());
 }
 
+/// Asks an example which task waits where, and waits until it has told a line of its own.
+Task<void> expect_trace(Child& child, std::string_view name) {
+    expect(child.signal(SIGQUIT));
+    BufReader told(child.error);
+    EXPECT_EQ(co_await line_of(told), "task 1 waits");
+    std::string line;
+    do {
+        line = co_await line_of(told);
+    } while (line != "(the end)" && line.find(std::string(name) + ".cpp:") == std::string::npos);
+    EXPECT_NE(line, "(the end)") << name;
+}
+
+TEST(Examples, ServersTellOnSigquitWhichTaskWaitsWhere) {
+    const auto body = []() -> Task<void> {
+        for (const std::string_view name :
+             {"echo_sequential", "echo_scope", "echo_timeout", "echo_shutdown", "chat"}) {
+            Server server = co_await start(name, {});
+            co_await expect_trace(server.child, name);
+            EXPECT_TRUE(co_await TcpStream::connect(Endpoint::loopback(server.port)))
+                << name << " goes on";
+        }
+    };
+    run(body());
+}
+
 TEST(Examples, PortScannerFindsWhatListens) {
     const auto body = []() -> Task<void> {
         const penstock::net::TcpListener listener = penstock::testing::listen_on_loopback();
@@ -193,6 +219,7 @@ TEST(Examples, TailPrintsWhatIsAdded) {
         Child child = expect(example("tail", {path, "3"}).spawn());
         BufReader output(child.output);
         EXPECT_EQ(co_await line_of(output), "old");
+        co_await expect_trace(child, "tail");
         penstock::fs::File log =
             expect(co_await penstock::fs::File::open(path, penstock::fs::OpenOptions::appending()));
         expect(co_await log.write_all("half a "));
@@ -224,6 +251,7 @@ TEST(Examples, SerialTerminalTalksToAPort) {
         expect(co_await child.input.write_all("question\r"));
         BufReader said(device);
         EXPECT_EQ(co_await said.read_until("\r"), "question\r");
+        co_await expect_trace(child, "serial_terminal");
         expect(co_await device.write_all("answer\n"));
         BufReader output(child.output);
         EXPECT_EQ(co_await line_of(output), "answer");
