@@ -10,6 +10,7 @@
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/allocations.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -168,6 +169,63 @@ TEST_F(CoroutineAllocation, ChannelsAndLocks) {
     };
     const auto body = [&]() -> Task<> { co_await penstock::all(send(), receive()); };
     EXPECT_EQ(run(allocations_of(body)), 0U);
+}
+
+TEST_F(CoroutineAllocation, Datagrams) {
+    const auto program = []() -> Task<std::size_t> {
+        net::UdpSocket receiver = expect(net::UdpSocket::bind(net::Endpoint::loopback(0)));
+        net::UdpSocket sender = expect(net::UdpSocket::bind(net::Endpoint::loopback(0)));
+        const net::Endpoint to = expect(receiver.local_endpoint());
+        const std::array<net::OutgoingDatagram, 2> two{
+            {{.bytes = "a", .to = to}, {.bytes = "b", .to = to}}};
+        net::DatagramBatch batch(4, 64);
+        std::array<char, 64> buffer{};
+        const auto receive = [&]() -> Task<> {
+            EXPECT_EQ(expect(co_await receiver.receive(buffer)).size, 1U);
+            EXPECT_EQ(co_await receiver.receive(batch), 2U);
+        };
+        const auto send = [&]() -> Task<> {
+            (void)co_await penstock::yield(); // so that the receiver waits
+            expect(co_await sender.send_to("x", to));
+            (void)co_await penstock::yield();
+            expect(co_await sender.send(two));
+        };
+        const auto body = [&]() -> Task<> { co_await penstock::all(receive(), send()); };
+        co_return co_await allocations_of(body);
+    };
+    EXPECT_EQ(run(program()), 0U);
+}
+
+TEST_F(CoroutineAllocation, PipesAndBuffers) {
+    const auto program = []() -> Task<std::size_t> {
+        penstock::PipeEnds pipe = expect(penstock::make_pipe());
+        penstock::BufReader reader(pipe.reader);
+        penstock::BufWriter writer(pipe.writer);
+        const auto body = [&]() -> Task<> {
+            expect(co_await writer.write_all("one\ntw"));
+            expect(co_await writer.write_all("o\n"));
+            expect(co_await writer.flush());
+            EXPECT_EQ(expect(co_await reader.line()).value_or(""), "one");
+            EXPECT_EQ(expect(co_await reader.line()).value_or(""), "two");
+        };
+        co_return co_await allocations_of(body);
+    };
+    EXPECT_EQ(run(program()), 0U);
+}
+
+TEST_F(CoroutineAllocation, OpenFiles) {
+    const penstock::testing::TemporaryFolder folder;
+    const std::string path = folder.file("file", "content");
+    const auto program = [&]() -> Task<std::size_t> {
+        penstock::fs::File file = expect(co_await penstock::fs::File::open(path, {.write = true}));
+        std::array<char, 16> buffer{};
+        const auto body = [&]() -> Task<> {
+            expect(co_await file.write_all_at(0, "CONTENT"));
+            EXPECT_EQ(co_await file.read_at(0, buffer), 7U);
+        };
+        co_return co_await allocations_of(body);
+    };
+    EXPECT_EQ(run(program()), 0U);
 }
 
 } // namespace

@@ -10,9 +10,11 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <gtest/gtest.h>
 
@@ -93,6 +95,81 @@ int __real_socket(int family, int type, int protocol);
 int __real_connect(int fd, const sockaddr* address, socklen_t size);
 int __real_epoll_ctl(int epoll, int operation, int fd, epoll_event* event);
 int __real_epoll_create1(int flags);
+ssize_t __real_read(int fd, void* buffer, std::size_t size);
+ssize_t __real_pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags);
+ssize_t __real_writev(int fd, const iovec* parts, int count);
+ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
+ssize_t __real_sendto(int fd, const void* buffer, std::size_t size, int flags,
+                      const sockaddr* address, socklen_t address_size);
+int __real_recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* limit);
+int __real_sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags);
+int __real_pipe2(int* ends, int flags);
+
+ssize_t __wrap_read(int fd, void* buffer, std::size_t size) {
+    return fails("read", size) ? -1 : __real_read(fd, buffer, size);
+}
+
+/// The parts of a write that moves at most so many bytes.
+struct ShortParts {
+    ShortParts(const iovec* parts, int count, std::size_t at_most) {
+        for (int i = 0; i < count && at_most > 0; ++i) {
+            iovec part = parts[i];
+            part.iov_len = std::min(part.iov_len, at_most);
+            at_most -= part.iov_len;
+            kept.push_back(part);
+        }
+    }
+    [[nodiscard]] int count() const { return static_cast<int>(kept.size()); }
+
+    std::vector<iovec> kept;
+};
+
+ssize_t __wrap_pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+    std::size_t size = SIZE_MAX;
+    if (fails("pwritev2", size)) {
+        return -1;
+    }
+    const ShortParts kept(parts, count, size);
+    return __real_pwritev2(fd, kept.kept.data(), kept.count(), offset, flags);
+}
+
+ssize_t __wrap_writev(int fd, const iovec* parts, int count) {
+    std::size_t size = SIZE_MAX;
+    if (fails("writev", size)) {
+        return -1;
+    }
+    const ShortParts kept(parts, count, size);
+    return __real_writev(fd, kept.kept.data(), kept.count());
+}
+
+ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
+    return fails_as_planned("recvmsg") ? -1 : __real_recvmsg(fd, message, flags);
+}
+
+ssize_t __wrap_sendto(int fd, const void* buffer, std::size_t size, int flags,
+                      const sockaddr* address, socklen_t address_size) {
+    return fails_as_planned("sendto")
+               ? -1
+               : __real_sendto(fd, buffer, size, flags, address, address_size);
+}
+
+int __wrap_recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* limit) {
+    std::size_t size = count;
+    return fails("recvmmsg", size)
+               ? -1
+               : __real_recvmmsg(fd, messages, static_cast<unsigned>(size), flags, limit);
+}
+
+int __wrap_sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
+    std::size_t size = count;
+    return fails("sendmmsg", size)
+               ? -1
+               : __real_sendmmsg(fd, messages, static_cast<unsigned>(size), flags);
+}
+
+int __wrap_pipe2(int* ends, int flags) {
+    return fails_as_planned("pipe2") ? -1 : __real_pipe2(ends, flags);
+}
 
 ssize_t __wrap_recv(int fd, void* buffer, std::size_t size, int flags) {
     return fails("recv", size) ? -1 : __real_recv(fd, buffer, size, flags);
@@ -340,6 +417,71 @@ TEST_F(FaultInjection, BytesArriveWholeThroughFaultsAtRandom) {
         penstock::EventLoop loop(penstock::EventLoop::Options{.shuffle_seed = seed});
         loop.run(program());
     }
+}
+
+TEST_F(FaultInjection, PipesGoOnAfterInterruptionsAndShortCalls) {
+    const auto program = []() -> Task<> {
+        penstock::PipeEnds pipe = expect(penstock::make_pipe());
+        planned["pwritev2"] = {{.error = EINTR}, {.at_most = 1}, {.at_most = 4}};
+        planned["read"] = {{.error = EINTR}, {.at_most = 1}, {.at_most = 2}};
+        expect(co_await pipe.writer.write_all("one ", "two ", "three"));
+        std::string text(13, ' ');
+        expect(co_await pipe.reader.read_exactly(text));
+        EXPECT_EQ(text, "one two three");
+    };
+    run(program());
+}
+
+TEST_F(FaultInjection, APipeThatAnOlderKernelWritesIsTheSame) {
+    const auto program = []() -> Task<> {
+        penstock::PipeEnds pipe = expect(penstock::make_pipe());
+        planned["pwritev2"] = {{.error = EOPNOTSUPP}};
+        planned["writev"] = {{.at_most = 2}, {.error = EINTR}, {.at_most = 1}};
+        expect(co_await pipe.writer.write_all("ab", "cdef"));
+        std::string text(6, ' ');
+        expect(co_await pipe.reader.read_exactly(text));
+        EXPECT_EQ(text, "abcdef");
+        pipe.reader.close();
+        EXPECT_EQ((co_await pipe.writer.write_all("x")).error(), std::errc::broken_pipe);
+    };
+    run(program());
+}
+
+TEST_F(FaultInjection, APipeThatCannotBeMadeSaysSo) {
+    planned["pipe2"] = {{.error = EMFILE}, {.error = ENFILE}};
+    EXPECT_EQ(penstock::make_pipe().error(), std::errc::too_many_files_open);
+    EXPECT_EQ(penstock::Signal::on({SIGUSR1}).error(), std::errc::too_many_files_open_in_system);
+    EXPECT_TRUE(penstock::Signal::on({SIGUSR1}));
+}
+
+TEST_F(FaultInjection, DatagramsGoThroughInterruptionsAndShortBatches) {
+    const auto program = []() -> Task<> {
+        net::UdpSocket receiver = expect(net::UdpSocket::bind(net::Endpoint::loopback(0)));
+        net::UdpSocket sender = expect(net::UdpSocket::bind(net::Endpoint::loopback(0)));
+        const net::Endpoint to = expect(receiver.local_endpoint());
+        planned["sendto"] = {{.error = EINTR}};
+        expect(co_await sender.send_to("single", to));
+        planned["sendto"] = {{.error = ENOBUFS}, {.error = ENOMEM}};
+        EXPECT_EQ((co_await sender.send_to("x", to)).error(), std::errc::no_buffer_space);
+        EXPECT_EQ((co_await sender.send_to("x", to)).error(), std::errc::not_enough_memory);
+        std::array<char, 16> buffer{};
+        planned["recvmsg"] = {{.error = EINTR}, {.error = ENOMEM}};
+        EXPECT_EQ((co_await receiver.receive(buffer)).error(), std::errc::not_enough_memory);
+        EXPECT_EQ(expect(co_await receiver.receive(buffer)).size, 6U);
+
+        const std::array<net::OutgoingDatagram, 4> datagrams{{{.bytes = "a", .to = to},
+                                                              {.bytes = "b", .to = to},
+                                                              {.bytes = "c", .to = to},
+                                                              {.bytes = "d", .to = to}}};
+        planned["sendmmsg"] = {{.error = EINTR}, {.at_most = 1}, {.at_most = 2}};
+        planned["recvmmsg"] = {{.error = EINTR}, {.at_most = 1}};
+        expect(co_await sender.send(datagrams));
+        net::DatagramBatch batch(8, 16);
+        EXPECT_EQ(co_await receiver.receive(batch), 1U);
+        EXPECT_EQ(co_await receiver.receive(batch), 3U);
+        EXPECT_EQ(static_cast<char>(batch[2].bytes[0]), 'd');
+    };
+    run(program());
 }
 
 } // namespace
