@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <penstock/race.hpp>
 #include <penstock/run.hpp>
 #include <penstock/scope.hpp>
 #include <penstock/timeout.hpp>
@@ -64,6 +65,18 @@ TEST(Event, MayBeDestroyedByWhoItWakes) {
         run(wait());
         setter.join();
     }
+}
+
+TEST(Event, ACancelledWaiterIsNotWoken) {
+    const Watchdog watchdog;
+    Event event;
+    const auto program = [&]() -> Task<> {
+        const auto first = co_await penstock::race(event.wait(), turns(2));
+        EXPECT_EQ(first.index(), 1U);
+        event.set(); // nobody is there any more
+        EXPECT_TRUE(co_await event.wait());
+    };
+    run(program());
 }
 
 } // namespace

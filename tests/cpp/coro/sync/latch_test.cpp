@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <penstock/race.hpp>
 #include <penstock/run.hpp>
 #include <penstock/scope.hpp>
 
@@ -61,6 +62,18 @@ TEST(Latch, IsCountedDownFromOtherThreads) {
     EXPECT_TRUE(run(wait()));
     first.join();
     second.join();
+}
+
+TEST(Latch, ACancelledArrivalCountsAllTheSame) {
+    const Watchdog watchdog;
+    Latch latch(2);
+    const auto program = [&]() -> Task<> {
+        const auto first = co_await penstock::race(latch.arrive_and_wait(), turns(2));
+        EXPECT_EQ(first.index(), 1U);
+        EXPECT_EQ(latch.count(), 1U);
+        expect(co_await latch.arrive_and_wait());
+    };
+    run(program());
 }
 
 } // namespace
