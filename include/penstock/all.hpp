@@ -71,6 +71,7 @@ template <typename T> Task<AllOfVector<T>> all_of(std::vector<Task<T>> tasks) {
     }
     if constexpr (is_result<T>) {
         if (parallel.decider() != Parallel::nobody) {
+            // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it decided by failing
             co_return failure(parallel.children()[parallel.decider()].failure()->error);
         }
     }

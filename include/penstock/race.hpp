@@ -22,7 +22,7 @@ Variant variant_of(std::size_t place, auto take, Child<Ts>&... children) {
                           : void()),
          ...);
     }(std::index_sequence_for<Ts...>());
-    return std::move(*result);
+    return std::move(*result); // NOLINT(bugprone-unchecked-optional-access): one place is it
 }
 
 template <typename... Ts> Task<std::variant<ValueOr<Ts>...>> first_of(Task<Ts>... tasks) {
@@ -44,7 +44,9 @@ template <typename... Ts> Task<std::variant<ValueOr<Ts>...>> first_of(Task<Ts>..
 ///     auto first = co_await race(stream.read(buffer), stop.wait());
 ///     if (first.index() == 1) { ... }
 ///
-/// `void` is `std::monostate`. What the others yield is dropped, their exceptions are not.
+/// `void` is `std::monostate`. What the others yield is dropped, their exceptions are not: a loser that
+/// had its value already (a channel's, a connection) loses it. To bound an operation in time without
+/// that use `timeout`.
 ///
 /// They start in order, and one that ends without waiting wins over all behind it; those start all the
 /// same, cancelled.
