@@ -15,7 +15,8 @@ namespace penstock {
 ///
 /// Nothing is handed on by its end: what has not been flushed is lost with it, for a destructor cannot
 /// wait. `W` is a writer, or a reference to one that must outlive this. After a failed or cancelled
-/// flush it is not known how much of the buffer has left; the buffer is empty then.
+/// flush it is not known how much of the buffer has left; the buffer is empty then. One call at a time;
+/// on the target's thread.
 template <typename W>
     requires Writer<std::remove_reference_t<W>>
 class BufWriter {

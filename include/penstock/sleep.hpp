@@ -52,14 +52,14 @@ private:
     bool cancelled_ = false;
 };
 
-/// Waits at least this long, from this call on. `operation_canceled` when the task is cancelled meanwhile. A duration that
-/// is not positive lets everything else that is ready run once.
+/// Waits at least this long, from this call on. `operation_canceled` when the task is cancelled
+/// meanwhile. A duration that is not positive lets everything else that is ready run once.
 template <typename Rep, typename Period>
 [[nodiscard]] SleepOperation sleep_for(std::chrono::duration<Rep, Period> duration) noexcept {
     return SleepOperation(detail::moment_after(duration));
 }
 
-/// Waits until a moment; the past is now.
+/// The same until a moment; the past is now.
 template <typename Duration>
 [[nodiscard]] SleepOperation
 sleep_until(std::chrono::time_point<std::chrono::steady_clock, Duration> moment) noexcept {

@@ -61,9 +61,10 @@ public:
     /// Gives the descriptor away; who still waits is resumed with `operation_canceled`.
     [[nodiscard]] int release() noexcept;
 
-    /// Enters an operation that could not finish at once, or says why it cannot wait: `device_or_resource_busy` when another
-    /// one waits in this direction, `operation_not_supported` when the descriptor has joined another
-    /// loop, and epoll_ctl(2)'s: ENOMEM, ENOSPC, EPERM for a regular file.
+    /// Enters an operation that could not finish at once, or says why it cannot wait:
+    /// `device_or_resource_busy` when another one waits in this direction, `operation_not_supported`
+    /// when the descriptor has joined another loop, and epoll_ctl(2)'s: ENOMEM, ENOSPC, EPERM for a
+    /// regular file.
     [[nodiscard]] LateError wait(ReadinessOperation& operation, Direction direction);
 
     /// Takes a waiting operation back.

@@ -14,7 +14,8 @@
 #include <penstock/task.hpp>
 
 /// Operations on paths, each by the loop's file engine. Errors are those of the system call that the
-/// comment names; `invalid_argument` for a path with a zero byte.
+/// comment names; `invalid_argument` for a path with a zero byte. A cancelled one ends with
+/// `operation_canceled` when it had not begun, and otherwise with what came of it.
 namespace penstock::fs {
 
 /// A name in a folder.

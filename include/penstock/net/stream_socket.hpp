@@ -25,7 +25,8 @@ public:
     /// Sends a part of an open file without bringing it into the program (sendfile(2)), and yields how
     /// many bytes that was: fewer than `length` where the file ends before. The file's own position is
     /// not used. What is not in the page cache is read from the disk meanwhile, and the loop waits for
-    /// it. Errors: sendfile(2)'s; a part may have been sent.
+    /// it. Errors: sendfile(2)'s. After one, or a cancellation, a part may have been sent. `file` stays
+    /// open until this has ended.
     [[nodiscard]] detail::SendFileOperation send_file(int file, std::uint64_t offset,
                                                       std::uint64_t length) noexcept {
         return {pollable_.get(), file, offset, length};

@@ -37,7 +37,8 @@ public:
         return listen(endpoint, Options());
     }
 
-    /// Waits for a connection. Connections that end before they are accepted are passed over.
+    /// Waits for a connection. Connections that end before they are accepted are passed over. A
+    /// cancelled accept has taken none.
     ///
     /// `too_many_files_open` and its like leave the connection where it is, so a server that goes on at
     /// once is told the same again: sleep a little first.

@@ -27,7 +27,8 @@ public:
         : StreamSocket(std::move(socket)) {}
 
     /// Connects to one address. Errors: socket(2)'s and connect(2)'s, `connection_refused` and
-    /// `timed_out` above all; the kernel's own time-out is minutes, `timeout` gives a shorter one.
+    /// `timed_out` above all; the kernel's own time-out is minutes, `timeout` gives a shorter one. A
+    /// cancelled attempt is given up.
     [[nodiscard]] static Connect connect(const Endpoint& endpoint);
 
     /// Connects to a host by name, or by an address in figures: `resolve`, then its addresses as below.

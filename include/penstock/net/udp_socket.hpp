@@ -20,7 +20,8 @@ namespace penstock::net {
 /// A UDP socket: datagrams of up to 65,507 bytes, each of which arrives whole, or not at all; in any
 /// order; and maybe twice.
 ///
-/// One task may receive while another one sends. A cancelled receive has taken nothing, a cancelled
+/// One task may receive while another one sends, both on the thread of the loop on which the socket
+/// first had to wait. A cancelled receive has taken nothing, a cancelled
 /// send has sent nothing; a cancelled `send_batch` may have sent the first ones.
 class UdpSocket : public detail::DescriptorOwner {
 public:

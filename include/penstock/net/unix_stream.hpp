@@ -52,14 +52,16 @@ public:
     /// Sends bytes, at least one, and with the first of them copies of open descriptors, at most 253
     /// (SCM_RIGHTS). Yields how many bytes were taken; when that is less than all, the descriptors have
     /// gone with them, and `write_all` sends the rest. `invalid_argument` for no bytes or too many
-    /// descriptors. The caller's descriptors stay open.
+    /// descriptors. The caller's descriptors stay open, and must until this has ended. A cancelled send
+    /// has sent nothing.
     [[nodiscard]] Send send(Bytes from, std::span<const int> descriptors) noexcept {
         return {pollable_.get(), from, descriptors};
     }
 
     /// Reads like `read`, and adds the descriptors that came with the bytes to `descriptors`. One call
     /// never crosses the border between two sends with descriptors. They are closed on exec. Those that
-    /// a full process has no room for are lost, and the error is `too_many_files_open`.
+    /// a full process has no room for are lost, and the error is `too_many_files_open`. A cancelled
+    /// receive has taken nothing.
     [[nodiscard]] ReceiveMessage receive(MutableBytes into,
                                          std::vector<OwnedDescriptor>& descriptors) noexcept {
         return {pollable_.get(), into, descriptors};

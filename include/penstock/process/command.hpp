@@ -46,7 +46,7 @@ private:
 ///
 ///     Result<Child> child = Command("sort").argument("-n").input(Stream::pipe()).spawn();
 ///
-/// No shell is involved: arguments arrive as they are. The child starts with no signal blocked and
+/// A plain value: not bound to a loop. No shell is involved: arguments arrive as they are. The child starts with no signal blocked and
 /// SIGPIPE as the system has it, whatever the parent has changed.
 class Command {
 public:
