@@ -8,8 +8,6 @@ and streams that exist already: change ``import serial_asyncio`` to
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -25,8 +23,6 @@ __all__ = [
 
 _LARGEST_READ = 65_536
 _HIGH_WATER = 64 * 1024
-_LONGEST_LINGER_S = 30.0  # as long as the kernel lets a closed tty finish (closing_wait)
-_NAP_S = 0.005
 _STREAM_LIMIT = 2**16  # asyncio's own default
 
 
@@ -275,13 +271,10 @@ class SerialTransport(asyncio.Transport):
         closing.add_done_callback(lambda done: self._lose_connection(done, error))
 
     def _close_port(self, drained: bool) -> None:
-        try:
-            deadline = time.monotonic() + (_LONGEST_LINGER_S if drained else 0)
-            with contextlib.suppress(OSError):  # gone: nothing is left to wait for
-                while self._device.output_waiting() and time.monotonic() < deadline:
-                    time.sleep(_NAP_S)
-        finally:
+        if drained:
             self._serial.close()
+        else:
+            self._serial.close_at_once()
 
     def _lose_connection(self, closing: asyncio.Future[None], error: OSError | None) -> None:
         if error is None and not closing.cancelled():

@@ -504,6 +504,61 @@ def test_rs485_in_software_switches_rts_around_a_write(peer: PtyPeer) -> None:
         assert not driver.lines & termios.TIOCM_RTS
 
 
+def test_closing_gives_unsent_output_its_time(peer: PtyPeer) -> None:
+    driver = EmulatedDriver(peer.path)
+
+    def send_a_byte(request: int) -> None:
+        if request == termios.TIOCOUTQ and driver.output_queue:
+            driver.output_queue -= 1
+
+    with driver.installed():
+        port = compat.Serial(peer.path)
+        driver.output_queue = 5
+        driver.on_request = send_a_byte
+        port.close()
+        assert (driver.output_queue, driver.discarded_output) == (0, 0)
+        driver.on_request = lambda request: None
+        port.open()
+        driver.output_queue = 5
+        port.close_at_once()
+        assert driver.discarded_output == 5
+
+
+FORKING = """
+import os, sys, threading
+import penstock.serial.compat as serial
+
+port = serial.Serial(sys.argv[1], timeout=60)
+got = []
+reader = threading.Thread(target=lambda: got.append(port.read(5)))
+reader.start()
+child = os.fork()
+if child == 0:
+    port.write(b"child")
+    port.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+port.write(b"parent")
+reader.join()
+assert got == [b"whole"], got
+port.close()
+"""
+
+
+def test_a_forked_child_closes_its_copy_alone(peer: PtyPeer) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", FORKING, peer.path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    os.set_blocking(peer.fd, True)
+    sent = b""
+    while len(sent) < 11:
+        sent += os.read(peer.fd, 100)
+    assert sent == b"childparent"
+    peer.write(b"whole")
+    assert process.wait(60) == 0
+
+
 def test_ports_are_found_by_a_pattern(monkeypatch: pytest.MonkeyPatch, peer: PtyPeer) -> None:
     from penstock.serial import PortInfo
     from penstock.serial.compat.tools import list_ports

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import select
 import termios
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -28,8 +30,10 @@ from penstock.serial.compat.serialutil import (
     to_bytes,
 )
 from penstock.serial.compat.settings import SerialSettings
+from penstock.serial.drain import CLOSE_LINGER_S, nap_for
 from penstock.serial.exceptions import (
     ConfigurationError,
+    SerialError,
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
     disconnected_error,
@@ -108,13 +112,17 @@ class Serial(SerialSettings):
             with _translated():
                 self._set_lines(device)
                 device.discard_input()
-            self._read_wait = InterruptibleWait(device.fileno(), select.POLLIN)
-            self._write_wait = InterruptibleWait(device.fileno(), select.POLLOUT)
+            self._make_waits(device)
         except BaseException:
             device.close()
             raise
         self._device = device
         self.is_open = True
+        _open_ports.add(self)
+
+    def _make_waits(self, device: SerialBackend) -> None:
+        self._read_wait = InterruptibleWait(device.fileno(), select.POLLIN)
+        self._write_wait = InterruptibleWait(device.fileno(), select.POLLOUT)
 
     def _set_lines(self, device: SerialBackend) -> None:
         # Lines that the flow control drives are left to it; a device without any is fine.
@@ -124,7 +132,17 @@ class Serial(SerialSettings):
             device.set_control_lines(rts, dtr)
 
     def close(self) -> None:
-        """Close the port. A read or a write in another thread ends with what it has done."""
+        """Close the port. A read or a write in another thread ends with what it has done.
+
+        What the driver has not sent yet gets up to 30 s to leave, as the kernel would give it.
+        """
+        self._close(linger=True)
+
+    def close_at_once(self) -> None:
+        """Close the port and discard what has not been sent."""
+        self._close(linger=False)
+
+    def _close(self, *, linger: bool) -> None:
         if not getattr(self, "is_open", False):
             return
         self.is_open = False
@@ -134,10 +152,29 @@ class Serial(SerialSettings):
             device, self._device = self._device, None
             if device is None:
                 return
-            with _translated():
-                device.close()
-            self._read_wait.close()
-            self._write_wait.close()
+            try:
+                if linger:
+                    _until_sent(device)
+            finally:
+                self._read_wait.close()
+                self._write_wait.close()
+                with _translated():
+                    device.close()
+
+    def _begin_anew_in_child(self) -> None:
+        # What other threads held stayed in the parent, and so must what wakes its reads: its
+        # descriptors are shared.
+        self._reading = threading.RLock()
+        self._writing = threading.RLock()
+        device = self._device
+        if device is None:
+            return
+        self._read_wait.close()
+        self._write_wait.close()
+        forget: Callable[[], None] | None = getattr(device, "forget_threads", None)
+        if forget is not None:
+            forget()
+        self._make_waits(device)
 
     def __enter__(self) -> Self:
         if self._port is not None and not self.is_open:
@@ -282,7 +319,9 @@ class Serial(SerialSettings):
             if empty is None:
                 pending = device.begin_drain()
                 try:
-                    select.select([pending], [], [])
+                    done = select.poll()
+                    done.register(pending, select.POLLIN)
+                    done.poll()
                     pending.finish()
                 finally:
                     pending.cancel()
@@ -508,3 +547,21 @@ def _translated(prefix: str = "") -> Iterator[None]:
 
 def _translation(exc: OSError, prefix: str = "") -> SerialException:
     return SerialException(exc.errno or errno.EIO, f"{prefix}{exc}")
+
+
+def _until_sent(device: SerialBackend) -> None:
+    deadline = time.monotonic() + CLOSE_LINGER_S
+    with contextlib.suppress(SerialError):  # gone: nothing is left to wait for
+        while (count := device.output_waiting()) and time.monotonic() < deadline:
+            time.sleep(nap_for(count, device.config))
+
+
+_open_ports: weakref.WeakSet[Serial] = weakref.WeakSet()
+
+
+def _begin_anew_in_child() -> None:
+    for port in list(_open_ports):
+        port._begin_anew_in_child()
+
+
+os.register_at_fork(after_in_child=_begin_anew_in_child)
