@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import errno
 import socket
+import struct
 
 from penstock.serial.exceptions import PortNotFoundError, SerialTimeoutError
 
-__all__ = ["connect_to", "speak_promptly"]
+__all__ = ["connect_to", "is_out_of_reach", "speak_promptly"]
 
 _KEEPALIVE_IDLE_S = 10
 _KEEPALIVE_INTERVAL_S = 5
 _KEEPALIVE_PROBES = 3
 _BUFFER = 131_072
+_SILENT_MS = 1000 * (_KEEPALIVE_IDLE_S + _KEEPALIVE_INTERVAL_S * _KEEPALIVE_PROBES)
+# Of struct tcp_info (linux/tcp.h): retransmits, probes, unacked, last_data_recv and last_ack_recv,
+# both in ms ago.
+_INFO = struct.Struct("=2xBB4x16xI24x2I")
 
 
 def connect_to(url: str, host: str, port: int, timeout: float) -> socket.socket:
@@ -61,3 +66,24 @@ def speak_promptly(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
+
+
+def is_out_of_reach(sock: socket.socket) -> bool:
+    """Whether the other side has not confirmed what was sent to it, nor anything else, for 25 s.
+
+    The keep-alive probes rest while something is unconfirmed, and the kernel would repeat that for
+    a quarter of an hour. TCP_USER_TIMEOUT was rejected: it also ends a connection whose other side
+    lives, but takes nothing, which a serial line stopped by flow control does for as long as it
+    likes.
+    """
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    except OSError:
+        return False  # no TCP, or already closed: its own error tells
+    return len(info) == _INFO.size and tells_of_silence(info)
+
+
+def tells_of_silence(info: bytes) -> bool:
+    """Whether a ``struct tcp_info`` is that of a connection whose other side is out of reach."""
+    retransmits, probes, unconfirmed, data_ms, ack_ms = _INFO.unpack_from(info)
+    return bool((retransmits and unconfirmed) or probes) and min(data_ms, ack_ms) >= _SILENT_MS

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, SocketAttribute
 
 from penstock.serial.config import ByteSize, SerialConfig
 from penstock.serial.error_counters import ErrorCounters
@@ -45,6 +45,7 @@ from penstock.serial.rfc2217.telnet import (
     escape,
     subnegotiation,
 )
+from penstock.serial.tcpconnect import is_out_of_reach
 
 __all__ = ["RemoteClient"]
 
@@ -59,6 +60,7 @@ _STOP_READING_AT = 8 << 20
 # A setting waits for the bytes sent before it, but not for a device that stopped them for good.
 _LONGEST_HOLD_S = 1.0
 _LOOK_AGAIN_S = 0.25
+_LOOK_FOR_CLIENT_S = 5.0
 _LONGEST_LINGER_S = 30.0  # as long as the kernel lets a closed tty finish (closing_wait)
 
 _OPTIONS = frozenset({Option.BINARY, Option.SUPPRESS_GO_AHEAD, Option.COM_PORT})
@@ -104,6 +106,7 @@ class RemoteClient:
                 self._tasks.start_soon(self._read_from_port)
                 self._tasks.start_soon(self._watch_lines)
                 self._tasks.start_soon(self._watch_errors)
+                self._tasks.start_soon(self._watch_reach)
                 await self._read_from_network()
                 # What it sent before it left still goes to the device.
                 await self._until_written(_LONGEST_LINGER_S)
@@ -370,6 +373,13 @@ class RemoteClient:
             if state:
                 await self._answer(PortCommand.NOTIFY_LINESTATE, bytes((state,)))
             await anyio.sleep(_LOOK_AGAIN_S)
+
+    async def _watch_reach(self) -> None:
+        raw = self._stream.extra(SocketAttribute.raw_socket, None)
+        while raw is not None:
+            await anyio.sleep(_LOOK_FOR_CLIENT_S)
+            if is_out_of_reach(raw):
+                self._tasks.cancel_scope.cancel()  # the port is for the next one
 
     async def _new_errors(self) -> int:
         """What the driver has counted since the last look, as RFC 2217's line state."""

@@ -44,6 +44,7 @@ from penstock.serial.rfc2217.telnet import (
     subnegotiation,
 )
 from penstock.serial.streambackend import LineEvents
+from penstock.serial.tcpconnect import is_out_of_reach
 
 __all__ = ["Session"]
 
@@ -52,6 +53,8 @@ _SUSPEND_AT = 65_536  # received and not yet taken by the port: ask the server t
 _RESUME_AT = 16_384
 _STOP_READING_AT = 1 << 20  # a server that goes on all the same is held back by TCP
 _MOST_UNSENT = 65_536
+_MOST_ANSWERS = 1 << 20  # for a server that asks and asks, and takes no answer
+_LOOK_AGAIN_MS = 5_000
 
 _WANTED = frozenset({Option.BINARY, Option.SUPPRESS_GO_AHEAD, Option.COM_PORT})
 _INT = struct.Struct("i")
@@ -303,7 +306,7 @@ class Session:
         with self._lock:
             events = 0
             if not self._ended:
-                if len(self._inbound) < _STOP_READING_AT or self._expected:
+                if self._may_receive():
                     events |= select.POLLIN
                 if self._outgoing:
                     events |= select.POLLOUT
@@ -316,8 +319,10 @@ class Session:
                 far_events |= select.POLLIN
             if self._far_open and far_events:
                 poll.register(self._far, far_events)
-        poll.poll()
+        ready = poll.poll(_LOOK_AGAIN_MS)
         with self._lock:
+            if not (ready or self._ended) and is_out_of_reach(self._sock):
+                self._end()
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
             if not self._ended:
@@ -328,8 +333,13 @@ class Session:
             self._deliver()
             self._regulate()
 
+    def _may_receive(self) -> bool:
+        if len(self._outgoing) >= _MOST_ANSWERS:
+            return False
+        return len(self._inbound) < _STOP_READING_AT or bool(self._expected)
+
     def _receive(self) -> None:
-        if len(self._inbound) >= _STOP_READING_AT and not self._expected:
+        if not self._may_receive():
             return
         try:
             received = self._sock.recv(_CHUNK)

@@ -1,0 +1,239 @@
+"""RFC 2217 with peers that babble, that take nothing, and that vanish."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.serial import (
+    SerialConfig,
+    SerialDisconnectedError,
+    SerialError,
+    SerialTimeoutError,
+    open_serial_port,
+)
+from penstock.serial import sync as blocking
+from penstock.serial.rfc2217 import Rfc2217Server, remote_client, session
+from penstock.serial.rfc2217.telnet import Option, subnegotiation
+from penstock.serial.tcpconnect import is_out_of_reach, tells_of_silence
+from penstock.serial.testing import serial_port_pair
+from tests.python.serial.pty_peer import until
+
+AGREEMENT = bytes((255, 253, Option.COM_PORT, 255, 251, Option.COM_PORT))
+
+
+def answer(command: int, value: bytes) -> bytes:
+    return subnegotiation(Option.COM_PORT, bytes((100 + command,)) + value)
+
+
+# What a server answers to a client that sets 115200 8N1 without flow control.
+ANSWERS = {1: struct.pack("!I", 115_200), 2: b"\x08", 3: b"\x01", 4: b"\x01", 5: b"\x01"}
+HONEST = b"".join(answer(command, value) for command, value in ANSWERS.items())
+
+
+def be_honest(connection: socket.socket) -> None:
+    """Agree, and take the settings."""
+    connection.sendall(AGREEMENT)
+    asked = b""
+    for command, value in ANSWERS.items():
+        while bytes((255, 250, Option.COM_PORT, command)) not in asked:
+            asked += connection.recv(65_536)
+        connection.sendall(answer(command, value))
+
+
+babble = st.one_of(
+    st.just(AGREEMENT),
+    st.just(HONEST),
+    st.binary(max_size=30),
+    st.builds(answer, st.integers(0, 155), st.binary(max_size=6)),
+    st.builds(lambda *three: bytes((255, *three)), st.integers(240, 254), st.integers(0, 255)),
+    st.just(bytes((255, 250, Option.COM_PORT))),  # without an end
+)
+
+
+@contextmanager
+def server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server whose one connection *talk* speaks on; yields its URL."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError), listener.accept()[0] as connection:
+            talk(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"rfc2217://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.close()
+            thread.join()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(babble, max_size=12), st.booleans())
+def test_whatever_a_server_sends_a_client_works_or_says_why_not(
+    pieces: list[bytes], opens: bool
+) -> None:
+    def talk(connection: socket.socket) -> None:
+        if opens:
+            be_honest(connection)
+        else:
+            connection.sendall(AGREEMENT)
+        for piece in pieces:
+            if not connection.recv(65_536):
+                return
+            connection.sendall(piece)
+        # Then it leaves: no answer has to be waited for to the end.
+
+    before = set(threading.enumerate())
+    with server(talk) as url:
+        try:
+            port = blocking.open_serial_port(f"{url}?timeout=0.1")
+        except SerialError:
+            return
+        calls: list[Callable[[], object]] = [
+            lambda: port.send(b"\xff"),
+            lambda: port.configure(SerialConfig(baudrate=9600)),
+            lambda: port.receive(timeout=0.05),
+            port.input_waiting,
+            port.modem_lines,
+            port.error_counters,
+            port.reset_input_buffer,
+            lambda: port.set_control_lines(rts=False),
+            lambda: port.send_break(0),
+            port.drain,
+        ]
+        for call in calls:
+            with contextlib.suppress(SerialError, TimeoutError):
+                call()
+        port.close()
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_server_that_asks_and_takes_no_answer_fills_no_memory() -> None:
+    question = b"".join(bytes((255, 253, option, 255, 254, option)) for option in range(100, 200))
+    sent = 0
+    held_back = threading.Event()
+    done = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        nonlocal sent
+        be_honest(connection)
+        connection.settimeout(1)
+        try:
+            while sent < 200 << 20:
+                sent += connection.send(question * 100)
+        except TimeoutError:
+            held_back.set()
+        done.wait(60)
+
+    with server(talk) as url, blocking.open_serial_port(url):
+        try:
+            assert held_back.wait(100), "the client took everything"
+        finally:
+            done.set()
+
+
+# ---- peers that vanish ---------------------------------------------------------------------------
+
+
+def info(*, retransmits: int = 0, probes: int = 0, unconfirmed: int = 0, silent_ms: int) -> bytes:
+    return struct.pack("=2xBB4x16xI24x2I", retransmits, probes, unconfirmed, silent_ms, silent_ms)
+
+
+def test_silence_is_no_confirmation_and_no_word_for_long() -> None:
+    assert tells_of_silence(info(retransmits=6, unconfirmed=1, silent_ms=25_000))
+    assert tells_of_silence(info(probes=4, silent_ms=25_000))  # it took nothing, then vanished
+    assert not tells_of_silence(info(silent_ms=3_600_000))  # nothing to say: keep-alive's business
+    assert not tells_of_silence(info(unconfirmed=1, silent_ms=30_000))  # sent just now
+    assert not tells_of_silence(info(retransmits=1, unconfirmed=1, silent_ms=300))  # one was lost
+
+
+def test_who_lives_and_takes_nothing_is_in_reach() -> None:
+    near, far = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as listener, near, far:
+        with (
+            socket.create_connection(listener.getsockname()) as sender,
+            listener.accept()[0],
+        ):
+            sender.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sender.send(bytes(65_536))
+            assert not is_out_of_reach(sender)
+        assert not is_out_of_reach(near)  # no TCP at all
+        assert not is_out_of_reach(sender)  # closed
+
+
+@pytest.mark.anyio
+async def test_a_server_out_of_reach_is_a_lost_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_LOOK_AGAIN_MS", 1)
+    vanished = threading.Event()
+    monkeypatch.setattr(session, "is_out_of_reach", lambda sock: vanished.is_set())
+    left = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        be_honest(connection)
+        left.wait(60)
+
+    with server(talk) as url:
+        try:
+            async with await open_serial_port(url) as port:
+                vanished.set()
+                with pytest.raises(SerialDisconnectedError):
+                    await port.receive()
+        finally:
+            left.set()
+
+
+@pytest.mark.anyio
+async def test_a_client_out_of_reach_makes_room_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vanished = False
+    monkeypatch.setattr(remote_client, "_LOOK_FOR_CLIENT_S", 0.001)
+    monkeypatch.setattr(remote_client, "is_out_of_reach", lambda sock: vanished)
+    port, device = serial_port_pair()
+    async with (
+        port,
+        device,
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        rfc2217 = Rfc2217Server(port)
+        tasks.start_soon(rfc2217.serve, listener)
+        number = listener.extra(anyio.abc.SocketAttribute.local_port)
+        async with await anyio.connect_tcp("127.0.0.1", number):
+            await until(lambda: rfc2217.is_serving)
+            vanished = True
+            await until(lambda: not rfc2217.is_serving)
+        vanished = False
+        async with await open_serial_port(f"rfc2217://127.0.0.1:{number}") as remote:
+            await remote.send(b"next")
+            assert await device.receive() == b"next"
+        tasks.cancel_scope.cancel()
+
+
+def test_a_server_that_agrees_and_then_says_nothing_times_out() -> None:
+    left = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(AGREEMENT)
+        left.wait(60)
+
+    with server(talk) as url:
+        try:
+            with pytest.raises(SerialTimeoutError, match="did not answer the setting of the baud"):
+                blocking.open_serial_port(f"{url}?timeout=0.1")
+        finally:
+            left.set()
