@@ -77,12 +77,12 @@ class TtyDevice:
         self.readinto: Callable[[memoryview], int] = functools.partial(_read_into, fd)
         self.write: Callable[[bytes | memoryview], int] = functools.partial(os.write, fd)
         try:
-            self.capabilities = _capabilities_of(fd)
             self.config = config
             if config.initial_rts is not None or config.initial_dtr is not None:
                 # Before all else: opening has just raised the lines, and until they are as
                 # wished the far end may take that for a reset.
                 self.set_control_lines(config.initial_rts, config.initial_dtr)
+            self.capabilities = _capabilities_of(fd)
             self._apply(config, exclusive_before=config.exclusive)
         except BaseException:
             self.close()

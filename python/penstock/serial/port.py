@@ -60,7 +60,7 @@ class SerialPort(ReceiveHalf, SendHalf, ByteStream):
         setting that it dropped, raises :class:`UnsupportedConfigurationError`.
         """
         await self._in_worker(self._device.configure, checked_config(self.path, config))
-        self._follow(config)
+        self._follow(self._device.config)  # of two at a time, the one that came last
 
     async def modem_lines(self) -> ModemLines:
         """Return the lines that the other side drives."""

@@ -129,7 +129,8 @@ class SendHalf(PortState):
             if not (self._closed or self._gone):
                 with anyio.CancelScope(shield=True):
                     if not sent:
-                        self._device.discard_output()  # else it goes out on a line of others
+                        with self._noticing_disconnect():
+                            self._device.discard_output()  # else it goes out on a line of others
                     await self._in_worker(self._device.set_control_lines, mode.rts_after_send, None)
 
 

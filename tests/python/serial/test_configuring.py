@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import termios
+import threading
 import tty
 import warnings
 from typing import Any
@@ -28,7 +29,7 @@ from penstock.serial import (
     ttyioctl,
 )
 from penstock.serial.testing import EmulatedDriver
-from tests.python.serial.pty_peer import PtyPeer
+from tests.python.serial.pty_peer import PtyPeer, until
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +48,31 @@ async def test_new_settings_reach_the_driver(peer: PtyPeer) -> None:
     assert settings[tty.CFLAG] & termios.CSTOPB
     assert settings[tty.CFLAG] & termios.CRTSCTS
     assert settings[tty.IFLAG] == termios.IXON | termios.IXOFF
+
+
+async def test_of_two_configurations_at_once_the_last_is_followed(
+    peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await open_serial_port(peer.path) as port:
+        marking = SerialConfig(mark_errors=True)
+        configure = port._device.configure
+        applied, last_is_done = threading.Event(), threading.Event()
+
+        def apply_and_hold(config: SerialConfig) -> None:
+            configure(config)
+            if config is marking:
+                applied.set()
+                assert last_is_done.wait(60)
+
+        monkeypatch.setattr(port._device, "configure", apply_and_hold)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.configure, marking)
+            await until(applied.is_set)
+            await port.configure(SerialConfig())
+            last_is_done.set()
+        assert not port.config.mark_errors
+        peer.write(b"\xff\xff")
+        assert await port.receive() == b"\xff\xff"  # nothing is taken for a mark
 
 
 async def test_bytes_that_wait_outlive_a_new_configuration(peer: PtyPeer) -> None:

@@ -194,6 +194,24 @@ async def test_a_cancelled_send_releases_the_line_and_what_is_unsent(
         assert driver.discarded_output == 3
 
 
+async def test_a_device_that_goes_as_a_send_is_cancelled_is_noticed(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    async with await open_serial_port(peer.path, SerialConfig(rs485=SWITCHED)) as port:
+        driver.output_queue = 3
+
+        async def give_up() -> None:
+            await until(lambda: termios.TIOCOUTQ in driver.requests)
+            driver.fail[termios.TCFLSH] = errno.EIO
+            scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(give_up)
+            with anyio.CancelScope() as scope, pytest.raises(SerialDisconnectedError):
+                await port.send(b"ask")
+        assert not port.is_open
+
+
 async def test_inverted_polarity_is_followed(peer: PtyPeer, driver: EmulatedDriver) -> None:
     inverted = RS485Config(software=True, rts_on_send=False, rts_after_send=True)
     async with await open_serial_port(peer.path, SerialConfig(rs485=inverted)) as port:

@@ -338,7 +338,7 @@ class SerialPort(PortFacts):
     def configure(self, config: SerialConfig, *, timeout: float | None = None) -> None:
         """Apply *config* whole; on any error the previous settings are in force again."""
         self._ask(self._device.configure, checked_config(self.path, config))
-        self._halves._follow(config)
+        self._halves._follow(self._device.config)  # of two at a time, the one that came last
 
     def modem_lines(self, *, timeout: float | None = None) -> ModemLines:
         """Return the lines that the other side drives."""
