@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 import serial
 
@@ -100,6 +101,34 @@ async def test_socat_at_the_other_end(tmp_path: Path) -> None:
                 assert await receive_exactly(b, len(payload)) == payload
         finally:
             socat.terminate()
+
+
+async def test_socat_as_a_device_server(tmp_path: Path) -> None:
+    if shutil.which("socat") is None:
+        pytest.fail("socat is missing; run 'scripts/setup test' first")
+    link = tmp_path / "device"
+    command = ["socat", "-d", "-d", "TCP-LISTEN:0,bind=127.0.0.1", f"PTY,raw,echo=0,link={link}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as socat:
+        assert socat.stderr is not None
+        try:
+            address = await anyio.to_thread.run_sync(socat.stderr.readline)
+            number = int(address.rpartition(":")[2])
+            async with await open_serial_port(f"socket://127.0.0.1:{number}") as remote:
+                with anyio.fail_after(30):
+                    while not link.exists():
+                        await anyio.lowlevel.checkpoint()
+                payload = bytes(range(256)) * 100
+                async with await open_serial_port(str(link)) as device:
+                    for sender, receiver in ((remote, device), (device, remote)):
+                        async with anyio.create_task_group() as tasks:
+                            tasks.start_soon(sender.send, payload)
+                            assert await receive_exactly(receiver, len(payload)) == payload
+                    socat.terminate()
+                    for port in (remote, device):
+                        with pytest.raises(SerialDisconnectedError):
+                            await port.receive()
+        finally:
+            socat.kill()
 
 
 async def test_a_null_modem_driver_of_the_kernel() -> None:
