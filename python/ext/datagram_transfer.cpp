@@ -5,6 +5,7 @@
 #include "address.hpp"
 #include "address_cache.hpp"
 #include "datagram_batch.hpp"
+#include "slow_callback.hpp"
 #include "socket_transport.hpp"
 
 #include <algorithm>
@@ -385,6 +386,7 @@ bool parse_sendto(PyObject* const* arguments, Py_ssize_t count, PyObject* keywor
 void on_datagram_ready(io::Watch& watch, std::uint32_t events) {
     DatagramTransportObject* transport = datagram_transport_of(watch);
     const Ref alive = Ref::borrow(as_object(transport));
+    const SlowCallbackWatch slowness(transport->loop, as_object(transport));
     const std::uint32_t interest = watch.interest;
     constexpr std::uint32_t trouble = io::hung_up | io::failed;
     if ((events & (io::readable | trouble)) != 0 && (interest & io::readable) != 0) {

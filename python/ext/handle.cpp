@@ -3,6 +3,7 @@
 #include "callback_scope.hpp"
 #include "loop.hpp"
 #include "memory_reserve.hpp"
+#include "slow_callback.hpp"
 
 #include <cstdint>
 
@@ -421,6 +422,7 @@ HandleObject* make_native_handle(LoopObject* loop, NativeStep step, PyObject* ta
 
 void invoke(HandleObject* handle) noexcept {
     if (handle->native != nullptr) {
+        const SlowCallbackWatch slowness(handle->loop, handle->callback);
         handle->native(handle->loop, handle->callback);
     } else if (handle->loop->debug) {
         call_in_debug_mode(handle);

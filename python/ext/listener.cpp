@@ -1,5 +1,6 @@
 // A listening stream socket: accepts natively, hands each connection to a protocol.
 
+#include "slow_callback.hpp"
 #include "socket_transport.hpp"
 
 #include <cerrno>
@@ -110,6 +111,7 @@ void on_listener_ready(io::Watch& watch, std::uint32_t /*events*/) {
     auto* listener = reinterpret_cast<ListenerObject*>(reinterpret_cast<char*>(&watch) -
                                                        offsetof(ListenerObject, watch));
     const Ref alive = Ref::borrow(as_object(listener));
+    const SlowCallbackWatch slowness(listener->loop, as_object(listener));
     if (PyContext_Enter(listener->context) != 0) {
         report_raised(listener->loop, "Exception while accepting connections", nullptr, nullptr);
         return;

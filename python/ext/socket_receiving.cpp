@@ -3,6 +3,7 @@
 #include "asyncio_reader.hpp"
 #include "callback_scope.hpp"
 #include "received_bytes.hpp"
+#include "slow_callback.hpp"
 #include "socket_transport.hpp"
 
 #include <cerrno>
@@ -171,6 +172,7 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
     auto* transport = reinterpret_cast<SocketTransportObject*>(
         reinterpret_cast<char*>(&watch) - offsetof(SocketTransportObject, watch));
     const Ref alive = Ref::borrow(as_object(transport));
+    const SlowCallbackWatch slowness(transport->loop, as_object(transport));
     const CallbackScope scope(transport->loop);
     const std::uint32_t interest = watch.interest;
     constexpr std::uint32_t trouble = io::hung_up | io::failed;

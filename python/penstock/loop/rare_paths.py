@@ -76,6 +76,12 @@ def report_slow_callback(loop: Loop, handle: Handle, seconds: float) -> None:
         logger.warning("Executing %s took %.3f seconds", repr(what), seconds)
 
 
+def report_slow_events(loop: Loop, subject: object, seconds: float) -> None:
+    """Debug mode: the same of what a transport or a listener called."""
+    if seconds >= loop.slow_callback_duration:
+        logger.warning("Executing callbacks of %r took %.3f seconds", subject, seconds)
+
+
 def warn_of_lost_write() -> None:
     """Somebody goes on writing to a connection that is lost."""
     logger.warning("socket.send() raised exception.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from .conftest import Run, RunScript
+from .peers import Recorder
+from .test_faults_by_transport import Link
 
 
 @pytest.fixture
@@ -65,6 +68,72 @@ def test_a_slow_task_step_is_logged(
     run(main())
     slow = [r.getMessage() for r in caplog.records if "Executing" in r.getMessage()]
     assert any("Task" in line and "distinctly_named" in line for line in slow)
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix", "tls"])
+def test_slow_callbacks_of_a_protocol_are_logged(
+    debugged: asyncio.AbstractEventLoop, run: Run, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    async def main() -> list[str]:
+        async with Link(kind) as link:
+            await link.connect(Recorder)
+            caplog.clear()
+            debugged.slow_callback_duration = 0.0
+            link.peer.sendall(b"data")
+            await link.protocol.received(4)
+            await asyncio.sleep(0)
+            debugged.slow_callback_duration = 60.0
+            return [r.getMessage() for r in caplog.records if "SocketTransport" in r.getMessage()]
+
+    slow = run(main())
+    assert any(line.startswith("Executing") and "took" in line for line in slow)
+
+
+def test_slow_callbacks_of_a_datagram_protocol_are_logged(
+    debugged: asyncio.AbstractEventLoop, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    arrived = asyncio.Event()
+
+    class Protocol(asyncio.DatagramProtocol):
+        def datagram_received(self, data: bytes, addr: object) -> None:
+            arrived.set()
+
+    async def main() -> None:
+        transport, _ = await debugged.create_datagram_endpoint(
+            Protocol, local_addr=("127.0.0.1", 0)
+        )
+        debugged.slow_callback_duration = 0.0
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.sendto(b"data", transport.get_extra_info("sockname"))
+        await arrived.wait()
+        await asyncio.sleep(0)
+        transport.close()
+
+    run(main())
+    slow = [r.getMessage() for r in caplog.records if "DatagramTransport" in r.getMessage()]
+    assert any(line.startswith("Executing") and "took" in line for line in slow)
+
+
+def test_a_slow_protocol_factory_of_a_server_is_logged(
+    debugged: asyncio.AbstractEventLoop, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = asyncio.Event()
+
+    def factory() -> asyncio.Protocol:
+        made.set()
+        return asyncio.Protocol()
+
+    async def main() -> None:
+        async with await debugged.create_server(factory, "127.0.0.1", 0) as server:
+            with socket.create_connection(server.sockets[0].getsockname()):
+                caplog.clear()
+                debugged.slow_callback_duration = 0.0
+                await made.wait()
+                await asyncio.sleep(0)
+
+    run(main())
+    slow = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Executing")]
+    assert any("ccept" in line or "Listener" in line for line in slow)
 
 
 def test_nothing_is_logged_without_debug(
