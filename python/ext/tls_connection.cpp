@@ -3,6 +3,7 @@
 #include "tls_transport.hpp"
 
 #include "memory_reserve.hpp"
+#include "scheduling.hpp"
 
 #include <penstock/io/timer_queue.hpp>
 
@@ -117,10 +118,19 @@ void finish_handshake(TlsTransportObject* tls) noexcept {
     read_available(tls);
 }
 
+void close_raw_step(LoopObject* /*loop*/, PyObject* target) {
+    if (!close_gracefully(tls_of(target)->raw)) {
+        PyErr_WriteUnraisable(target);
+    }
+}
+
+/// The socket is closed in the next iteration, as asyncio does it: what the protocol's callbacks have
+/// scheduled until now runs before connection_lost.
 void finish_shutdown(TlsTransportObject* tls) noexcept {
     stop_timer(tls, tls->shutdown_timer);
-    if (!close_gracefully(tls->raw)) {
-        PyErr_WriteUnraisable(as_object(tls));
+    if (!schedule_native(tls->loop, &close_raw_step, as_object(tls))) {
+        PyErr_Clear(); // no memory for a handle: rather at once than not at all
+        close_raw_step(tls->loop, as_object(tls));
     }
 }
 
@@ -159,14 +169,26 @@ void forget_protocol(TlsTransportObject* tls) noexcept {
     Py_CLEAR(tls->loop);
 }
 
+/// Calls connection_lost in the next iteration, as asyncio does: not from within a call of abort() or
+/// of another of the protocol's callbacks, however the socket was lost.
 void tell_lost(TlsTransportObject* tls, PyObject* reason) noexcept {
     tls->told = Told::lost;
+    const ModuleState* state = tls->loop->state;
     const Ref protocol = Ref::borrow(tls->protocol);
-    if (!Ref(PyObject_CallMethodOneArg(protocol.get(), tls->loop->state->name_connection_lost,
-                                       reason))) {
-        report_raised(tls->loop, "Exception in callback protocol.connection_lost()", as_object(tls),
-                      protocol.get());
+    const Ref callback(PyObject_GetAttr(protocol.get(), state->name_connection_lost));
+    if (callback) {
+        PyObject* arguments[] = {callback.get(), reason, tls->context};
+        const Ref keywords(PyTuple_Pack(1, state->name_context));
+        if (keywords && Ref(call_soon(as_object(tls->loop), arguments, 2, keywords.get()))) {
+            return;
+        }
+        PyErr_Clear(); // no memory for a handle: rather at once than not at all
+        if (Ref(PyObject_CallOneArg(callback.get(), reason))) {
+            return;
+        }
     }
+    report_raised(tls->loop, "Exception in callback protocol.connection_lost()", as_object(tls),
+                  protocol.get());
 }
 
 bool receive_eof(PyObject* self) {

@@ -390,3 +390,27 @@ def test_an_exception_that_ends_the_program_leaves_the_loop(
     for task in asyncio.all_tasks(loop):
         task.cancel()
     caplog.set_level(logging.CRITICAL, "asyncio")
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_what_the_end_of_the_data_schedules_runs_before_connection_lost(run: Run, how: str) -> None:
+    order: list[str] = []
+
+    class Scheduling(Recorder):
+        def eof_received(self) -> bool:
+            asyncio.get_running_loop().call_soon(order.append, "scheduled")
+            if how == "abort":
+                self.transport.abort()
+            return super().eof_received()
+
+        def connection_lost(self, exc: BaseException | None) -> None:
+            order.append("lost")
+            super().connection_lost(exc)
+
+    async def main() -> None:
+        async with tls_pair(Recorder, Scheduling) as pair:
+            pair.transport.close()
+            await pair.server.closed.wait()
+
+    run(main())
+    assert order == ["scheduled", "lost"]
