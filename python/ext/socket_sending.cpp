@@ -403,8 +403,9 @@ PyObject* transport_write_eof(PyObject* self, PyObject* /*unused*/) {
     send_held(transport);
     if (!transport->closing && !transport->eof_sent) {
         transport->eof_sent = true;
-        if (queued(transport) == 0 && transport->fd >= 0) {
-            ::shutdown(transport->fd, SHUT_WR);
+        if (queued(transport) == 0 && transport->fd >= 0 &&
+            ::shutdown(transport->fd, SHUT_WR) != 0) {
+            return PyErr_SetFromErrno(PyExc_OSError); // the peer has reset: ENOTCONN
         }
     }
     Py_RETURN_NONE;

@@ -18,6 +18,8 @@ from .peers import (
     connect,
     fill,
     receive_all,
+    reset,
+    until,
 )
 
 Make = Callable[..., Recording]
@@ -25,6 +27,7 @@ BIG = bytes(range(256)) * 8192  # 2 MiB, much more than the socket's buffers hol
 
 both_protocols = pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
 both_families = pytest.mark.parametrize("family", ["tcp", "unix"])
+TCP_CLOSE = 7  # a connection's state in struct tcp_info
 native_only = "asyncio keeps a view of the caller's buffer since Python 3.12"
 
 
@@ -212,5 +215,20 @@ def test_the_transport_may_be_closed_in_any_callback(run: Run, make: Make) -> No
                     c.peer.shutdown(socket.SHUT_WR)
                 await c.protocol.closed.wait()
                 assert c.protocol.calls.count("lost") == 1
+
+    run(main())
+
+
+def test_write_eof_raises_where_the_peer_has_reset(run: Run) -> None:
+    async def main() -> None:
+        with await connect(Recorder, "tcp") as c:
+            c.transport.pause_reading()
+            reset(c.peer)
+            await until(lambda: gone(c.transport.get_extra_info("socket")))
+            with pytest.raises(OSError, match="not connected"):
+                c.transport.write_eof()
+
+    def gone(sock: Any) -> bool:
+        return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_CLOSE)
 
     run(main())
