@@ -17,22 +17,23 @@ import sys
 import threading
 from asyncio import base_events, events, sslproto, trsock
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import _core
 from penstock.loop.tls import make_tls_transport
 
 if TYPE_CHECKING:
+    from contextvars import Context
     from ssl import SSLContext
 
     ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+T = TypeVar("T")
 
 _SSLProtocol: Any = sslproto.SSLProtocol
 
 _NATIVE_DATAGRAM_FAMILIES = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
 """Those whose addresses the native core can show; others go through asyncio's own transport."""
-
-_TLS_TIMEOUTS = ("ssl_handshake_timeout", "ssl_shutdown_timeout")
 
 _ACCEPT_RETRY_DELAY = 1.0
 """Seconds until a listener that ran out of descriptors tries again; asyncio's value."""
@@ -135,8 +136,11 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         *,
         extra: dict[str, Any] | None = None,
         server: asyncio.AbstractServer | None = None,
+        context: Context | None = None,
     ) -> asyncio.Transport:
-        return _core.SocketTransport(self, sock, protocol, waiter, extra, server)
+        return _in_context(
+            context, _core.SocketTransport, self, sock, protocol, waiter, extra, server
+        )
 
     def _make_datagram_transport(
         self,
@@ -163,6 +167,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         server: asyncio.AbstractServer | None = None,
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
+        context: Context | None = None,
         **others: Any,
     ) -> asyncio.Transport:
         tls = None
@@ -179,7 +184,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
                 ssl_shutdown_timeout=ssl_shutdown_timeout,
             )
         if tls is not None:
-            _core.SocketTransport(self, rawsock, tls, None, extra, server)
+            _in_context(context, _core.SocketTransport, self, rawsock, tls, None, extra, server)
             return tls
         ssl_protocol: Any = _SSLProtocol(
             self,
@@ -192,7 +197,9 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             ssl_shutdown_timeout=ssl_shutdown_timeout,
             **others,
         )
-        _core.SocketTransport(self, rawsock, ssl_protocol, None, extra, server)
+        _in_context(
+            context, _core.SocketTransport, self, rawsock, ssl_protocol, None, extra, server
+        )
         transport: asyncio.Transport = ssl_protocol._app_transport
         return transport
 
@@ -258,11 +265,16 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         sslcontext: SSLContext | None = None,
         server: asyncio.AbstractServer | None = None,
         backlog: int = 100,
-        *timeouts: Any,
-        **more_timeouts: Any,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+        context: Context | None = None,
     ) -> None:
+        """``context`` is the server's: Python 3.15 gives it. Without one it is the current one."""
         fd = sock.fileno()
-        options = dict(zip(_TLS_TIMEOUTS, timeouts, strict=False)) | more_timeouts
+        options: dict[str, Any] = {
+            "ssl_handshake_timeout": ssl_handshake_timeout,
+            "ssl_shutdown_timeout": ssl_shutdown_timeout,
+        }
 
         def make_tls() -> Any:
             protocol = protocol_factory()
@@ -303,7 +315,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
 
         def resume(paused: _core.Listener) -> None:
             if self._listeners.get(fd) is paused:
-                start()
+                _in_context(context, start)
 
         def report_handshake(accepted_fd: int, family: int) -> None:
             """In debug mode a task waits for the handshake, and reports one that fails."""
@@ -319,12 +331,11 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
                     extra,
                     sslcontext,
                     server,
-                    *timeouts,
-                    **more_timeouts,
+                    **options,
                 )
             )
 
-        start()
+        _in_context(context, start)
 
     def _stop_serving(self, sock: socket.socket) -> None:
         listener = self._listeners.pop(sock.fileno(), None)
@@ -425,6 +436,10 @@ class _SignalWakeup:
         current = signal.set_wakeup_fd(-1)
         if current != self._fd:
             signal.set_wakeup_fd(current)
+
+
+def _in_context(context: Context | None, make: Callable[..., T], *arguments: Any) -> T:
+    return make(*arguments) if context is None else context.run(make, *arguments)
 
 
 def _run_unless_cancelled(handle: asyncio.Handle) -> None:

@@ -42,8 +42,13 @@ def install() -> None:
     """Make Penstock the loop of ``asyncio.run`` and ``asyncio.new_event_loop`` in this process.
 
     Not for Python 3.14 and later, where asyncio's policies go: use ``penstock.run`` or a loop
-    factory.
+    factory. Raises RuntimeError where they are gone (Python 3.16).
     """
+    if not hasattr(asyncio, "set_event_loop_policy"):
+        raise RuntimeError(
+            "penstock.install(): this Python has no event loop policies; use penstock.run(main()) "
+            "or asyncio.run(main(), loop_factory=penstock.new_event_loop)"
+        )
     with warnings.catch_warnings():
         if sys.version_info >= (3, 14):
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -53,7 +58,8 @@ def install() -> None:
 def _base_policy() -> type[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        policy: type[Any] = asyncio.DefaultEventLoopPolicy
+        # Python 3.16 has none.
+        policy: type[Any] = getattr(asyncio, "DefaultEventLoopPolicy", object)
         return policy
 
 

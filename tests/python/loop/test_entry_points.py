@@ -141,6 +141,14 @@ def test_install_makes_asyncio_run_use_it(run_script: RunScript) -> None:
     assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
 
 
+def test_install_names_another_way_where_policies_are_gone(
+    penstock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(asyncio, "set_event_loop_policy")
+    with pytest.raises(RuntimeError, match=r"loop_factory=penstock\.new_event_loop"):
+        penstock.install()
+
+
 def test_the_policy_makes_loops(penstock: Any) -> None:
     if not hasattr(penstock, "EventLoopPolicy"):
         pytest.skip("this Python has no policies")
@@ -155,6 +163,22 @@ def test_the_policy_makes_loops(penstock: Any) -> None:
         with pytest.raises(RuntimeError, match="There is no current event loop"):
             policy.get_event_loop()
     loop.close()
+
+
+def test_the_package_imports_where_policies_are_gone(run_script: RunScript) -> None:
+    done = run_script(
+        """
+        for name in ("DefaultEventLoopPolicy", "set_event_loop_policy", "get_event_loop_policy"):
+            delattr(asyncio, name)
+        import penstock
+
+        async def main():
+            return 7
+
+        print(penstock.run(main()))
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
 
 
 def test_the_version_is_told(penstock: Any) -> None:

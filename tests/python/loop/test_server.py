@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import socket
 import sys
@@ -363,3 +364,31 @@ def test_the_repr_of_a_server_names_its_sockets(loop: asyncio.AbstractEventLoop,
             assert str(server.sockets[0].getsockname()[1]) in repr(server)
 
     run(main())
+
+
+@pytest.mark.parametrize("loop_name", ["penstock"])
+def test_a_server_may_bring_a_context_of_its_own(loop: Any, run: Run) -> None:
+    """Python 3.15 gives `_start_serving` the context in which the server was made."""
+    variable = contextvars.ContextVar("variable", default="unset")
+    seen: list[str] = []
+
+    class Looking(Echo):
+        def connection_made(self, transport: Any) -> None:
+            seen.append(variable.get())
+            variable.set("changed by a connection")
+            super().connection_made(transport)
+
+    context = contextvars.copy_context()
+    context.run(variable.set, "the server's")
+
+    async def main() -> None:
+        with socket.create_server((LOCAL, 0)) as listener:
+            listener.setblocking(False)
+            loop._start_serving(Looking, listener, None, None, 100, None, None, context)
+            for _ in range(2):
+                assert await exchange(listener.getsockname()) == b"hello"
+            loop._stop_serving(listener)
+
+    run(main())
+    assert seen == ["the server's"] * 2
+    assert context[variable] == "the server's"
