@@ -171,3 +171,37 @@ def test_wrong_arguments_are_refused(loop: asyncio.AbstractEventLoop, run: Run) 
             run(loop.create_datagram_endpoint(Datagrams, sock=stream))
     with pytest.raises(ValueError, match="unexpected address family"):
         run(loop.create_datagram_endpoint(Datagrams))
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+@pytest.mark.parametrize(
+    "where", ["connection_made", "datagram_received", "error_received", "pause_writing"]
+)
+def test_an_endpoint_may_be_ended_in_every_callback(
+    loop: asyncio.AbstractEventLoop, run: Run, how: str, where: str
+) -> None:
+    def end(self: Datagrams, *arguments: Any) -> None:
+        getattr(Datagrams, where)(self, *arguments)
+        getattr(self.transport, how)()
+
+    async def main() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.bind(LOCAL)
+            transport, protocol = await loop.create_datagram_endpoint(
+                type("Ending", (Datagrams,), {where: end}), remote_addr=peer.getsockname()
+            )
+            if where == "datagram_received":
+                for _ in range(3):
+                    peer.sendto(b"data", transport.get_extra_info("sockname"))
+            elif where == "pause_writing":
+                transport.set_write_buffer_limits(high=0)
+                protocol.pause_writing()
+            elif where == "error_received":
+                peer.close()
+                transport.sendto(b"to nobody")
+            await protocol.closed.wait()
+            assert protocol.lost == [None]
+            assert transport.is_closing()
+            assert protocol.received.qsize() <= 1
+
+    run(main())

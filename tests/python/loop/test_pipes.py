@@ -154,3 +154,56 @@ def test_a_fifo_connects_two_ends(
         await until(reading.is_closing)
 
     run(main())
+
+
+@pytest.mark.parametrize("where", ["connection_made", "data_received", "eof_received"])
+def test_a_read_pipe_may_be_closed_in_every_callback(
+    loop: asyncio.AbstractEventLoop, run: Run, where: str
+) -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        _, protocol = await loop.connect_read_pipe(
+            lambda: ending(where, "close"), os.fdopen(read, "rb", 0)
+        )
+        if where != "connection_made":  # closed already then
+            os.write(write, b"data")
+        if where == "eof_received":
+            os.close(write)
+        await protocol.closed.wait()
+        assert protocol.calls.count("lost") == 1
+        if where != "eof_received":
+            os.close(write)
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+@pytest.mark.parametrize("where", ["connection_made", "pause_writing"])
+def test_a_write_pipe_may_be_ended_in_every_callback(
+    loop: asyncio.AbstractEventLoop, run: Run, how: str, where: str
+) -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: ending(where, how), os.fdopen(write, "wb", 0)
+        )
+        if where != "connection_made":
+            transport.write(bytes(1 << 20))
+        with os.fdopen(read, "rb") as reading:
+            drained = asyncio.to_thread(reading.read)
+            await asyncio.gather(drained, protocol.closed.wait())
+        assert protocol.calls.count("lost") == 1
+
+    run(main())
+
+
+def ending(where: str, how: str) -> Recorder:
+    """A protocol that ends its transport in one of its callbacks."""
+
+    def end(self: Recorder, *arguments: Any) -> Any:
+        result = getattr(Recorder, where)(self, *arguments)
+        getattr(self.transport, how)()
+        return result
+
+    made: Recorder = type("Ending", (Recorder,), {where: end})()
+    return made
