@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+from _multibytecodec import MultibyteIncrementalDecoder
 from collections.abc import Awaitable
 from typing import Any
 
@@ -280,6 +281,14 @@ class TextFile(AsyncFile[str]):
             decoder = io.IncrementalNewlineDecoder(decoder, translate=self._newline is None)
         return decoder  # type: ignore[no-any-return]
 
+    def _is_multibyte(self) -> bool:
+        """Whether it is an East Asian encoding: 0 is then no state to begin with.
+
+        CPython's decoders of ISO 2022 take it all the same, and crash on the next byte.
+        """
+        decoder: Any = codecs.getincrementaldecoder(self._encoding)
+        return isinstance(decoder, type) and issubclass(decoder, MultibyteIncrementalDecoder)
+
     def _drop_read_ahead(self) -> None:
         self._piece = _NOTHING
         self._at = 0
@@ -365,7 +374,7 @@ class TextFile(AsyncFile[str]):
                 self._drop_read_ahead()
                 if self._decoder is not None:
                     self._decoder.reset()
-                self._start_encoding_at(position)
+                self._start_encoding_at(TextPosition(position))
                 return position
             elif whence != os.SEEK_SET:
                 raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
@@ -376,28 +385,29 @@ class TextFile(AsyncFile[str]):
         finally:
             self._turns.give_up()
 
-    def _start_encoding_at(self, position: int) -> None:
+    def _start_encoding_at(self, position: TextPosition) -> None:
         if self._encoder is not None:
             self._encoder.reset()
-            if position:
+            if position.start or position.flags:
                 self._encoder.setstate(0)
 
     async def _go_to(self, target: TextPosition) -> None:
         await self._binary.seek(target.start)
-        if self._decoder is None and (target.flags or target.skip):
+        # Made later it would look for a byte order mark.
+        if self._decoder is None and target != TextPosition(0) and self._binary.readable():
             self._decoder = self._make_decoder()
         self._drop_read_ahead()
-        self._start_encoding_at(target.start)
+        self._start_encoding_at(target)
         if self._decoder is None:
             return
-        if target.start or target.flags:
+        if target.flags or (target.start and not self._is_multibyte()):
             self._decoder.setstate((b"", target.flags))
         else:
             self._decoder.reset()  # not the same where a byte order mark may follow
-        flags = self._decoder.getstate()[1]
-        self._piece = _Piece("", Snapshot(flags, b"", 0))
+        self._piece = _Piece("", Snapshot(target.flags, b"", 0))
         if not target.skip and not target.feed:
             return
+        flags = self._decoder.getstate()[1]
         data = await self._binary.read(target.feed)
         text = self._decoder.decode(data, target.final)
         if len(text) < target.skip:

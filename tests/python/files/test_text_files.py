@@ -15,7 +15,16 @@ import penstock
 from penstock import files
 from penstock.files import text_file
 
-ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "shift_jis", "iso2022_jp"]
+ENCODINGS = [
+    "utf-8",
+    "utf-8-sig",
+    "utf-16",
+    "utf-16-le",
+    "utf-32",
+    "latin-1",
+    "shift_jis",
+    "iso2022_jp",
+]
 NEWLINES = [None, "", "\n", "\r", "\r\n"]
 TEXT = st.lists(st.sampled_from(["a", "bc", "\r", "\n", "\r\n", "é", "あ", "漢字", "\ufeff"]))
 
@@ -250,3 +259,29 @@ async def test_a_file_is_cut_off_at_the_position_of_its_text(tmp_path: Path) -> 
         assert await file.readline() == "äbc\n"
         await file.truncate()
     assert path.read_text("utf-8") == "äbc\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", ENCODINGS)
+async def test_what_is_written_can_be_read_from_there_on(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("abcd\nef\n".encode(encoding))
+    async with files.open(path, "r+", encoding=encoding) as file:
+        await file.write("AB")
+        # The first read of all, and not where a byte order mark could be.
+        await file.seek(await file.tell())
+        assert await file.read() == "cd\nef\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", ENCODINGS)
+async def test_the_beginning_is_position_0_also_after_a_seek(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("abcd".encode(encoding))
+    async with files.open(path, "r+", encoding=encoding) as file:
+        assert await file.read() == "abcd"
+        assert await file.seek(0) == 0
+        assert await file.tell() == 0
+        await file.seek(await file.tell())
+        await file.write("ABCD")
+    assert path.read_bytes() == "ABCD".encode(encoding)
