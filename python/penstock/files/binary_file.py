@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ __all__ = ["BinaryFile"]
 
 _LARGEST_READ_AHEAD = 128 * 1024
 _UNBUFFERED_CHUNK = 4096
+_LARGEST_POSITION = (1 << 63) - 1
 
 
 class BinaryFile(DescriptorFile):
@@ -47,6 +49,7 @@ class BinaryFile(DescriptorFile):
                     data = await self._read_more(data, size)
             elif size < self._buffer_size or self._unwritten_size or not self._plain:
                 data = await self._read_more(b"", size)
+                position = self._position  # what was unwritten may have gone to the end of the file
             else:
                 self._current = operation = self._read(self._fd, size, position)
                 data = await operation
@@ -274,14 +277,17 @@ class BinaryFile(DescriptorFile):
             if whence == os.SEEK_SET:
                 position = offset
             elif whence == os.SEEK_CUR:
+                if self._appending:
+                    await self._write_out()  # which is what tells where the position is
                 position = self._position + offset
             elif whence == os.SEEK_END:
                 await self._write_out()
                 position = await self._size() + offset
             else:
                 raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
-            if position < 0:
-                raise OSError(22, f"position {position} is before the beginning of the file")
+            if not 0 <= position <= _LARGEST_POSITION:
+                where = "before the beginning" if position < 0 else "behind the largest"
+                raise OSError(errno.EINVAL, f"position {position} is {where} of a file")
             if not 0 <= position - self._ahead_at <= len(self._ahead):
                 self._next_read_ahead = self._buffer_size
             self._position = position

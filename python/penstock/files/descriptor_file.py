@@ -183,7 +183,9 @@ class DescriptorFile(AsyncFile[bytes]):
                 return
             try:
                 await self._write_out(to_the_end=True)
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, OSError):
+                    self._forget_unwritten()  # a part may be there, and must not be there twice
                 self._close_unawaited()
                 raise
             fd, self._fd = self._fd, -1

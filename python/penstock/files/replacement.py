@@ -86,6 +86,8 @@ async def replace_file(
 
 def _examine(path: str) -> tuple[str, int | None]:
     """The file that ``path`` leads to, and its permissions if it exists."""
+    if not path:  # which realpath() takes for the folder that the process is in
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     target = os.path.realpath(path)
     try:
         status = os.stat(target)

@@ -230,3 +230,52 @@ async def test_a_line_that_is_at_hand_is_awaited_once(tmp_path: Path) -> None:
                 await anext(file)
         with pytest.raises(ValueError, match="closed"):
             await anext(file)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("size", [0, 5])
+async def test_the_position_follows_what_was_appended(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    async with files.open(path, "a+b") as file:
+        await file.seek(3)
+        await file.write(b"abc")  # at the end, wherever the position is
+        assert await file.read(size) == b""
+        assert await file.tell() == 13
+        await file.seek(4)
+        await file.write(b"def")
+        assert await file.seek(-3, os.SEEK_CUR) == 13
+        assert await file.read() == b"def"
+    assert path.read_bytes() == b"0123456789abcdef"
+
+
+@pytest.mark.anyio
+async def test_what_could_not_be_written_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = await files.open("/dev/full", "wb")
+    backend = file._backend
+    writes: list[Any] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            if name == "write":
+                writes.append(name)
+            return getattr(backend, name)
+
+    monkeypatch.setattr(file, "_backend", Counting())
+    await file.write(b"no room for it")
+    with pytest.raises(OSError, match="No space left"):
+        await file.close()
+    assert file.closed
+    assert writes == ["write"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("position", [-1, 1 << 63, 1 << 70])
+async def test_a_position_that_no_file_has_is_refused(tmp_path: Path, position: int) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    async with files.open(tmp_path / "file", "r+b") as file:
+        with pytest.raises(OSError, match=f"position {position} is"):
+            await file.seek(position)
+        assert await file.read() == b"content"

@@ -117,6 +117,9 @@ async def test_errors_name_the_file(tmp_path: Path, atomic: bool) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await write_file(tmp_path / "no" / "file", NEW, atomic=atomic)
     assert missing.value.filename == str(tmp_path / "no" / "file")
+    with pytest.raises(FileNotFoundError) as nameless:
+        await write_file("", NEW, atomic=atomic)
+    assert nameless.value.filename == ""
     with pytest.raises(IsADirectoryError) as folder:
         await write_file(tmp_path, NEW, atomic=atomic)
     assert folder.value.filename == str(tmp_path)
