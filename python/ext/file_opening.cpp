@@ -71,12 +71,14 @@ private:
     int fd_;
 };
 
-/// Opens a regular file for reading from the caches; `size` is what it had. The same errors as
-/// `open_from_cache`.
+/// Opens an operation's path for reading from the caches if it is a regular file; `size` is what it
+/// had. The same errors as `open_from_cache`.
 ///
 /// Whether it is a regular file is found out without opening it: opening a pipe waits for its other
 /// end, and opening a device has effects.
-int open_regular_from_cache(const char* path, int flags, std::int64_t& size) noexcept {
+int open_regular_from_cache(FileOperationObject* operation, int flags,
+                            std::int64_t& size) noexcept {
+    const char* path = PyBytes_AS_STRING(operation->path);
     const int follow = flags & O_NOFOLLOW;
     const Descriptor found(open_from_cache(path, O_PATH | O_CLOEXEC | follow));
     struct stat status = {};
@@ -84,6 +86,7 @@ int open_regular_from_cache(const char* path, int flags, std::int64_t& size) noe
         return found.get();
     }
     if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        operation->patient = true;
         return -EAGAIN;
     }
     size = status.st_size;
@@ -98,8 +101,7 @@ Attempt attempt_open(FileOperationObject* operation) {
     }
     operation->engine->turn_credit -= cost_of_opening;
     std::int64_t size = 0;
-    const char* path = PyBytes_AS_STRING(operation->path);
-    Descriptor file(open_regular_from_cache(path, flags, size));
+    Descriptor file(open_regular_from_cache(operation, flags, size));
     if (file.get() < 0) {
         operation->error = file.get() == -EAGAIN ? 0 : -file.get();
         return operation->error == 0 ? Attempt::blocked : Attempt::done;
@@ -114,6 +116,7 @@ Attempt attempt_open(FileOperationObject* operation) {
 void prepare_open(FileOperationObject* operation) {
     io::FileOperation& request = operation->request;
     request.to_open(PyBytes_AS_STRING(operation->path), operation->flags, operation->mode);
+    request.patient = operation->patient;
 }
 
 PyObject* value_of_open(FileOperationObject* operation) {
@@ -161,8 +164,7 @@ Attempt read_file_from_cache(FileOperationObject* operation, int fd, std::int64_
 Attempt attempt_read_file(FileOperationObject* operation) {
     operation->engine->turn_credit -= cost_of_opening;
     std::int64_t size = 0;
-    const char* path = PyBytes_AS_STRING(operation->path);
-    const Descriptor file(open_regular_from_cache(path, O_RDONLY, size));
+    const Descriptor file(open_regular_from_cache(operation, O_RDONLY, size));
     if (file.get() < 0) {
         operation->error = file.get() == -EAGAIN ? 0 : -file.get();
         return operation->error == 0 ? Attempt::blocked : Attempt::done;
@@ -193,6 +195,7 @@ void prepare_read_file(FileOperationObject* operation) {
     operation->request.to_read_file(PyBytes_AS_STRING(operation->path),
                                     PyBytes_AS_STRING(operation->target),
                                     static_cast<std::size_t>(capacity), &grow_bytes);
+    operation->request.patient = operation->patient;
 }
 
 PyObject* value_of_read_file(FileOperationObject* operation) {
@@ -218,6 +221,7 @@ const FileCall read_file_call = {
     .attempt = &attempt_read_file,
     .prepare = &prepare_read_file,
     .value = &value_of_read_file,
+    .may_never_end = true,
 };
 
 } // namespace penstock::python

@@ -187,6 +187,7 @@ FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCal
     operation->abandoned = false;
     operation->started = false;
     operation->may_block_briefly = false;
+    operation->patient = false;
     operation->held = false;
     PyObject_GC_Track(as_object(operation));
     return operation;

@@ -112,7 +112,8 @@ struct FileOperationObject {
     bool abandoned; ///< nobody awaits it any more
     bool started;   ///< by `start`: goes on when its await is cancelled
     bool may_block_briefly;
-    bool held; ///< a closing that waits until nothing else uses its descriptor
+    bool patient; ///< opens what is no regular file
+    bool held;    ///< a closing that waits until nothing else uses its descriptor
 
     static FileOperationObject* of(io::FileOperation& request) noexcept {
         return static_cast<FileRequest&>(request).owner;

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+#include <penstock/io/uring_compat.hpp>
+
 namespace penstock::python {
 
 namespace {
@@ -37,7 +39,6 @@ void settle_batch(RingObject* self, Operation& operation, std::int32_t result) n
 /// One completion, to where it belongs. False if there is no memory to keep it.
 bool settle(RingObject* self, const io_uring_cqe* entry) noexcept {
     const std::uint64_t key = entry->user_data;
-    const std::int32_t result = entry->res;
     const std::uint32_t flags = entry->flags;
     const std::uint32_t head = *self->ring.cq.khead + 1;
     const auto consume = [&] { io_uring_smp_store_release(self->ring.cq.khead, head); };
@@ -49,6 +50,9 @@ bool settle(RingObject* self, const io_uring_cqe* entry) noexcept {
     if (slot != OperationTable::no_slot && self->operations.at(slot).done) {
         slot = OperationTable::no_slot;
     }
+    // The result of a message is its sender's.
+    const std::int32_t result =
+        slot == OperationTable::no_slot ? entry->res : io::uring::result_of(entry->res);
     Finished* finished = nullptr;
     const bool last = (flags & IORING_CQE_F_MORE) == 0;
     const bool told = slot == OperationTable::no_slot ||

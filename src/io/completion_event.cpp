@@ -33,9 +33,9 @@ void CompletionEvent::clear() noexcept {
     }
 }
 
-void CompletionEvent::wait() const noexcept {
+void CompletionEvent::wait(int milliseconds) const noexcept {
     pollfd watched{.fd = fd_, .events = POLLIN, .revents = 0};
-    poll(&watched, 1, -1);
+    poll(&watched, 1, milliseconds);
 }
 
 } // namespace penstock::io

@@ -18,8 +18,8 @@ public:
     /// Makes the descriptor unreadable until the next signal.
     void clear() noexcept;
 
-    /// Blocks until a signal has come since `clear`, or until EINTR.
-    void wait() const noexcept;
+    /// Blocks until a signal has come since `clear`, until EINTR, or for so long; for -1 without end.
+    void wait(int milliseconds = -1) const noexcept;
 
 private:
     int fd_;

@@ -120,10 +120,25 @@ std::int64_t transfer(FileOperation& operation, CallContext& context) noexcept {
     }
 }
 
+/// openat(2), which on a FIFO waits for its other end: a cancel interrupts it.
+std::int64_t open_file(const FileOperation& operation, CallContext& context) noexcept {
+    while (true) {
+        const int fd = openat(operation.fd, operation.path, operation.flags, operation.mode);
+        if (fd >= 0) {
+            return fd;
+        }
+        if (errno != EINTR) {
+            return -errno;
+        }
+        if (context.cancelled()) {
+            return -ECANCELED;
+        }
+    }
+}
+
 /// Opens the file and compares its size with the room that there is.
-std::int64_t begin_read_file(FileOperation& operation) noexcept {
-    const std::int64_t fd =
-        called([&] { return openat(operation.fd, operation.path, operation.flags); });
+std::int64_t begin_read_file(FileOperation& operation, CallContext& context) noexcept {
+    const std::int64_t fd = open_file(operation, context);
     if (fd < 0) {
         return fd;
     }
@@ -161,13 +176,13 @@ std::int64_t read_file(FileOperation& operation, CallContext& context) noexcept 
     operation.engine.wants_room = false;
     std::int64_t result = 0;
     if (operation.engine.open_fd < 0) {
-        result = begin_read_file(operation);
+        result = begin_read_file(operation, context);
     }
     if (result >= 0 && !operation.engine.wants_room) {
         result = go_on_with_read_file(operation, context);
     }
     if (!operation.engine.wants_room) {
-        abandon_read_file(operation);
+        close_what_it_opened(operation);
     }
     return result;
 }
@@ -222,7 +237,7 @@ std::int64_t ask_for_room(FileOperation& operation, std::uint64_t size) noexcept
     return static_cast<std::int64_t>(size);
 }
 
-void abandon_read_file(FileOperation& operation) noexcept {
+void close_what_it_opened(FileOperation& operation) noexcept {
     if (operation.engine.open_fd >= 0) {
         ::close(std::exchange(operation.engine.open_fd, -1));
     }
@@ -236,7 +251,7 @@ std::int64_t perform(FileOperation& operation, CallContext& context) noexcept {
     case Kind::none:
         return -EINVAL;
     case Kind::open:
-        return called([&] { return openat(it.fd, it.path, it.flags, it.mode); });
+        return open_file(it, context);
     case Kind::close: // once, whatever it says: the descriptor is gone (close(2), NOTES)
         return ::close(it.fd) == 0 || errno == EINTR ? 0 : -errno;
     case Kind::read:

@@ -44,7 +44,7 @@ struct Span {
 /// unknown), and returns the capacity that it needs, or -EFBIG.
 [[nodiscard]] std::int64_t ask_for_room(FileOperation& operation, std::uint64_t size) noexcept;
 
-/// Closes what a `read_file` that is not to go on has open.
-void abandon_read_file(FileOperation& operation) noexcept;
+/// Closes what an operation that is not to go on has open.
+void close_what_it_opened(FileOperation& operation) noexcept;
 
 } // namespace penstock::io

@@ -138,7 +138,8 @@ void PooledEngine::wait() noexcept {
     // Cleared before the look: what completes after that is signalled again.
     event_.clear();
     if (!flush() && in_flight_ != 0) {
-        event_.wait();
+        constexpr int soon = 5; // milliseconds
+        event_.wait(pool_->interrupts() ? soon : -1);
     }
 }
 

@@ -47,7 +47,7 @@ protected:
     virtual void resume(FileOperation& operation) noexcept { pool_->add(operation); }
 
     /// Closes what an operation that is over has open.
-    virtual void let_go(FileOperation& operation) noexcept { abandon_read_file(operation); }
+    virtual void let_go(FileOperation& operation) noexcept { close_what_it_opened(operation); }
 
     /// Gives back what the engine holds; nothing is in flight.
     virtual void release() noexcept { pool_.reset(); }

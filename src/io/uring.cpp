@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include <penstock/io/uring_compat.hpp>
 #include <unistd.h>
 
 #include "io/thread_limit.hpp"
@@ -158,7 +159,7 @@ bool Uring::take(Answer& answer) noexcept {
     if (io_uring_peek_cqe(&ring_, &entry) != 0 || entry == nullptr) {
         return false;
     }
-    answer = {.user_data = entry->user_data, .result = entry->res};
+    answer = {.user_data = entry->user_data, .result = uring::result_of(entry->res)};
     io_uring_cqe_seen(&ring_, entry);
     return true;
 }

@@ -37,6 +37,19 @@ std::uint64_t size_hint(const FileOperation& operation) noexcept {
     return found == 0 ? status.stx_size : 0;
 }
 
+/// The kernel first tries an open as though O_NONBLOCK were set, which for a FIFO is an order: it opens
+/// it for reading though nobody writes, and refuses to open it for writing when nobody reads.
+bool did_not_wait(const FileOperation& operation, std::int32_t result) noexcept {
+    if (operation.patient || operation.engine.patient ||
+        (operation.flags & (O_NONBLOCK | O_PATH)) != 0) {
+        return false;
+    }
+    struct stat status{};
+    const bool reads = (operation.flags & O_ACCMODE) == O_RDONLY;
+    return result == -ENXIO ||
+           (result >= 0 && reads && fstat(result, &status) == 0 && S_ISFIFO(status.st_mode));
+}
+
 } // namespace
 
 UringEngine::UringEngine(const FileEngineOptions& options)
@@ -121,7 +134,7 @@ void UringEngine::enter_read_file(FileOperation& operation) noexcept {
         io_uring_prep_openat_direct(open, operation.fd, operation.path,
                                     operation.flags & ~O_CLOEXEC, 0,
                                     static_cast<unsigned>(mine.slot));
-        open->flags |= IOSQE_IO_LINK;
+        open->flags |= IOSQE_IO_LINK | (operation.patient ? IOSQE_ASYNC : 0U);
         tag(open, operation, Part::open);
         await(operation, Part::open);
     } else {
@@ -388,6 +401,17 @@ bool UringEngine::settle(FileOperation& operation, std::int32_t result) noexcept
     if (operation.kind == Kind::close && result == -EINTR) {
         operation.engine.result = 0; // the descriptor is gone (close(2), NOTES)
         return true;
+    }
+    if (operation.kind == Kind::open && did_not_wait(operation, result)) {
+        // Open until the operation is over: somebody may already have opened the other end.
+        operation.engine.open_fd = std::max(result, -1);
+        if (operation.engine.cancelled) {
+            operation.engine.result = -ECANCELED;
+            return true;
+        }
+        operation.engine.patient = true;
+        enter_or_wait(operation);
+        return false;
     }
     if (result == -EAGAIN && is_transfer(operation.kind) && (operation.flags & RWF_NOWAIT) != 0) {
         return true;

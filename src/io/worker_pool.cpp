@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "io/thread_interrupt.hpp"
+
 namespace penstock::io {
 
 namespace {
@@ -53,6 +55,13 @@ public:
         return current->engine.cancelled;
     }
 
+    /// With the mutex held: whether it is in, or about to make, a call that only a signal ends.
+    [[nodiscard]] bool opens() const noexcept {
+        return current != nullptr && !waiting &&
+               (current->kind == FileOperation::Kind::open ||
+                current->kind == FileOperation::Kind::read_file);
+    }
+
     int wait_until_ready(int fd, short events) noexcept override {
         if (const int error = begin_waiting()) {
             return error;
@@ -68,6 +77,7 @@ public:
     }
 
     std::thread thread;
+    pthread_t handle{};
     FileOperation* current = nullptr;
     bool waiting = false;
     std::unique_ptr<CompletionEvent> interrupt; ///< made by the first wait
@@ -121,6 +131,9 @@ void WorkerPool::add(FileOperation& operation) noexcept {
 }
 
 void WorkerPool::flush() noexcept {
+    if (interrupts_) {
+        wake_cancelled_again();
+    }
     if (added_.empty()) {
         return;
     }
@@ -156,7 +169,8 @@ bool WorkerPool::start_thread() noexcept {
         worker->max_transfer = max_transfer_;
         workers_.reserve(workers_.size() + 1);
         worker->thread = std::thread([this, &self = *worker]() noexcept { work(self); });
-        pthread_setname_np(worker->thread.native_handle(), "penstock-file");
+        worker->handle = worker->thread.native_handle();
+        pthread_setname_np(worker->handle, "penstock-file");
         workers_.push_back(std::move(worker));
         return true;
     } catch (const std::exception&) { // std::bad_alloc, std::system_error
@@ -174,6 +188,7 @@ void WorkerPool::fail_queued(int error) noexcept {
 }
 
 void WorkerPool::work(Worker& worker) noexcept {
+    allow_interrupts();
     std::unique_lock lock(mutex_);
     bool woken = true;
     while (true) {
@@ -228,8 +243,28 @@ void WorkerPool::complete_here(FileOperation& operation, std::int64_t result) no
 void WorkerPool::cancel_running(FileOperation& operation) noexcept {
     operation.engine.cancelled = true;
     for (const std::unique_ptr<Worker>& worker : workers_) {
-        if (worker->current == &operation && worker->waiting) {
-            worker->interrupt->signal();
+        if (worker->current == &operation) {
+            wake_cancelled(*worker);
+        }
+    }
+}
+
+// With the mutex held, as the next one takes it.
+void WorkerPool::wake_cancelled(const Worker& worker) noexcept {
+    if (worker.waiting) {
+        worker.interrupt->signal();
+    } else if (worker.opens()) {
+        interrupt(worker.handle);
+        interrupts_ = true;
+    }
+}
+
+void WorkerPool::wake_cancelled_again() noexcept {
+    const std::lock_guard lock(mutex_);
+    interrupts_ = false;
+    for (const std::unique_ptr<Worker>& worker : workers_) {
+        if (worker->opens() && worker->current->engine.cancelled) {
+            wake_cancelled(*worker);
         }
     }
 }

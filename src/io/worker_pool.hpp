@@ -34,11 +34,11 @@ public:
     /// Takes an operation in; it waits for `flush`.
     void add(FileOperation& operation) noexcept;
 
-    /// Hands the threads what was added.
+    /// Hands the threads what was added. Interrupts those again that are to be.
     void flush() noexcept;
 
     /// For an operation that is in the pool. One that has not begun is completed at once, one that
-    /// waits for a descriptor is woken.
+    /// waits for a descriptor is woken, and one that opens a file is interrupted.
     void cancel(FileOperation& operation) noexcept;
 
     /// Cancels everything that is in the pool.
@@ -51,6 +51,9 @@ public:
         return !delivering_.empty() || completed_.load(std::memory_order_relaxed) != nullptr;
     }
 
+    /// A thread may have been interrupted too early to notice: `flush` must be called again soon.
+    [[nodiscard]] bool interrupts() const noexcept { return interrupts_; }
+
 private:
     class Worker;
 
@@ -61,6 +64,8 @@ private:
     bool push_completed(FileOperation& operation) noexcept;
     void complete_here(FileOperation& operation, std::int64_t result) noexcept;
     void cancel_running(FileOperation& operation) noexcept;
+    void wake_cancelled(const Worker& worker) noexcept;
+    void wake_cancelled_again() noexcept;
 
     const unsigned max_threads_;
     const std::uint32_t max_transfer_;
@@ -69,6 +74,7 @@ private:
     // The loop's thread's own.
     OperationList added_;
     OperationList delivering_;
+    bool interrupts_ = false;
 
     std::atomic<FileOperation*> completed_{nullptr}; ///< newest first
 

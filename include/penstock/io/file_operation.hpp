@@ -68,8 +68,8 @@ struct FileOperation {
     /// openat(2); O_CLOEXEC is added. Yields a descriptor. One that is cancelled never does: what it
     /// may have opened the engine closes again.
     ///
-    /// Opening a FIFO without O_NONBLOCK waits for the other end. In a worker thread nothing ends
-    /// that, not even `FileEngine::close`.
+    /// Opening a FIFO without O_NONBLOCK waits for the other end, until it is cancelled. In a worker
+    /// thread it is a signal that ends it, a real-time one that the program has no handler for.
     void to_open(const char* file, int open_flags, mode_t permissions = 0,
                  int directory = AT_FDCWD) noexcept {
         describe(Kind::open, directory, file);
@@ -250,6 +250,10 @@ struct FileOperation {
     Kind kind = Kind::none;
     Extent extent = Extent::once;
 
+    /// For the owner of an open or a `read_file`, after `to_open`: this is no regular file, and the
+    /// opening may wait for somebody. The ring then does not try it without waiting first.
+    bool patient = false;
+
     /// What the engine keeps here between `start` and `on_complete`; nobody else touches it.
     struct EnginePart {
         enum class Place : std::uint8_t {
@@ -269,6 +273,7 @@ struct FileOperation {
         bool cancel_due = false;  ///< the ring had no room for the cancel yet
         std::uint8_t answers = 0; ///< of the kernel that are still to come
         std::uint8_t awaited = 0; ///< the next one of them, a `UringEngine::Part`
+        bool patient = false;     ///< found to be as the operation's `patient` says
 
         // Of a `read_file`.
         bool wants_room = false; ///< `result` is the capacity that it needs
@@ -276,7 +281,7 @@ struct FileOperation {
         bool has_tail = false;   ///< `tail` was read beyond the buffer's end
         char tail = 0;
         std::int16_t slot = -1;  ///< where the ring has it open
-        int open_fd = -1;        ///< where a worker has it open
+        int open_fd = -1;        ///< where a worker has it open; of an `open`, what keeps its place
         std::int32_t opened = 0; ///< the kernel's answer to the open
         std::int32_t tail_count = 0;
     };
@@ -290,6 +295,7 @@ private:
         fd = descriptor;
         path = file;
         extent = Extent::once;
+        patient = false;
         transferred = 0;
     }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 
 /// What io_uring has gained since the kernel headers that liburing 2.3 carries (Linux 6.1), under names
@@ -100,5 +101,13 @@ struct GetEventsArgument {
     std::uint64_t timeout;               ///< the address of a __kernel_timespec, or 0
 };
 static_assert(sizeof(GetEventsArgument) == 24);
+
+/// A completion's result as a system call would have returned it. The opening of a FIFO that is cut
+/// short lets out what is the kernel's own word for EINTR: ERESTARTSYS and its kin, 512 to 516.
+constexpr std::int32_t result_of(std::int32_t completion) noexcept {
+    constexpr std::int32_t first = -516;
+    constexpr std::int32_t last = -512;
+    return first <= completion && completion <= last ? -EINTR : completion;
+}
 
 } // namespace penstock::io::uring

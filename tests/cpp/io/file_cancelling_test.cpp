@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -250,6 +251,56 @@ TYPED_TEST(FileCancelling, WholeReadOfAFifoEnds) {
     complete(*this->engine, read);
     EXPECT_EQ(read.results, only_cancelled);
     EXPECT_EQ(memory, std::string(100, '#'));
+}
+
+// Again and again: the cancel may come before the thread has got as far as to wait.
+TYPED_TEST(FileCancelling, OpeningAFifoThatNobodyElseOpensEnds) {
+    const std::string path = this->folder.path("fifo");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const std::size_t before = open_descriptors();
+    for (int round = 0; round < 100; ++round) {
+        char byte = 0;
+        TestOperation open;
+        TestOperation read;
+        open.to_open(path.c_str(), round % 2 == 0 ? O_RDONLY : O_WRONLY);
+        read.to_read_file(path.c_str(), &byte, 1);
+        read.patient = true;
+        TestOperation& operation = round % 4 < 2 ? open : read;
+        ASSERT_FALSE(this->engine->start(operation));
+        this->engine->flush();
+        if (round % 3 != 0) {
+            std::this_thread::yield();
+        }
+        this->engine->cancel(operation);
+        complete(*this->engine, operation);
+        ASSERT_EQ(operation.results, only_cancelled);
+    }
+    EXPECT_EQ(open_descriptors(), before);
+}
+
+// More of them than there are threads: none may be kept by what nobody waits for any more.
+TYPED_TEST(FileCancelling, CancelledOpensOfFifosLeaveTheThreadsToOthers) {
+    const std::string path = this->folder.path("fifo");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    std::vector<std::unique_ptr<TestOperation>> opens;
+    for (int i = 0; i < 100; ++i) {
+        opens.push_back(std::make_unique<TestOperation>());
+        opens.back()->to_open(path.c_str(), O_RDONLY);
+        ASSERT_FALSE(this->engine->start(*opens.back()));
+        this->engine->flush();
+    }
+    for (const auto& open : opens) {
+        this->engine->cancel(*open);
+    }
+    TestOperation directory;
+    const std::string made = this->folder.path("directory");
+    directory.to_make_directory(made.c_str(), 0700);
+    ASSERT_FALSE(this->engine->start(directory));
+    EXPECT_EQ(complete(*this->engine, directory), 0);
+    complete_all(*this->engine);
+    for (const auto& open : opens) {
+        EXPECT_EQ(open->results, only_cancelled);
+    }
 }
 
 TYPED_TEST(FileCancelling, NothingHappensToWhatIsNotInFlight) {

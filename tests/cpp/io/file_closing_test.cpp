@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/child_process.hpp"
@@ -56,11 +57,12 @@ template <typename Kind> class FileClosing : public OnEachFileEngine<Kind> {
 protected:
     /// Operations of which some cannot end by themselves.
     void start_some() {
+        ASSERT_TRUE(::mkfifo(fifo.c_str(), 0600) == 0 || errno == EEXIST);
         for (int i = 0; i < 20; ++i) {
             operations.push_back(std::make_unique<TestOperation>());
             TestOperation& operation = *operations.back();
             char* byte = &bytes[static_cast<std::size_t>(i)];
-            switch (i % 4) {
+            switch (i % 5) {
             case 0:
                 operation.to_read(pipe.out.get(), byte, 1, current);
                 break;
@@ -69,6 +71,9 @@ protected:
                 break;
             case 2:
                 operation.to_fsync(file.get());
+                break;
+            case 3: // there is no other end
+                operation.to_open(fifo.c_str(), O_RDONLY);
                 break;
             default:
                 operation.to_open(path.c_str(), O_RDONLY);
@@ -94,6 +99,7 @@ protected:
     }
 
     std::string path = this->folder.file("file", "content");
+    std::string fifo = this->folder.path("fifo");
     Descriptor file = opened(path, O_RDWR);
     Pipe pipe;
     std::array<char, 20> bytes{};

@@ -399,4 +399,32 @@ TYPED_TEST(FileOperations, OperationIsDestroyedWhereItCompletes) {
     EXPECT_TRUE(destroyed);
 }
 
+TYPED_TEST(FileOperations, FifoIsOpenWhenBothItsEndsAre) {
+    const std::string path = this->folder.path("fifo");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    for (const int flags : {O_RDONLY, O_WRONLY}) {
+        TestOperation open;
+        open.to_open(path.c_str(), flags);
+        ASSERT_FALSE(this->engine->start(open));
+        // It is begun before this is, and each has its thread.
+        const std::string folder = this->folder.path(flags == O_RDONLY ? "a" : "b");
+        run(*this->engine, [&](auto& it) { it.to_make_directory(folder.c_str(), 0700); });
+        EXPECT_TRUE(open.in_flight());
+        int other = -1;
+        while (other < 0) { // no reader there yet: ENXIO
+            other = ::open(path.c_str(), O_NONBLOCK | (flags == O_RDONLY ? O_WRONLY : O_RDONLY));
+        }
+        const Descriptor other_end(other);
+        const auto fd = complete(*this->engine, open);
+        ASSERT_GE(fd, 0);
+        const Descriptor end(static_cast<int>(fd));
+        EXPECT_EQ(::fcntl(end.get(), F_GETFL) & (O_ACCMODE | O_NONBLOCK), flags);
+        const bool reads = flags == O_RDONLY;
+        char byte = 0;
+        EXPECT_EQ(::write(reads ? other_end.get() : end.get(), "x", 1), 1);
+        EXPECT_EQ(::read(reads ? end.get() : other_end.get(), &byte, 1), 1);
+        EXPECT_EQ(byte, 'x');
+    }
+}
+
 } // namespace

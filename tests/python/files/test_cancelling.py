@@ -145,10 +145,21 @@ async def test_what_a_cancelled_open_opens_is_closed(tmp_path: Path) -> None:
         await files.open(fifo, "rb")
 
     await cancel_in_flight(open_fifo)
-    # Lets the open that nobody waits for go on, if it is not over.
-    other = os.open(fifo, os.O_RDWR)
-    await until(settled)
-    os.close(other)
+    await until(settled)  # though there is no other end
+    assert not open_below(tmp_path)
+
+
+async def test_opens_that_were_cancelled_are_in_nobodys_way(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    async with anyio.create_task_group() as group:
+        # More than there are threads.
+        for _ in range(100):
+            group.start_soon(files.read_file, tmp_path / "fifo")
+        await until(in_flight)
+        group.cancel_scope.cancel()
+    with anyio.fail_after(30):
+        await files.mkdir(tmp_path / "folder")
+        await until(settled)
     assert not open_below(tmp_path)
 
 
@@ -281,7 +292,5 @@ async def test_a_cancelled_wait_for_several_files_leaves_nothing_open(tmp_path: 
     (tmp_path / "file").write_bytes(b"content")
     paths = [tmp_path / "file", tmp_path / "fifo", tmp_path / "file"]
     await cancel_in_flight(files.read_files, paths)
-    other = os.open(tmp_path / "fifo", os.O_RDWR)
-    os.close(other)
     await until(settled)
     assert not open_below(tmp_path)

@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock import files
 from penstock.files.backend import current_backend
+from tests.python.files.open_files import open_files
 
 
 def run_script(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -127,6 +128,26 @@ def test_a_loop_that_ends_waits_for_writes_and_gives_up_reads(
     assert os.read(ends[0], 100) == b"not read"
     for end in (*ends, fd):
         os.close(end)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_loop_ends_though_a_pipe_has_no_other_end(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    read, written = tmp_path / "read", tmp_path / "written"
+    os.mkfifo(read)
+    os.mkfifo(written)
+
+    async def main() -> None:
+        backend = current_backend()
+        backend.open(read, os.O_RDONLY).start()
+        backend.read_file(read).start()
+        backend.open(written, os.O_WRONLY).start()
+        backend.open(written, os.O_WRONLY | os.O_CREAT).start()
+
+    run(main)
+    assert "penstock-file" not in thread_names()
+    assert not {str(read), str(written)} & set(open_files())
 
 
 @pytest.mark.parametrize("run", RUNS)

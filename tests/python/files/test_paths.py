@@ -12,6 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from penstock import files
+from penstock.files.backend import current_backend
 
 pytestmark = pytest.mark.anyio
 
@@ -135,4 +136,35 @@ async def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
             while fcntl.ioctl(both, termios.FIONREAD, bytes(4)) != bytes(4):
                 await anyio.lowlevel.checkpoint()
         os.close(both)
+    assert contents == [b"through the pipe"]
+
+
+async def test_a_pipe_that_nobody_writes_to_yet_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    contents: list[bytes] = []
+
+    async def read() -> None:
+        contents.append(await files.read_file(tmp_path / "fifo"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read)
+        await files.write_file(tmp_path / "fifo", b"through the pipe")
+    assert contents == [b"through the pipe"]
+
+
+async def test_a_pipe_is_open_when_both_its_ends_are(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    contents: list[bytes] = []
+
+    async def read() -> None:
+        async with files.open(tmp_path / "fifo", "rb") as file:
+            contents.append(await file.read())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read)
+        with anyio.fail_after(10):
+            while not current_backend().in_flight:
+                await anyio.lowlevel.checkpoint()
+        async with files.open(tmp_path / "fifo", "wb") as file:
+            await file.write(b"through the pipe")
     assert contents == [b"through the pipe"]

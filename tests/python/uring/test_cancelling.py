@@ -7,6 +7,8 @@ import gc
 import os
 import socket
 import weakref
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -224,3 +226,18 @@ def test_a_buffer_whose_release_runs_python_code_may_use_the_ring(
     for batch in seen:
         taken += batch
     assert results(taken) == {"told": 0, "from a destructor": 0}
+
+
+def test_the_opening_of_a_pipe_ends_with_an_errno(ctx: UringCtx, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        ctx.prep_openat(tmp_path / "fifo", flags, user_data="open", force_async=True)
+        ctx.submit()
+        found: dict[Any, Any] = {}
+        while "open" not in found:  # it may be on its way to its thread, and then is not found
+            ctx.prep_cancel("open", user_data="cancel")
+            found = results(ctx.wait_completions(1))
+            found |= results(ctx.wait_completions(1)) if "cancel" not in found else {}
+        assert found["open"] in (-errno.EINTR, -errno.ECANCELED)
+        while ctx.in_flight:
+            ctx.wait_completions()
