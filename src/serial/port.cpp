@@ -358,11 +358,11 @@ void Port::close() noexcept {
     }
     const int fd = native_handle();
     (void)::ioctl(fd, TCFLSH, TCOFLUSH);
-    if (previous_->rs485) {
-        (void)::ioctl(fd, TIOCSRS485, &*previous_->rs485);
+    if (const auto& rs485 = previous_->rs485) {
+        (void)::ioctl(fd, TIOCSRS485, &*rs485);
     }
-    if (previous_->driver) {
-        (void)::ioctl(fd, TIOCSSERIAL, &*previous_->driver);
+    if (const auto& driver = previous_->driver) {
+        (void)::ioctl(fd, TIOCSSERIAL, &*driver);
     }
     struct termios2 line = previous_->line;
     line.c_cflag = options_.hangup_on_close ? line.c_cflag | HUPCL : line.c_cflag & ~HUPCL;

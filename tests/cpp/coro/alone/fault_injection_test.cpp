@@ -234,7 +234,7 @@ using penstock::testing::Watchdog;
 namespace net = penstock::net;
 
 class FaultInjection : public ::testing::Test {
-protected:
+public:
     ~FaultInjection() override {
         chance.reset();
         for (const auto& [call, faults] : planned) {
@@ -243,6 +243,7 @@ protected:
         planned.clear();
     }
 
+protected:
     const Watchdog watchdog_;
 };
 
