@@ -21,7 +21,6 @@ namespace {
 
 using penstock::BufReader;
 using penstock::BufWriter;
-using penstock::Bytes;
 using penstock::Error;
 using penstock::failure;
 using penstock::make_pipe;

@@ -19,7 +19,6 @@
 namespace {
 
 using penstock::BufReader;
-using penstock::Bytes;
 using penstock::Result;
 using penstock::run;
 using penstock::Task;

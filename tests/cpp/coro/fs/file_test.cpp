@@ -25,9 +25,7 @@
 namespace {
 
 using penstock::all;
-using penstock::Bytes;
 using penstock::Canceller;
-using penstock::MutableBytes;
 using penstock::Result;
 using penstock::run;
 using penstock::Task;
@@ -92,6 +90,7 @@ TEST(File, ManyReadsAtOnceGetTheirOwnBytes) {
             co_return co_await file.read_at(i * block, buffers[i]);
         };
         std::vector<Task<Result<std::size_t>>> reads;
+        reads.reserve(blocks);
         for (std::size_t i = 0; i < blocks; ++i) {
             reads.push_back(read_one((i * 37) % blocks));
         }

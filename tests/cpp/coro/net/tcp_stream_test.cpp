@@ -26,7 +26,6 @@ using penstock::Chunk;
 using penstock::Error;
 using penstock::Result;
 using penstock::run;
-using penstock::Scope;
 using penstock::Task;
 using penstock::testing::connect_pair;
 using penstock::testing::expect;

@@ -96,10 +96,12 @@ TEST(UdpSocket, BatchesKeepOrderAndBorders) {
         UdpSocket right = bound();
         EXPECT_TRUE(right.receive_buffer_size(1 << 20));
         std::vector<std::string> texts;
+        texts.reserve(100);
         for (int i = 0; i < 100; ++i) {
             texts.push_back(std::string(static_cast<std::size_t>(i % 7), 'x') + std::to_string(i));
         }
         std::vector<OutgoingDatagram> datagrams;
+        datagrams.reserve(texts.size());
         for (const std::string& text : texts) {
             datagrams.push_back({.bytes = Bytes(text), .to = right.local_endpoint().value()});
         }

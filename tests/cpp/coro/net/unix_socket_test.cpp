@@ -20,7 +20,6 @@
 
 namespace {
 
-using penstock::Error;
 using penstock::make_pipe;
 using penstock::OwnedDescriptor;
 using penstock::PipeEnds;

@@ -94,6 +94,7 @@ TEST(Mutex, ExcludesTasksOfSeveralLoops) {
         }
     };
     std::vector<std::thread> threads;
+    threads.reserve(3);
     for (int i = 0; i < 3; ++i) {
         threads.emplace_back([&] { run(count()); });
     }
@@ -103,6 +104,7 @@ TEST(Mutex, ExcludesTasksOfSeveralLoops) {
     EXPECT_EQ(unguarded, 1500);
 }
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): nobody else holds it
 TEST(Mutex, AnAssignedGuardUnlocksWhatItHeld) {
     Mutex first;
     Mutex second;
@@ -118,5 +120,6 @@ TEST(Mutex, AnAssignedGuardUnlocksWhatItHeld) {
     *held = Mutex::Guard();
     EXPECT_FALSE(second.locked());
 }
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 } // namespace

@@ -62,6 +62,7 @@ TEST(Semaphore, ACancelledWaiterTakesNoPermit) {
     run(program());
 }
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): nobody else holds it
 TEST(Semaphore, AForgottenPermitIsGone) {
     Semaphore semaphore(2);
     semaphore.try_acquire()->forget();
@@ -69,6 +70,7 @@ TEST(Semaphore, AForgottenPermitIsGone) {
     semaphore.release(4);
     EXPECT_EQ(semaphore.available(), 5U);
 }
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 TEST(Semaphore, AnotherThreadsReleaseWakesAWaiter) {
     const Watchdog watchdog;
@@ -89,6 +91,7 @@ TEST(Semaphore, AnotherThreadsReleaseWakesAWaiter) {
     giver.join();
 }
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): nobody else holds it
 TEST(Semaphore, AnAssignedPermitGivesBackWhatItWas) {
     Semaphore semaphore(2);
     std::optional<Semaphore::Permit> held = semaphore.try_acquire();
@@ -102,5 +105,6 @@ TEST(Semaphore, AnAssignedPermitGivesBackWhatItWas) {
     held->release();
     EXPECT_EQ(semaphore.available(), 2U);
 }
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 } // namespace
