@@ -3,7 +3,6 @@
 #include "tls_transport.hpp"
 
 #include "memory_reserve.hpp"
-#include "scheduling.hpp"
 
 #include <penstock/io/timer_queue.hpp>
 
@@ -169,26 +168,14 @@ void forget_protocol(TlsTransportObject* tls) noexcept {
     Py_CLEAR(tls->loop);
 }
 
-/// Calls connection_lost in the next iteration, as asyncio does: not from within a call of abort() or
-/// of another of the protocol's callbacks, however the socket was lost.
 void tell_lost(TlsTransportObject* tls, PyObject* reason) noexcept {
     tls->told = Told::lost;
-    const ModuleState* state = tls->loop->state;
     const Ref protocol = Ref::borrow(tls->protocol);
-    const Ref callback(PyObject_GetAttr(protocol.get(), state->name_connection_lost));
-    if (callback) {
-        PyObject* arguments[] = {callback.get(), reason, tls->context};
-        const Ref keywords(PyTuple_Pack(1, state->name_context));
-        if (keywords && Ref(call_soon(as_object(tls->loop), arguments, 2, keywords.get()))) {
-            return;
-        }
-        PyErr_Clear(); // no memory for a handle: rather at once than not at all
-        if (Ref(PyObject_CallOneArg(callback.get(), reason))) {
-            return;
-        }
+    if (!Ref(PyObject_CallMethodOneArg(protocol.get(), tls->loop->state->name_connection_lost,
+                                       reason))) {
+        report_raised(tls->loop, "Exception in callback protocol.connection_lost()", as_object(tls),
+                      protocol.get());
     }
-    report_raised(tls->loop, "Exception in callback protocol.connection_lost()", as_object(tls),
-                  protocol.get());
 }
 
 bool receive_eof(PyObject* self) {
