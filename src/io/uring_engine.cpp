@@ -76,6 +76,9 @@ void UringEngine::abandon() noexcept {
 }
 
 bool UringEngine::ring_can(const FileOperation& operation) const noexcept {
+    if (operation.patient) {
+        return false; // the kernel's worker threads are fewer
+    }
     if (operation.kind == Kind::read_file) {
         return !free_slots_.empty() && ring_->supports(IORING_OP_OPENAT) &&
                ring_->supports(IORING_OP_CLOSE);
@@ -134,7 +137,7 @@ void UringEngine::enter_read_file(FileOperation& operation) noexcept {
         io_uring_prep_openat_direct(open, operation.fd, operation.path,
                                     operation.flags & ~O_CLOEXEC, 0,
                                     static_cast<unsigned>(mine.slot));
-        open->flags |= IOSQE_IO_LINK | (operation.patient ? IOSQE_ASYNC : 0U);
+        open->flags |= IOSQE_IO_LINK;
         tag(open, operation, Part::open);
         await(operation, Part::open);
     } else {
@@ -410,7 +413,7 @@ bool UringEngine::settle(FileOperation& operation, std::int32_t result) noexcept
             return true;
         }
         operation.engine.patient = true;
-        enter_or_wait(operation);
+        hand_to_pool(operation);
         return false;
     }
     if (result == -EAGAIN && is_transfer(operation.kind) && (operation.flags & RWF_NOWAIT) != 0) {

@@ -91,7 +91,6 @@ void describe(io_uring_sqe& request, const FileOperation& operation,
     switch (it.kind) {
     case Kind::open:
         io_uring_prep_openat(&request, it.fd, it.path, it.flags, it.mode);
-        request.flags |= it.patient || it.engine.patient ? IOSQE_ASYNC : 0U;
         break;
     case Kind::close:
         io_uring_prep_close(&request, it.fd);

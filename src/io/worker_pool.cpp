@@ -1,5 +1,6 @@
 #include "io/worker_pool.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -18,6 +19,14 @@ namespace penstock::io {
 namespace {
 
 using Place = FileOperation::EnginePart::Place;
+
+/// So many threads may wait for other processes without others having fewer.
+constexpr unsigned most_blocked = 256;
+
+/// Whether an operation waits for another process from its beginning.
+bool is_patient(const FileOperation& operation) noexcept {
+    return operation.patient || operation.engine.patient;
+}
 
 /// Blocks all signals in this thread, and so in the threads that it starts meanwhile.
 class BlockedSignals {
@@ -97,12 +106,18 @@ private:
         }
         const std::lock_guard lock(pool_.mutex_);
         waiting = !current->engine.cancelled;
+        if (waiting && !is_patient(*current)) {
+            pool_.begin_blocking();
+        }
         return waiting ? 0 : -ECANCELED;
     }
 
     bool end_waiting() noexcept {
         const std::lock_guard lock(pool_.mutex_);
         waiting = false;
+        if (!is_patient(*current)) {
+            --pool_.blocked_;
+        }
         if (current->engine.cancelled) {
             interrupt->clear();
         }
@@ -154,12 +169,18 @@ void WorkerPool::wake_another() noexcept {
     if (idle_ != 0) {
         waking_ = true;
         wake_.notify_one();
-    } else if (workers_.size() < max_threads_) {
+    } else if (workers_.size() < max_threads_ + std::min(blocked_, most_blocked)) {
         waking_ = start_thread();
         if (workers_.empty()) {
             fail_queued(EAGAIN);
         }
     }
+}
+
+// With the mutex held.
+void WorkerPool::begin_blocking() noexcept {
+    ++blocked_;
+    wake_another();
 }
 
 bool WorkerPool::start_thread() noexcept {
@@ -209,11 +230,19 @@ void WorkerPool::work(Worker& worker) noexcept {
         }
         operation->engine.place = Place::running;
         worker.current = operation;
-        wake_another();
+        const bool patient = is_patient(*operation);
+        if (patient) {
+            begin_blocking();
+        } else {
+            wake_another();
+        }
         lock.unlock();
         const std::int64_t result = perform(*operation, worker);
         lock.lock();
         worker.current = nullptr;
+        if (patient) {
+            --blocked_;
+        }
         operation->engine.result = result;
         if (push_completed(*operation)) {
             lock.unlock();

@@ -66,6 +66,7 @@ private:
     void cancel_running(FileOperation& operation) noexcept;
     void wake_cancelled(const Worker& worker) noexcept;
     void wake_cancelled_again() noexcept;
+    void begin_blocking() noexcept;
 
     const unsigned max_threads_;
     const std::uint32_t max_transfer_;
@@ -83,6 +84,8 @@ private:
     OperationList queue_;
     std::vector<std::unique_ptr<Worker>> workers_;
     unsigned idle_ = 0;
+    unsigned blocked_ =
+        0;                ///< threads that wait for another process: for each there may be one more
     bool waking_ = false; ///< a thread has been woken or started and has not taken anything yet
     bool stopping_ = false;
 };

@@ -8,6 +8,7 @@ namespace penstock::io {
 struct FileEngineOptions {
     /// Worker threads at most, each started when there is work that no idle one takes. 0: four for each
     /// processor, but 8 to 32: enough to keep a disk's queue filled, few enough to be of no weight.
+    /// Those that wait for another process, at a pipe say, do not count, up to 256 of them.
     unsigned max_threads = 0;
 
     /// Length of the ring's submission queue; a power of two, 4 to 32768. The completion queue is

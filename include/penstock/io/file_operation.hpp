@@ -251,7 +251,7 @@ struct FileOperation {
     Extent extent = Extent::once;
 
     /// For the owner of an open or a `read_file`, after `to_open`: this is no regular file, and the
-    /// opening may wait for somebody. The ring then does not try it without waiting first.
+    /// opening may wait for somebody. A thread beside the usual ones then does it.
     bool patient = false;
 
     /// What the engine keeps here between `start` and `on_complete`; nobody else touches it.

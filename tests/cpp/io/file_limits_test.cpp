@@ -20,6 +20,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ using penstock::testing::FileEngines;
 using penstock::testing::in_child_process;
 using penstock::testing::OnEachFileEngine;
 using penstock::testing::opened;
+using penstock::testing::Pipe;
 using penstock::testing::run;
 using penstock::testing::TestOperation;
 
@@ -73,6 +75,40 @@ TYPED_TEST(FileLimits, ManyMoreOperationsThanThereIsRoomForInAnyQueue) {
     }
     EXPECT_EQ(read, content.substr(0, count));
     loop.detach_files();
+}
+
+TYPED_TEST(FileLimits, WhatWaitsForOthersLeavesTheThreadsToTheRest) {
+    const auto engine = this->make({.max_threads = 2});
+    const std::string path = this->folder.path("fifo");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const Pipe pipe;
+    char byte = 0;
+    std::vector<TestOperation> waiting;
+    waiting.reserve(12);
+    for (int i = 0; i < 12; ++i) {
+        TestOperation& operation = waiting.emplace_back();
+        switch (i % 3) {
+        case 0:
+            operation.to_read(pipe.out.get(), &byte, 1, FileOperation::current_position);
+            break;
+        case 1:
+            operation.to_open(path.c_str(), O_RDONLY);
+            operation.patient = true;
+            break;
+        default:
+            operation.to_read_file(path.c_str(), &byte, 1);
+            operation.patient = true;
+            break;
+        }
+        ASSERT_FALSE(engine->start(operation));
+        engine->flush();
+    }
+    const std::string made = this->folder.path("folder");
+    EXPECT_EQ(run(*engine, [&](auto& it) { it.to_make_directory(made.c_str(), 0700); }), 0);
+    engine->close();
+    for (const TestOperation& operation : waiting) {
+        EXPECT_EQ(operation.results, std::vector<std::int64_t>{-ECANCELED});
+    }
 }
 
 TYPED_TEST(FileLimits, WholeFilesWaitForRoomToo) {
