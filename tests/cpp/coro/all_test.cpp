@@ -117,6 +117,7 @@ TEST(All, CancellingItCancelsEachAndWaits) {
 TEST(All, TakesAnyNumberOfOneType) {
     const auto program = []() -> Task<> {
         std::vector<Task<Result<int>>> tasks;
+        tasks.reserve(100);
         for (int i = 0; i < 100; ++i) {
             tasks.push_back(succeeds_after(i % 7, i));
         }

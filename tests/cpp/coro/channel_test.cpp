@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -47,10 +48,8 @@ Task<std::vector<int>> receive_all(Channel<int>& channel) {
 }
 
 std::vector<int> numbers_below(int end) {
-    std::vector<int> numbers;
-    for (int i = 0; i < end; ++i) {
-        numbers.push_back(i);
-    }
+    std::vector<int> numbers(static_cast<std::size_t>(end));
+    std::iota(numbers.begin(), numbers.end(), 0);
     return numbers;
 }
 
@@ -190,6 +189,7 @@ TEST(Channel, ManyThreadsLoseAndDoubleNothing) {
     Channel<int> channel(16);
     std::vector<std::vector<int>> received(2);
     std::vector<std::thread> threads;
+    threads.reserve(producers + received.size());
     std::atomic<int> left{producers};
     for (int i = 0; i < producers; ++i) {
         threads.emplace_back([&, i] {

@@ -20,7 +20,6 @@ using penstock::Winner;
 using penstock::testing::fails_after;
 using penstock::testing::Log;
 using penstock::testing::succeeds_after;
-using penstock::testing::throws_after;
 using penstock::testing::waits_for_ever;
 
 TEST(Race, TheFirstEndWinsAndTheLosersAreAwaited) {

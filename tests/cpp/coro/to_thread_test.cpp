@@ -109,6 +109,7 @@ TEST(ToThread, ManyCallsAllComeBack) {
     };
     const auto program = [&]() -> Task<Result<std::vector<int>>> {
         std::vector<Task<Result<int>>> tasks;
+        tasks.reserve(1000);
         for (int i = 0; i < 1000; ++i) {
             tasks.push_back(one(i));
         }

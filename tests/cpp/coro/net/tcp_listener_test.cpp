@@ -31,6 +31,7 @@ TEST(TcpListener, AcceptsInTheOrderOfTheConnections) {
         net::TcpListener listener = listen_on_loopback();
         const net::Endpoint endpoint = expect(listener.local_endpoint());
         std::vector<net::TcpStream> clients;
+        clients.reserve(20);
         for (int i = 0; i < 20; ++i) {
             clients.push_back(expect(co_await net::TcpStream::connect(endpoint)));
         }
