@@ -48,16 +48,40 @@ bool has_parts(Kind kind) noexcept {
     return kind == Kind::readv || kind == Kind::writev;
 }
 
-/// One preadv2(2) or pwritev2(2).
-std::int64_t move(const FileOperation& operation, const Span& span, int flags) noexcept {
+/// One preadv2(2) or pwritev2(2), which a signal may end.
+std::int64_t try_to_move(const FileOperation& operation, const Span& span, int flags) noexcept {
     iovec single{.iov_base = span.memory, .iov_len = span.size};
     const bool parts = has_parts(operation.kind);
     const iovec* array = parts ? static_cast<const iovec*>(span.memory) : &single;
     const int count = parts ? static_cast<int>(span.size) : 1;
-    return called([&] {
-        return is_read(operation.kind) ? preadv2(operation.fd, array, count, span.position, flags)
-                                       : pwritev2(operation.fd, array, count, span.position, flags);
-    });
+    const ssize_t moved = is_read(operation.kind)
+                              ? preadv2(operation.fd, array, count, span.position, flags)
+                              : pwritev2(operation.fd, array, count, span.position, flags);
+    return moved >= 0 ? moved : -errno;
+}
+
+/// The same, made again after a signal.
+std::int64_t move(const FileOperation& operation, const Span& span, int flags) noexcept {
+    std::int64_t count = -EINTR;
+    while (count == -EINTR) {
+        count = try_to_move(operation, span, flags);
+    }
+    return count;
+}
+
+/// The same where it may block, though the descriptor was ready: another reader may be faster, and a
+/// large write waits for more room than there is. A cancel interrupts it.
+std::int64_t move_until_cancelled(const FileOperation& operation, const Span& span, int flags,
+                                  CallContext& context) noexcept {
+    while (true) {
+        const std::int64_t count = try_to_move(operation, span, flags);
+        if (count != -EINTR) {
+            return count;
+        }
+        if (context.cancelled()) {
+            return -ECANCELED;
+        }
+    }
 }
 
 /// What may block for as long as it likes unless it is waited for with `wait_until_ready`.
@@ -75,8 +99,8 @@ std::int64_t move_in_stream(const FileOperation& operation, const Span& span, in
             return error;
         }
         std::int64_t count = move(operation, span, flags | RWF_NOWAIT);
-        if (count == -EOPNOTSUPP) { // a device without: it has just said that it is ready
-            count = move(operation, span, flags);
+        if (count == -EOPNOTSUPP) { // a FIFO, say
+            count = move_until_cancelled(operation, span, flags, context);
         }
         if (count != -EAGAIN) {
             return count;

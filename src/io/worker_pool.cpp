@@ -18,6 +18,7 @@ namespace penstock::io {
 
 namespace {
 
+using Kind = FileOperation::Kind;
 using Place = FileOperation::EnginePart::Place;
 
 /// So many threads may wait for other processes without others having fewer.
@@ -65,10 +66,11 @@ public:
     }
 
     /// With the mutex held: whether it is in, or about to make, a call that only a signal ends.
-    [[nodiscard]] bool opens() const noexcept {
+    [[nodiscard]] bool may_block() const noexcept {
         return current != nullptr && !waiting &&
-               (current->kind == FileOperation::Kind::open ||
-                current->kind == FileOperation::Kind::read_file);
+               (current->kind == Kind::open || current->kind == Kind::read_file ||
+                current->kind == Kind::read || current->kind == Kind::readv ||
+                current->kind == Kind::write || current->kind == Kind::writev);
     }
 
     int wait_until_ready(int fd, short events) noexcept override {
@@ -282,7 +284,7 @@ void WorkerPool::cancel_running(FileOperation& operation) noexcept {
 void WorkerPool::wake_cancelled(const Worker& worker) noexcept {
     if (worker.waiting) {
         worker.interrupt->signal();
-    } else if (worker.opens()) {
+    } else if (worker.may_block()) {
         interrupt(worker.handle);
         interrupts_ = true;
     }
@@ -292,7 +294,7 @@ void WorkerPool::wake_cancelled_again() noexcept {
     const std::lock_guard lock(mutex_);
     interrupts_ = false;
     for (const std::unique_ptr<Worker>& worker : workers_) {
-        if (worker->opens() && worker->current->engine.cancelled) {
+        if (worker->may_block() && worker->current->engine.cancelled) {
             wake_cancelled(*worker);
         }
     }

@@ -253,6 +253,26 @@ TYPED_TEST(FileCancelling, WholeReadOfAFifoEnds) {
     EXPECT_EQ(memory, std::string(100, '#'));
 }
 
+// A FIFO that was opened by name has no transfers that do not wait: the write begins where there is room.
+TYPED_TEST(FileCancelling, WriteThatFillsAFifoEnds) {
+    const std::string path = this->folder.path("fifo");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const Descriptor fifo = opened(path, O_RDWR);
+    const std::string data(1 << 20, 'x');
+    TestOperation write;
+    write.to_write(fifo.get(), data.data(), data.size(), current);
+    ASSERT_FALSE(this->engine->start(write));
+    this->engine->flush();
+    int there = 0;
+    while (there == 0) {
+        ASSERT_EQ(::ioctl(fifo.get(), FIONREAD, &there), 0);
+        this->engine->process();
+    }
+    this->engine->cancel(write);
+    complete(*this->engine, write);
+    EXPECT_EQ(write.results, only_cancelled);
+}
+
 // Again and again: the cancel may come before the thread has got as far as to wait.
 TYPED_TEST(FileCancelling, OpeningAFifoThatNobodyElseOpensEnds) {
     const std::string path = this->folder.path("fifo");
