@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -111,13 +112,54 @@ async def _create(backend: FileBackend, target: str, mode: int) -> tuple[int, st
         room = _LONGEST_NAME - len(f"..{token}.tmp")
         start = os.fsencode(name)[:room].decode("utf-8", "ignore")
         temporary = os.path.join(folder, f".{start}.{token}.tmp")
+        creation = _Creation(temporary, flags, mode)
         try:
-            return await backend.open(temporary, flags, mode), temporary
+            return await backend.call(creation.run), temporary
         except FileExistsError:
             continue
-        except OSError as error:
-            raise named(error, target) from error
+        except BaseException as error:
+            creation.give_up()
+            if isinstance(error, OSError):
+                raise named(error, target) from error
+            raise
     raise FileExistsError(errno.EEXIST, "no free name for a temporary file beside it", target)
+
+
+class _Creation:
+    """The creation of a file on another thread, which leaves none when it is given up.
+
+    An open of the engine would not do: when the loop's run ends every await is cancelled, and what
+    the kernel then still creates, nobody would hear of.
+    """
+
+    def __init__(self, path: str, flags: int, mode: int) -> None:
+        self._arguments = (path, flags, mode)
+        self._lock = threading.Lock()
+        self._fd: int | None = None
+        self._given_up = False
+
+    def run(self) -> int:
+        """Create the file and return its descriptor."""
+        fd = os.open(*self._arguments)
+        with self._lock:
+            self._fd = fd
+            if not self._given_up:
+                return fd
+        self._remove(fd)
+        return fd
+
+    def give_up(self) -> None:
+        """Remove the file, now or as soon as it is there. Any thread."""
+        with self._lock:
+            self._given_up = True
+            fd = self._fd
+        if fd is not None:
+            self._remove(fd)
+
+    def _remove(self, fd: int) -> None:
+        os.close(fd)
+        with contextlib.suppress(OSError):
+            os.unlink(self._arguments[0])
 
 
 async def _sync_folder(backend: FileBackend, folder: str) -> None:

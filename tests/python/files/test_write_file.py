@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import asyncio
 import errno
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ import anyio
 import pytest
 
 from penstock.files.backend import current_backend
+from penstock.files.replacement import _Creation
 from penstock.files.writing import write_file
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
@@ -47,9 +49,9 @@ async def test_an_atomic_write_takes_the_documented_steps_in_their_order(
     backend = FaultyBackend()
     use_backend(backend)
     await write_file(tmp_path / "file", NEW, atomic=True)
-    steps = [call for call in backend.calls if call != "call"]
-    assert steps == [
-        *("open", "write", "fsync", "close", "replace"),
+    assert backend.calls == [
+        *("call", "call"),  # look at the target, create the temporary file
+        *("write", "fsync", "close", "replace"),
         *("open", "fsync", "close"),  # the folder
     ]
 
@@ -178,6 +180,34 @@ async def test_a_failure_of_any_step_leaves_the_old_file_and_nothing_beside_it(
         assert os.listdir(tmp_path) == (["file"] if done or existing else []), name
         if not path.exists():
             path.touch()
+
+
+async def test_an_ended_run_leaves_no_temporary_file(tmp_path: Path) -> None:
+    """The run of the loop ends, and cancels all there is, while the file is being created."""
+    temporary = tmp_path / ".file.00000000.tmp"
+    arguments = (str(temporary), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    created_before = _Creation(*arguments)
+    os.fstat(created_before.run())
+    created_before.give_up()
+    assert not temporary.exists()
+
+    created_after = _Creation(*arguments)
+    created_after.give_up()
+    created_after.run()
+    assert not temporary.exists()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_lost_creation_is_taken_back(tmp_path: Path, use_backend: UseBackend) -> None:
+    def lost(number: int, _: str) -> None:
+        if number == 1:
+            raise asyncio.CancelledError
+
+    use_backend(FaultyBackend(afterwards=lost))
+    with pytest.raises(asyncio.CancelledError):
+        await write_file(tmp_path / "file", NEW, atomic=True)
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_half_written_piece_is_never_seen(tmp_path: Path, use_backend: UseBackend) -> None:
