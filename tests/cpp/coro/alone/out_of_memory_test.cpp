@@ -212,6 +212,9 @@ TEST(OutOfMemory, Files) {
         fs::File file = expect(co_await fs::File::open(path));
         expect(co_await file.close());
     });
+    if (IsSkipped()) {
+        return;
+    }
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path("."))) {
         files += entry.is_regular_file() ? 1 : 0;
