@@ -3,44 +3,34 @@
 
 #include "module.hpp"
 
-#include "socket_transport.hpp"
-#include "tls_transport.hpp"
+#include "stream_protocol.hpp"
 
 namespace penstock::python {
 
 namespace {
 
-/// An attribute of the instance, borrowed; null with or without an exception set.
-PyObject* attribute(PyObject* attributes, PyObject* name) noexcept {
-    return PyDict_GetItemWithError(attributes, name);
-}
-
-bool is_open(const ModuleState* state, PyObject* transport) noexcept {
-    if (Py_IS_TYPE(transport, state->socket_transport_type)) {
-        return !transport_of(transport)->closing;
-    }
-    return false;
-}
-
 /// Whether nothing is there to wait for or to raise; asyncio's own code finds out about the rest.
 bool nothing_to_drain(const ModuleState* state, PyObject* writer) noexcept {
     const Ref attributes(PyObject_GenericGetDict(writer, nullptr));
-    PyObject* transport = attributes ? attribute(attributes.get(), state->name_transport) : nullptr;
-    if (transport == nullptr || !is_open(state, transport)) {
+    if (!attributes) {
         return false;
     }
-    PyObject* reader = attribute(attributes.get(), state->name_reader);
-    PyObject* protocol = attribute(attributes.get(), state->name_protocol);
-    if (reader == nullptr || protocol == nullptr ||
+    PyObject* transport = PyDict_GetItemWithError(attributes.get(), state->name_transport);
+    PyObject* reader = PyDict_GetItemWithError(attributes.get(), state->name_reader);
+    PyObject* protocol = PyDict_GetItemWithError(attributes.get(), state->name_protocol);
+    if (transport == nullptr || reader == nullptr || protocol == nullptr ||
         as_object(Py_TYPE(reader)) != state->fed_reader_type ||
         as_object(Py_TYPE(protocol)) != state->fed_protocol_type) {
         return false;
     }
     const Ref of_reader(PyObject_GenericGetDict(reader, nullptr));
     const Ref of_protocol(of_reader ? PyObject_GenericGetDict(protocol, nullptr) : nullptr);
-    return of_protocol && attribute(of_reader.get(), state->name_exception) == Py_None &&
-           attribute(of_protocol.get(), state->name_private_connection_lost) == Py_False &&
-           attribute(of_protocol.get(), state->name_paused) == Py_False;
+    const auto is = [](const Ref& of, PyObject* name, PyObject* value) {
+        return PyDict_GetItemWithError(of.get(), name) == value;
+    };
+    return of_protocol && is(of_reader, state->name_exception, Py_None) &&
+           is(of_protocol, state->name_private_connection_lost, Py_False) &&
+           is(of_protocol, state->name_paused, Py_False) && !is_closing(transport, state);
 }
 
 PyObject* native_drain(PyObject* self, PyTypeObject* defining, PyObject* const* /*arguments*/,

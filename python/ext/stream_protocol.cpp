@@ -27,14 +27,6 @@ PyObject* protocol_data_received(PyObject* self, PyObject* data) {
     return PyObject_CallMethod(as_object(reader), "feed_data", "O", data);
 }
 
-bool is_closing(PyObject* transport, const ModuleState* state) noexcept {
-    if (Py_IS_TYPE(transport, state->socket_transport_type)) {
-        return transport_of(transport)->closing;
-    }
-    const Ref closing(PyObject_CallMethod(transport, "is_closing", nullptr));
-    return !closing || closing.get() == Py_True;
-}
-
 /// What StreamWriter.drain is: an awaitable that is ready in almost every case.
 PyObject* protocol_drain(PyObject* self, PyObject* /*unused*/) {
     const StreamProtocolObject* protocol = self_of(self);
@@ -197,6 +189,14 @@ PyType_Spec completed_spec = {
 };
 
 } // namespace
+
+bool is_closing(PyObject* transport, const ModuleState* state) noexcept {
+    if (Py_IS_TYPE(transport, state->socket_transport_type)) {
+        return transport_of(transport)->closing;
+    }
+    const Ref closing(PyObject_CallMethod(transport, "is_closing", nullptr));
+    return !closing || closing.get() == Py_True;
+}
 
 StreamReaderObject* reader_to_feed(const ModuleState* state, PyObject* protocol) noexcept {
     return PyObject_TypeCheck(protocol, state->stream_protocol_type) != 0

@@ -13,6 +13,9 @@ struct StreamProtocolObject {
     bool lost;                  ///< connection_lost was called
 };
 
+/// Whether a transport of any kind is closing; true, perhaps with an exception set, where it cannot tell.
+bool is_closing(PyObject* transport, const ModuleState* state) noexcept;
+
 /// The reader that a transport may feed directly, when `protocol` is a native stream's; else null.
 StreamReaderObject* reader_to_feed(const ModuleState* state, PyObject* protocol) noexcept;
 
