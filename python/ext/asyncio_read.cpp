@@ -120,15 +120,16 @@ PyObject* take(const ModuleState* state, PyObject* attributes, Py_ssize_t count)
     return bytes.release();
 }
 
-/// The same of what arrives right now; the rest goes to the buffer, which is empty.
+/// The same of what arrives right now; the rest goes to the buffer, which is empty. Without memory for
+/// the bytes all of it stays with `read`.
 PyObject* take_arriving(AsyncioReadObject* read, PyObject* attributes) noexcept {
-    const char* data = std::exchange(read->data, nullptr);
     const auto size = static_cast<Py_ssize_t>(read->size);
     const Py_ssize_t taken = std::min(read->count, size);
-    Ref bytes(PyBytes_FromStringAndSize(data, taken));
+    Ref bytes(PyBytes_FromStringAndSize(read->data, taken));
     if (!bytes) {
         return nullptr;
     }
+    const char* data = std::exchange(read->data, nullptr);
     if (taken < size) {
         PyObject* buffer = buffer_of(attributes, module_of(read));
         if (buffer == nullptr ||
@@ -505,29 +506,45 @@ bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* at
     const Ref buffer = Ref::borrow(buffer_of(attributes, state));
     // Only a task of C goes straight from its wake-up to the read; before anyone else can run, the
     // bytes must be the reader's own.
-    if (read->caller == nullptr && PyCFunction_Check(read->task.wakeup)) {
-        read->data = data;
-        read->size = size;
-    } else if (!buffer || !append_to_buffer(buffer.get(), data, size)) {
+    const bool direct = read->caller == nullptr && PyCFunction_Check(read->task.wakeup);
+    if (!buffer || (!direct && !append_to_buffer(buffer.get(), data, size)) ||
+        PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
         return false;
     }
-    if (PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
-        return false;
+    if (direct) {
+        read->data = data;
+        read->size = size;
     }
     read->done = true;
     const bool stepped = step(read->task, waiter);
+    if (read->data == nullptr) {
+        return stepped;
+    }
+    // The task did not come to read: it had something else to do first, or no memory.
     Ref exception = stepped ? Ref() : take_exception();
-    if (read->data != nullptr) {
-        // The task was being cancelled and did not come to read.
-        const char* left = std::exchange(read->data, nullptr);
-        if (!append_to_buffer(buffer.get(), left, size)) {
-            return false;
-        }
+    read->data = nullptr;
+    PyObject* next = attribute(attributes, state->name_waiter);
+    if (next == nullptr || !append_to_buffer(buffer.get(), data, size) ||
+        !wake_waiter(state, attributes, next)) {
+        return false;
     }
     if (exception) {
         raise_exception(std::move(exception));
     }
     return stepped;
+}
+
+bool wake_waiter(const ModuleState* state, PyObject* attributes, PyObject* waiter) noexcept {
+    if (waiter == Py_None) {
+        return true;
+    }
+    const Ref alive = Ref::borrow(waiter);
+    if (PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
+        return false;
+    }
+    const Ref cancelled(PyObject_CallMethodNoArgs(waiter, state->name_cancelled));
+    return cancelled && (cancelled.get() == Py_True ||
+                         Ref(PyObject_CallMethodOneArg(waiter, state->name_set_result, Py_None)));
 }
 
 bool append_to_buffer(PyObject* buffer, const char* data, std::size_t size) noexcept {

@@ -19,20 +19,6 @@ Ref strong(PyObject* weak_reference) noexcept {
 #endif
 }
 
-/// `StreamReader._wakeup_waiter`.
-bool wake_waiter(const ModuleState* state, PyObject* attributes, PyObject* waiter) noexcept {
-    if (waiter == Py_None) {
-        return true;
-    }
-    const Ref alive = Ref::borrow(waiter);
-    if (PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
-        return false;
-    }
-    const Ref cancelled(PyObject_CallMethodNoArgs(waiter, state->name_cancelled));
-    return cancelled && (cancelled.get() == Py_True ||
-                         Ref(PyObject_CallMethodOneArg(waiter, state->name_set_result, Py_None)));
-}
-
 /// False with an exception set, or with none: `limit` is an int.
 bool over_twice_the_limit(const ModuleState* state, PyObject* attributes,
                           Py_ssize_t size) noexcept {

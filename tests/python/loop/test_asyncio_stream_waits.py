@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
@@ -216,6 +216,34 @@ def test_a_cancellation_of_the_task_that_reads_from_inside_loses_nothing(run: Ru
             with pytest.raises(asyncio.CancelledError):
                 await waiting
             assert await reader.read(10) == b"data"
+        writer.close()
+
+    run(main())
+
+
+def test_data_reaches_the_read_that_a_woken_task_begins_instead(run: Run) -> None:
+    """The task is resumed for a read that it has given up by then, and begins another one."""
+
+    class Restarted:
+        def __init__(self, reader: asyncio.StreamReader) -> None:
+            self.reader = reader
+
+        def __await__(self) -> Generator[Any, None, bytes]:
+            given_up = self.reader.read(10)
+            yield given_up.send(None)
+            return (yield from self.reader.read(10).__await__())
+
+    async def read_again(reader: asyncio.StreamReader) -> bytes:
+        return await Restarted(reader)
+
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            waiting = asyncio.ensure_future(read_again(reader))
+            await settle()
+            peer.sendall(b"data")
+            assert await waiting == b"data"
+            assert reader._buffer == b""  # type: ignore[attr-defined]
         writer.close()
 
     run(main())
