@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from .certificates import client_context, server_context
+from .write_bursts import BURSTS_BEFORE_HOLDING, WriteBursts, only_penstock, write_each
 
-BURSTS_BEFORE_HOLDING = 3
 LARGEST_RECORD = 16384
 
-only_penstock = pytest.mark.parametrize("loop_name", ["penstock"])
 
-
-class TlsPackets:
+class TlsPackets(WriteBursts):
     """A TLS transport over a pair of sockets, of which the other end tells each send apart."""
 
     def __init__(self, loop: Any) -> None:
@@ -89,23 +87,6 @@ class TlsPackets:
             return data
         return data + b"<farewell>"
 
-    def in_one_callback(self, callback: Callable[[Any], object]) -> list[bytes]:
-        """What has arrived when a callback has ended, and nothing else has run since."""
-        arrived = self.loop.create_future()
-
-        def body() -> None:
-            self.loop.call_soon(lambda: arrived.set_result(self.arrived()))
-            callback(self.transport)
-
-        self.loop.call_soon(body)
-        result: list[bytes] = self.loop.run_until_complete(arrived)
-        return result
-
-    def write_in_bursts(self) -> None:
-        """Let the transport know that several writes a callback are usual."""
-        for _ in range(BURSTS_BEFORE_HOLDING):
-            self.in_one_callback(write_each(b"header", b"body"))
-
 
 @pytest.fixture
 def packets(loop: asyncio.AbstractEventLoop) -> Iterator[TlsPackets]:
@@ -114,14 +95,6 @@ def packets(loop: asyncio.AbstractEventLoop) -> Iterator[TlsPackets]:
     packets.transport.abort()
     packets.peer.close()
     loop.run_until_complete(asyncio.sleep(0))
-
-
-def write_each(*chunks: bytes) -> Callable[[Any], None]:
-    def write(transport: Any) -> None:
-        for chunk in chunks:
-            transport.write(chunk)
-
-    return write
 
 
 def test_a_lone_write_has_left_when_it_returns(packets: TlsPackets) -> None:

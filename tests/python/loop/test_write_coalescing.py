@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .conftest import Run
+from .write_bursts import BURSTS_BEFORE_HOLDING, WriteBursts, only_penstock, write_each
 
 HELD_AT_MOST = 65536
-BURSTS_BEFORE_HOLDING = 3
 
 
-class Packets:
+class Packets(WriteBursts):
     """A transport on one end of a pair of sockets, of which the other end tells each send apart."""
 
     def __init__(self, loop: Any, kind: int) -> None:
@@ -58,23 +58,6 @@ class Packets:
         except BlockingIOError:
             return packets
 
-    def in_one_callback(self, callback: Callable[[Any], object]) -> list[bytes]:
-        """What has arrived when a callback has ended, and nothing else has run since."""
-        arrived = self.loop.create_future()
-
-        def body() -> None:
-            self.loop.call_soon(lambda: arrived.set_result(self.arrived()))
-            callback(self.transport)
-
-        self.loop.call_soon(body)
-        result: list[bytes] = self.loop.run_until_complete(arrived)
-        return result
-
-    def write_in_bursts(self) -> None:
-        """Let the transport know that several writes a callback are usual."""
-        for _ in range(BURSTS_BEFORE_HOLDING):
-            self.in_one_callback(write_each(b"header", b"body"))
-
 
 @pytest.fixture
 def kind() -> int:
@@ -88,17 +71,6 @@ def packets(loop: asyncio.AbstractEventLoop, kind: int) -> Iterator[Packets]:
     packets.transport.abort()
     packets.peer.close()
     loop.run_until_complete(asyncio.sleep(0))
-
-
-only_penstock = pytest.mark.parametrize("loop_name", ["penstock"])
-
-
-def write_each(*chunks: bytes) -> Callable[[Any], None]:
-    def write(transport: Any) -> None:
-        for chunk in chunks:
-            transport.write(chunk)
-
-    return write
 
 
 def test_a_lone_write_has_left_when_it_returns(packets: Packets) -> None:
