@@ -67,3 +67,13 @@ def self_timed_round(
         least_seconds=least_seconds,
     )
     return sample
+
+
+def one_core_facts(options: argparse.Namespace, cores: Cores) -> dict[str, object]:
+    """How it was measured, ready for JSON."""
+    return {
+        "rounds": options.rounds,
+        "seconds": options.seconds,
+        "warmup_seconds": options.warmup,
+        "core": cores.server,
+    }

@@ -30,7 +30,7 @@ from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import run
 from benchmarks.measure.rounds import alternate
 from benchmarks.measure.sanity import check_clocks
-from benchmarks.measure.self_timed import GRACE
+from benchmarks.measure.self_timed import GRACE, one_core_facts
 
 SUMMARY = "C++ libraries: what tasks, channels, mutexes and timers cost"
 
@@ -125,12 +125,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         results={
             "page": "cpp_tasks",
             "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "seconds": options.seconds,
-                "warmup_seconds": options.warmup,
-                "core": cores.server,
-            },
+            "protocol": one_core_facts(options, cores),
             "cells": [comparison.as_json(METRICS) for comparison in comparisons],
         },
         markdown="\n\n".join(parts),

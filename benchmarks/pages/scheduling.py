@@ -24,7 +24,7 @@ from benchmarks.measure.options import add_loops, add_rounds, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.rounds import alternate
-from benchmarks.measure.self_timed import Sample, self_timed_round
+from benchmarks.measure.self_timed import Sample, one_core_facts, self_timed_round
 from benchmarks.scheduling import WORKLOADS
 
 SUMMARY = "Scheduling: callbacks, timers and tasks"
@@ -92,12 +92,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         results={
             "page": "scheduling",
             "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "seconds": options.seconds,
-                "warmup_seconds": options.warmup,
-                "core": cores.server,
-            },
+            "protocol": one_core_facts(options, cores),
             "cells": [comparison.as_json(METRICS) for comparison in comparisons],
         },
         markdown="\n\n".join(parts),

@@ -28,7 +28,7 @@ from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Unavailable
 from benchmarks.measure.rounds import alternate
-from benchmarks.measure.self_timed import Sample, self_timed_round
+from benchmarks.measure.self_timed import Sample, one_core_facts, self_timed_round
 from benchmarks.ring_work import (
     CACHED_BLOCKS,
     DIRECT_BLOCKS,
@@ -130,12 +130,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         results={
             "page": "uring",
             "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "seconds": options.seconds,
-                "warmup_seconds": options.warmup,
-                "core": cores.server,
-            },
+            "protocol": one_core_facts(options, cores),
             "cells": [comparison.as_json(METRICS) for comparison in comparisons],
         },
         markdown="\n\n".join(parts),
