@@ -12,6 +12,7 @@ import argparse
 import importlib
 import os
 import pkgutil
+import signal
 import sys
 from pathlib import Path
 from typing import cast
@@ -27,6 +28,7 @@ from benchmarks.measure.page import Page, Report  # noqa: E402
 from benchmarks.measure.publish import MarkersMissing, publish, write_json  # noqa: E402
 from benchmarks.measure.sanity import Impossible  # noqa: E402
 from benchmarks.measure.syscalls import StraceMissing  # noqa: E402
+from benchmarks.measure.wakefulness import processors_awake  # noqa: E402
 
 PUBLISHING = ("publish", "json")
 
@@ -61,6 +63,11 @@ def make_parser(pages: dict[str, Page]) -> argparse.ArgumentParser:
         common.add_argument(
             "--shared-core", action="store_true", help="allow one core for both (not a result)"
         )
+        common.add_argument(
+            "--let-sleep",
+            action="store_true",
+            help="let idle processors sleep: their wake-up is then part of what is measured",
+        )
         common.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
         common.add_argument(
             "--publish",
@@ -83,7 +90,8 @@ def is_narrowed(parser: argparse.ArgumentParser, name: str, options: argparse.Na
 def run_page(name: str, page: Page, options: argparse.Namespace, *, narrowed: bool) -> Report:
     """Measure, print and, where wanted, publish a page."""
     cores = choose_cores(options.server_core, options.client_core, allow_shared=options.shared_core)
-    report = page.measure(options, cores, say)
+    with processors_awake(wanted=not options.let_sleep):
+        report = page.measure(options, cores, say)
     print(f"## {page.SUMMARY}\n\n{report.markdown}\n")
     if options.json is not None:
         write_json(options.json, report)
@@ -127,6 +135,8 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # What was set for the machine is put back also when the run is told to stop.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

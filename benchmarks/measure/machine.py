@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from benchmarks.measure.wakefulness import are_processors_awake
+
 
 def machine_facts(packages: Sequence[str]) -> dict[str, object]:
     """Processor, kernel, Python and package versions, load and date, ready for JSON."""
@@ -25,6 +27,7 @@ def machine_facts(packages: Sequence[str]) -> dict[str, object]:
         "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
         "packages": {name: _version(name) for name in packages},
         "load_average": os.getloadavg()[0],
+        "processors_awake": are_processors_awake(),
     }
 
 
@@ -33,8 +36,9 @@ def describe(facts: dict[str, object]) -> str:
     packages = facts["packages"]
     assert isinstance(packages, dict)
     versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+    idle = "kept awake" if facts["processors_awake"] else "asleep while idle"
     return (
-        f"Measured {str(facts['date'])[:10]} on {facts['cpu']} ({facts['cores']} cores),"
+        f"Measured {str(facts['date'])[:10]} on {facts['cpu']} ({facts['cores']} cores, {idle}),"
         f" {facts['system']}, Linux {facts['kernel']}, {facts['python']}"
         + (f", {versions}." if versions else ".")
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.affinity import Cores
+from benchmarks.measure.affinity import Cores, kernel_workers_on
 from benchmarks.measure.comparison import (
     Comparison,
     Metric,
@@ -142,8 +142,10 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         "calls": _measure_calls,
         "memory": _measure_memory,
     }
-    for part in options.part:
-        parts[part](options, cores, say, report)
+    with kernel_workers_on(cores.server) as pinned:
+        report.results["kernel_workers_on_core"] = cores.server if pinned else None
+        for part in options.part:
+            parts[part](options, cores, say, report)
     return report
 
 

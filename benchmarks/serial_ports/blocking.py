@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 from benchmarks.contender import Unavailable, exit_code
 from benchmarks.serial_ports.contenders import BAUDRATE, imported
-from benchmarks.serial_ports.ptys import PtyPair, answering_process, kept_awake, other_core
+from benchmarks.serial_ports.ptys import PtyPair, answering_process, other_core
 from benchmarks.serial_ports.timing import summary, timed_blocking
 
 CONTENDERS = ["floor", "penstock", "pyserial", "serialx", "anyserial"]
@@ -98,8 +98,7 @@ def main() -> None:
         if receive() != b"q":
             raise AssertionError("a wrong byte was received")
 
-    with kept_awake(other_core()):
-        results = {"receive": timed_blocking(receive_waiting, arguments.count)}
+    results = {"receive": timed_blocking(receive_waiting, arguments.count)}
     with answering_process([pair], other_core()):
         results["exchange"] = timed_blocking(exchange, arguments.count)
     late = []

@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 from benchmarks.contender import exit_code
 from benchmarks.serial_ports.contenders import Port, open_port, run, split
-from benchmarks.serial_ports.ptys import PtyPair, answering_process, kept_awake, other_core
+from benchmarks.serial_ports.ptys import PtyPair, answering_process, other_core
 from benchmarks.serial_ports.timing import summary, timed
 
 DEADLINE = 0.01
@@ -43,8 +43,7 @@ async def times(port: Port, pair: PtyPair, count: int, cancels: int) -> dict[str
         if await receive(1) != b"q":
             raise AssertionError("a wrong byte was received")
 
-    with kept_awake(other_core()):
-        results = {"receive": await timed(receive_waiting, count)}
+    results = {"receive": await timed(receive_waiting, count)}
     with answering_process([pair], other_core()):
         results["exchange"] = await timed(exchange, count)
     results["cancel"] = await overshoot(port, cancels)

@@ -26,7 +26,7 @@ import anyio.lowlevel
 
 from benchmarks.contender import exit_code
 from benchmarks.serial_ports.contenders import Port, backend_of, open_port, split
-from benchmarks.serial_ports.ptys import PtyPair, kept_awake, other_core
+from benchmarks.serial_ports.ptys import PtyPair
 from benchmarks.serial_ports.timing import timed_blocking
 
 Call = Callable[..., Any]
@@ -139,10 +139,7 @@ def main() -> None:
     backend, options = backend_of(loop)
     pairs = [PtyPair() for _ in range(32)]
     results = {}
-    with (
-        kept_awake(other_core()),
-        anyio.from_thread.start_blocking_portal(backend, options) as portal,
-    ):
+    with anyio.from_thread.start_blocking_portal(backend, options) as portal:
         ports = [portal.call(open_port, library, pair.path) for pair in pairs]
         for workload in WORKLOADS:
             heavy = workload in ("send 64 KiB", "32 ports")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import select
-import signal
 import sys
 import tty
 from collections.abc import Iterator
@@ -48,29 +47,6 @@ def answering_process(
         yield
     finally:
         os.close(stop_write)
-        os.waitpid(child, 0)
-
-
-@contextmanager
-def kept_awake(core: int | None) -> Iterator[None]:
-    """Keep another core busy meanwhile.
-
-    The kernel moves a pty's bytes in a worker thread of its own, which every reader waits for. It
-    runs where it finds a core idle, and to wake a sleeping core takes longer than all the rest, so
-    that a figure would tell which core it chose. Beside a busy core it stays with the reader.
-    """
-    if core is None:
-        yield
-        return
-    child = os.fork()
-    if child == 0:
-        os.sched_setaffinity(0, {core})
-        while True:
-            pass
-    try:
-        yield
-    finally:
-        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 

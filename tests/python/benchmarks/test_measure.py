@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure.affinity import Cores, children_on, choose_cores
+from benchmarks.measure.affinity import Cores, children_on, choose_cores, kernel_workers_on
 from benchmarks.measure.cpu_time import cpu_time_ns
 from benchmarks.measure.page import Report
 from benchmarks.measure.plots import Chart, Panel
@@ -23,6 +23,7 @@ from benchmarks.measure.sanity import Impossible, check_requests
 from benchmarks.measure.spread import Spread, paired_ratio, spread
 from benchmarks.measure.syscalls import calls_between, traced
 from benchmarks.measure.tables import figure, markdown_table
+from benchmarks.measure.wakefulness import QOS_DEVICE, are_processors_awake, processors_awake
 
 CORE = min(os.sched_getaffinity(0))
 NEEDS_STRACE = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
@@ -66,6 +67,49 @@ def test_cores_are_two_different_ones_unless_sharing_is_asked_for(
     with pytest.raises(ValueError, match="--shared-core"):
         choose_cores(None, None, allow_shared=False)
     assert not choose_cores(None, None, allow_shared=True).apart
+
+
+@pytest.mark.skipif(
+    not os.access(QOS_DEVICE, os.R_OK | os.W_OK), reason=f"{QOS_DEVICE} is not there, or not ours"
+)
+def test_processors_are_awake_for_as_long_as_they_are_held() -> None:
+    before = are_processors_awake()
+    with processors_awake() as held:
+        assert held
+        assert are_processors_awake()
+    with processors_awake(wanted=False) as held:
+        assert not held
+        assert are_processors_awake() == before
+
+
+def test_where_processors_cannot_be_held_the_measuring_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.measure.wakefulness.QOS_DEVICE", tmp_path / "absent")
+    with processors_awake() as held:
+        assert not held
+        assert not are_processors_awake()
+
+
+@pytest.mark.parametrize(("core", "mask"), [(0, "1"), (33, "2,00000000")])
+def test_the_kernels_workers_are_put_on_a_core_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: int, mask: str
+) -> None:
+    file = tmp_path / "cpumask"
+    file.write_text("3\n")
+    monkeypatch.setattr("benchmarks.measure.affinity.WORKER_CORES", file)
+    with kernel_workers_on(core) as pinned:
+        assert pinned
+        assert file.read_text() == mask
+    assert file.read_text() == "3\n"
+
+
+def test_where_the_kernels_workers_cannot_be_moved_the_measuring_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.measure.affinity.WORKER_CORES", tmp_path / "no" / "cpumask")
+    with kernel_workers_on(CORE) as pinned:
+        assert not pinned
 
 
 def test_rounds_alternate_and_one_that_cannot_run_is_out_with_its_reason() -> None:
