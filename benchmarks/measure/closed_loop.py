@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.comparison import Metric
-from benchmarks.measure.processes import run, server
+from benchmarks.measure.processes import Failed, Server, Unavailable, run, server
+from benchmarks.measure.rounds import Outcome
 from benchmarks.measure.sanity import check_requests
 
 GRACE = 30.0  # seconds for a client beyond what its timed region takes
@@ -25,8 +28,10 @@ GRACE = 30.0  # seconds for a client beyond what its timed region takes
 # which the end of a connection does: before that asyncio's protocol costs three times as much, for
 # ever. A server in use has seen connections end, so that state is not the one to measure.
 SETTLING_REQUESTS = 500
+NO_LATENCY = {"p50": 0.0, "p99": 0.0}  # of a load that has no replies to wait for
 
 Figures = dict[str, Any]
+Found = TypeVar("Found")
 Load = Callable[[str], Sequence[str]]
 """The command of the load for the ready line of its server."""
 
@@ -90,46 +95,106 @@ def settle(load: Sequence[str], cores: Cores) -> None:
     run_load(load, cores, "--requests", SETTLING_REQUESTS, "--warmup", 0)
 
 
-def closed_loop_round(
-    command: Sequence[str], load: Load, cores: Cores, options: argparse.Namespace
-) -> Sample:
-    """Start the server, settle it, load it for ``options.seconds``, and end it.
+@dataclass(frozen=True)
+class Loaded:
+    """A server that is up and settled, and the command of its load."""
+
+    running: Server
+    client: Sequence[str]
+    cores: Cores
+    check: Callable[..., None] = check_requests
+
+    def turn(self, options: argparse.Namespace) -> Sample:
+        """Load the server for ``options.seconds``.
+
+        Raises:
+            Failed: if it or its load breaks, a wrong reply included.
+            Impossible: if the figures cannot be true.
+        """
+        timed = ["--server-pid", self.running.pid]
+        timed += ["--seconds", options.seconds, "--warmup", options.warmup]
+        timeout = options.seconds + options.warmup + GRACE
+        before = time.monotonic()
+        figures = run_load(self.client, self.cores, *timed, timeout=timeout)
+        outside = time.monotonic() - before
+        self.check(
+            requests=figures["requests"],
+            seconds=figures["seconds"],
+            asked_seconds=options.seconds,
+            outside_seconds=outside,
+            cpu=figures["server_cpu_seconds"],
+        )
+        return Sample(
+            requests=figures["requests"],
+            seconds=figures["seconds"],
+            server_cpu_seconds=figures["server_cpu_seconds"],
+            client_cpu_seconds=figures["client_cpu_seconds"],
+            latency_p50_us=figures.get("latency_us", NO_LATENCY)["p50"],
+            latency_p99_us=figures.get("latency_us", NO_LATENCY)["p99"],
+        )
+
+
+@contextmanager
+def serving(command: Sequence[str], load: Load, cores: Cores) -> Iterator[Loaded]:
+    """Start a server and settle it; it ends with the block.
 
     Raises:
         Unavailable: if the server cannot do what is asked.
-        Failed: if one of the two breaks, a wrong reply included.
-        Impossible: if the figures cannot be true.
+        Failed: if it breaks.
     """
     with server(command, cores.server) as running:
         client = load(running.ready_line)
         settle(client, cores)
-        timed = ["--server-pid", running.pid]
-        timed += ["--seconds", options.seconds, "--warmup", options.warmup]
-        timeout = options.seconds + options.warmup + GRACE
-        before = time.monotonic()
-        figures = run_load(client, cores, *timed, timeout=timeout)
-        outside = time.monotonic() - before
-    check_requests(
-        requests=figures["requests"],
-        seconds=figures["seconds"],
-        asked_seconds=options.seconds,
-        outside_seconds=outside,
-        cpu=figures["server_cpu_seconds"],
-    )
-    return Sample(
-        requests=figures["requests"],
-        seconds=figures["seconds"],
-        server_cpu_seconds=figures["server_cpu_seconds"],
-        client_cpu_seconds=figures["client_cpu_seconds"],
-        latency_p50_us=figures["latency_us"]["p50"],
-        latency_p99_us=figures["latency_us"]["p99"],
-    )
+        yield Loaded(running, client, cores)
+
+
+def in_turns(
+    contenders: Sequence[str],
+    options: argparse.Namespace,
+    serve: Callable[[str], AbstractContextManager[Loaded]],
+    report: Callable[[str], None],
+) -> dict[str, Outcome[Sample]]:
+    """Load the servers that *serve* starts in ``options.turns`` turns, ``options.rounds`` times.
+
+    All are up at once, so that a turn can be short: the next one's comes before the machine has
+    changed. Each round starts them anew, because where a process lies in memory costs or gains too.
+    """
+    outcomes: dict[str, Outcome[Sample]] = {name: Outcome() for name in contenders}
+
+    def attempt(name: str, action: Callable[[], Found]) -> Found | None:
+        outcome = outcomes[name]
+        if outcome.missing is not None:
+            return None
+        try:
+            return action()
+        except (Unavailable, Failed) as error:
+            outcome.samples.clear()
+            outcome.missing = str(error)
+            report(f"{name}: n/a, {error}")
+            return None
+
+    for number in range(1, options.rounds + 1):
+        with ExitStack() as running:
+            loaded = {
+                name: attempt(name, partial(running.enter_context, serve(name)))
+                for name in contenders
+            }
+            for _ in range(options.turns):
+                for name, each in loaded.items():
+                    sample = attempt(name, partial(each.turn, options)) if each else None
+                    if sample is not None:
+                        outcomes[name].samples.append(sample)
+        for name, outcome in outcomes.items():
+            if outcome.samples:
+                report(f"{name}: round {number} of {options.rounds}: {outcome.samples[-1]} at last")
+    return outcomes
 
 
 def protocol_facts(options: argparse.Namespace, cores: Cores) -> dict[str, object]:
     """How it was measured, ready for JSON."""
     return {
         "rounds": options.rounds,
+        "turns": options.turns,
         "seconds": options.seconds,
         "warmup_seconds": options.warmup,
         "server_core": cores.server,
@@ -141,6 +206,7 @@ def protocol_facts(options: argparse.Namespace, cores: Cores) -> dict[str, objec
 def protocol_sentence(options: argparse.Namespace) -> str:
     """How it was measured, for a page."""
     return (
-        f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
-        " round; servers in turn, server and client on a core each."
+        f"Median of {options.rounds} × {options.turns} turns of {options.seconds:g} s with the"
+        " outer deciles (of up to 20, the lowest and the highest); server and client on a core"
+        " each."
     )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import Sample, closed_loop_round, run_load, settle
+from benchmarks.measure.closed_loop import Loaded, Sample, in_turns, run_load, serving, settle
 from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.native import BENCHMARKS
 from benchmarks.measure.page import Say
 from benchmarks.measure.processes import server
-from benchmarks.measure.rounds import alternate
 from benchmarks.measure.syscalls import counted
 
 # The difference of two counts under strace is free of the calls for set-up, end and tracer.
@@ -76,17 +76,18 @@ class EchoStand:
         command = [str(self.native / self.load), option, address, "--size", str(cell.size)]
         return [*command, "--connections", str(cell.connections)]
 
-    def round(self, name: str, cell: Cell, options: argparse.Namespace) -> Sample:
-        """One round of one server."""
-        # A path of its own each round: some loops leave the socket's file behind.
+    @contextmanager
+    def serving(self, name: str, cell: Cell) -> Iterator[Loaded]:
+        """Keep a server up for the block."""
+        # A path of its own each time: some loops leave the socket's file behind.
         with tempfile.TemporaryDirectory() as folder:
             where = ["--unix", str(Path(folder, "echo"))] if self.unix else []
-            return closed_loop_round(
+            with serving(
                 self.server_command(name, cell.style, *where),
                 lambda address: self.load_command(cell, address),
                 self.cores,
-                options,
-            )
+            ) as loaded:
+                yield loaded
 
     def syscalls_a_request(self, cell: Cell, name: str) -> float:
         """System calls of one server for a request, from a pass of its own under strace.
@@ -109,11 +110,11 @@ class EchoStand:
     def compare(
         self, cell: Cell, contenders: Sequence[str], options: argparse.Namespace, say: Say
     ) -> Comparison[Sample]:
-        """All rounds of a cell, its contenders in turn."""
-        outcomes = alternate(
+        """All turns of a cell."""
+        outcomes = in_turns(
             contenders,
-            options.rounds,
-            lambda name: self.round(name, cell, options),
+            options,
+            lambda name: self.serving(name, cell),
             report=lambda line: say(f"{cell}: {line}"),
         )
         return Comparison(cell.labels, outcomes)

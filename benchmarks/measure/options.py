@@ -28,10 +28,18 @@ def add_rounds(
     parser.add_argument("--quick", action="store_true", help="2 rounds of 0.2 s")
 
 
+def add_turns(parser: argparse.ArgumentParser) -> None:
+    """The options of pages that load servers in turns: as :func:`add_rounds`, and ``--turns``."""
+    parser.add_argument("--turns", type=int, default=12, help="turns of each in a round (12)")
+    add_rounds(parser, rounds=3, seconds=0.06, warmup=0.02)
+
+
 def shorten_if_quick(options: argparse.Namespace) -> None:
     """Let ``--quick`` overrule the options of :func:`add_rounds`."""
     if options.quick:
         options.rounds, options.seconds, options.warmup = 2, 0.2, 0.1
+        if "turns" in options:
+            options.turns = 1
 
 
 def names(text: str) -> list[str]:

@@ -6,10 +6,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MANY = 20
+"""Of more rounds the very lowest and highest tell of the machine, not of what is measured."""
+
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, smallest and largest of some rounds."""
+    """Median, smallest and largest of some rounds; of more than 20, the outer deciles."""
 
     median: float
     low: float
@@ -23,6 +26,9 @@ def spread(values: Sequence[float]) -> Spread:
     """Summarise the rounds; raises ``ValueError`` if there are none."""
     if not values:
         raise ValueError("a spread needs at least one round")
+    if len(values) > MANY:
+        deciles = statistics.quantiles(values, n=10, method="inclusive")
+        return Spread(statistics.median(values), deciles[0], deciles[-1])
     return Spread(statistics.median(values), min(values), max(values))
 
 

@@ -23,7 +23,7 @@ from benchmarks.measure.echo_stand import Cell
 from benchmarks.measure.library_stand import ECHO, LibraryStand, add_libraries
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import add_rounds, numbers, shorten_if_quick
+from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 
@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_libraries(parser)
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--connections", type=numbers, default=CONNECTIONS, help="e.g. 32,512")
-    add_rounds(parser, rounds=7, seconds=0.6, warmup=0.2)
+    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:

@@ -7,17 +7,18 @@ floor is a loop of send(2).
 from __future__ import annotations
 
 import argparse
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU_WITHOUT_FLOOR,
-    GRACE,
     RATE,
+    Loaded,
     Sample,
+    in_turns,
     protocol_facts,
     protocol_sentence,
-    run_load,
 )
 from benchmarks.measure.comparison import (
     Comparison,
@@ -32,11 +33,10 @@ from benchmarks.measure.echo_stand import Cell, size_name
 from benchmarks.measure.library_stand import SOURCE, LibraryStand, add_libraries
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import add_rounds, numbers, shorten_if_quick
+from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import server
-from benchmarks.measure.rounds import alternate
 from benchmarks.measure.sanity import check_clocks
 
 SUMMARY = "C++ libraries: one-way throughput"
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
     add_libraries(parser)
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    add_rounds(parser, rounds=7, seconds=0.6, warmup=0.2)
+    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -96,38 +96,21 @@ def _compare(
     say: Say,
 ) -> Comparison[Sample]:
     cell = Cell(SOURCE, size, 1)
-    outcomes = alternate(
+    outcomes = in_turns(
         contenders,
-        options.rounds,
-        lambda name: _round(stand, cell, name, options),
+        options,
+        lambda name: _serving(stand, cell, name),
         report=lambda line: say(f"{size_name(size)}: {line}"),
     )
     return Comparison((size_name(size),), outcomes)
 
 
-def _round(stand: LibraryStand, cell: Cell, name: str, options: argparse.Namespace) -> Sample:
+@contextmanager
+def _serving(stand: LibraryStand, cell: Cell, name: str) -> Iterator[Loaded]:
     with server(stand.source_command(name, cell), stand.cores.server) as running:
         load = stand.load_command(cell, running.ready_line)
-        timed = ["--server-pid", running.pid]
-        timed += ["--seconds", options.seconds, "--warmup", options.warmup]
-        before = time.monotonic()
-        figures = run_load(
-            load, stand.cores, *timed, timeout=options.seconds + options.warmup + GRACE
-        )
-        outside = time.monotonic() - before
-    check_clocks(
-        operations=figures["requests"],
-        seconds=figures["seconds"],
-        asked_seconds=options.seconds,
-        outside_seconds=outside,
-        cpu=figures["server_cpu_seconds"],
-        least_seconds=LEAST_SECONDS,
-    )
-    return Sample(
-        requests=figures["requests"],
-        seconds=figures["seconds"],
-        server_cpu_seconds=figures["server_cpu_seconds"],
-        client_cpu_seconds=figures["client_cpu_seconds"],
-        latency_p50_us=0,
-        latency_p99_us=0,
-    )
+        yield Loaded(running, load, stand.cores, _check)
+
+
+def _check(*, requests: int, **clocks: float) -> None:
+    check_clocks(operations=requests, least_seconds=LEAST_SECONDS, **clocks)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import AbstractContextManager
 
 from benchmarks.http_server import FRAMEWORKS, HELLO
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU_WITHOUT_FLOOR,
     RATE,
+    Loaded,
     Sample,
-    closed_loop_round,
+    in_turns,
     protocol_facts,
     protocol_sentence,
+    serving,
 )
 from benchmarks.measure.comparison import (
     Comparison,
@@ -29,10 +32,9 @@ from benchmarks.measure.comparison import (
 from benchmarks.measure.contenders import PACKAGES
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
-from benchmarks.measure.options import add_loops, add_rounds, choices, shorten_if_quick
+from benchmarks.measure.options import add_loops, add_turns, choices, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
-from benchmarks.measure.rounds import alternate
 
 SUMMARY = "HTTP hello, keep-alive, closed loop"
 
@@ -52,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"of {','.join(known)}",
     )
     parser.add_argument("--connections", type=int, default=32, help="connections (32)")
-    add_rounds(parser, rounds=5, seconds=1.0, warmup=0.3)
+    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -67,15 +69,12 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         return [*command, "--connections", str(options.connections)]
 
     def compare(framework: str) -> Comparison[Sample]:
-        def measure_round(name: str) -> Sample:
+        def serve(name: str) -> AbstractContextManager[Loaded]:
             command = [sys.executable, script, "--loop", name, "--framework", framework]
-            return closed_loop_round(command, load, cores, options)
+            return serving(command, load, cores)
 
-        outcomes = alternate(
-            options.loops,
-            options.rounds,
-            measure_round,
-            report=lambda line: say(f"{framework}: {line}"),
+        outcomes = in_turns(
+            options.loops, options, serve, report=lambda line: say(f"{framework}: {line}")
         )
         return Comparison((NAMES[framework],), outcomes)
 

@@ -22,7 +22,7 @@ from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BuildFailed, build_native
-from benchmarks.measure.options import add_loops, add_rounds, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import add_loops, add_turns, choices, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 
@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sizes", type=numbers, default=[1024, 16384], help="in bytes")
     parser.add_argument("--connections", type=numbers, default=[32], help="e.g. 3,32")
-    add_rounds(parser, rounds=5, seconds=0.6, warmup=0.2)
+    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU,
     RATE,
+    Loaded,
     Sample,
-    closed_loop_round,
+    in_turns,
     protocol_facts,
     protocol_sentence,
+    serving,
 )
 from benchmarks.measure.comparison import (
     Comparison,
@@ -31,10 +34,9 @@ from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.echo_stand import Cell
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
-from benchmarks.measure.options import add_loops, add_rounds, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import add_loops, add_turns, choices, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
-from benchmarks.measure.rounds import alternate
 
 SUMMARY = "UDP echo, closed loop"
 
@@ -51,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sizes", type=numbers, default=[1024], help="datagram sizes in bytes")
     parser.add_argument("--connections", type=numbers, default=[1, 32], help="clients, e.g. 1,32")
-    add_rounds(parser, rounds=5, seconds=0.6, warmup=0.2)
+    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -63,18 +65,15 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     comparisons: list[Comparison[Sample]] = []
     for cell in chosen_cells(options):
 
-        def measure_round(name: str, cell: Cell = cell) -> Sample:
-            return closed_loop_round(
-                _server(native, name, cell.style),
-                lambda port: _load(native, cell, port),
-                cores,
-                options,
+        def serve(name: str, cell: Cell = cell) -> AbstractContextManager[Loaded]:
+            return serving(
+                _server(native, name, cell.style), lambda port: _load(native, cell, port), cores
             )
 
         def report(line: str, cell: Cell = cell) -> None:
             say(f"{', '.join(cell.labels)} clients: {line}")
 
-        outcomes = alternate(contenders, options.rounds, measure_round, report=report)
+        outcomes = in_turns(contenders, options, serve, report)
         comparisons.append(Comparison(cell.labels, outcomes))
     parts = [
         describe(facts),

@@ -28,7 +28,7 @@ from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.echo_stand import Cell, EchoStand, size_name
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import build_native
-from benchmarks.measure.options import add_loops, add_rounds, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import add_loops, add_turns, choices, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 
@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--workers", type=int, default=WORKERS, help="client processes (3)")
-    add_rounds(parser, rounds=3, seconds=0.6, warmup=0.2)
+    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:

@@ -58,7 +58,7 @@ def test_http_measures_a_framework_on_every_loop(
         pytest.importorskip("httptools")
     results, _ = measure_page(
         *("http", "--frameworks", framework, "--loops", own_and_asyncio, "--connections", "2"),
-        *("--rounds", "1", "--seconds", "0.05", "--warmup", "0.02"),
+        *("--rounds", "1", "--seconds", "0.05", "--warmup", "0.02", "--turns", "1"),
     )
     (cell,) = results["cells"]
     for name in own_and_asyncio.split(","):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.measure.affinity import Cores, children_on, choose_cores, kernel_workers_on
+from benchmarks.measure.closed_loop import Sample, in_turns
 from benchmarks.measure.cpu_time import cpu_time_ns
 from benchmarks.measure.page import Report
 from benchmarks.measure.plots import Chart, Panel
@@ -128,6 +133,47 @@ def test_rounds_alternate_and_one_that_cannot_run_is_out_with_its_reason() -> No
     assert outcomes["good"].samples == [1, 4, 6]
     assert outcomes["lacking"].missing == "no such call"
     assert (outcomes["breaking"].samples, outcomes["breaking"].missing) == ([], "it fell over")
+
+
+def a_sample(requests: int) -> Sample:
+    return Sample(requests, 1.0, 0.5, 0.5, 10.0, 20.0)
+
+
+def test_servers_are_up_together_and_loaded_in_turn() -> None:
+    happened: list[str] = []
+
+    class Up:
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.turns = 0
+
+        def turn(self, options: argparse.Namespace) -> Sample:
+            self.turns += 1
+            if self.name == "breaks" and self.turns == 2:
+                raise Failed("a wrong reply")
+            happened.append(self.name)
+            return a_sample(len(happened))
+
+    @contextmanager
+    def serve(name: str) -> Iterator[Any]:
+        if name == "lacks":
+            raise Unavailable("no such style")
+        happened.append(f"+{name}")
+        yield Up(name)
+        happened.append(f"-{name}")
+
+    options = argparse.Namespace(rounds=2, turns=2)
+    outcomes = in_turns(["a", "lacks", "breaks", "b"], options, serve, lambda line: None)
+    first = ["+a", "+breaks", "+b", "a", "breaks", "b", "a", "b", "-b", "-breaks", "-a"]
+    assert happened == [*first, "+a", "+b", "a", "b", "a", "b", "-b", "-a"]
+    assert [len(outcomes[name].samples) for name in ("a", "lacks", "breaks", "b")] == [4, 0, 0, 4]
+    assert outcomes["lacks"].missing == "no such style"
+    assert outcomes["breaks"].missing == "a wrong reply"
+
+
+def test_of_many_rounds_the_outer_deciles_are_shown() -> None:
+    assert spread(range(20)) == Spread(9.5, 0, 19)
+    assert spread([*range(21)]) == Spread(10, 2, 18)
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:

@@ -23,7 +23,7 @@ from benchmarks.run import is_narrowed, load_pages, main, make_parser
 
 ROOT = Path(__file__).resolve().parents[3]
 CORE = min(os.sched_getaffinity(0))
-TINY = ["--rounds", "2", "--seconds", "0.05", "--warmup", "0.02", "--shared-core"]
+TINY = ["--rounds", "2", "--seconds", "0.05", "--warmup", "0.02", "--turns", "1", "--shared-core"]
 
 needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
 
@@ -43,7 +43,19 @@ def test_echo_measures_every_style_beside_the_floor(
     measure_page: Callable[..., tuple[dict[str, Any], str]], own_and_asyncio: str
 ) -> None:
     results, printed = measure_page(
-        *("echo", "--rounds", "2", "--seconds", "0.05", "--warmup", "0.02", "--sizes", "1024"),
+        *(
+            "echo",
+            "--rounds",
+            "2",
+            "--seconds",
+            "0.05",
+            "--warmup",
+            "0.02",
+            "--turns",
+            "1",
+            "--sizes",
+            "1024",
+        ),
         *("--loops", own_and_asyncio, "--connections", "3"),
     )
     assert [cell["labels"][0] for cell in results["cells"]] == [

@@ -34,7 +34,19 @@ def test_tls_measures_every_style_beside_the_floor(
 ) -> None:
     styles = ["protocol", "buffered", "streams"]
     results, _ = measure_page(
-        *("tls", "--rounds", "1", "--seconds", "0.05", "--warmup", "0.02", "--connections", "2"),
+        *(
+            "tls",
+            "--rounds",
+            "1",
+            "--seconds",
+            "0.05",
+            "--warmup",
+            "0.02",
+            "--turns",
+            "1",
+            "--connections",
+            "2",
+        ),
         *("--sizes", "16384", "--loops", own_and_asyncio, "--styles", ",".join(styles)),
     )
     assert [cell["labels"] for cell in results["cells"]] == [

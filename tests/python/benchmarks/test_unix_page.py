@@ -25,7 +25,19 @@ def test_unix_measures_every_style_beside_the_floor(
 ) -> None:
     styles = ["protocol", "buffered", "streams", "native-streams", "sock"]
     results, _ = measure_page(
-        *("unix", "--rounds", "1", "--seconds", "0.05", "--warmup", "0.02", "--connections", "2"),
+        *(
+            "unix",
+            "--rounds",
+            "1",
+            "--seconds",
+            "0.05",
+            "--warmup",
+            "0.02",
+            "--turns",
+            "1",
+            "--connections",
+            "2",
+        ),
         *("--loops", own_and_asyncio, "--styles", ",".join(styles)),
     )
     assert [cell["labels"] for cell in results["cells"]] == [

@@ -30,7 +30,7 @@ def test_uvloop_bench_measures_every_mode_with_large_messages(
     measure_page: Callable[..., tuple[dict[str, Any], str]], own_and_asyncio: str
 ) -> None:
     results, _ = measure_page(
-        *("uvloop_bench", "--rounds", "1", "--seconds", "0.05", "--warmup", "0.02"),
+        *("uvloop_bench", "--rounds", "1", "--seconds", "0.05", "--warmup", "0.02", "--turns", "1"),
         *("--loops", own_and_asyncio, "--sizes", "102400"),
     )
     assert [cell["labels"] for cell in results["cells"]] == [
