@@ -35,11 +35,12 @@ _COMMIT_BYTES = 16 << 20
 
 
 class LogFailed(LogError):
-    """The log cannot be appended to any more: the disk did not confirm a write.
+    """The log cannot be appended to any more: the disk did not confirm a write, or its undoing.
 
     ``__cause__`` is the error. What a failed sync leaves on the disk is unknown, and asking again
     would be answered with a success that means nothing, because the kernel drops the failed pages.
-    So no append is tried again: close the log, look after the disk, and open it anew.
+    So no append is tried again: close the log, look after the disk, and open it anew. The records
+    whose appends raised this may be found then, from the first one on, or not.
     """
 
 
@@ -95,8 +96,9 @@ class AppendLog:
     it is out; otherwise it will be in, whole. It is never in twice.
 
     Errors of an append: OSError where the write failed, for instance because the disk is full; the
-    file is then as it was before, and the log goes on. :class:`LogFailed` where the sync failed;
-    the log can then only be closed.
+    file is then as it was before, durably, and the log goes on. :class:`LogFailed` where the sync
+    failed, or what a failed write had begun could not be taken back; the log can then only be
+    closed.
 
     Not thread-safe: one log belongs to one running loop. A process forked while a log is open must
     not use it.
@@ -185,8 +187,10 @@ class AppendLog:
                 ``data`` is a bytes object.
 
         Raises:
-            OSError: if the write failed; the record is not in the log.
-            LogFailed: if the sync failed, now or earlier.
+            OSError: if the write failed; the record is not in the log, nor will a power cut bring
+                it back.
+            LogFailed: if the sync failed, now or earlier; the record may be found when the log is
+                opened anew, or not.
             LogError: if the log is closed.
             ValueError: if the record is too long.
         """
@@ -348,28 +352,34 @@ class AppendLog:
         except OSError as error:
             # The disk is full, for instance. With its beginnings cut off the log is as it was.
             error.filename = error.filename or self._path
-            commit.error = error
-            await self._cut_back(error)
+            commit.error = await self._take_back(error)
             return
         try:
             await self._backend.fdatasync(self._fd)
         except OSError as error:
             self._fail("the disk did not confirm a write", error)
-            commit.error = self._failure
-            await self._cut_back(error)
+            commit.error = await self._take_back(error)
             return
         for number, record in enumerate(records, self._count):
             record.number = number
         self._count += len(records)
         self._end += len(data)
 
-    async def _cut_back(self, cause: OSError) -> None:
-        """Take away what a failed commit left, so that no opening takes it for records."""
+    async def _take_back(self, cause: OSError) -> Exception:
+        """Cut off what a failed commit left, durably; returns what its appends are to raise.
+
+        Durably, because the kernel may have written those bytes to the disk already. Until it has
+        written the cut as well, a power cut brings records back whose appends have failed; and the
+        next commit, which begins at the same offset, could after a torn write be continued by them.
+        """
         assert self._backend is not None
         try:
             await self._backend.truncate(self._fd, self._end)
-        except OSError:
+            await self._backend.fdatasync(self._fd)
+        except OSError as error:
+            cause.add_note(f"Taking back what it left failed as well: {error}")
             self._fail("a write failed, and its beginning could not be cut off", cause)
+        return cause if self._failure is None else self._failure
 
     def _fail(self, message: str, cause: BaseException) -> None:
         if self._failure is None:
