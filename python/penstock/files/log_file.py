@@ -28,6 +28,7 @@ from penstock.files.log_format import (
 __all__ = ["LogLocked", "OpenedLog", "Recovered", "open_log_file", "read_marker"]
 
 _PIECE = 1 << 20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PATIENCE = 1.0
 _PATIENCE_WITH_THE_DEAD = 10.0
 
@@ -73,7 +74,7 @@ def open_log_file(path: str, mode: int) -> OpenedLog:
         LogLocked: if another writer, in this process or another one, has it open. A killed
             writer's lock is waited for.
         NotALog, LogDamaged: see there; the file is as it was.
-        OSError: as the system tells it.
+        OSError: as the system tells it, with the file's name.
     """
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -88,8 +89,11 @@ def open_log_file(path: str, mode: int) -> OpenedLog:
                 marker, recovered = _recover(fd, path)
                 _sync_folder(path)
                 return OpenedLog(fd, marker, recovered)
-        except BaseException:
+        except BaseException as error:
             os.close(fd)
+            if isinstance(error, OSError):
+                # What is done with a descriptor does not tell the name.
+                error.filename = error.filename or path
             raise
         os.close(fd)
 
@@ -173,8 +177,9 @@ def _recover(fd: int, path: str) -> tuple[bytes, Recovered]:
         os.fsync(fd)
         torn_reason = "the creation of the log was cut off" if size else ""
         return header[16:20], Recovered(0, FILE_HEADER_SIZE, size, torn_reason)
-    parser = _parse_all(fd, marker, size)
-    end = parser.offset
+    parser = RecordParser(marker)
+    _parse(fd, parser, size)
+    end, count = parser.offset, parser.count
     if parser.damage is not None:
         later = _search_later_commit(fd, marker, end, size)
         if later:
@@ -186,12 +191,24 @@ def _recover(fd: int, path: str) -> tuple[bytes, Recovered]:
     # Also with nothing to cut: records of a writer that was killed between its write and its sync
     # are in the page cache only, and the next commit says that all before it is durable.
     os.fsync(fd)
-    return marker, Recovered(parser.count, end, size - end, reason)
+    if count:
+        on_disk = RecordParser(marker, parser.commit)
+        # Nor does a success of the sync say much where an earlier one has failed, in the writer
+        # that is gone or in the kernel's own time: its pages stay readable, and are not written
+        # again. So the one commit that may not have been confirmed is read from the disk.
+        os.posix_fadvise(fd, parser.commit - parser.commit % _PAGE, 0, os.POSIX_FADV_DONTNEED)
+        _parse(fd, on_disk, end)
+        if on_disk.offset < end:
+            end, count = on_disk.offset, parser.earlier + on_disk.count
+            reason = "the last records were in the page cache, and are not on the disk"
+            os.ftruncate(fd, end)
+            os.fsync(fd)
+    return marker, Recovered(count, end, size - end, reason)
 
 
-def _parse_all(fd: int, marker: bytes, size: int) -> RecordParser:
-    parser = RecordParser(marker)
-    position = FILE_HEADER_SIZE
+def _parse(fd: int, parser: RecordParser, size: int) -> None:
+    """Let the parser see the file from where it stands, up to ``size`` bytes of it."""
+    position = parser.offset
     while parser.damage is None and position < size:
         # A length that points behind the end makes a torn tail, not a reason to read more.
         if position + parser.needed > size:
@@ -202,7 +219,6 @@ def _parse_all(fd: int, marker: bytes, size: int) -> RecordParser:
         position += len(data)
         for _ in parser.feed(data):
             pass
-    return parser
 
 
 def _search_later_commit(fd: int, marker: bytes, after: int, size: int) -> bool:

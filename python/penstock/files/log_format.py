@@ -128,6 +128,8 @@ class RecordParser:
     Attributes:
         offset: where in the file the next record begins.
         count: records handed out so far.
+        commit: where in the file the commit of the last of them began.
+        earlier: how many of them are of commits before that one.
         damage: why the bytes at ``offset`` are no record, once that is certain.
         needed: how many more bytes are needed at least for the next record, while ``damage`` is
             None.
@@ -139,7 +141,8 @@ class RecordParser:
         self.damage: str | None = None
         self.needed = RECORD_HEADER_SIZE
         self._marker = marker
-        self._commit = 0
+        self.commit = 0
+        self.earlier = 0
         self._data = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -168,8 +171,9 @@ class RecordParser:
                 break
             position = end
             self.offset += RECORD_HEADER_SIZE + length
+            if commit != self.commit:
+                self.commit, self.earlier = commit, self.count
             self.count += 1
-            self._commit = commit
             yield data[begin:end]
         self._data = data[position:]
 
@@ -186,7 +190,7 @@ class RecordParser:
             self.damage = "no record begins here"
         elif header_checksum != crc32(data[position : position + _CHECKED]):
             self.damage = "the record's header does not match its checksum"
-        elif length > MAX_PAYLOAD or commit not in (self.offset, self._commit):
+        elif length > MAX_PAYLOAD or commit not in (self.offset, self.commit):
             # Checked and still wrong: not written by this module.
             self.damage = "the record's header contradicts its place"
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from zlib import crc32
@@ -190,6 +191,61 @@ def test_later_commits_are_found_far_behind_the_damage(
             open_and_read(path)
         path.write_bytes(written.data)
         assert open_and_read(path)[1] == written.records
+
+
+def test_records_that_only_the_page_cache_has_are_cut_off(
+    tmp_path: Path, written: WrittenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that fails leaves pages behind that can be read, and that no later sync writes."""
+    path = tmp_path / "log"
+    begin = written.commit_ends[-2]
+    first_lost = begin
+
+    def forget(fd: int, offset: int, length: int, advice: int) -> None:
+        assert (offset <= begin, length, advice) == (True, 0, os.POSIX_FADV_DONTNEED)
+        with open(path, "r+b") as file:
+            file.seek(first_lost)
+            file.write(bytes(len(written.data) - first_lost))
+
+    for first_lost in range(begin, len(written.data)):
+        path.write_bytes(written.data)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "posix_fadvise", forget)
+            recovered, records = open_and_read(path)
+        whole = written.whole_before(first_lost)
+        assert records == written.records[:whole]
+        end = written.ends[whole]
+        assert (recovered.records, recovered.size) == (whole, end)
+        assert recovered.torn == len(written.data) - end
+        assert "not on the disk" in recovered.reason
+        assert path.stat().st_size == end
+
+
+@pytest.mark.parametrize(
+    ("torn", "call"),
+    [
+        (False, "ftruncate"),
+        (False, "pwrite"),
+        (False, "fsync"),
+        (True, "ftruncate"),
+        (True, "fsync"),
+    ],
+)
+def test_an_error_of_opening_has_the_files_name(
+    tmp_path: Path, written: WrittenLog, monkeypatch: pytest.MonkeyPatch, torn: bool, call: str
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(written.data[:-1] if torn else b"")
+
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, fail)
+        with pytest.raises(OSError, match="Input/output error") as failed:
+            open_log_file(str(path), 0o666)
+    assert failed.value.filename == str(path)
+    os.close(open_log_file(str(path), 0o666).fd)  # nothing is left locked
 
 
 @pytest.mark.anyio
