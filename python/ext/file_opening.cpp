@@ -1,5 +1,6 @@
 // Opening files, and reading whole ones.
 
+#include "cached_opening.hpp"
 #include "file_calls.hpp"
 #include "file_memory.hpp"
 
@@ -7,8 +8,6 @@
 #include <new>
 
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -28,70 +27,12 @@ constexpr std::int64_t first_guess = std::int64_t{64} << 10;
 /// Flags with which open(2) does nothing but open what is there.
 constexpr int plain_flags = O_CLOEXEC | O_NOFOLLOW | O_NOATIME | O_NOCTTY;
 
-/// openat2(2): opens a path if its name lookup needs no device. A negated errno otherwise; EAGAIN when
-/// a device is needed or this kernel cannot tell.
-int open_from_cache(const char* path, int flags) noexcept {
-    open_how how = {};
-    how.flags = static_cast<std::uint64_t>(flags);
-    how.resolve = RESOLVE_CACHED;
-    const auto fd = static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
-    if (fd >= 0) {
-        return fd;
-    }
-    switch (const int error = errno) {
-    case ENOENT:
-    case ENOTDIR:
-    case EACCES:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case EMFILE:
-    case ENFILE:
-        return -error;
-    default:
-        return -EAGAIN;
-    }
-}
-
-/// A descriptor that is closed at the end of a scope.
-class Descriptor {
-public:
-    explicit Descriptor(int fd) noexcept : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
-    }
-
-    [[nodiscard]] int get() const noexcept { return fd_; }
-    [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-
-private:
-    int fd_;
-};
-
-/// Opens an operation's path for reading from the caches if it is a regular file; `size` is what it
-/// had. The same errors as `open_from_cache`.
-///
-/// Whether it is a regular file is found out without opening it: opening a pipe waits for its other
-/// end, and opening a device has effects.
-int open_regular_from_cache(FileOperationObject* operation, int flags,
-                            std::int64_t& size) noexcept {
-    const char* path = PyBytes_AS_STRING(operation->path);
-    const int follow = flags & O_NOFOLLOW;
-    const Descriptor found(open_from_cache(path, O_PATH | O_CLOEXEC | follow));
-    struct stat status = {};
-    if (found.get() < 0) {
-        return found.get();
-    }
-    if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-        operation->patient = true;
-        return -EAGAIN;
-    }
-    size = status.st_size;
-    // Not to wait for the holder of a lease (fcntl(2)).
-    return open_from_cache(path, flags | O_NONBLOCK | O_CLOEXEC);
+/// `open_regular_from_cache` for an operation's path: its descriptor or a negated errno. `size` is what the file had.
+int open_regular(FileOperationObject* operation, int flags, std::int64_t& size) noexcept {
+    const CachedFile found = open_regular_from_cache(PyBytes_AS_STRING(operation->path), flags);
+    operation->patient = operation->patient || !found.regular;
+    size = found.size;
+    return found.fd;
 }
 
 Attempt attempt_open(FileOperationObject* operation) {
@@ -101,7 +42,7 @@ Attempt attempt_open(FileOperationObject* operation) {
     }
     operation->engine->turn_credit -= cost_of_opening;
     std::int64_t size = 0;
-    Descriptor file(open_regular_from_cache(operation, flags, size));
+    Descriptor file(open_regular(operation, flags, size));
     if (file.get() < 0) {
         operation->error = file.get() == -EAGAIN ? 0 : -file.get();
         return operation->error == 0 ? Attempt::blocked : Attempt::done;
@@ -164,7 +105,7 @@ Attempt read_file_from_cache(FileOperationObject* operation, int fd, std::int64_
 Attempt attempt_read_file(FileOperationObject* operation) {
     operation->engine->turn_credit -= cost_of_opening;
     std::int64_t size = 0;
-    const Descriptor file(open_regular_from_cache(operation, O_RDONLY, size));
+    const Descriptor file(open_regular(operation, O_RDONLY, size));
     if (file.get() < 0) {
         operation->error = file.get() == -EAGAIN ? 0 : -file.get();
         return operation->error == 0 ? Attempt::blocked : Attempt::done;

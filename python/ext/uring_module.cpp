@@ -94,6 +94,9 @@ void free_module(void* module) {
 
 PyMethodDef functions[] = {
     {"probe_kernel", &probe_kernel, METH_NOARGS, "What this kernel and this process may use."},
+    {"read_cached_file", &read_cached_file, METH_O,
+     "A regular file's bytes if nothing of it has to be waited for; else a negative errno, EAGAIN\n"
+     "if the ring can say more."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -77,4 +77,8 @@ bool add_buffer_ring_type(PyObject* module, ModuleState* state);
 /// `probe_kernel() -> dict`: what this kernel and this process may use.
 PyObject* probe_kernel(PyObject* module, PyObject* unused);
 
+/// `read_cached_file(path) -> bytes | int`: a whole regular file if nothing of it has to be waited for;
+/// else a negated errno, EAGAIN if the ring can say more.
+PyObject* read_cached_file(PyObject* module, PyObject* path);
+
 } // namespace penstock::python

@@ -1,4 +1,5 @@
 # The native half of penstock.uring; private to the package.
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, Self, TypedDict, Unpack
 
@@ -255,3 +256,4 @@ class _Flags(TypedDict, total=False):
     skip_success: bool
 
 def probe_kernel() -> _Probe: ...
+def read_cached_file(path: str | bytes | os.PathLike[Any], /) -> bytes | int: ...

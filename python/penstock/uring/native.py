@@ -10,12 +10,28 @@ from penstock.uring.errors import UringError
 NOT_BUILT = "penstock was built without liburing; install it (Debian: liburing-dev) and build again"
 
 if TYPE_CHECKING:
-    from penstock._uring import BufferPool, BufferRing, Message, PoolBuffer, Ring, probe_kernel
+    from penstock._uring import (
+        BufferPool,
+        BufferRing,
+        Message,
+        PoolBuffer,
+        Ring,
+        probe_kernel,
+        read_cached_file,
+    )
 
     built: bool
 else:
     try:
-        from penstock._uring import BufferPool, BufferRing, Message, PoolBuffer, Ring, probe_kernel
+        from penstock._uring import (
+            BufferPool,
+            BufferRing,
+            Message,
+            PoolBuffer,
+            Ring,
+            probe_kernel,
+            read_cached_file,
+        )
 
         built = True
     except ModuleNotFoundError:
@@ -33,6 +49,9 @@ else:
         def probe_kernel() -> NoReturn:
             raise UringError(errno.ENOSYS, NOT_BUILT)
 
+        def read_cached_file(path: Any) -> NoReturn:
+            raise UringError(errno.ENOSYS, NOT_BUILT)
+
 
 __all__ = ["NOT_BUILT", "BufferPool", "BufferRing", "Message", "PoolBuffer", "Ring", "built"]
-__all__ += ["probe_kernel"]
+__all__ += ["probe_kernel", "read_cached_file"]

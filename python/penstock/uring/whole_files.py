@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.uring.context import UringCtx
 from penstock.uring.errors import check_result
 from penstock.uring.jobs import Job, run_jobs
+from penstock.uring.native import read_cached_file
 from penstock.uring.temporary import Target, choose_target, remove_quietly, sync_folders
 
 if TYPE_CHECKING:
@@ -27,16 +29,34 @@ LARGEST_WRITE = 1 << 30
 def read_many(paths: Iterable[Path], *, queue_depth: int = 64) -> list[bytes]:
     """Read whole files and return their contents in the order of ``paths``.
 
-    ``queue_depth`` files are read side by side, which helps where the data or the directories are
-    not cached. Files that are in the page cache are read faster with plain ``os`` calls.
+    What is in the page cache, up to 2 MiB a file, is read at once, without the ring. Of the others
+    ``queue_depth`` are read side by side.
 
     Raises:
         UringError: if a file cannot be read; it names the file, and is a ``FileNotFoundError`` and
             so on as well. The files that were being read are read to their end first.
     """
     check_depth(queue_depth)
+    contents: list[bytes] = []
+    by_ring: list[int] = []
+
+    def jobs() -> Iterator[Job[bytes]]:
+        for path in paths:
+            content = read_cached_file(path)
+            if isinstance(content, bytes):
+                contents.append(content)
+                continue
+            if content != -errno.EAGAIN:
+                check_result(content, path)
+            by_ring.append(len(contents))
+            contents.append(b"")
+            yield _read_file(ctx, path)
+
     with UringCtx(queue_depth) as ctx:
-        return run_jobs(ctx, (_read_file(ctx, path) for path in paths), queue_depth)
+        read = run_jobs(ctx, jobs(), queue_depth)
+    for number, content in zip(by_ring, read, strict=True):
+        contents[number] = content
+    return contents
 
 
 def _read_file(ctx: UringCtx, path: Path) -> Job[bytes]:
@@ -110,7 +130,7 @@ def write_many(
         total += size
         written.append(target.final)
         if progress_cb is not None and progress_cb(len(written), total):
-            check_result(-_ECANCELED, target.path)
+            check_result(-errno.ECANCELED, target.path)
 
     def jobs() -> Iterator[Job[None]]:
         for path, data in pairs:
@@ -164,6 +184,3 @@ def check_depth(queue_depth: int) -> None:
     """Whether so many operations can be in flight."""
     if not 1 <= queue_depth <= 4096:
         raise ValueError(f"queue_depth is {queue_depth}; it must be from 1 to 4096")
-
-
-_ECANCELED = 125

@@ -6,11 +6,27 @@ import errno
 import os
 import random
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from penstock.uring import UringError, read_many, write_many
+from penstock.uring import UringError, read_many, whole_files, write_many
+
+WRITER = """
+import sys
+with open(sys.argv[1], "wb", buffering=0) as pipe:
+    pipe.write(b"all of")
+    pipe.write(b" it")
+"""
+
+
+@pytest.fixture(autouse=True, params=["cached", "ring"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the page cache does not get to the ring; all is read both ways."""
+    if request.param == "ring":
+        monkeypatch.setattr(whole_files, "read_cached_file", lambda path: -errno.EAGAIN)
 
 
 @pytest.fixture
@@ -56,6 +72,31 @@ def test_files_of_unknown_size_are_read_to_their_end() -> None:
     assert status.startswith(b"Name:")
     assert status.endswith(b"\n")
     assert maps.count(b"\n") > 100
+
+
+def test_cached_files_and_others_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(5)
+    read_cached_file = whole_files.read_cached_file
+    monkeypatch.setattr(
+        whole_files,
+        "read_cached_file",
+        lambda path: read_cached_file(path) if chance.random() < 0.5 else -errno.EAGAIN,
+    )
+    paths = [tmp_path / str(number) for number in range(200)]
+    for path in paths:
+        path.write_text(path.name)
+    assert read_many(paths, queue_depth=3) == [path.name.encode() for path in paths]
+
+
+def test_a_pipe_is_read_to_its_end_by_one_opening(tmp_path: Path) -> None:
+    """Opening it only to see what it is would let its writer go on, whose reader is then gone."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)]) as writer:
+        assert read_many(["/proc/self/stat", path])[1] == b"all of it"
+        assert writer.wait(30) == 0
 
 
 def test_one_file_may_be_read_many_times(tmp_path: Path) -> None:

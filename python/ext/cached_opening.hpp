@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+/// A descriptor that is closed at the end of a scope.
+class Descriptor {
+public:
+    explicit Descriptor(int fd) noexcept : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
+    }
+
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+
+private:
+    int fd_;
+};
+
+/// openat2(2): opens a path if its name lookup needs no device. A negated errno otherwise; EAGAIN when
+/// a device is needed or this kernel cannot tell.
+inline int open_from_cache(const char* path, int flags) noexcept {
+    open_how how = {};
+    how.flags = static_cast<std::uint64_t>(flags);
+    how.resolve = RESOLVE_CACHED;
+    const auto fd = static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
+    if (fd >= 0) {
+        return fd;
+    }
+    switch (const int error = errno) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EMFILE:
+    case ENFILE:
+        return -error;
+    default:
+        return -EAGAIN;
+    }
+}
+
+/// What `open_regular_from_cache` has found.
+struct CachedFile {
+    int fd; ///< open and nonblocking, or a negated errno; EAGAIN as with `open_from_cache`
+    std::int64_t size = 0; ///< that it had
+    bool regular = true;   ///< false if it is known to be something else
+};
+
+/// Opens a path for reading if its name lookup needs no device and it is a regular file.
+///
+/// Whether it is one is found out without opening it: opening a pipe waits for its other end, and
+/// opening a device has effects.
+inline CachedFile open_regular_from_cache(const char* path, int flags) noexcept {
+    const int follow = flags & O_NOFOLLOW;
+    const Descriptor found(open_from_cache(path, O_PATH | O_CLOEXEC | follow));
+    struct stat status = {};
+    if (found.get() < 0) {
+        return {.fd = found.get()};
+    }
+    if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return {.fd = -EAGAIN, .regular = false};
+    }
+    // Not to wait for the holder of a lease (fcntl(2)).
+    return {.fd = open_from_cache(path, flags | O_NONBLOCK | O_CLOEXEC), .size = status.st_size};
+}
+
+} // namespace penstock::python
