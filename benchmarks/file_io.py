@@ -4,8 +4,9 @@
 
 Prints one JSON line: ``operations``, ``seconds``, ``cpu_seconds`` (of all the process's threads,
 the kernel's workers for it included), ``begin`` and ``end`` of the timed region by the wall clock.
-The workload ``ticker`` has ``lateness``, a list of seconds, instead of operations. What is read is
-compared with what was written before the clock starts, and its length with each repetition.
+The workload ``phases`` has these figures twice, under ``write`` and ``read``; ``ticker`` has
+``lateness``, a list of seconds, instead of operations. What is read is compared with what was
+written before the clock starts, and its length with each repetition.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -35,6 +36,7 @@ SMALL_BLOCK = 4096
 RECORDS, RECORD_SIZE = 200, 1024
 TICK = 0.001
 TICKER_BLOCK = 1 << 20
+COMPARED = 8  # of a set of larger files
 
 Repetition = Callable[[], Awaitable[int]]
 Prepare = Callable[[], None]
@@ -60,7 +62,7 @@ class Work:
 
         async def repetition() -> int:
             read = await self.peer.read_regions(path, size, SMALL_BLOCK, depth)
-            self._same(read, size)
+            check_length(read, size)
             return size // SMALL_BLOCK
 
         return nothing, repetition
@@ -73,7 +75,7 @@ class Work:
 
         async def repetition() -> int:
             read = await self.peer.read_regions_directly(path, size, SMALL_BLOCK, depth)
-            self._same(read, size)
+            check_length(read, size)
             return size // SMALL_BLOCK
 
         return nothing, repetition
@@ -91,7 +93,7 @@ class Work:
 
         async def repetition() -> int:
             read = await self.peer.read_many(paths)
-            self._same(sum(map(len, read)), SMALL_BLOCK * len(paths))
+            check_length(sum(map(len, read)), SMALL_BLOCK * len(paths))
             return len(paths)
 
         return nothing, repetition
@@ -124,37 +126,21 @@ class Work:
         return remove, repetition
 
     async def _larger_files(self, *, write: bool, read: bool) -> tuple[Prepare, Repetition]:
-        options = self.options
-        size = options.size or 2 << 20
-        count = options.files or 8
-        block = options.block or 0
-        paths = [str(self.folder / f"larger-{number}") for number in range(count)]
-        data: Data = os.urandom(size)
-        if self.peer.direct:
-            memory = aligned_buffer(size)
-            memory.write(data)
-            data = memoryview(memory)
-        await self.peer.write_all(paths, data, block)
-        for path in paths:
-            if Path(path).read_bytes() != data:
-                raise Wrong("a file was written wrong")
-        if not self.peer.direct:
-            await self._check_reads(paths[0])
+        files = LargerFiles(self.peer, self.folder, self.options)
+        await files.try_out(files.paths)
 
         def prepare() -> None:
-            for path in paths:
-                if write:
-                    # Truncating a file that is being written back waits for that: make fresh ones.
-                    os.unlink(path)
-                elif options.clear_cache:
-                    forget(path)
+            if write:
+                files.remove(files.paths)
+            elif self.options.clear_cache:
+                files.forget()
 
         async def repetition() -> int:
             if write:
-                await self.peer.write_all(paths, data, block)
+                await files.write(files.paths)
             if read:
-                self._same(await self.peer.read_all(paths, size, block), size * count)
-            return count
+                await files.read(files.paths)
+            return len(files.paths)
 
         return prepare, repetition
 
@@ -167,10 +153,70 @@ class Work:
         path.write_bytes(os.urandom(1 << 20) * (size >> 20) or os.urandom(size))
         return str(path), path.stat().st_size
 
-    @staticmethod
-    def _same(read: int, expected: int) -> None:
-        if read != expected:
-            raise Wrong(f"{read} bytes were read instead of {expected}")
+
+class LargerFiles:
+    """Several files of one size, which the peer writes and reads back, whole or in blocks."""
+
+    def __init__(self, peer: Peer, folder: Path, options: argparse.Namespace) -> None:
+        self.peer = peer
+        self.size = options.size or 2 << 20
+        self.block = options.block or 0
+        self.paths = [str(folder / f"larger-{number}") for number in range(options.files or 8)]
+        self.data: Data = os.urandom(self.size)
+        if peer.direct:
+            memory = aligned_buffer(self.size)
+            memory.write(self.data)
+            self.data = memoryview(memory)
+        peer.get_ready(len(self.paths), self.size)
+
+    async def write(self, paths: Sequence[str]) -> None:
+        """Let the peer write them."""
+        await self.peer.write_all(paths, self.data, self.block)
+
+    async def read(self, paths: Sequence[str]) -> None:
+        """Let the peer read them."""
+        read = await self.peer.read_all(paths, self.size, self.block)
+        check_length(read, self.size * len(paths))
+
+    async def try_out(self, paths: Sequence[str]) -> None:
+        """Let the peer write them and read one, and see whether it is right."""
+        await self.write(paths)
+        self.compare(paths)
+        if not self.peer.direct and await self.peer.read_whole(paths[0]) != self.data:
+            raise Wrong("the file was read wrong")
+
+    def compare(self, paths: Sequence[str]) -> None:
+        """See whether what is in the files was written.
+
+        Raises:
+            Wrong: if it is something else.
+        """
+        for path in paths:
+            if Path(path).read_bytes() != self.data:
+                raise Wrong("a file was written wrong")
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Make room for fresh ones: truncating a file that is being written back waits for that."""
+        for path in paths:
+            os.unlink(path)
+
+    def forget(self) -> None:
+        """Take all of them out of the page cache; they must be on the disk for that."""
+        for path in self.paths:
+            fd = os.open(path, os.O_RDONLY)
+            os.fdatasync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+
+def check_length(read: int, expected: int) -> None:
+    """See whether so many bytes were read.
+
+    Raises:
+        Wrong: if not.
+    """
+    if read != expected:
+        raise Wrong(f"{read} bytes were read instead of {expected}")
 
 
 WORKLOADS = {
@@ -182,46 +228,86 @@ WORKLOADS = {
     "write-read": Work.write_read_files,
     "log": Work.log,
 }
-
-
-def forget(path: str) -> None:
-    """Take a file out of the page cache; it must be on the disk for that."""
-    fd = os.open(path, os.O_RDONLY)
-    os.fdatasync(fd)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(fd)
+PHASES = "phases"
 
 
 def nothing() -> None:
     """Nothing to prepare between two repetitions."""
 
 
-async def timed(work: Work, options: argparse.Namespace) -> dict[str, float]:
+class Stopwatch:
+    """What repetitions took together, and when the first began and the last ended."""
+
+    def __init__(self) -> None:
+        self.operations = 0
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+        self.begin = 0.0
+        self.end = 0.0
+
+    async def time(self, repetition: Repetition) -> None:
+        """Do one more."""
+        self.begin = self.begin or time.time()
+        cpu_begin, begin = time.process_time(), time.perf_counter()
+        self.operations += await repetition()
+        self.seconds += time.perf_counter() - begin
+        self.cpu_seconds += time.process_time() - cpu_begin
+        self.end = time.time()
+
+
+async def timed(work: Work, options: argparse.Namespace) -> dict[str, object]:
     """Repeat the workload for ``options.seconds`` after a warm-up; sum the timed parts."""
     prepare, repetition = await WORKLOADS[options.workload](work)
     warm = time.perf_counter() + options.warmup
     while time.perf_counter() < warm:
         prepare()
         await repetition()
-    prepare()
-    operations, seconds, cpu_seconds = 0, 0.0, 0.0
-    first = time.time()
+    watch = Stopwatch()
     while True:
-        cpu_begin, begin = time.process_time(), time.perf_counter()
-        operations += await repetition()
-        seconds += time.perf_counter() - begin
-        cpu_seconds += time.process_time() - cpu_begin
-        last = time.time()
-        if seconds >= options.seconds or options.once:
-            break
         prepare()
-    return {
-        "operations": operations,
-        "seconds": seconds,
-        "cpu_seconds": cpu_seconds,
-        "begin": first,
-        "end": last,
-    }
+        await watch.time(repetition)
+        if watch.seconds >= options.seconds or options.once:
+            return vars(watch)
+
+
+async def timed_phases(work: Work, options: argparse.Namespace) -> dict[str, object]:
+    """Files written and then read back, with a clock for each of the two.
+
+    A few of the files are written and read for the warm-up, and compared before the clocks start
+    and after they have stopped; gigabytes would take longer than what is measured.
+    """
+    files = LargerFiles(work.peer, work.folder, options)
+    few = files.paths[:COMPARED]
+    await files.try_out(few)
+    warm = time.perf_counter() + options.warmup
+    while time.perf_counter() < warm:
+        files.remove(few)
+        await files.write(few)
+        await files.read(few)
+    files.remove(few)
+
+    async def write() -> int:
+        await files.write(files.paths)
+        return len(files.paths)
+
+    async def read() -> int:
+        await files.read(files.paths)
+        return len(files.paths)
+
+    writing, reading = Stopwatch(), Stopwatch()
+    await writing.time(write)
+    while True:
+        if not reading.seconds or reading.seconds < options.seconds:
+            if options.clear_cache:
+                files.forget()
+            await reading.time(read)
+        if options.once or min(writing.seconds, reading.seconds) >= options.seconds:
+            break
+        if writing.seconds < options.seconds:
+            files.remove(files.paths)
+            await writing.time(write)
+    files.compare(few)
+    return {"write": vars(writing), "read": vars(reading)}
 
 
 async def ticker(peer: Peer, folder: Path, size: int) -> dict[str, object]:
@@ -254,7 +340,7 @@ def main() -> None:
     """Measure one workload of one peer."""
     parser = argparse.ArgumentParser(description="File work of Penstock and its peers")
     parser.add_argument("--peer", required=True, choices=PEERS)
-    parser.add_argument("--workload", required=True, choices=[*WORKLOADS, "ticker"])
+    parser.add_argument("--workload", required=True, choices=[*WORKLOADS, PHASES, "ticker"])
     parser.add_argument("--folder", type=Path, required=True, help="on the disk that is measured")
     parser.add_argument("--files", type=int, help="how many files")
     parser.add_argument("--size", type=int, help="bytes of a file")
@@ -277,7 +363,8 @@ def main() -> None:
         if options.workload == "ticker":
             figures = run_ticker(peer, folder, options.size or 1 << 30)
         else:
-            figures = dict(peer.run(timed(Work(peer, folder, options), options)))
+            repeat = timed_phases if options.workload == PHASES else timed
+            figures = peer.run(repeat(Work(peer, folder, options), options))
     print(json.dumps(figures))
 
 

@@ -46,6 +46,9 @@ class Peer:
             return result
         raise RuntimeError("a peer without a loop has waited")
 
+    def get_ready(self, count: int, size: int) -> None:
+        """Get what it needs once for ``count`` larger files of ``size`` bytes; not timed."""
+
     async def together(self, calls: Iterable[Awaitable[T]]) -> list[T]:
         """All of them: at the same time, where the peer can."""
         return [await call for call in calls]

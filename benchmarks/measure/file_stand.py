@@ -11,10 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.file_io import CACHED_SIZE, DIRECT_SIZE, RECORD_SIZE, RECORDS, SMALL_BLOCK
+from benchmarks.file_io import CACHED_SIZE, DIRECT_SIZE, PHASES, RECORD_SIZE, RECORDS, SMALL_BLOCK
 from benchmarks.file_peers import PEERS
 from benchmarks.measure import self_timed
 from benchmarks.measure.comparison import Metric
@@ -49,6 +50,17 @@ class Sample(self_timed.Sample):
 
     def __str__(self) -> str:
         return f"{self.wall * 1e6:.2f} µs, {self.cpu * 1e6:.2f} µs CPU each"
+
+
+@dataclass(frozen=True)
+class Phases:
+    """One round of one contender: files written, and then read back."""
+
+    write: Sample
+    read: Sample
+
+    def __str__(self) -> str:
+        return f"written: {self.write}; read: {self.read}"
 
 
 def time_metrics(thing: str, explained: str, digits: int) -> list[Metric[Sample]]:
@@ -161,11 +173,33 @@ class FileStand:
             return both([self._timed(name, [*self._floor(), *mode]) for mode in modes])
         return self._timed(name, self._command(name, workload, arguments))
 
+    def measure_phases(self, name: str, *arguments: str) -> Phases:
+        """One round of the larger files, with a clock for the writing and one for the reading.
+
+        Raises:
+            Unavailable, Failed, Impossible: as :meth:`measure` does.
+        """
+        if name in FLOORS:
+            return Phases(*(self.measure(name, phase, *arguments) for phase in ("write", "read")))
+        command = self._command(name, PHASES, arguments)
+        figures, outside = self._outcome(name, command)
+        return Phases(
+            *(self._checked(name, command, figures[phase], outside) for phase in ("write", "read"))
+        )
+
     def _timed(self, name: str, command: list[str]) -> Sample:
+        figures, outside = self._outcome(name, command)
+        return self._checked(name, command, figures, outside)
+
+    def _outcome(self, name: str, command: list[str]) -> tuple[dict[str, Any], float]:
         timing = ["--seconds", str(self.options.seconds), "--warmup", str(self.options.warmup)]
         before = time.monotonic()
         figures = self._run(name, [*command, *timing])
-        outside = time.monotonic() - before
+        return figures, time.monotonic() - before
+
+    def _checked(
+        self, name: str, command: list[str], figures: dict[str, Any], outside: float
+    ) -> Sample:
         sample = Sample(figures["operations"], figures["seconds"], figures["cpu_seconds"])
         if name in FLOORS and "-blocks" in command[command.index("--mode") + 1]:
             # It counts blocks; all others count files.
@@ -186,8 +220,10 @@ class FileStand:
         """The figures of the workload ``ticker``."""
         return self._run(name, self._command(name, "ticker", arguments))
 
-    def syscalls(self, name: str, workload: str, *arguments: str) -> Counter[str]:
-        """The system calls of a single repetition, all threads, counted by strace.
+    def phase_syscalls(self, name: str, *arguments: str) -> dict[str, Counter[str]]:
+        """The system calls of writing the larger files once and of reading them, by strace.
+
+        Those of all threads.
 
         Raises:
             Unavailable: also for the floor, which tells no single repetition.
@@ -195,13 +231,19 @@ class FileStand:
         """
         if name in FLOORS:
             raise Unavailable("it makes no single repetition")
-        command = self._command(name, workload, arguments)
+        command = self._command(name, PHASES, arguments)
         command += ["--seconds", "0", "--warmup", "0", "--once"]
+        counts = {}
         with tempfile.TemporaryDirectory() as folder:
-            log = Path(folder, "log")
-            figures = self._run(name, traced(command, log))
-            calls = calls_between(log.read_text(errors="replace"), figures["begin"], figures["end"])
-        return Counter({call: count for call, count in calls.items() if call in FILE_CALLS})
+            path = Path(folder, "log")
+            figures = self._run(name, traced(command, path))
+            log = path.read_text(errors="replace")
+        for phase, span in figures.items():
+            calls = calls_between(log, span["begin"], span["end"])
+            counts[phase] = Counter(
+                {call: count for call, count in calls.items() if call in FILE_CALLS}
+            )
+        return counts
 
     def _floor(self) -> list[str]:
         return [str(self.native / "file_floor"), "--folder", str(self.folder)]

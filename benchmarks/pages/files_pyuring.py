@@ -9,8 +9,7 @@ the wall time.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
@@ -24,6 +23,7 @@ from benchmarks.measure.comparison import (
 from benchmarks.measure.file_stand import (
     FLOORS,
     FileStand,
+    Phases,
     Sample,
     add_stand_options,
     time_metrics,
@@ -35,7 +35,7 @@ from benchmarks.measure.options import add_rounds, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Failed, Unavailable
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.rounds import Outcome, alternate
 from benchmarks.measure.tables import markdown_table
 
 SUMMARY = "Files, pyuring's table: write N files and read them back"
@@ -45,32 +45,45 @@ LABELS = ["files", "blocks", "phase"]
 BLOCK = 64 << 10
 DEFAULT_SETS = ((8, 2), (100, 10))  # files and MiB of each, as that page has them
 PHASES = ("write", "read")
+# A set of more MiB than this is measured in fewer rounds: each takes every contender seconds.
+LARGE, LARGE_ROUNDS = 256, 2
+TRACED_FILES = 32  # as many as are in flight at once by default; strace makes each call slow
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table."""
+    """Two rows of the table, one for each phase: files that are written and read back."""
 
     files: int
     mib: int
     block: int
-    phase: str
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """As the table shows it."""
+        """As the table shows it; the phase comes beside."""
         blocks = f"{self.block >> 10} KiB" if self.block else "whole"
-        return (f"{self.files} × {self.mib} MiB", blocks, self.phase)
+        return (f"{self.files} × {self.mib} MiB", blocks)
 
     @property
-    def arguments(self) -> list[str]:
-        """For the measured program."""
-        sizes = ["--files", str(self.files), "--size", str(self.mib << 20)]
+    def traced_files(self) -> int:
+        """How many of the files are written and read under strace."""
+        return min(self.files, TRACED_FILES)
+
+    def rounds(self, asked: int) -> int:
+        """How often it is measured."""
+        return min(asked, LARGE_ROUNDS) if self.files * self.mib > LARGE else asked
+
+    def arguments(self, files: int) -> list[str]:
+        """For the measured program, to work with so many of the files."""
+        sizes = ["--files", str(files), "--size", str(self.mib << 20)]
         return [*sizes, "--block", str(self.block)]
 
 
 METRICS = time_metrics("file", "a file", digits=0)
 WALL = METRICS[0]
+
+Calls = dict[str, dict[str, float]]
+"""System calls a file, by contender and by name."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -110,29 +123,32 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     with working_folder(options.folder, keep=options.keep_files) as folder:
         stand = FileStand(folder, build_native(), options)
         comparisons = []
-        calls: list[dict[str, dict[str, int]]] = []
+        calls: list[Calls] = []
         for cell in cells:
-            arguments = [*cell.arguments, *common]
-            comparison = _compare(cell, contenders, arguments, stand, options, say)
-            comparisons.append(comparison)
+            compared = _compare(cell, contenders, common, stand, options, say)
+            comparisons += compared
             if options.syscalls:
-                calls.append(_count_calls(cell, comparison, arguments, stand, say))
+                calls += _count_calls(cell, compared[0], common, stand, say)
         if options.keep_files:
             say(f"the files are in {folder}")
     parts = [
         describe(facts),
         f"Median of {options.rounds} rounds of at least {options.seconds:g} s with the lowest and"
-        f" highest round, contenders in turn, on all cores; {_conditions(options)}.",
+        f" highest round{_fewer_rounds(cells, options)}, contenders in turn, on all cores;"
+        f" {_conditions(options)}.",
         *metric_tables(comparisons, LABELS, contenders, METRICS),
     ]
     if calls:
-        parts += ["System calls a file, all threads (of a pass under strace):"]
-        parts += [_call_table(comparisons, calls, contenders)]
+        parts += [
+            "System calls a file, all threads (of a pass under strace, over at most"
+            f" {TRACED_FILES} of the files):",
+            _call_table(comparisons, calls, contenders),
+        ]
     parts += missing_list(comparisons)
     panels = [
         metric_panel(
             f"{files} × {mib} MiB",
-            [each for each, cell in zip(comparisons, cells, strict=True) if cell.files == files],
+            [each for each in comparisons if each.labels[0] == f"{files} × {mib} MiB"],
             WALL,
             lambda each: f"{each.labels[2]}, {each.labels[1]}",
         )
@@ -143,7 +159,8 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
             "page": "files_pyuring",
             "machine": facts,
             "protocol": {
-                "rounds": options.rounds,
+                "rounds": {cell.labels[0]: cell.rounds(options.rounds) for cell in cells},
+                "traced_files": {cell.labels[0]: cell.traced_files for cell in cells},
                 "seconds": options.seconds,
                 "warmup_seconds": options.warmup,
                 "queue_depth": options.qd,
@@ -166,12 +183,16 @@ def _sets(options: argparse.Namespace) -> Sequence[tuple[int, int]]:
 
 
 def _cells(options: argparse.Namespace) -> list[Cell]:
-    return [
-        Cell(files, mib, block, phase)
-        for files, mib in _sets(options)
-        for block in (BLOCK, 0)
-        for phase in PHASES
-    ]
+    return [Cell(files, mib, block) for files, mib in _sets(options) for block in (BLOCK, 0)]
+
+
+def _fewer_rounds(cells: Sequence[Cell], options: argparse.Namespace) -> str:
+    fewer = {
+        f"{cell.labels[0]}: {rounds}"
+        for cell in cells
+        if (rounds := cell.rounds(options.rounds)) < options.rounds
+    }
+    return f" ({', '.join(sorted(fewer))})" if fewer else ""
 
 
 def _conditions(options: argparse.Namespace) -> str:
@@ -183,52 +204,62 @@ def _conditions(options: argparse.Namespace) -> str:
 def _compare(
     cell: Cell,
     contenders: Sequence[str],
-    arguments: Sequence[str],
+    common: Sequence[str],
     stand: FileStand,
     options: argparse.Namespace,
     say: Say,
-) -> Comparison[Sample]:
+) -> list[Comparison[Sample]]:
+    """The rows of a cell: what is written in a round is read in the same."""
     outcomes = alternate(
         contenders,
-        options.rounds,
-        lambda name: stand.measure(name, cell.phase, *arguments),
+        cell.rounds(options.rounds),
+        lambda name: stand.measure_phases(name, *cell.arguments(cell.files), *common),
         report=lambda line: say(f"{', '.join(cell.labels)}: {line}"),
     )
-    return Comparison(cell.labels, outcomes)
+
+    def phase(which: Callable[[Phases], Sample]) -> dict[str, Outcome[Sample]]:
+        return {
+            name: Outcome([which(both) for both in outcome.samples], outcome.missing)
+            for name, outcome in outcomes.items()
+        }
+
+    return [
+        Comparison((*cell.labels, "write"), phase(lambda both: both.write)),
+        Comparison((*cell.labels, "read"), phase(lambda both: both.read)),
+    ]
 
 
 def _count_calls(
     cell: Cell,
     comparison: Comparison[Sample],
-    arguments: Sequence[str],
+    common: Sequence[str],
     stand: FileStand,
     say: Say,
-) -> dict[str, dict[str, int]]:
-    counts: dict[str, dict[str, int]] = {}
+) -> list[Calls]:
+    """For the rows of a cell: the calls of a file, by contender."""
+    counts: dict[str, Calls] = {phase: {} for phase in PHASES}
+    files = cell.traced_files
     for name in comparison.outcomes:
         if not comparison.samples(name):
             continue
         try:
-            counts[name] = dict(stand.syscalls(name, cell.phase, *arguments))
+            phases = stand.phase_syscalls(name, *cell.arguments(files), *common)
         except (Unavailable, Failed) as error:
-            say(f"{comparison}: {name} under strace: {error}")
-    return counts
+            say(f"{', '.join(cell.labels)}: {name} under strace: {error}")
+            continue
+        for phase, calls in phases.items():
+            counts[phase][name] = {call: count / files for call, count in calls.items()}
+    return list(counts.values())
 
 
 def _call_table(
-    comparisons: Sequence[Comparison[Sample]],
-    calls: Sequence[dict[str, dict[str, int]]],
-    contenders: Sequence[str],
+    comparisons: Sequence[Comparison[Sample]], calls: Sequence[Calls], contenders: Sequence[str]
 ) -> str:
-    def cell(labels: tuple[str, ...], counts: dict[str, int] | None) -> str:
-        if counts is None:
-            return "n/a"
-        files = int(labels[0].split()[0])
-        total = Counter(counts).total() / files
-        return f"{total:.1f}"
+    def cell(counts: dict[str, float] | None) -> str:
+        return "n/a" if counts is None else f"{sum(counts.values()):.1f}"
 
     rows = [
-        [*comparison.labels, *(cell(comparison.labels, counts.get(name)) for name in contenders)]
+        [*comparison.labels, *(cell(counts.get(name)) for name in contenders)]
         for comparison, counts in zip(comparisons, calls, strict=True)
     ]
     return markdown_table([*LABELS, *contenders], rows, labels=len(LABELS))

@@ -18,6 +18,7 @@ import pytest
 from benchmarks import file_io
 from benchmarks.contender import Unavailable
 from benchmarks.file_peers import PEERS, load_peer
+from benchmarks.file_peers.peer import Data
 from benchmarks.file_peers.plain_os import Files as PlainFiles
 from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.file_stand import Sample
@@ -73,6 +74,18 @@ def test_a_round_does_its_work(peer: str, workload: str, tmp_path: Path) -> None
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("peer", ["penstock", "os"])
+def test_phases_are_timed_apart(peer: str, tmp_path: Path) -> None:
+    if peer == "penstock" and not BUILT:
+        pytest.skip("penstock._core is not built")
+    figures = measure(peer, "phases", tmp_path, "--block", "65536", "--clear-cache")
+    assert isinstance(figures, dict), figures
+    written, read = figures["write"], figures["read"]
+    assert written["operations"] == read["operations"] == 3
+    assert 0 < written["begin"] < written["end"] <= read["begin"] < read["end"]
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("penstock", "os")])
 def test_a_peer_that_is_here_reads_and_writes_right(peer: str, tmp_path: Path) -> None:
     """Whole files where a peer has nothing else; each checks what it has read and written."""
@@ -97,6 +110,30 @@ class Lazy(PlainFiles):
 
     async def read_regions(self, path: str, size: int, block: int, depth: int) -> int:
         return 0
+
+
+class Careless(PlainFiles):
+    """Leaves out the end of each file, but where it looks as if that were compared."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def write_whole(self, path: str, data: Data) -> None:
+        self.calls += 1
+        await super().write_whole(path, data if self.calls <= 3 else data[:-1])
+
+    async def read_length(self, path: str) -> int:
+        return 1 << 18
+
+
+def test_what_is_written_in_the_timed_part_is_compared(tmp_path: Path) -> None:
+    options = argparse.Namespace(
+        workload="phases", size=1 << 18, files=3, block=0, seconds=0, warmup=0, once=True
+    )
+    options.clear_cache = False
+    work = file_io.Work(Careless(), tmp_path, options)
+    with pytest.raises(file_io.Wrong, match="written wrong"):
+        asyncio.run(file_io.timed_phases(work, options))
 
 
 @pytest.mark.parametrize("peer", [Forgetful, Lazy])
@@ -144,8 +181,9 @@ def test_pyurings_table_counts_system_calls(
         for phase in ("write", "read")
     ]
     calls = results["syscalls"][0]["os"]
-    # Two files of sixteen blocks.
-    assert calls["write"] >= 32
+    # Each file has sixteen blocks.
+    assert calls["write"] >= 16
+    assert results["syscalls"][1]["os"]["pread64"] >= 16
     assert "System calls a file" in printed
 
 
@@ -159,6 +197,19 @@ def test_the_tables_of_that_page_are_the_default_and_its_options_replace_them() 
     assert {labels[0] for labels in cells("--num-files", "50", "--file-size-mb", "20")} == {
         "50 × 20 MiB"
     }
+
+
+def test_a_large_set_is_measured_in_fewer_rounds_and_the_caption_says_so() -> None:
+    parser = argparse.ArgumentParser()
+    files_pyuring.add_options(parser)
+    for rounds, caption in ((2, ""), (5, " (100 × 10 MiB: 2)")):
+        options = parser.parse_args(["--rounds", str(rounds)])
+        cells = files_pyuring._cells(options)
+        assert {cell.labels[0]: cell.rounds(rounds) for cell in cells} == {
+            "8 × 2 MiB": rounds,
+            "100 × 10 MiB": 2,
+        }
+        assert files_pyuring._fewer_rounds(cells, options) == caption
 
 
 def test_what_is_shown_beside_is_no_peer() -> None:
