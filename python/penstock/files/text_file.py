@@ -329,8 +329,20 @@ class TextFile(AsyncFile[str]):
 
     async def truncate(self, size: int | None = None) -> int:
         if size is None:
-            size = await self.tell()
+            await self._turns.take()
+            try:
+                size = await self._byte_position()
+            finally:
+                self._turns.give_up()
         return await self._binary.truncate(size)
+
+    async def _byte_position(self) -> int:
+        """Where in the file the text before the position ends; ``tell``'s number may say more."""
+        position = await self._binary.tell()
+        snapshot = self._piece.snapshot
+        if self._decoder is None or snapshot is None:
+            return position
+        return position - len(snapshot.data) + snapshot.bytes_before(self._at, self._decoder)
 
     async def flush(self) -> None:
         await self._binary.flush()

@@ -8,6 +8,7 @@ a number means the same to both.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +19,7 @@ _FIELDS = {"start": 64, "low_flags": 32, "feed": 32, "skip": 32, "final": 8}
 for it."""
 
 _FLAG_BITS = _FIELDS["low_flags"]
+_LONGEST_CHARACTER = 4  # bytes
 
 
 class Decoder(Protocol):
@@ -86,6 +88,25 @@ class Snapshot:
             return self._search(start, characters, decoder)
         finally:
             decoder.setstate(saved)
+
+    def bytes_before(self, characters: int, decoder: Decoder) -> int:
+        """How many of the bytes make the first ``characters``. The decoder's state is kept."""
+        position = self.position_of(0, characters, decoder)
+        end = position.start + position.feed
+        if not position.skip or position.final:
+            return end
+        # The last of those bytes gave more than one character: what it was waited for may have been
+        # a whole one, such as the first half of a line end.
+        saved = decoder.getstate()
+        try:
+            for earlier in range(end - 1, max(end - 1 - _LONGEST_CHARACTER, 0), -1):
+                decoder.setstate((b"", self.flags))
+                with contextlib.suppress(UnicodeError):
+                    if len(decoder.decode(self.data[:earlier], True)) == characters:
+                        return earlier
+        finally:
+            decoder.setstate(saved)
+        return end
 
     def _search(self, start: int, characters: int, decoder: Decoder) -> TextPosition:
         # The smallest number of bytes that gives so many characters: more bytes, more characters.

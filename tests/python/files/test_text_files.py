@@ -263,6 +263,26 @@ async def test_a_file_is_cut_off_at_the_position_of_its_text(tmp_path: Path) -> 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("text", ["ab\r", "ab\r\ncd", "あい\n漢字"])
+async def test_a_file_is_cut_off_where_a_position_says_more_than_the_byte(
+    tmp_path: Path, encoding: str, text: str
+) -> None:
+    """A byte order mark that was met, a shift state, half a line end."""
+    path = tmp_path / "text"
+    data = text.encode(encoding, "ignore")
+    for size in range(1, 5):
+        path.write_bytes(data)
+        async with files.open(path, "r+", encoding=encoding, newline="") as file:
+            read = await file.read(size)
+            length = await file.truncate()
+        assert path.stat().st_size == length
+        assert path.read_bytes() == data[:length]
+        async with files.open(path, encoding=encoding, newline="") as file:
+            assert await file.read() == read
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", ENCODINGS)
 async def test_what_is_written_can_be_read_from_there_on(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "text"
     path.write_bytes("abcd\nef\n".encode(encoding))
