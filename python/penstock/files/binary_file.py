@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Awaitable
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from penstock._core import ReadyValue
@@ -90,7 +91,9 @@ class BinaryFile(DescriptorFile):
         await self._turns.take()
         try:
             self._check_readable()
-            with memoryview(buffer).cast("B") as view:
+            with memoryview(buffer) as whole, whole.cast("B") as view:
+                if view.readonly:
+                    raise TypeError(f"readinto() cannot fill {type(buffer).__name__}: read-only")
                 filled = 0
                 if data := self._buffered()[: len(view)]:
                     filled = len(data)
@@ -260,7 +263,7 @@ class BinaryFile(DescriptorFile):
             await self._write_out()
             length = self._position if size is None else size
             if length < 0:
-                raise ValueError(f"a file cannot be {length} bytes long")
+                raise OSError(errno.EINVAL, f"a file cannot be {length} bytes long")
             self._drop_read_ahead()
             await self._do(self._backend.truncate(self._fd, length))
             return length
@@ -270,6 +273,7 @@ class BinaryFile(DescriptorFile):
     # ---- the position ---------------------------------------------------------------------------
 
     async def seek(self, offset: int, whence: int = 0) -> int:
+        offset = index(offset)
         await self._turns.take()
         try:
             self._check_open()

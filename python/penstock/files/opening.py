@@ -9,7 +9,9 @@ import locale
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Callable, Generator
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -132,6 +134,10 @@ def open(
     """
     parsed = parse_mode(mode)
     binary = parsed.binary
+    buffering = index(buffering)
+    for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
+        if not isinstance(value, str | None):
+            raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
     if binary:
         for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
             if value is not None:
@@ -147,6 +153,12 @@ def open(
     direct = bool(flags & os.O_DIRECT)
     if direct and (not binary or buffering > 0):
         raise ValueError("a file opened with O_DIRECT is binary, and not buffered")
+    if binary and buffering == 1:
+        warnings.warn(
+            "buffering=1 is by lines, which a binary file does not have; it gets the usual buffer",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     if not binary:
         encoding = _encoding_of(io.text_encoding(encoding, 2))
 
@@ -236,7 +248,7 @@ def _make(
         if buffering > 0 or not mode.binary:
             raise ValueError("a file opened with O_DIRECT is binary, and not buffered")
         buffering = 0
-    if buffering < 0 or (buffering == 1 and not mode.binary):
+    if buffering < 0 or buffering == 1:
         buffering = max(io.DEFAULT_BUFFER_SIZE, block_size)
     return BinaryFile(
         backend,

@@ -279,3 +279,36 @@ async def test_a_position_that_no_file_has_is_refused(tmp_path: Path, position: 
         with pytest.raises(OSError, match=f"position {position} is"):
             await file.seek(position)
         assert await file.read() == b"content"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("buffering", [-1, 0])
+@pytest.mark.parametrize(
+    ("name", "argument", "kind"),
+    [
+        ("seek", 1.5, TypeError),
+        ("seek", None, TypeError),
+        ("read", 1.5, TypeError),
+        ("read", "1", TypeError),
+        ("readline", "1", TypeError),
+        ("truncate", 1.5, TypeError),
+        ("truncate", -1, OSError),
+        ("readinto", b"read-only", TypeError),
+        ("readinto", memoryview(bytearray(8))[::2], (BufferError, TypeError)),
+        ("write", 5, TypeError),
+    ],
+)
+async def test_what_a_call_cannot_take_is_refused_as_by_the_built_in_and_changes_nothing(
+    tmp_path: Path, buffering: int, name: str, argument: Any, kind: Any
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    with open(path, "r+b", buffering) as builtin, pytest.raises(kind):
+        getattr(builtin, name)(argument)
+    async with files.open(path, "r+b", buffering) as file:
+        assert await file.read(2) == b"01"
+        with pytest.raises(kind):
+            await getattr(file, name)(argument)
+        assert await file.tell() == 2
+        assert await file.read() == b"23456789"
+    assert path.read_bytes() == b"0123456789"

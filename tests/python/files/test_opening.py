@@ -58,6 +58,25 @@ async def test_wrong_types_are_refused(tmp_path: Path) -> None:
         await files.open("nul\0byte")
 
 
+@pytest.mark.parametrize(
+    "options", [{"buffering": 1.5}, {"encoding": 5}, {"errors": 5}, {"newline": 5}], ids=str
+)
+async def test_options_of_a_wrong_type_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        open(tmp_path / "file", "w", **options).close()
+    with pytest.raises(TypeError):
+        files.open(tmp_path / "file", "w", **options)
+
+
+async def test_a_binary_file_is_not_buffered_by_lines(tmp_path: Path) -> None:
+    with pytest.warns(RuntimeWarning, match="buffering=1"):
+        opening = files.open(tmp_path / "file", "wb", 1)
+    async with opening as file:
+        await file.write(b"line\n")
+        assert (tmp_path / "file").read_bytes() == b""
+    assert (tmp_path / "file").read_bytes() == b"line\n"
+
+
 async def test_errors_carry_the_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await files.open(tmp_path / "missing")
