@@ -21,6 +21,7 @@ from penstock.serial.port import SerialPort
 from penstock.serial.portinfo import PortInfo
 from penstock.serial.ttyioctl import has_stand_in
 from penstock.serial.urls import is_url, open_backend
+from penstock.serial.worker_calls import run_to_end
 
 __all__ = ["SerialConnectable", "open_device", "open_serial_port"]
 
@@ -48,16 +49,16 @@ async def open_serial_port(path: str, config: SerialConfig | None = None) -> Ser
         await checkpoint()
         device, info = _open(name, config)
         return SerialPort(device, config, port_info=info)
-    # Opening a tty is waited for also when it is cancelled: it must not be found half done by the
-    # next attempt. A server can keep one waiting for long, and a connection that nobody wants any
-    # more is closed by whoever drops it last. Its thread is not one of those that all share.
-    device, info = await anyio.to_thread.run_sync(
-        _open,
-        name,
-        config,
-        abandon_on_cancel=is_url(name),
-        limiter=anyio.CapacityLimiter(1) if is_url(name) else None,
-    )
+    if is_url(name):
+        # A server can keep one waiting for long: nobody who is cancelled waits for it, and a
+        # connection that nobody wants any more is closed by whoever drops it last. Its thread is
+        # not one of those that all share.
+        device, info = await anyio.to_thread.run_sync(
+            _open, name, config, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+        )
+    else:
+        # Waited for also when it is cancelled: it must not be found half done by the next attempt.
+        device, info = await run_to_end(_open, name, config, undo=lambda opened: opened[0].close())
     return SerialPort(device, config, port_info=info)
 
 

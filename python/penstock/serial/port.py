@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-import anyio.to_thread
 from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
@@ -21,6 +20,7 @@ from penstock.serial.lines import CommEvent, ControlLines, ModemLines
 from penstock.serial.portinfo import PortInfo
 from penstock.serial.receive_half import ReceiveHalf
 from penstock.serial.send_half import SendHalf
+from penstock.serial.worker_calls import run_undeterred
 
 __all__ = ["SerialPort"]
 
@@ -59,8 +59,11 @@ class SerialPort(ReceiveHalf, SendHalf, ByteStream):
         What the driver took over is read back: a rate more than 2.5 % off, or any other
         setting that it dropped, raises :class:`UnsupportedConfigurationError`.
         """
-        await self._in_worker(self._device.configure, checked_config(self.path, config))
-        self._follow(self._device.config)  # of two at a time, the one that came last
+        try:
+            await self._change(self._device.configure, checked_config(self.path, config))
+        finally:
+            # Of two at a time, the one that came last. Cancelled, what the driver has done stands.
+            self._follow(self._device.config)
 
     async def modem_lines(self) -> ModemLines:
         """Return the lines that the other side drives."""
@@ -73,7 +76,7 @@ class SerialPort(ReceiveHalf, SendHalf, ByteStream):
     async def set_control_lines(self, *, rts: bool | None = None, dtr: bool | None = None) -> None:
         """Assert (True), release (False) or leave alone (None) RTS and DTR."""
         check_line_states(self.path, rts=rts, dtr=dtr)
-        await self._in_worker(self._device.set_control_lines, rts, dtr)
+        await self._change(self._device.set_control_lines, rts, dtr)
 
     async def wait_modem_event(
         self, *, cts: bool = True, dsr: bool = True, ri: bool = True, cd: bool = True
@@ -142,9 +145,7 @@ class SerialPort(ReceiveHalf, SendHalf, ByteStream):
         if self._device.never_blocks:
             self._device.close()
             return
-        with anyio.CancelScope(shield=True):
-            # A limiter of its own: forty stuck threads elsewhere must not keep it open.
-            await anyio.to_thread.run_sync(self._device.close, limiter=anyio.CapacityLimiter(1))
+        await run_undeterred(self._device.close)
 
     async def _linger(self) -> None:
         try:

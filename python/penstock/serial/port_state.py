@@ -26,6 +26,7 @@ from penstock.serial.port_facts import PortFacts
 from penstock.serial.portinfo import PortInfo
 from penstock.serial.readiness import Readiness, native_reader, readiness_for
 from penstock.serial.rs485 import software_mode
+from penstock.serial.worker_calls import run_to_end, run_undeterred
 
 if TYPE_CHECKING:
     from penstock._core import SerialReader
@@ -118,6 +119,21 @@ class PortState(PortFacts):
         self._check_usable()
         with self._noticing_disconnect():
             return await anyio.to_thread.run_sync(function, *args)
+
+    async def _change(
+        self,
+        function: Callable[..., T],
+        *args: object,
+        undo: Callable[[T], object] | None = None,
+    ) -> T:
+        self._check_usable()
+        with self._noticing_disconnect():
+            return await run_to_end(function, *args, undo=undo)
+
+    async def _undo_change(self, function: Callable[..., T], *args: object) -> T:
+        self._check_usable()
+        with self._noticing_disconnect():
+            return await run_undeterred(function, *args)
 
     @contextmanager
     def _sole_sender(self) -> Iterator[None]:

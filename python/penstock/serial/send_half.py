@@ -87,15 +87,16 @@ class SendHalf(PortState):
         check_break(duration)
         with self._sole_sender():
             interrupt = self._break_interrupt = anyio.Event()
-            await self._in_worker(self._device.set_break, True)
+            await self._change(
+                self._device.set_break, True, undo=lambda _: self._device.set_break(False)
+            )
             try:
                 with anyio.move_on_after(duration):
                     await interrupt.wait()
             finally:
                 self._break_interrupt = None
                 if not self._closed:  # else closing has ended it
-                    with anyio.CancelScope(shield=True):
-                        await self._in_worker(self._device.set_break, False)
+                    await self._undo_change(self._device.set_break, False)
             if self._closed:
                 raise closed_error(self.path)
 
@@ -120,18 +121,17 @@ class SendHalf(PortState):
     async def _line_taken(self, mode: RS485Config) -> AsyncIterator[None]:
         sent = False
         try:
-            await self._in_worker(self._device.set_control_lines, mode.rts_on_send, None)
+            await self._change(self._device.set_control_lines, mode.rts_on_send, None)
             await anyio.sleep(mode.delay_before_send)
             yield
             sent = True
             await anyio.sleep(mode.delay_after_send)
         finally:
             if not (self._closed or self._gone):
-                with anyio.CancelScope(shield=True):
-                    if not sent:
-                        with self._noticing_disconnect():
-                            self._device.discard_output()  # else it goes out on a line of others
-                    await self._in_worker(self._device.set_control_lines, mode.rts_after_send, None)
+                if not sent:
+                    with self._noticing_disconnect():
+                        self._device.discard_output()  # else it goes out on a line of others
+                await self._undo_change(self._device.set_control_lines, mode.rts_after_send, None)
 
 
 def as_bytes(data: BytesLike) -> bytes:
