@@ -420,6 +420,37 @@ def test_closing_ends_a_read_in_another_thread(peer: PtyPeer) -> None:
     assert results in ([b""], ["PortNotOpenError"])
 
 
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_a_signals_handler_may_close_the_port_under_a_call(peer: PtyPeer, call: str) -> None:
+    script = f"""
+import os, signal, sys, threading
+import penstock.serial.compat as serial
+
+port = serial.Serial({peer.path!r})
+def end(*_):
+    port.close()
+    assert not port.is_open
+signal.signal(signal.SIGUSR1, end)
+def send():
+    main = threading.main_thread().ident
+    while not sys._current_frames()[main].f_code.co_filename.endswith("interruptible.py"):
+        pass
+    os.kill(os.getpid(), signal.SIGUSR1)
+threading.Thread(target=send, daemon=True).start()
+print(port.read(5) if {call!r} == "read" else port.write(bytes(200_000)) < 200_000)
+print(port.fd)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["b''" if call == "read" else "True", "None"]
+
+
 def test_bytes_before_an_unplugging_are_not_lost(peer: PtyPeer) -> None:
     with compat.Serial("loop://", timeout=0.01) as port:
         port.write(b"ab")

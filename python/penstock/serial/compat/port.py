@@ -75,6 +75,9 @@ class Serial(SerialSettings):
         self._writing = threading.RLock()
         self._port: str | None = None
         self._rs485_mode: RS485Settings | None = None
+        self._reader = self._writer = 0  # the threads within read and write
+        self._close_put_off = False
+        self._in_a_hurry = threading.Event()
         self._rts_state = True
         self._dtr_state = True
         self._break_state = False
@@ -117,6 +120,7 @@ class Serial(SerialSettings):
             device.close()
             raise
         self._device = device
+        self._in_a_hurry.clear()
         self.is_open = True
         _open_ports.add(self)
 
@@ -136,25 +140,41 @@ class Serial(SerialSettings):
 
         What the driver has not sent yet gets up to 30 s to leave, as the kernel would give it.
         """
-        self._close(linger=True)
+        self._close()
 
     def close_at_once(self) -> None:
         """Close the port and discard what has not been sent."""
-        self._close(linger=False)
+        self.cut_closing_short()
+        self._close()
 
-    def _close(self, *, linger: bool) -> None:
+    def cut_closing_short(self) -> None:
+        """Have :meth:`close`, at work in another thread or yet to come, discard what is unsent."""
+        self._in_a_hurry.set()
+
+    def _close(self) -> None:
         if not getattr(self, "is_open", False):
             return
         self.is_open = False
         self._read_wait.interrupt()
         self._write_wait.interrupt()
+        if threading.get_ident() in (self._reader, self._writer):
+            # A signal's handler, in the midst of this thread's own call: that finishes the work.
+            self._close_put_off = True
+        else:
+            self._finish_closing()
+
+    def _finish_close_put_off(self) -> None:
+        if self._close_put_off and threading.get_ident() not in (self._reader, self._writer):
+            self._finish_closing()
+
+    def _finish_closing(self) -> None:
         with self._reading, self._writing:
+            self._close_put_off = False
             device, self._device = self._device, None
             if device is None:
                 return
             try:
-                if linger:
-                    _until_sent(device)
+                _until_sent(device, self._in_a_hurry)
             finally:
                 self._read_wait.close()
                 self._write_wait.close()
@@ -166,6 +186,8 @@ class Serial(SerialSettings):
         # descriptors are shared.
         self._reading = threading.RLock()
         self._writing = threading.RLock()
+        self._in_a_hurry = threading.Event()
+        self._reader = self._writer = 0
         device = self._device
         if device is None:
             return
@@ -210,29 +232,37 @@ class Serial(SerialSettings):
     def read(self, size: int = 1, /) -> bytes:
         """Return *size* bytes, or what came before a time-out or :meth:`cancel_read`."""
         with self._reading:
-            device = self._opened()
-            data = b""
-            deadline = None if self._timeout is None else time.monotonic() + self._timeout
-            while len(data) < size:
-                try:
-                    piece = device.read(min(size - len(data), _READ_AT_ONCE))
-                except BlockingIOError:
-                    pass
-                except OSError as exc:
-                    if data:
-                        break  # these bytes first; the next call meets the error again
-                    raise _translation(exc) from exc
-                else:
-                    if not piece and data:
-                        break
-                    if not piece:
-                        raise _translation(disconnected_error(self._port))
-                    data += piece
-                    if len(data) >= size or self._timeout == 0:
-                        break
-                if not self._await_more(deadline, after_a_byte=bool(data)):
+            outer, self._reader = self._reader, threading.get_ident()
+            try:
+                return self._read(size)
+            finally:
+                self._reader = outer
+                self._finish_close_put_off()
+
+    def _read(self, size: int) -> bytes:
+        device = self._opened()
+        data = b""
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        while len(data) < size:
+            try:
+                piece = device.read(min(size - len(data), _READ_AT_ONCE))
+            except BlockingIOError:
+                pass
+            except OSError as exc:
+                if data:
+                    break  # these bytes first; the next call meets the error again
+                raise _translation(exc) from exc
+            else:
+                if not piece and data:
                     break
-            return data
+                if not piece:
+                    raise _translation(disconnected_error(self._port))
+                data += piece
+                if len(data) >= size or self._timeout == 0:
+                    break
+            if not self._await_more(deadline, after_a_byte=bool(data)):
+                break
+        return data
 
     def _await_more(self, deadline: float | None, *, after_a_byte: bool) -> bool:
         pause = self._inter_byte_timeout
@@ -286,27 +316,35 @@ class Serial(SerialSettings):
     def write(self, b: Any, /) -> int:
         """Hand the bytes to the driver and return how many; SerialTimeoutException when late."""
         with self._writing:
-            device = self._opened()
-            data = memoryview(to_bytes(b))
-            length = len(data)
-            deadline = None
-            if self._write_timeout is not None:
-                deadline = time.monotonic() + self._write_timeout
-            while data:
-                try:
-                    data = data[device.write(data) :]
-                except BlockingIOError:
-                    pass
-                except OSError as exc:
-                    raise _translation(exc, "write failed: ") from exc
-                if not data or self._write_timeout == 0:
-                    break
-                ready = self._write_wait.wait(deadline)
-                if ready is None:
-                    break
-                if not ready:
-                    raise SerialTimeoutException("Write timeout")
-            return length - len(data)
+            outer, self._writer = self._writer, threading.get_ident()
+            try:
+                return self._write(b)
+            finally:
+                self._writer = outer
+                self._finish_close_put_off()
+
+    def _write(self, b: Any) -> int:
+        device = self._opened()
+        data = memoryview(to_bytes(b))
+        length = len(data)
+        deadline = None
+        if self._write_timeout is not None:
+            deadline = time.monotonic() + self._write_timeout
+        while data:
+            try:
+                data = data[device.write(data) :]
+            except BlockingIOError:
+                pass
+            except OSError as exc:
+                raise _translation(exc, "write failed: ") from exc
+            if not data or self._write_timeout == 0:
+                break
+            ready = self._write_wait.wait(deadline)
+            if ready is None:
+                break
+            if not ready:
+                raise SerialTimeoutException("Write timeout")
+        return length - len(data)
 
     def flush(self) -> None:
         """Wait until all has been sent."""
@@ -549,11 +587,15 @@ def _translation(exc: OSError, prefix: str = "") -> SerialException:
     return SerialException(exc.errno or errno.EIO, f"{prefix}{exc}")
 
 
-def _until_sent(device: SerialBackend) -> None:
+def _until_sent(device: SerialBackend, in_a_hurry: threading.Event) -> None:
     deadline = time.monotonic() + CLOSE_LINGER_S
     with contextlib.suppress(SerialError):  # gone: nothing is left to wait for
-        while (count := device.output_waiting()) and time.monotonic() < deadline:
-            time.sleep(nap_for(count, device.config))
+        while (
+            not in_a_hurry.is_set()
+            and (count := device.output_waiting())
+            and time.monotonic() < deadline
+        ):
+            in_a_hurry.wait(nap_for(count, device.config))
 
 
 _open_ports: weakref.WeakSet[Serial] = weakref.WeakSet()
