@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from penstock.serial.backend import SerialBackend
 from penstock.serial.compat import Serial, SerialException, serial_for_url
+from penstock.serial.exceptions import disconnected_error, errno_to_exception
+from penstock.serial.worker_calls import run_to_end
 
 __all__ = [
     "SerialTransport",
@@ -21,6 +23,8 @@ __all__ = [
     "open_serial_connection",
 ]
 
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
 _LARGEST_READ = 65_536
 _HIGH_WATER = 64 * 1024
 _STREAM_LIMIT = 2**16  # asyncio's own default
@@ -28,27 +32,40 @@ _STREAM_LIMIT = 2**16  # asyncio's own default
 
 async def create_serial_connection(
     loop: asyncio.AbstractEventLoop,
-    protocol_factory: Callable[[], asyncio.Protocol],
+    protocol_factory: Callable[[], P],
     *args: Any,
     **kwargs: Any,
-) -> tuple[SerialTransport, asyncio.Protocol]:
+) -> tuple[SerialTransport, P]:
     """Open a port and connect it with a new protocol; return both.
 
     The other arguments are those of :func:`penstock.serial.compat.serial_for_url`: a path or a
     URL, ``baudrate=`` and so on. Raises what that raises. Opening is done in a worker thread.
     """
-    port = await loop.run_in_executor(None, lambda: serial_for_url(*args, **kwargs))
+    if "://" in str(kwargs.get("url", args[0] if args else "")):
+        # A server may take its time: nobody who is cancelled waits for it.
+        port = await loop.run_in_executor(None, lambda: serial_for_url(*args, **kwargs))
+    else:
+        port = await run_to_end(lambda: serial_for_url(*args, **kwargs), undo=Serial.close)
     return await connection_for_serial(loop, protocol_factory, port)
 
 
 async def connection_for_serial(
     loop: asyncio.AbstractEventLoop,
-    protocol_factory: Callable[[], asyncio.Protocol],
+    protocol_factory: Callable[[], P],
     serial_instance: Serial,
-) -> tuple[SerialTransport, asyncio.Protocol]:
-    """Connect an open port with a new protocol; the transport owns the port from then on."""
+) -> tuple[SerialTransport, P]:
+    """Connect an open port with a new protocol; the transport owns the port from then on.
+
+    Returns once the protocol's ``connection_made`` has been called.
+    """
     protocol = protocol_factory()
-    return SerialTransport(loop, protocol, serial_instance), protocol
+    transport = SerialTransport(loop, protocol, serial_instance)
+    try:
+        await transport.connected
+    except asyncio.CancelledError:
+        transport.abort()
+        raise
+    return transport, protocol
 
 
 async def open_serial_connection(
@@ -77,7 +94,10 @@ class SerialTransport(asyncio.Transport):
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol, serial_instance: Serial
+        self,
+        loop: asyncio.AbstractEventLoop,
+        protocol: asyncio.BaseProtocol,
+        serial_instance: Serial,
     ) -> None:
         super().__init__({"serial": serial_instance})
         device = serial_instance.device
@@ -96,6 +116,8 @@ class SerialTransport(asyncio.Transport):
         self._writing = False
         self._protocol_paused = False
         self.set_write_buffer_limits()
+        self.connected: asyncio.Future[None] = loop.create_future()
+        """Done once ``connection_made`` has been called."""
         loop.call_soon(self._start)
 
     @property
@@ -120,8 +142,12 @@ class SerialTransport(asyncio.Transport):
     # ---- reading -------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._protocol.connection_made(self)
-        self._watch_input()
+        try:
+            self._protocol.connection_made(self)
+        finally:
+            if not self.connected.done():
+                self.connected.set_result(None)
+            self._watch_input()
 
     def is_reading(self) -> bool:
         return not (self._paused or self._closing)
@@ -144,17 +170,31 @@ class SerialTransport(asyncio.Transport):
         self._reading = wanted
 
     def _read_ready(self) -> None:
+        protocol = self._protocol
         try:
-            data = self._device.read(_LARGEST_READ)
+            if isinstance(protocol, asyncio.BufferedProtocol):
+                buffer = memoryview(protocol.get_buffer(-1)).cast("B")
+                if not buffer:
+                    raise RuntimeError("get_buffer() returned an empty buffer")
+                count = self._device.readinto(buffer)
+            else:
+                data = self._device.read(_LARGEST_READ)
+                count = len(data)
         except BlockingIOError:
             return
         except OSError as exc:
+            self._fail(self._told(exc))
+            return
+        except Exception as exc:
+            # get_buffer()'s: the bytes would stay unread, and the loop would call for ever.
             self._fail(exc)
             return
-        if data:
-            cast(asyncio.Protocol, self._protocol).data_received(data)
+        if not count:
+            self._fail(self._told(disconnected_error(self._serial.port)))
+        elif isinstance(protocol, asyncio.BufferedProtocol):
+            protocol.buffer_updated(count)
         else:
-            self._fail(OSError("the device was disconnected"))
+            cast(asyncio.Protocol, protocol).data_received(data)
 
     # ---- writing -------------------------------------------------------------------------------
 
@@ -176,7 +216,7 @@ class SerialTransport(asyncio.Transport):
         except BlockingIOError:
             return 0
         except OSError as exc:
-            self._fail(exc)
+            self._fail(self._told(exc))
             return 0
 
     def _write_ready(self) -> None:
@@ -252,15 +292,22 @@ class SerialTransport(asyncio.Transport):
             self._finish(None)
 
     def abort(self) -> None:
-        """Close the port at once; what has not been sent is lost."""
+        """Close the port at once; what has not been sent is lost, also of an earlier close."""
+        self._serial.cut_closing_short()
         self._fail(None)
 
-    def _fail(self, error: OSError | None) -> None:
+    def _fail(self, error: Exception | None) -> None:
         self._closing = True
         self._buffer.clear()
         self._finish(error, drained=False)
 
-    def _finish(self, error: OSError | None, *, drained: bool = True) -> None:
+    def _told(self, exc: OSError) -> SerialException:
+        error = errno_to_exception(exc, context="io", path=self._serial.port)
+        told = SerialException(error.errno, str(error))
+        told.__cause__ = error
+        return told
+
+    def _finish(self, error: Exception | None, *, drained: bool = True) -> None:
         if self._finished:
             return
         self._finished = True
@@ -276,7 +323,7 @@ class SerialTransport(asyncio.Transport):
         else:
             self._serial.close_at_once()
 
-    def _lose_connection(self, closing: asyncio.Future[None], error: OSError | None) -> None:
+    def _lose_connection(self, closing: asyncio.Future[None], error: Exception | None) -> None:
         if error is None and not closing.cancelled():
             failure = closing.exception()
             error = failure if isinstance(failure, OSError) else None

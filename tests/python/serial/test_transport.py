@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from penstock.serial import SerialDisconnectedError
 from penstock.serial.compat import Serial, SerialException
-from penstock.serial.testing import PtyBench
+from penstock.serial.testing import EmulatedDriver, PtyBench
 from penstock.serial.transport import (
     SerialTransport,
     connection_for_serial,
@@ -53,11 +54,29 @@ class Recorder(asyncio.Protocol):
         self.error = exc
 
 
+class Buffered(asyncio.BufferedProtocol):
+    def __init__(self) -> None:
+        self.buffer = bytearray(4)
+        self.data = b""
+        self.largest = 0
+        self.lost: list[Exception | None] = []
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data += self.buffer[:nbytes]
+        self.largest = max(self.largest, nbytes)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.append(exc)
+
+
 async def connected(peer: PtyPeer, **settings: Any) -> tuple[SerialTransport, Recorder]:
     loop = asyncio.get_running_loop()
     transport, protocol = await create_serial_connection(loop, Recorder, peer.path, **settings)
     assert isinstance(protocol, Recorder)
-    await until(lambda: protocol.calls)
+    assert protocol.calls == ["made"]
     return transport, protocol
 
 
@@ -135,7 +154,9 @@ async def test_an_unplugged_device_is_a_lost_connection(peer: PtyPeer, busy: str
         transport.write(bytes(300_000))
     peer.unplug()
     await until(lambda: "lost" in protocol.calls)
-    assert isinstance(protocol.error, OSError)
+    assert isinstance(protocol.error, SerialException)
+    assert isinstance(protocol.error.__cause__, SerialDisconnectedError)
+    assert f"{transport.serial.port} was disconnected" in str(protocol.error)
     assert protocol.calls.count("lost") == 1
     assert not transport.serial.is_open
     transport.close()
@@ -152,9 +173,50 @@ async def test_a_port_that_is_open_already_gets_a_transport(peer: PtyPeer) -> No
     assert peer.path in repr(transport)
     other = Recorder()
     transport.set_protocol(other)
-    await until(lambda: other.calls)
     transport.close()
-    await until(lambda: other.calls == ["made", "lost"])
+    await until(lambda: other.calls == ["lost"])
+    assert isinstance(protocol, Recorder)
+    assert protocol.calls == ["made"]
+
+
+async def test_what_an_earlier_close_still_waits_for_can_be_dropped(peer: PtyPeer) -> None:
+    driver = EmulatedDriver(peer.path)
+    with driver.installed():
+        transport, protocol = await connected(peer)
+        driver.output_queue = 5  # flow control has stopped it: it will never be less
+        looks = len(driver.requests)
+        transport.close()
+        await until(lambda: len(driver.requests) > looks + 3)
+        assert protocol.calls == ["made"]
+        transport.abort()
+        await until(lambda: "lost" in protocol.calls)
+        assert (driver.output_queue, driver.discarded_output) == (0, 5)
+        assert protocol.error is None
+
+
+async def test_a_protocol_with_a_buffer_of_its_own(peer: PtyPeer) -> None:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await create_serial_connection(loop, Buffered, peer.path)
+    assert isinstance(protocol, Buffered)
+    peer.write(b"abcdefghij")
+    await until(lambda: protocol.data == b"abcdefghij")
+    assert protocol.largest == 4
+    protocol.buffer = bytearray()
+    peer.write(b"x")
+    await until(lambda: protocol.lost)
+    assert isinstance(protocol.lost[0], RuntimeError)
+    assert not transport.serial.is_open
+
+
+async def test_a_connection_that_nobody_waits_for_any_more_is_closed(peer: PtyPeer) -> None:
+    loop = asyncio.get_running_loop()
+    port = Serial(peer.path)
+    task = asyncio.ensure_future(connection_for_serial(loop, Recorder, port))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not port.is_open)
 
 
 async def test_an_absent_port_is_an_error_at_once() -> None:
