@@ -11,7 +11,7 @@ from penstock.serial.error_counters import ErrorCounters
 from penstock.serial.lines import ControlLines, LineActivity, ModemLines
 from penstock.serial.pending_ioctl import PendingIoctl
 
-__all__ = ["SerialBackend"]
+__all__ = ["SerialBackend", "require_backend"]
 
 
 class SerialBackend(Protocol):
@@ -55,3 +55,16 @@ class SerialBackend(Protocol):
     def begin_line_wait(self, mask: int) -> PendingIoctl: ...
     def begin_drain(self) -> PendingIoctl: ...
     def close(self) -> None: ...
+
+
+_METHODS = tuple(name for name in vars(SerialBackend) if not name.startswith("_"))
+
+
+def require_backend(thing: object) -> None:
+    """Raise TypeError for what is no backend at all."""
+    for name in _METHODS:
+        if not hasattr(thing, name):
+            raise TypeError(
+                f"{thing!r} is no open serial device (it has no {name}()); get a port from "
+                "open_serial_port(), or give a backend such as testing.MockBackend"
+            )

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
-from penstock.serial.backend import SerialBackend
+from penstock.serial.backend import SerialBackend, require_backend
 from penstock.serial.config import SerialConfig, check_line_states, checked_config
 from penstock.serial.drain import CLOSE_LINGER_S, until_buffer_is_empty
 from penstock.serial.error_counters import ErrorCounters
@@ -39,6 +39,7 @@ class SerialPort(ReceiveHalf, SendHalf, ByteStream):
         self, backend: SerialBackend, config: SerialConfig, *, port_info: PortInfo | None = None
     ) -> None:
         """Wrap an open *backend*, already configured with *config*."""
+        require_backend(backend)
         backend.config = config
         super().__init__(backend, port_info)
         self._closing_done: anyio.Event | None = None

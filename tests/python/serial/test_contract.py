@@ -222,6 +222,12 @@ def test_ports_open_count_and_close() -> None:
     assert inspect.iscoroutinefunction(serial.SerialConnectable.connect)
 
 
+@pytest.mark.parametrize("kind", [serial.SerialPort, sync.SerialPort])
+def test_a_port_around_something_else_is_a_type_error(kind: Any) -> None:
+    with pytest.raises(TypeError, match="is no open serial device"):
+        kind(object(), serial.SerialConfig())
+
+
 @pytest.mark.parametrize("kind", ENUMS, ids=lambda kind: kind.__name__)
 def test_an_enumeration_has_the_same_members(kind: type[StrEnum]) -> None:
     assert {member.name: member.value for member in kind} == ENUMS[kind]

@@ -154,6 +154,14 @@ def test_what_came_before_the_timeout_is_not_lost(
 def test_a_timeout_that_is_none_is_refused(port: SerialPort, timeout: float) -> None:
     with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
         port.receive(timeout=timeout)
+    for call in (port.modem_lines, port.control_lines, port.set_control_lines, port.error_counters):
+        with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
+            call(timeout=timeout)
+    for call in (port.reset_input_buffer, port.reset_output_buffer, port.drain, port.send_eof):
+        with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
+            call(timeout=timeout)
+    with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
+        port.configure(SerialConfig(), timeout=timeout)
 
 
 def test_a_send_that_runs_out_of_time_tells_how_much_went(port: SerialPort, peer: PtyPeer) -> None:
@@ -320,6 +328,26 @@ def test_a_line_that_changes_is_waited_for(peer: PtyPeer, driver: EmulatedDriver
         event = waiting()
         assert event.ring
         assert not event.cts_changed
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_closing_just_before_a_wait_for_a_line_begins_is_told_as_ever(
+    peer: PtyPeer, driver: EmulatedDriver, counts: bool
+) -> None:
+    port = open_serial_port(peer.path)
+    room = port._halves.room
+    name = "wait_for" if counts else "sleep_until"
+    wait = getattr(room, name)
+    if not counts:
+        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
+
+    def close_first(*args: Any) -> Any:
+        in_thread(port.close)()
+        return wait(*args)
+
+    setattr(room, name, close_first)
+    with pytest.raises(SerialClosedError):
+        port.wait_modem_event(timeout=60)
 
 
 def test_rs485_in_software_takes_and_releases_the_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import select
@@ -101,7 +102,13 @@ class PollReadiness:
     def _wait(self, waiter: _Waiter, deadline: float) -> bool:
         while True:
             left = None if deadline == _FOREVER else max(0.0, deadline - time.monotonic())
-            ready = waiter.wait(left)
+            try:
+                ready = waiter.wait(left)
+            except OSError as exc:
+                if exc.errno != errno.EBADF:
+                    raise
+                # Whoever closed the port was quicker: what wakes is gone already.
+                raise anyio.ClosedResourceError from None
             if self._wake in ready:
                 raise anyio.ClosedResourceError
             if ready:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar, overload
 
 import anyio
 from anyio import TypedAttributeProvider
 
-from penstock.serial.backend import SerialBackend
+from penstock.serial.backend import SerialBackend, require_backend
 from penstock.serial.buffers import BytesLike
 from penstock.serial.config import (
     RS485Config,
@@ -47,6 +47,9 @@ from penstock.serial.sync.poll_readiness import Overdue, PollReadiness, deadline
 __all__ = ["SerialPort"]
 
 T = TypeVar("T")
+D = TypeVar("D")
+
+_NO_DEFAULT = object()
 
 
 class _Halves(ReceiveHalf, SendHalf, TypedAttributeProvider):
@@ -68,7 +71,9 @@ class SerialPort(PortFacts):
     Usable from any thread, and in a forked child. One thread may receive while another sends; a
     second receiver or sender gets :class:`anyio.BusyResourceError`. ``timeout`` is in seconds;
     None waits for ever. When it runs out :class:`TimeoutError` is raised: nothing received is lost,
-    and the error of a send tells how much was sent. Otherwise the methods are those of
+    and the error of a send tells how much was sent. A driver that was asked for something
+    (settings, lines, counts, discards) cannot be called back: those return when it answers,
+    whatever the *timeout*. Otherwise the methods are those of
     :class:`penstock.serial.SerialPort`, with the same errors.
 
     :meth:`close`, from any thread, wakes every waiting one with :class:`SerialClosedError`.
@@ -78,6 +83,7 @@ class SerialPort(PortFacts):
         self, backend: SerialBackend, config: SerialConfig, *, port_info: PortInfo | None = None
     ) -> None:
         """Wrap an open *backend*, already configured with *config*."""
+        require_backend(backend)
         backend.config = config
         super().__init__(backend, port_info)
         self._halves = _Halves(backend, port_info)
@@ -120,9 +126,15 @@ class SerialPort(PortFacts):
         """The typed attributes, as the asynchronous port's."""
         return self._halves.extra_attributes
 
-    def extra(self, attribute: Any, *default: Any) -> Any:
+    @overload
+    def extra(self, attribute: T) -> T: ...
+    @overload
+    def extra(self, attribute: T, default: D) -> T | D: ...
+    def extra(self, attribute: Any, default: Any = _NO_DEFAULT) -> Any:
         """Return a typed attribute, as the asynchronous port's ``extra`` does."""
-        return self._halves.extra(attribute, *default)
+        if default is _NO_DEFAULT:
+            return self._halves.extra(attribute)
+        return self._halves.extra(attribute, default)
 
     # ---- receiving -------------------------------------------------------------------------
 
@@ -190,6 +202,7 @@ class SerialPort(PortFacts):
 
     def reset_input_buffer(self, *, timeout: float | None = None) -> None:
         """Discard everything received and not yet read."""
+        deadline_after(timeout)
         self._ask(self._device.discard_input)
         self._halves._kept = b""
 
@@ -255,6 +268,7 @@ class SerialPort(PortFacts):
 
     def reset_output_buffer(self, *, timeout: float | None = None) -> None:
         """Discard everything sent and not yet on the wire."""
+        deadline_after(timeout)
         self._ask(self._device.discard_output)
 
     def send_break(self, duration: float = 0.25, *, timeout: float | None = None) -> None:
@@ -337,26 +351,31 @@ class SerialPort(PortFacts):
 
     def configure(self, config: SerialConfig, *, timeout: float | None = None) -> None:
         """Apply *config* whole; on any error the previous settings are in force again."""
+        deadline_after(timeout)
         self._ask(self._device.configure, checked_config(self.path, config))
         self._halves._follow(self._device.config)  # of two at a time, the one that came last
 
     def modem_lines(self, *, timeout: float | None = None) -> ModemLines:
         """Return the lines that the other side drives."""
+        deadline_after(timeout)
         return self._ask(self._device.modem_lines)
 
     def control_lines(self, *, timeout: float | None = None) -> ControlLines:
         """Return RTS and DTR as the driver reports them."""
+        deadline_after(timeout)
         return self._ask(self._device.control_lines)
 
     def set_control_lines(
         self, *, rts: bool | None = None, dtr: bool | None = None, timeout: float | None = None
     ) -> None:
         """Assert (True), release (False) or leave alone (None) RTS and DTR."""
+        deadline_after(timeout)
         check_line_states(self.path, rts=rts, dtr=dtr)
         self._ask(self._device.set_control_lines, rts, dtr)
 
     def error_counters(self, *, timeout: float | None = None) -> ErrorCounters:
         """Return the driver's counts of bytes, and of what went wrong with them."""
+        deadline_after(timeout)
         return self._ask(self._device.error_counters)
 
     def wait_modem_event(
