@@ -20,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :class:`penstock.cli.errors.ExitCode`. With ``PENSTOCK_TRACEBACK=1`` in the environment the
     traceback follows the sentence. Call it from the main thread: it handles signals while it runs.
     """
+    _mend_standard_streams()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -80,6 +81,22 @@ def _complain(sentence: str, error: BaseException) -> None:
         import traceback
 
         traceback.print_exception(error)
+
+
+def _mend_standard_streams() -> None:
+    # Closed by whoever started us (``<&-``, some service managers). Their numbers would go to the
+    # next port or file that is opened, which would then get what is printed.
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(nothing, number)
+                os.close(nothing)
+                nothing = number
+            os.set_inheritable(nothing, True)
+            setattr(sys, name, os.fdopen(nothing, mode, closefd=False))
 
 
 def _silence_stdout() -> None:

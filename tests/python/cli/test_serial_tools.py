@@ -287,6 +287,33 @@ def test_a_reader_that_leaves_and_a_full_disk_end_it_quietly(
     os.close(broken)
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("ports", 0),
+        ("doctor --json", None),
+        ("term loop:// --linger 0", 0),
+        ("term /dev/ttyUSB97", 4),
+        ("serial serve loop:// --port x", 2),
+        ("--version", 0),
+    ],
+)
+def test_closed_standard_streams_change_nothing(
+    environment: dict[str, str], arguments: str, code: int | None, closed: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m penstock.cli {arguments} {closed}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+        timeout=60,
+    )
+    assert code is None or done.returncode == code, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"defect" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
