@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import termios
@@ -200,6 +201,34 @@ async def test_a_break_ends_with_the_connection(bench: PtyBench) -> None:
             await stream.send(b"\xff\xfa\x2c\x05\x05\xff\xf0")
             await until(lambda: bench.a.driver.breaking)
         await until(lambda: not bench.a.driver.breaking)
+
+
+async def test_bytes_behind_a_break_arrive_though_the_client_has_left(bench: PtyBench) -> None:
+    async with (
+        served(bench.a.path) as url,
+        await open_serial_port(bench.b.path) as device,
+    ):
+        number = int(url.rpartition(":")[2])
+        async with await anyio.connect_tcp("127.0.0.1", number) as stream:
+            await stream.send(b"\xff\xfa\x2c\x05\x05\xff\xf0after it")
+        with anyio.fail_after(60):
+            assert await device.receive_exactly(8) == b"after it"
+        assert not bench.a.driver.breaking
+
+
+async def test_a_line_that_the_server_does_not_switch_is_told(bench: PtyBench) -> None:
+    bench.a.driver.lines = termios.TIOCM_RTS | termios.TIOCM_DTR
+    async with served(bench.a.path) as url, await open_serial_port(url) as remote:
+        bench.a.driver.fail[termios.TIOCMBIC] = errno.EPERM
+        with pytest.raises(UnsupportedFeatureError, match="did not switch RTS off"):
+            await remote.set_control_lines(rts=False)
+        with pytest.raises(UnsupportedFeatureError, match="did not switch DTR off"):
+            await remote.set_control_lines(dtr=False)
+        lines = await remote.control_lines()
+        assert (lines.rts, lines.dtr) == (True, True)
+        del bench.a.driver.fail[termios.TIOCMBIC]
+        await remote.set_control_lines(rts=False)
+        assert not (await remote.control_lines()).rts
 
 
 async def test_discards_reach_the_server(bench: PtyBench) -> None:

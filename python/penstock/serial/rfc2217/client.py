@@ -187,6 +187,15 @@ class Rfc2217Backend(SocketBackend):
         )
         return answer[0]
 
+    def _switch(self, value: Control, group: frozenset[Control], what: str, on: bool) -> None:
+        if self._control(value, group, f"the switching of {what}") != value:
+            raise UnsupportedFeatureError(
+                errno.EOPNOTSUPP,
+                f"{self.path}: the server did not switch {what} {'on' if on else 'off'}; with "
+                "the option ign_set_control nobody asks whether it did",
+                self.path,
+            )
+
     def modem_lines(self) -> ModemLines:
         with self._exchange:
             self._check_open()
@@ -232,16 +241,16 @@ class Rfc2217Backend(SocketBackend):
         with self._exchange:
             self._check_open()
             if rts is not None:
-                self._control(Control.RTS_ON if rts else Control.RTS_OFF, _RTS, "setting RTS")
+                self._switch(Control.RTS_ON if rts else Control.RTS_OFF, _RTS, "RTS", rts)
                 self._rts = rts
             if dtr is not None:
-                self._control(Control.DTR_ON if dtr else Control.DTR_OFF, _DTR, "setting DTR")
+                self._switch(Control.DTR_ON if dtr else Control.DTR_OFF, _DTR, "DTR", dtr)
                 self._dtr = dtr
 
     def set_break(self, on: bool) -> None:
         with self._exchange:
             self._check_open()
-            self._control(Control.BREAK_ON if on else Control.BREAK_OFF, _BREAK, "a break")
+            self._switch(Control.BREAK_ON if on else Control.BREAK_OFF, _BREAK, "a break", on)
 
     def input_waiting(self) -> int:
         return super().input_waiting() + self._session.undelivered()

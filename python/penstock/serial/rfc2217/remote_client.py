@@ -108,7 +108,8 @@ class RemoteClient:
                 self._tasks.start_soon(self._watch_errors)
                 self._tasks.start_soon(self._watch_reach)
                 await self._read_from_network()
-                # What it sent before it left still goes to the device.
+                # What it sent before it left still goes to the device, its break ended.
+                await self._set_break(False)
                 await self._until_written(_LONGEST_LINGER_S)
                 self._tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
