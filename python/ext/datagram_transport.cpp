@@ -15,6 +15,8 @@ namespace penstock::python {
 
 namespace {
 
+using Methods = TransportMethods<DatagramTransportObject>;
+
 constexpr std::size_t datagram_high_water = std::size_t{64} * 1024;
 
 bool set_protocol(DatagramTransportObject* transport, PyObject* protocol) noexcept {
@@ -182,15 +184,6 @@ PyObject* transport_abort(PyObject* self, PyObject* /*unused*/) {
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }
 
-PyObject* transport_is_closing(PyObject* self, PyObject* /*unused*/) {
-    return PyBool_FromLong(datagram_transport_of(self)->closing);
-}
-
-PyObject* transport_is_reading(PyObject* self, PyObject* /*unused*/) {
-    const DatagramTransportObject* transport = datagram_transport_of(self);
-    return PyBool_FromLong(!transport->closing && !transport->paused);
-}
-
 PyObject* transport_pause_reading(PyObject* self, PyObject* /*unused*/) {
     DatagramTransportObject* transport = datagram_transport_of(self);
     if (!transport->closing && !transport->paused) {
@@ -218,10 +211,6 @@ PyObject* transport_get_write_buffer_size(PyObject* self, PyObject* /*unused*/) 
     return PyLong_FromSize_t(datagram_transport_of(self)->queued_size);
 }
 
-PyObject* transport_get_write_buffer_limits(PyObject* self, PyObject* /*unused*/) {
-    return datagram_transport_of(self)->water_marks.as_tuple();
-}
-
 PyObject* transport_set_limits(PyObject* self, PyObject* arguments, PyObject* keywords) {
     DatagramTransportObject* transport = datagram_transport_of(self);
     if (!WaterMarks::parse(transport->water_marks, arguments, keywords,
@@ -234,11 +223,6 @@ PyObject* transport_set_limits(PyObject* self, PyObject* arguments, PyObject* ke
     Py_RETURN_NONE;
 }
 
-PyObject* transport_get_protocol(PyObject* self, PyObject* /*unused*/) {
-    PyObject* protocol = datagram_transport_of(self)->protocol;
-    return Py_NewRef(protocol != nullptr ? protocol : Py_None);
-}
-
 PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
     DatagramTransportObject* transport = datagram_transport_of(self);
     if (transport->loop == nullptr) {
@@ -248,26 +232,7 @@ PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
 }
 
 PyObject* transport_repr(PyObject* self) {
-    const DatagramTransportObject* transport = datagram_transport_of(self);
-    const char* state = transport->fd < 0 ? " closed" : transport->closing ? " closing" : "";
-    const std::uint32_t interest = transport->watch.interest;
-    return PyUnicode_FromFormat(
-        "<DatagramTransport%s fd=%d read=%s write=<%s, bufsize=%zu>>", state, transport->fd,
-        (interest & io::readable) != 0 ? "polling" : "idle",
-        (interest & io::writable) != 0 ? "polling" : "idle", transport->queued_size);
-}
-
-PyObject* get_protocol_attribute(PyObject* self, void* /*unused*/) {
-    return transport_get_protocol(self, nullptr);
-}
-
-PyObject* get_loop_attribute(PyObject* self, void* /*unused*/) {
-    LoopObject* loop = datagram_transport_of(self)->loop;
-    return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
-}
-
-PyObject* get_protocol_paused(PyObject* self, void* /*unused*/) {
-    return PyBool_FromLong(datagram_transport_of(self)->protocol_paused);
+    return Methods::describe(self, "DatagramTransport", datagram_transport_of(self)->queued_size);
 }
 
 int transport_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -305,42 +270,6 @@ int transport_clear(PyObject* self) {
     return 0;
 }
 
-void transport_finalize(PyObject* self) {
-    DatagramTransportObject* transport = datagram_transport_of(self);
-    if (transport->fd < 0) {
-        return;
-    }
-    Ref exception = take_exception();
-    if (PyErr_ResourceWarning(self, 1, "unclosed transport %R", self) != 0) {
-        PyErr_WriteUnraisable(self);
-    }
-    if (transport->loop != nullptr && transport->loop->io != nullptr) {
-        transport->loop->io->poller().remove(transport->watch);
-    }
-    close_socket(transport);
-    if (exception) {
-        raise_exception(std::move(exception));
-    }
-}
-
-void transport_dealloc(PyObject* self) {
-    if (PyObject_CallFinalizerFromDealloc(self) < 0) {
-        return; // somebody kept it
-    }
-    DatagramTransportObject* transport = datagram_transport_of(self);
-    PyObject_GC_UnTrack(self);
-    if (transport->weak_references != nullptr) {
-        PyObject_ClearWeakRefs(self);
-    }
-    transport_clear(self);
-    Py_CLEAR(transport->loop);
-    Py_CLEAR(transport->socket);
-    delete std::exchange(transport->queue, nullptr);
-    PyTypeObject* type = Py_TYPE(self);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
 constexpr Parameters set_protocol_parameters{"set_protocol", "protocol"};
 
 PyMethodDef transport_methods[] = {
@@ -348,17 +277,17 @@ PyMethodDef transport_methods[] = {
      "Send a datagram; what the kernel does not take now is queued."},
     {"close", &transport_close, METH_NOARGS, "Close after queued datagrams were sent."},
     {"abort", &transport_abort, METH_NOARGS, "Close at once; queued datagrams are dropped."},
-    {"is_closing", &transport_is_closing, METH_NOARGS, "Whether it is closing or closed."},
-    {"is_reading", &transport_is_reading, METH_NOARGS, "Whether datagrams are delivered."},
+    {"is_closing", &Methods::is_closing, METH_NOARGS, "Whether it is closing or closed."},
+    {"is_reading", &Methods::is_reading, METH_NOARGS, "Whether datagrams are delivered."},
     {"pause_reading", &transport_pause_reading, METH_NOARGS, "Stop delivering datagrams."},
     {"resume_reading", &transport_resume_reading, METH_NOARGS, "Undo pause_reading()."},
     {"get_write_buffer_size", &transport_get_write_buffer_size, METH_NOARGS,
      "Bytes that wait to be sent."},
-    {"get_write_buffer_limits", &transport_get_write_buffer_limits, METH_NOARGS,
+    {"get_write_buffer_limits", &Methods::get_write_buffer_limits, METH_NOARGS,
      "The water marks (low, high) of flow control."},
     {"set_write_buffer_limits", as_function(&transport_set_limits), METH_VARARGS | METH_KEYWORDS,
      "Set the water marks of flow control, in bytes."},
-    {"get_protocol", &transport_get_protocol, METH_NOARGS, "The protocol."},
+    {"get_protocol", &Methods::get_protocol, METH_NOARGS, "The protocol."},
     {"set_protocol",
      as_function(&with_one_parameter<&transport_set_protocol, set_protocol_parameters>),
      METH_FASTCALL | METH_KEYWORDS, "Switch to another protocol."},
@@ -366,9 +295,9 @@ PyMethodDef transport_methods[] = {
 };
 
 PyGetSetDef transport_attributes[] = {
-    {"_protocol", &get_protocol_attribute, nullptr, nullptr, nullptr},
-    {"_loop", &get_loop_attribute, nullptr, nullptr, nullptr},
-    {"_protocol_paused", &get_protocol_paused, nullptr, nullptr, nullptr},
+    {"_protocol", &Methods::protocol_attribute, nullptr, nullptr, nullptr},
+    {"_loop", &Methods::loop_attribute, nullptr, nullptr, nullptr},
+    {"_protocol_paused", &Methods::protocol_paused, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -381,17 +310,12 @@ PyMemberDef transport_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-/// BaseTransport.__init__ would set `_extra` anew: what __new__ has put there must stay.
-int keep_init(PyObject* /*self*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
-    return 0;
-}
-
 PyType_Slot transport_slots[] = {
     {Py_tp_doc, const_cast<char*>("The transport of a UDP or Unix datagram socket.")},
     {Py_tp_new, reinterpret_cast<void*>(&transport_new)},
-    {Py_tp_init, reinterpret_cast<void*>(&keep_init)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&transport_dealloc)},
-    {Py_tp_finalize, reinterpret_cast<void*>(&transport_finalize)},
+    {Py_tp_init, reinterpret_cast<void*>(&Methods::keep_init)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&Methods::deallocate<&transport_clear>)},
+    {Py_tp_finalize, reinterpret_cast<void*>(&Methods::finalize<&close_socket>)},
     {Py_tp_traverse, reinterpret_cast<void*>(&transport_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&transport_clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&transport_repr)},

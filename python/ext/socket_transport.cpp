@@ -16,6 +16,8 @@ namespace penstock::python {
 
 namespace {
 
+using Methods = TransportMethods<SocketTransportObject>;
+
 /// A socket object that owns the descriptor, for `get_extra_info('socket')`.
 bool make_socket(SocketTransportObject* transport) noexcept {
     if (transport->socket != nullptr || transport->fd < 0) {
@@ -97,15 +99,6 @@ PyObject* transport_force_close(PyObject* self, PyObject* reason) {
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }
 
-PyObject* transport_is_closing(PyObject* self, PyObject* /*unused*/) {
-    return PyBool_FromLong(transport_of(self)->closing);
-}
-
-PyObject* transport_is_reading(PyObject* self, PyObject* /*unused*/) {
-    const SocketTransportObject* transport = transport_of(self);
-    return PyBool_FromLong(!transport->closing && !transport->paused);
-}
-
 PyObject* transport_pause_reading(PyObject* self, PyObject* /*unused*/) {
     SocketTransportObject* transport = transport_of(self);
     if (!transport->closing && !transport->paused) {
@@ -131,15 +124,6 @@ PyObject* transport_can_write_eof(PyObject* /*self*/, PyObject* /*unused*/) {
 PyObject* transport_get_write_buffer_size(PyObject* self, PyObject* /*unused*/) {
     send_held(transport_of(self));
     return PyLong_FromSize_t(queued(transport_of(self)));
-}
-
-PyObject* transport_get_write_buffer_limits(PyObject* self, PyObject* /*unused*/) {
-    return transport_of(self)->water_marks.as_tuple();
-}
-
-PyObject* transport_get_protocol(PyObject* self, PyObject* /*unused*/) {
-    PyObject* protocol = transport_of(self)->protocol;
-    return Py_NewRef(protocol != nullptr ? protocol : Py_None);
 }
 
 PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
@@ -254,22 +238,7 @@ PyObject* transport_release_watch(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* transport_repr(PyObject* self) {
-    const SocketTransportObject* transport = transport_of(self);
-    const char* state = transport->fd < 0 ? " closed" : transport->closing ? " closing" : "";
-    const std::uint32_t interest = transport->watch.interest;
-    return PyUnicode_FromFormat("<SocketTransport%s fd=%d read=%s write=<%s, bufsize=%zu>>", state,
-                                transport->fd, (interest & io::readable) != 0 ? "polling" : "idle",
-                                (interest & io::writable) != 0 ? "polling" : "idle",
-                                queued(transport));
-}
-
-PyObject* get_protocol_attribute(PyObject* self, void* /*unused*/) {
-    return transport_get_protocol(self, nullptr);
-}
-
-PyObject* get_loop_attribute(PyObject* self, void* /*unused*/) {
-    LoopObject* loop = transport_of(self)->loop;
-    return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
+    return Methods::describe(self, "SocketTransport", queued(transport_of(self)));
 }
 
 PyObject* get_socket_attribute(PyObject* self, void* /*unused*/) {
@@ -280,16 +249,17 @@ PyObject* get_socket_attribute(PyObject* self, void* /*unused*/) {
     return make_socket(transport) ? Py_NewRef(transport->socket) : nullptr;
 }
 
-PyObject* get_protocol_paused(PyObject* self, void* /*unused*/) {
-    return PyBool_FromLong(transport_of(self)->protocol_paused);
-}
-
 PyObject* get_true(PyObject* /*self*/, void* /*unused*/) {
     Py_RETURN_TRUE;
 }
 
 PyObject* get_sendfile_mode(PyObject* self, void* /*unused*/) {
     return call_rare_path(state_of(Py_TYPE(self)), "sendfile_mode", nullptr, 0).release();
+}
+
+void close_unannounced(SocketTransportObject* transport) noexcept {
+    close_descriptor(transport);
+    detach_from_server(transport);
 }
 
 int transport_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -328,43 +298,6 @@ int transport_clear(PyObject* self) {
     return 0;
 }
 
-void transport_finalize(PyObject* self) {
-    SocketTransportObject* transport = transport_of(self);
-    if (transport->fd < 0) {
-        return;
-    }
-    Ref exception = take_exception();
-    if (PyErr_ResourceWarning(self, 1, "unclosed transport %R", self) != 0) {
-        PyErr_WriteUnraisable(self);
-    }
-    if (transport->loop != nullptr && transport->loop->io != nullptr) {
-        transport->loop->io->poller().remove(transport->watch);
-    }
-    close_descriptor(transport);
-    detach_from_server(transport);
-    if (exception) {
-        raise_exception(std::move(exception));
-    }
-}
-
-void transport_dealloc(PyObject* self) {
-    if (PyObject_CallFinalizerFromDealloc(self) < 0) {
-        return; // somebody kept it
-    }
-    SocketTransportObject* transport = transport_of(self);
-    PyObject_GC_UnTrack(self);
-    if (transport->weak_references != nullptr) {
-        PyObject_ClearWeakRefs(self);
-    }
-    transport_clear(self);
-    Py_CLEAR(transport->loop);
-    Py_CLEAR(transport->socket);
-    delete std::exchange(transport->queue, nullptr);
-    PyTypeObject* type = Py_TYPE(self);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
 constexpr Parameters write_parameters{"write", "data"};
 constexpr Parameters writelines_parameters{"writelines", "list_of_data"};
 constexpr Parameters set_protocol_parameters{"set_protocol", "protocol"};
@@ -379,17 +312,17 @@ PyMethodDef transport_methods[] = {
     {"close", &transport_close, METH_NOARGS, "Close after queued data was sent."},
     {"abort", &transport_abort, METH_NOARGS, "Close at once; queued data is dropped."},
     {"_force_close", &transport_force_close, METH_O, nullptr},
-    {"is_closing", &transport_is_closing, METH_NOARGS, "Whether it is closing or closed."},
-    {"is_reading", &transport_is_reading, METH_NOARGS, "Whether received data is delivered."},
+    {"is_closing", &Methods::is_closing, METH_NOARGS, "Whether it is closing or closed."},
+    {"is_reading", &Methods::is_reading, METH_NOARGS, "Whether received data is delivered."},
     {"pause_reading", &transport_pause_reading, METH_NOARGS, "Stop delivering received data."},
     {"resume_reading", &transport_resume_reading, METH_NOARGS, "Undo pause_reading()."},
     {"get_write_buffer_size", &transport_get_write_buffer_size, METH_NOARGS,
      "Bytes that wait to be sent."},
-    {"get_write_buffer_limits", &transport_get_write_buffer_limits, METH_NOARGS,
+    {"get_write_buffer_limits", &Methods::get_write_buffer_limits, METH_NOARGS,
      "The water marks (low, high) of flow control."},
     {"set_write_buffer_limits", as_function(&transport_set_write_buffer_limits),
      METH_VARARGS | METH_KEYWORDS, "Set the water marks of flow control, in bytes."},
-    {"get_protocol", &transport_get_protocol, METH_NOARGS, "The protocol."},
+    {"get_protocol", &Methods::get_protocol, METH_NOARGS, "The protocol."},
     {"set_protocol",
      as_function(&with_one_parameter<&transport_set_protocol, set_protocol_parameters>),
      METH_FASTCALL | METH_KEYWORDS, "Switch to another protocol."},
@@ -402,9 +335,9 @@ PyMethodDef transport_methods[] = {
 };
 
 PyGetSetDef transport_attributes[] = {
-    {"_protocol", &get_protocol_attribute, nullptr, nullptr, nullptr},
-    {"_loop", &get_loop_attribute, nullptr, nullptr, nullptr},
-    {"_protocol_paused", &get_protocol_paused, nullptr, nullptr, nullptr},
+    {"_protocol", &Methods::protocol_attribute, nullptr, nullptr, nullptr},
+    {"_loop", &Methods::loop_attribute, nullptr, nullptr, nullptr},
+    {"_protocol_paused", &Methods::protocol_paused, nullptr, nullptr, nullptr},
     {"_sock", &get_socket_attribute, nullptr, nullptr, nullptr},
     {"_start_tls_compatible", &get_true, nullptr, nullptr, nullptr},
     {"_sendfile_compatible", &get_sendfile_mode, nullptr, nullptr, nullptr},
@@ -418,17 +351,12 @@ PyMemberDef transport_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-/// BaseTransport.__init__ would set `_extra` anew: what __new__ has put there must stay.
-int keep_init(PyObject* /*self*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
-    return 0;
-}
-
 PyType_Slot transport_slots[] = {
     {Py_tp_doc, const_cast<char*>("The transport of a connected TCP or Unix stream socket.")},
     {Py_tp_new, reinterpret_cast<void*>(&transport_new)},
-    {Py_tp_init, reinterpret_cast<void*>(&keep_init)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&transport_dealloc)},
-    {Py_tp_finalize, reinterpret_cast<void*>(&transport_finalize)},
+    {Py_tp_init, reinterpret_cast<void*>(&Methods::keep_init)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&Methods::deallocate<&transport_clear>)},
+    {Py_tp_finalize, reinterpret_cast<void*>(&Methods::finalize<&close_unannounced>)},
     {Py_tp_traverse, reinterpret_cast<void*>(&transport_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&transport_clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&transport_repr)},

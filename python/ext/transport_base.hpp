@@ -3,7 +3,11 @@
 #include "loop.hpp"
 #include "named_arguments.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
+
+#include <penstock/io/poller.hpp>
 
 namespace penstock::python {
 
@@ -56,6 +60,95 @@ template <typename Transport> int traverse_list(Transport* list, visitproc visit
     }
     return 0;
 }
+
+/// What the transports answer alike; for their tables of methods, attributes and slots.
+template <typename Transport> struct TransportMethods {
+    static Transport* of(PyObject* self) noexcept { return reinterpret_cast<Transport*>(self); }
+
+    static PyObject* is_closing(PyObject* self, PyObject* /*unused*/) {
+        return PyBool_FromLong(of(self)->closing);
+    }
+
+    static PyObject* is_reading(PyObject* self, PyObject* /*unused*/) {
+        return PyBool_FromLong(!of(self)->closing && !of(self)->paused);
+    }
+
+    static PyObject* get_write_buffer_limits(PyObject* self, PyObject* /*unused*/) {
+        return of(self)->water_marks.as_tuple();
+    }
+
+    static PyObject* get_protocol(PyObject* self, PyObject* /*unused*/) {
+        PyObject* protocol = of(self)->protocol;
+        return Py_NewRef(protocol != nullptr ? protocol : Py_None);
+    }
+
+    static PyObject* protocol_attribute(PyObject* self, void* /*unused*/) {
+        return get_protocol(self, nullptr);
+    }
+
+    static PyObject* loop_attribute(PyObject* self, void* /*unused*/) {
+        LoopObject* loop = of(self)->loop;
+        return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
+    }
+
+    static PyObject* protocol_paused(PyObject* self, void* /*unused*/) {
+        return PyBool_FromLong(of(self)->protocol_paused);
+    }
+
+    /// `waiting`: the bytes that have not been sent.
+    static PyObject* describe(PyObject* self, const char* type, std::size_t waiting) {
+        const Transport* transport = of(self);
+        const char* state = transport->fd < 0 ? " closed" : transport->closing ? " closing" : "";
+        const std::uint32_t interest = transport->watch.interest;
+        return PyUnicode_FromFormat("<%s%s fd=%d read=%s write=<%s, bufsize=%zu>>", type, state,
+                                    transport->fd,
+                                    (interest & io::readable) != 0 ? "polling" : "idle",
+                                    (interest & io::writable) != 0 ? "polling" : "idle", waiting);
+    }
+
+    /// BaseTransport.__init__ would set `_extra` anew: what __new__ has put there must stay.
+    static int keep_init(PyObject* /*self*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+        return 0;
+    }
+
+    /// `Close` closes the descriptor and tells nobody.
+    template <void (*Close)(Transport*) noexcept> static void finalize(PyObject* self) {
+        Transport* transport = of(self);
+        if (transport->fd < 0) {
+            return;
+        }
+        Ref exception = take_exception();
+        if (PyErr_ResourceWarning(self, 1, "unclosed transport %R", self) != 0) {
+            PyErr_WriteUnraisable(self);
+        }
+        if (transport->loop != nullptr && transport->loop->io != nullptr) {
+            transport->loop->io->poller().remove(transport->watch);
+        }
+        Close(transport);
+        if (exception) {
+            raise_exception(std::move(exception));
+        }
+    }
+
+    /// `Clear` is the type's tp_clear.
+    template <int (*Clear)(PyObject*)> static void deallocate(PyObject* self) {
+        if (PyObject_CallFinalizerFromDealloc(self) < 0) {
+            return; // somebody kept it
+        }
+        Transport* transport = of(self);
+        PyObject_GC_UnTrack(self);
+        if (transport->weak_references != nullptr) {
+            PyObject_ClearWeakRefs(self);
+        }
+        Clear(self);
+        Py_CLEAR(transport->loop);
+        Py_CLEAR(transport->socket);
+        delete std::exchange(transport->queue, nullptr);
+        PyTypeObject* type = Py_TYPE(self);
+        type->tp_free(self);
+        Py_DECREF(type);
+    }
+};
 
 /// Tells the future of whoever has asked for the transport (may be null) that it is there.
 void finish_waiter(LoopObject* loop, Ref waiter, PyObject* transport) noexcept;
