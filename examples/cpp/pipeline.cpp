@@ -40,6 +40,7 @@ Task<Result<>> print(PipeReader& output) {
 }
 
 Task<Result<>> count_words(std::vector<std::string> words) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     Result<BlockingPipe> between = make_blocking_pipe();
     if (!between) {
         co_return failure(between.error());

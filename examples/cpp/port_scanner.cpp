@@ -27,6 +27,7 @@ Task<void> try_port(net::Endpoint endpoint, std::chrono::milliseconds patience,
 }
 
 Task<Result<>> scan(Range range, std::size_t at_a_time, std::chrono::milliseconds patience) {
+    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
     sync::Semaphore permits(at_a_time);
     std::vector<bool> open(65'536);
     const Result<> scanned = co_await with_scope([&](Scope& tries) -> Task<Result<>> {
