@@ -17,6 +17,7 @@ list(FILTER penstock_sources EXCLUDE REGEX "/src/io/")
 add_library(penstock STATIC ${penstock_sources})
 add_library(penstock::penstock ALIAS penstock)
 target_link_libraries(penstock PUBLIC penstock_io)
+target_include_directories(penstock PRIVATE "${PROJECT_SOURCE_DIR}/src")
 penstock_configure_target(penstock 23)
 
 install(TARGETS penstock EXPORT penstock-targets COMPONENT cpp

@@ -56,5 +56,6 @@
 #include <penstock/signal.hpp>
 
 // Serial ports
+#include <penstock/serial/line_state.hpp>
 #include <penstock/serial/options.hpp>
 #include <penstock/serial/port.hpp>

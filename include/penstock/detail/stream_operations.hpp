@@ -146,7 +146,7 @@ private:
 };
 
 template <typename Calls>
-class WriteOperation final : public SystemCallOperation<WriteOperation<Calls>, std::size_t> {
+class WriteOperation : public SystemCallOperation<WriteOperation<Calls>, std::size_t> {
 public:
     WriteOperation(Pollable* pollable, Bytes from) noexcept
         : SystemCallOperation<WriteOperation, std::size_t>(pollable, Direction::writing),
@@ -166,7 +166,7 @@ private:
 
 /// `Parts` is an array of `Bytes`, or a span of them.
 template <typename Calls, typename Parts>
-class WriteAllOperation final : public SystemCallOperation<WriteAllOperation<Calls, Parts>, void> {
+class WriteAllOperation : public SystemCallOperation<WriteAllOperation<Calls, Parts>, void> {
 public:
     WriteAllOperation(Pollable* pollable, const Parts& parts) noexcept
         : SystemCallOperation<WriteAllOperation, void>(pollable, Direction::writing),

@@ -10,14 +10,19 @@ enum class Parity : unsigned char { none, odd, even, mark, space };
 
 enum class StopBits : unsigned char { one, two };
 
-/// How a driver switches an RS-485 transceiver (struct serial_rs485 of the kernel).
+/// How an RS-485 transceiver is switched: by the driver (struct serial_rs485 of the kernel), to the bit, or
+/// in software, by the port.
 struct Rs485 {
     bool enabled = true; ///< false switches the mode off that the driver had
     bool rts_on_send = true;
     bool rts_after_send = false;
-    bool receive_during_send = false;
+    bool receive_during_send = false; ///< the driver's; in software it is as the adapter is wired
     std::chrono::milliseconds delay_before_send{0};
     std::chrono::milliseconds delay_after_send{0};
+    /// The port itself sets RTS before each write, waits until the last bit is on the wire, and lets the
+    /// bus go: for drivers that cannot, and for buses that bear a millisecond or more of silence at
+    /// either end. The driver's own mode is left alone, or put back.
+    bool software = false;
 
     [[nodiscard]] friend bool operator==(const Rs485&, const Rs485&) = default;
 };
@@ -51,16 +56,6 @@ struct Options {
     std::optional<bool> initial_dtr{};
 
     [[nodiscard]] friend bool operator==(const Options&, const Options&) = default;
-};
-
-/// The modem lines that the other side drives.
-struct ModemLines {
-    bool cts = false;
-    bool dsr = false;
-    bool ri = false;
-    bool cd = false;
-
-    [[nodiscard]] friend bool operator==(const ModemLines&, const ModemLines&) = default;
 };
 
 } // namespace penstock::serial

@@ -88,6 +88,34 @@ TEST(Port, ADeviceThatGoesIsToldOfInEveryOperation) {
         EXPECT_EQ((co_await port.read(buffer)).error(), std::errc::no_such_device);
         EXPECT_EQ((co_await port.receive()).error(), std::errc::no_such_device);
         EXPECT_EQ((co_await port.write_all("x")).error(), std::errc::no_such_device);
+        EXPECT_EQ((co_await port.drain()).error(), std::errc::no_such_device);
+        EXPECT_EQ((co_await port.drain_exact()).error(), std::errc::no_such_device);
+        EXPECT_EQ((co_await port.send_break(std::chrono::milliseconds(1))).error(),
+                  std::errc::no_such_device);
+        EXPECT_EQ(port.input_waiting().error(), std::errc::no_such_device);
+        EXPECT_EQ(port.output_waiting().error(), std::errc::no_such_device);
+        EXPECT_EQ(port.reset_input().error(), std::errc::no_such_device);
+        EXPECT_EQ(port.modem_lines().error(), std::errc::no_such_device);
+        EXPECT_EQ(port.request_to_send(true).error(), std::errc::no_such_device);
+        EXPECT_EQ(port.configure({}).error(), std::errc::no_such_device);
+    };
+    run(body());
+}
+
+TEST(Port, ClosingLeavesWhatHasLeft) {
+    const auto body = []() -> Task<void> {
+        Device device = make_device();
+        // More than the far end's own buffer holds; the rest waits between the two.
+        const std::string message(8'000, 'x');
+        {
+            Port port = Port::open(device.path).value();
+            EXPECT_TRUE(co_await port.write_all(message));
+            EXPECT_TRUE(co_await port.drain());
+        }
+        std::string received(message.size(), ' ');
+        EXPECT_TRUE(co_await penstock::timeout(std::chrono::seconds(10),
+                                               device.terminal.read_exactly(received)));
+        EXPECT_EQ(received, message);
     };
     run(body());
 }
