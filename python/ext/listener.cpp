@@ -51,36 +51,58 @@ void pause_listening(ListenerObject* listener, int error) noexcept {
     errno = error;
     PyErr_SetFromErrno(PyExc_OSError);
     const Ref exception = take_exception();
+    const ProtocolContext context(listener->context); // to go on in
     if (!Ref(PyObject_CallOneArg(listener->on_exhausted, exception.get()))) {
         report_raised(listener->loop, "Exception while accepting connections", nullptr, nullptr);
     }
 }
 
-void hand_over(ListenerObject* listener, const AcceptedConnection& connection) noexcept {
+/// Null where there is none, and the reason is reported; or in debug mode, where a task goes on.
+SocketTransportObject* make_transport(ListenerObject* listener,
+                                      const AcceptedConnection& connection,
+                                      PyObject* context) noexcept {
     if (listener->on_accepted != nullptr && listener->loop->debug) {
         if (!Ref(PyObject_CallFunction(listener->on_accepted, "ii", connection.fd,
                                        static_cast<int>(connection.peer.ss_family)))) {
             report_raised(listener->loop, "Exception while accepting a connection", nullptr,
                           nullptr);
         }
-        return;
+        return nullptr;
     }
     const Ref protocol(PyObject_CallNoArgs(listener->protocol_factory));
     if (!protocol) {
         ::close(connection.fd);
         report_raised(listener->loop, "Error on transport creation for incoming connection",
                       nullptr, nullptr);
-        return;
+        return nullptr;
     }
     SocketTransportObject* transport =
-        accept_transport(listener->loop, connection, protocol.get(), listener->server);
+        accept_transport(listener->loop, connection, protocol.get(), listener->server, context);
     if (transport == nullptr) {
         report_raised(listener->loop, "Error on transport creation for incoming connection",
                       nullptr, protocol.get());
+    }
+    return transport;
+}
+
+/// A context of the connection's own: what the protocol factory sets in it is seen by the connection's
+/// callbacks, not by the next connection.
+void hand_over(ListenerObject* listener, const AcceptedConnection& connection) noexcept {
+    const Ref context(PyContext_Copy(listener->context));
+    if (!context) {
+        ::close(connection.fd);
+        report_raised(listener->loop, "Exception while accepting a connection", nullptr, nullptr);
         return;
     }
-    start_transport(transport);
-    Py_DECREF(transport);
+    SocketTransportObject* transport = nullptr;
+    {
+        const ProtocolContext entered(context.get());
+        transport = make_transport(listener, connection, context.get());
+    }
+    if (transport != nullptr) {
+        start_transport(transport);
+        Py_DECREF(transport);
+    }
 }
 
 void accept_all(ListenerObject* listener) noexcept {
@@ -112,12 +134,7 @@ void on_listener_ready(io::Watch& watch, std::uint32_t /*events*/) {
                                                        offsetof(ListenerObject, watch));
     const Ref alive = Ref::borrow(as_object(listener));
     const SlowCallbackWatch slowness(listener->loop, as_object(listener));
-    if (PyContext_Enter(listener->context) != 0) {
-        report_raised(listener->loop, "Exception while accepting connections", nullptr, nullptr);
-        return;
-    }
     accept_all(listener);
-    PyContext_Exit(listener->context);
 }
 
 PyObject* listener_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {

@@ -100,7 +100,9 @@ bool open_transport(SocketTransportObject* transport, PyObject* protocol,
     if (transport->extra == nullptr) {
         transport->extra = PyDict_New();
     }
-    transport->context = PyContext_CopyCurrent();
+    if (transport->context == nullptr) {
+        transport->context = PyContext_CopyCurrent();
+    }
     if (transport->extra == nullptr || transport->context == nullptr ||
         !bind_protocol(transport, protocol)) {
         return false;
@@ -336,12 +338,14 @@ void start_transport(SocketTransportObject* transport) noexcept {
 }
 
 SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnection& connection,
-                                        PyObject* protocol, PyObject* server) noexcept {
+                                        PyObject* protocol, PyObject* server,
+                                        PyObject* context) noexcept {
     SocketTransportObject* transport = allocate_transport(loop);
     if (transport == nullptr) {
         ::close(connection.fd);
         return nullptr;
     }
+    transport->context = Py_NewRef(context);
     transport->family = connection.peer.ss_family;
     if (connection.peer_length <= sizeof transport->peer_address) {
         std::memcpy(&transport->peer_address, &connection.peer, connection.peer_length);

@@ -90,10 +90,11 @@ struct AcceptedConnection {
     socklen_t peer_length;
 };
 
-/// A transport for an accepted connection. Takes over its descriptor, which is closed on failure.
-/// Null with an exception set.
+/// A transport for an accepted connection, whose protocol is called in `context`. Takes over the
+/// descriptor, which is closed on failure. Null with an exception set.
 SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnection& connection,
-                                        PyObject* protocol, PyObject* server) noexcept;
+                                        PyObject* protocol, PyObject* server,
+                                        PyObject* context) noexcept;
 
 /// Calls connection_made and begins to read.
 void start_transport(SocketTransportObject* transport) noexcept;

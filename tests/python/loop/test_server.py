@@ -392,3 +392,29 @@ def test_a_server_may_bring_a_context_of_its_own(loop: Any, run: Run) -> None:
     run(main())
     assert seen == ["the server's"] * 2
     assert context[variable] == "the server's"
+
+
+def test_what_a_factory_sets_is_seen_by_its_own_connection_only(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
+    seen: list[tuple[str, int]] = []
+
+    class Counting(Echo):
+        def connection_made(self, transport: Any) -> None:
+            seen.append(("made", number.get()))
+            super().connection_made(transport)
+
+    def factory() -> Counting:
+        seen.append(("factory", number.get()))
+        number.set(number.get() + 1)
+        return Counting()
+
+    async def main() -> None:
+        server = await loop.create_server(factory, LOCAL, 0)
+        for _ in range(2):
+            assert await exchange(server.sockets[0].getsockname()) == b"hello"
+        server.close()
+
+    run(main())
+    assert seen == [("factory", 0), ("made", 1)] * 2
