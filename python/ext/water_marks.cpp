@@ -1,6 +1,29 @@
 #include "water_marks.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace penstock::python {
+
+namespace {
+
+constexpr Py_ssize_t most = std::numeric_limits<Py_ssize_t>::max();
+
+/// A mark in bytes. Sizes are whole: they pass a fraction where they pass what is below it. What is
+/// larger than any size is taken for the largest. False with an exception set.
+bool parse_mark(PyObject* object, Py_ssize_t& mark) noexcept {
+    if (!PyFloat_Check(object)) {
+        mark = PyNumber_AsSsize_t(object, nullptr);
+        return PyErr_Occurred() == nullptr;
+    }
+    const double bytes = std::floor(PyFloat_AS_DOUBLE(object));
+    constexpr double limit = 9.2e18;
+    mark = !(bytes >= 0) ? -1 : bytes < limit ? static_cast<Py_ssize_t>(bytes) : most;
+    return true;
+}
+
+} // namespace
 
 bool WaterMarks::parse(WaterMarks& marks, PyObject* arguments, PyObject* keywords,
                        const char* method, std::size_t default_high) noexcept {
@@ -11,19 +34,17 @@ bool WaterMarks::parse(WaterMarks& marks, PyObject* arguments, PyObject* keyword
                                      &high_object, &low_object)) {
         return false;
     }
-    Py_ssize_t low =
-        low_object != Py_None ? PyNumber_AsSsize_t(low_object, PyExc_OverflowError) : 0;
-    if (PyErr_Occurred() != nullptr) {
+    Py_ssize_t low = 0;
+    auto high = static_cast<Py_ssize_t>(default_high);
+    if (low_object != Py_None && !parse_mark(low_object, low)) {
         return false;
     }
-    auto high = static_cast<Py_ssize_t>(default_high);
     if (high_object != Py_None) {
-        high = PyNumber_AsSsize_t(high_object, PyExc_OverflowError);
-        if (PyErr_Occurred() != nullptr) {
+        if (!parse_mark(high_object, high)) {
             return false;
         }
     } else if (low_object != Py_None) {
-        high = 4 * low;
+        high = 4 * std::clamp(low, -most / 4, most / 4);
     }
     if (low_object == Py_None) {
         low = high / 4 - (high % 4 < 0 ? 1 : 0); // rounded down, as Python divides

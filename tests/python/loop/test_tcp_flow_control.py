@@ -43,13 +43,41 @@ def test_the_default_limits_are_asyncios(run: Run) -> None:
         ({"high": 100, "low": 70}, (70, 100)),
         ({"high": 0}, (0, 0)),
         ({}, (16384, 65536)),
+        ({"high": 1e6, "low": 1e5}, (100_000, 1_000_000)),
     ],
 )
-def test_limits_are_set(run: Run, arguments: dict[str, int], limits: tuple[int, int]) -> None:
+def test_limits_are_set(run: Run, arguments: dict[str, Any], limits: tuple[int, int]) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.transport.set_write_buffer_limits(**arguments)
             assert c.transport.get_write_buffer_limits() == limits
+
+    run(main())
+
+
+@pytest.mark.parametrize("arguments", [{"high": 10**30}, {"high": float("inf"), "low": 0}])
+def test_a_limit_above_every_size_never_pauses(run: Run, arguments: dict[str, Any]) -> None:
+    async def main() -> None:
+        with await connect(Recorder) as c:
+            c.transport.set_write_buffer_limits(**arguments)
+            c.transport.write(b"x" * 10_000_000)
+            assert c.transport.get_write_buffer_size() > 65536
+            assert "pause" not in c.protocol.calls
+
+    run(main())
+
+
+def test_a_limit_may_be_a_fraction(run: Run) -> None:
+    async def main() -> None:
+        with await connect(Recorder) as c:
+            fill(c.transport, c.protocol)
+            size = c.transport.get_write_buffer_size()
+            c.protocol.calls.clear()
+            c.transport.set_write_buffer_limits(high=size + 0.5)
+            c.transport.write(b"x")
+            assert c.transport.get_write_buffer_size() == size + 1
+            with pytest.raises(ValueError, match=r"must be >= "):
+                c.transport.set_write_buffer_limits(high=float("nan"))
 
     run(main())
 
