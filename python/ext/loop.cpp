@@ -10,8 +10,10 @@
 #include "scheduling.hpp"
 #include "sock_calls.hpp"
 #include "socket_transport.hpp"
+#include "tls_transport.hpp"
 
 #include <new>
+#include <optional>
 #include <system_error>
 
 #include <penstock/io/signal_pipe.hpp>
@@ -490,6 +492,22 @@ void interrupt_with_raised(LoopObject* loop) noexcept {
     }
 }
 
+namespace {
+
+/// The context in which a transport's protocol is called; null when there is none (any more).
+PyObject* context_of(const ModuleState* state, PyObject* transport) noexcept {
+    if (transport == nullptr) {
+        return nullptr;
+    }
+    const PyTypeObject* type = Py_TYPE(transport);
+    return type == state->socket_transport_type     ? transport_of(transport)->context
+           : type == state->tls_transport_type      ? tls_of(transport)->context
+           : type == state->datagram_transport_type ? datagram_transport_of(transport)->context
+                                                    : nullptr;
+}
+
+} // namespace
+
 void report_raised(LoopObject* loop, const char* message, PyObject* transport,
                    PyObject* protocol) noexcept {
     if (exception_ends_program()) {
@@ -498,6 +516,11 @@ void report_raised(LoopObject* loop, const char* message, PyObject* transport,
     }
     const Ref exception = take_exception();
     const LentReserve reserve(loop, exception.get());
+    // asyncio's handler of exceptions is called where the exception was raised, in its context.
+    std::optional<ProtocolContext> entered;
+    if (PyObject* context = context_of(loop->state, transport)) {
+        entered.emplace(context);
+    }
     const Ref text(PyUnicode_FromString(message));
     PyObject* arguments[] = {as_object(loop), text.get(), exception.get(),
                              transport != nullptr ? transport : Py_None,
