@@ -165,8 +165,8 @@ bool may_write(SocketTransportObject* transport, const char* method) noexcept {
 /// Counts a write that came after the connection was lost; warns as asyncio does.
 bool note_lost_write(SocketTransportObject* transport) noexcept {
     constexpr unsigned log_threshold = 5;
-    if (transport->lost >= log_threshold && transport->loop != nullptr &&
-        !call_rare_path(transport->loop->state, "warn_of_lost_write", nullptr, 0)) {
+    if (transport->lost >= log_threshold &&
+        !call_rare_path(state_of(Py_TYPE(transport)), "warn_of_lost_write", nullptr, 0)) {
         return false;
     }
     ++transport->lost;
