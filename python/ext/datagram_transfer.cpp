@@ -44,15 +44,14 @@ void tell_receive_error(DatagramTransportObject* transport, int error) noexcept 
 
 /// Calls datagram_received; the transport's context must be entered.
 void deliver(DatagramTransportObject* transport, PyObject* data, PyObject* sender) noexcept {
-    const Ref receiver = Ref::borrow(transport->datagram_received);
-    PyObject* stack[3] = {nullptr, data, sender};
-    PyObject* result =
-        PyObject_Vectorcall(receiver.get(), stack + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
-    if (result == nullptr) {
+    const Ref protocol = Ref::borrow(transport->protocol);
+    PyObject* stack[4] = {nullptr, protocol.get(), data, sender};
+    const Ref result(PyObject_VectorcallMethod(transport->loop->state->name_datagram_received,
+                                               stack + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                               nullptr));
+    if (!result) {
         report(transport, "Exception in callback protocol.datagram_received()");
-        return;
     }
-    Py_DECREF(result);
 }
 
 /// Whether the protocol may be told of another datagram now.

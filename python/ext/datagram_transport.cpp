@@ -19,25 +19,6 @@ using Methods = TransportMethods<DatagramTransportObject>;
 
 constexpr std::size_t datagram_high_water = std::size_t{64} * 1024;
 
-bool set_protocol(DatagramTransportObject* transport, PyObject* protocol) noexcept {
-    // Bound once: looking the method up for every datagram costs more than the call's own overhead.
-    Ref receiver(PyObject_GetAttr(protocol, transport->loop->state->name_datagram_received));
-    if (!receiver) {
-        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
-            return false;
-        }
-        // A protocol that only sends may lack it: then the first datagram reports that.
-        PyErr_Clear();
-        receiver = Ref(PyMethod_New(as_object(&PyUnicode_Type), protocol));
-        if (!receiver) {
-            return false;
-        }
-    }
-    Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-    Py_XSETREF(transport->datagram_received, receiver.release());
-    return true;
-}
-
 /// Calls a method of the protocol with the transport's context entered; an exception is reported.
 void tell_protocol(DatagramTransportObject* transport, PyObject* method, PyObject* argument,
                    const char* failure) noexcept {
@@ -144,10 +125,10 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     const int connected = transport->extra != nullptr ? has_peer(transport->extra) : -1;
     const int has_target = connected >= 0 ? PyObject_IsTrue(address) : -1;
     transport->context = PyContext_CopyCurrent();
-    if (PyErr_Occurred() != nullptr || has_target < 0 || transport->context == nullptr ||
-        !set_protocol(transport, protocol)) {
+    if (PyErr_Occurred() != nullptr || has_target < 0 || transport->context == nullptr) {
         return nullptr;
     }
+    transport->protocol = Py_NewRef(protocol);
     transport->connected = connected != 0;
     transport->fixed_target = has_target != 0 ? Py_NewRef(address) : nullptr;
     transport->waiter = waiter != Py_None ? Py_NewRef(waiter) : nullptr;
@@ -225,10 +206,10 @@ PyObject* transport_set_limits(PyObject* self, PyObject* arguments, PyObject* ke
 
 PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
     DatagramTransportObject* transport = datagram_transport_of(self);
-    if (transport->loop == nullptr) {
-        Py_RETURN_NONE; // nothing will be called any more
+    if (transport->loop != nullptr) { // else nothing will be called any more
+        Py_XSETREF(transport->protocol, Py_NewRef(protocol));
     }
-    return set_protocol(transport, protocol) ? Py_NewRef(Py_None) : nullptr;
+    Py_RETURN_NONE;
 }
 
 PyObject* transport_repr(PyObject* self) {
@@ -241,7 +222,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(transport->extra);
     Py_VISIT(transport->loop);
     Py_VISIT(transport->protocol);
-    Py_VISIT(transport->datagram_received);
+    Py_VISIT(transport->attributes);
     Py_VISIT(transport->context);
     Py_VISIT(transport->socket);
     Py_VISIT(transport->fixed_target);
@@ -260,7 +241,7 @@ int transport_clear(PyObject* self) {
     DatagramTransportObject* transport = datagram_transport_of(self);
     Py_CLEAR(transport->extra);
     Py_CLEAR(transport->protocol);
-    Py_CLEAR(transport->datagram_received);
+    Py_CLEAR(transport->attributes);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->fixed_target);
     Py_CLEAR(transport->waiter);
@@ -298,6 +279,7 @@ PyGetSetDef transport_attributes[] = {
     {"_protocol", &Methods::protocol_attribute, nullptr, nullptr, nullptr},
     {"_loop", &Methods::loop_attribute, nullptr, nullptr, nullptr},
     {"_protocol_paused", &Methods::protocol_paused, nullptr, nullptr, nullptr},
+    {"__dict__", &PyObject_GenericGetDict, &PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -305,6 +287,8 @@ PyMemberDef transport_members[] = {
     {"_sock", T_OBJECT, offsetof(DatagramTransportObject, socket), READONLY, nullptr},
     {"_sock_fd", T_INT, offsetof(DatagramTransportObject, fd), READONLY, nullptr},
     {"_address", T_OBJECT, offsetof(DatagramTransportObject, fixed_target), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(DatagramTransportObject, attributes), READONLY,
+     nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(DatagramTransportObject, weak_references), READONLY,
      nullptr},
     {nullptr, 0, 0, 0, nullptr},
@@ -402,7 +386,6 @@ void lose_connection(DatagramTransportObject* transport) noexcept {
     close_socket(transport);
     unlink_from_loop(loop->datagram_transports, transport);
     Py_CLEAR(transport->protocol);
-    Py_CLEAR(transport->datagram_received);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->lost_reason);
     Py_CLEAR(transport->undelivered);

@@ -28,14 +28,14 @@ struct DatagramTransportObject {
     LoopObject* loop;                  ///< owned; null after connection_lost
     DatagramTransportObject* previous; ///< in the loop's list of open datagram transports
     DatagramTransportObject* next;
-    PyObject* protocol;          ///< null after connection_lost
-    PyObject* datagram_received; ///< bound method
-    PyObject* context;           ///< contextvars.Context of its creation
-    PyObject* socket;            ///< socket.socket that owns the descriptor; null once closed
-    PyObject* fixed_target;      ///< the one address that it may send to, or null
-    PyObject* waiter;            ///< future of create_datagram_endpoint, or null
-    PyObject* lost_reason;       ///< exception for connection_lost, or null
-    PyObject* undelivered;       ///< list of (data, address) fetched before a pause, or null
+    PyObject* protocol;     ///< null after connection_lost
+    PyObject* context;      ///< contextvars.Context of its creation
+    PyObject* socket;       ///< socket.socket that owns the descriptor; null once closed
+    PyObject* fixed_target; ///< the one address that it may send to, or null
+    PyObject* waiter;       ///< future of create_datagram_endpoint, or null
+    PyObject* lost_reason;  ///< exception for connection_lost, or null
+    PyObject* undelivered;  ///< list of (data, address) fetched before a pause, or null
+    PyObject* attributes;   ///< what the program has set on the transport; or null
     PyObject* weak_references;
     std::deque<UnsentDatagram>* queue; ///< made by the first datagram that was not sent at once
     std::size_t queued_size;

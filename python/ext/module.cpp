@@ -41,6 +41,8 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_compression, "compression"},
     InternedName{&ModuleState::name_ssl_object, "ssl_object"},
     InternedName{&ModuleState::name_sslcontext, "sslcontext"},
+    InternedName{&ModuleState::name_peername, "peername"},
+    InternedName{&ModuleState::name_sockname, "sockname"},
     InternedName{&ModuleState::name_get_extra_info, "get_extra_info"},
     InternedName{&ModuleState::name_read, "read"},
     InternedName{&ModuleState::name_write, "write"},

@@ -80,6 +80,8 @@ struct ModuleState {
     PyObject* name_compression;
     PyObject* name_ssl_object;
     PyObject* name_sslcontext;
+    PyObject* name_peername;
+    PyObject* name_sockname;
     PyObject* name_get_extra_info;
     PyObject* name_read;
     PyObject* name_write;

@@ -2,6 +2,7 @@
 
 #include "socket_transport.hpp"
 
+#include "address.hpp"
 #include "asyncio_reader.hpp"
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
@@ -34,9 +35,9 @@ void keep_local_address(SocketTransportObject* transport) noexcept {
     if (::getsockname(transport->fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
         return;
     }
-    if (length <= sizeof transport->local_address) {
-        std::memcpy(&transport->local_address, &address, length);
-        transport->local_address_length = length;
+    if (!keep_address(transport, state_of(Py_TYPE(transport))->name_sockname, address, length,
+                      transport->local_address, transport->local_address_length)) {
+        PyErr_WriteUnraisable(as_object(transport));
     }
 }
 
@@ -53,6 +54,21 @@ bool schedule_loss(SocketTransportObject* transport) noexcept {
 }
 
 } // namespace
+
+bool keep_address(SocketTransportObject* transport, PyObject* name, const sockaddr_storage& address,
+                  socklen_t length, sockaddr_in6& place, socklen_t& place_length) noexcept {
+    if (length <= sizeof place) {
+        std::memcpy(&place, &address, length);
+        place_length = length;
+        return true;
+    }
+    if (transport->extra == nullptr) {
+        transport->extra = PyDict_New();
+    }
+    const Ref shown(address_to_python(reinterpret_cast<const sockaddr*>(&address), length));
+    return shown && transport->extra != nullptr &&
+           PyDict_SetDefault(transport->extra, name, shown.get()) != nullptr;
+}
 
 SocketTransportObject* allocate_transport(LoopObject* loop) noexcept {
     PyTypeObject* type = loop->state->socket_transport_type;
@@ -71,22 +87,18 @@ bool bind_protocol(SocketTransportObject* transport, PyObject* protocol) noexcep
     ModuleState* state = transport->loop->state;
     if (Py_TYPE(protocol) == state->tls_transport_type) {
         Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-        Py_CLEAR(transport->data_received);
-        Py_CLEAR(transport->buffer_updated);
         Py_CLEAR(transport->stream);
         Py_CLEAR(transport->asyncio_reader);
         transport->buffered_protocol = false;
         transport->native = &tls_protocol;
         return true;
     }
-    ReceiverMethods methods;
-    if (!find_receiver(state, protocol, methods)) {
+    const int buffered = is_buffered(state, protocol);
+    if (buffered < 0) {
         return false;
     }
     Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-    transport->buffered_protocol = static_cast<bool>(methods.buffer_updated);
-    Py_XSETREF(transport->data_received, methods.receiver.release());
-    Py_XSETREF(transport->buffer_updated, methods.buffer_updated.release());
+    transport->buffered_protocol = buffered != 0;
     transport->native = nullptr;
     StreamReaderObject* stream = reader_to_feed(state, protocol);
     Py_XINCREF(stream);
@@ -168,27 +180,8 @@ ProtocolContext::~ProtocolContext() {
     raise_exception(std::move(exception));
 }
 
-bool find_receiver(const ModuleState* state, PyObject* protocol,
-                   ReceiverMethods& methods) noexcept {
-    const int buffered = PyObject_IsInstance(protocol, state->buffered_protocol_type);
-    if (buffered < 0) {
-        return false;
-    }
-    if (buffered != 0) {
-        methods.receiver = Ref(PyObject_GetAttr(protocol, state->name_get_buffer));
-        methods.buffer_updated = Ref(PyObject_GetAttr(protocol, state->name_buffer_updated));
-        return methods.receiver && methods.buffer_updated;
-    }
-    methods.receiver = Ref(PyObject_GetAttr(protocol, state->name_data_received));
-    if (!methods.receiver) {
-        // A protocol may lack it (one that only writes): then the first read reports that.
-        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
-            return false;
-        }
-        PyErr_Clear();
-        methods.receiver = Ref(PyMethod_New(as_object(&PyUnicode_Type), protocol));
-    }
-    return static_cast<bool>(methods.receiver);
+int is_buffered(const ModuleState* state, PyObject* protocol) noexcept {
+    return PyObject_IsInstance(protocol, state->buffered_protocol_type);
 }
 
 Ref call_protocol(SocketTransportObject* transport, PyObject* method, PyObject* argument) noexcept {
@@ -266,14 +259,15 @@ bool close_gracefully(SocketTransportObject* transport) noexcept {
     if (transport->closing || transport->loop == nullptr) {
         return true;
     }
+    if (queued(transport) > 0) {
+        transport->closing = true;
+        update_interest(transport);
+        return true;
+    }
     if (!check_open(transport->loop)) {
         return false;
     }
     transport->closing = true;
-    if (queued(transport) > 0) {
-        update_interest(transport);
-        return true;
-    }
     transport->lost = 1;
     transport->loop->io->poller().remove(transport->watch);
     return schedule_loss(transport);
@@ -305,8 +299,6 @@ void lose_connection(SocketTransportObject* transport) noexcept {
     unlink_from_loop(loop->transports, transport);
     transport->native = nullptr;
     Py_CLEAR(transport->protocol);
-    Py_CLEAR(transport->data_received);
-    Py_CLEAR(transport->buffer_updated);
     Py_CLEAR(transport->stream);
     Py_CLEAR(transport->asyncio_reader);
     Py_CLEAR(transport->context);
@@ -347,11 +339,10 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
     }
     transport->context = Py_NewRef(context);
     transport->family = connection.peer.ss_family;
-    if (connection.peer_length <= sizeof transport->peer_address) {
-        std::memcpy(&transport->peer_address, &connection.peer, connection.peer_length);
-        transport->peer_address_length = connection.peer_length;
-    }
-    if (!open_transport(transport, protocol, server)) {
+    if (!keep_address(transport, loop->state->name_peername, connection.peer,
+                      connection.peer_length, transport->peer_address,
+                      transport->peer_address_length) ||
+        !open_transport(transport, protocol, server)) {
         ::close(connection.fd);
         Py_DECREF(transport);
         return nullptr;

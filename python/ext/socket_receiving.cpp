@@ -95,18 +95,15 @@ void receive_data(SocketTransportObject* transport) noexcept {
         return;
     }
     transport->read_hint = received.next_hint();
-    PyObject* result = nullptr;
+    Ref result;
     if (received.data() != nullptr) {
         const ProtocolContext context(transport->context);
-        PyObject* stack[2] = {nullptr, received.data()};
-        result = PyObject_Vectorcall(transport->data_received, stack + 1,
-                                     1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+        result = call_method(transport->protocol, transport->loop->state->name_data_received,
+                             received.data());
     }
-    if (result == nullptr) {
+    if (!result) {
         fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
-        return;
     }
-    Py_DECREF(result);
 }
 
 /// Reads into the buffer of a BufferedProtocol. The buffer stays exported for the read only.
@@ -118,11 +115,10 @@ void receive_into_buffer(SocketTransportObject* transport) noexcept {
     {
         const ProtocolContext context(transport->context);
         const Ref size_hint(PyLong_FromLong(-1));
-        PyObject* stack[2] = {nullptr, size_hint.get()};
-        const Ref target(size_hint
-                             ? PyObject_Vectorcall(transport->data_received, stack + 1,
-                                                   1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
-                             : nullptr);
+        const Ref target =
+            size_hint ? call_method(transport->protocol, transport->loop->state->name_get_buffer,
+                                    size_hint.get())
+                      : Ref();
         Py_buffer buffer;
         if (!target || PyObject_GetBuffer(target.get(), &buffer, PyBUF_WRITABLE) != 0) {
             count = -1;
@@ -150,20 +146,18 @@ void receive_into_buffer(SocketTransportObject* transport) noexcept {
         receive_end(transport);
         return;
     }
-    PyObject* result = nullptr;
+    Ref result;
     {
         const ProtocolContext context(transport->context);
         const Ref size(PyLong_FromSsize_t(count));
-        PyObject* stack[2] = {nullptr, size.get()};
-        result = size ? PyObject_Vectorcall(transport->buffer_updated, stack + 1,
-                                            1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)
-                      : nullptr;
+        if (size) {
+            result = call_method(transport->protocol, transport->loop->state->name_buffer_updated,
+                                 size.get());
+        }
     }
-    if (result == nullptr) {
+    if (!result) {
         fail_with_raised(transport, "Fatal error: protocol.buffer_updated() call failed.");
-        return;
     }
-    Py_DECREF(result);
 }
 
 } // namespace

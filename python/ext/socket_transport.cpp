@@ -33,6 +33,15 @@ bool make_socket(SocketTransportObject* transport) noexcept {
     return transport->socket != nullptr;
 }
 
+/// asyncio looks for the peer at once: a connection that has ended does not know it any more.
+bool keep_peer_address(SocketTransportObject* transport, int fd) noexcept {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    return ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+           keep_address(transport, transport->loop->state->name_peername, address, length,
+                        transport->peer_address, transport->peer_address_length);
+}
+
 PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"loop", "sock", "protocol", "waiter", "extra", "server", nullptr};
     PyObject* loop_object = nullptr;
@@ -64,7 +73,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     }
     transport->family = static_cast<int>(PyLong_AsLong(family.get()));
     transport->extra = extra != Py_None ? PyDict_Copy(extra) : PyDict_New();
-    if (PyErr_Occurred() != nullptr) {
+    if (PyErr_Occurred() != nullptr || !keep_peer_address(transport, fd)) {
         return nullptr;
     }
     if (transport->family == AF_INET || transport->family == AF_INET6) {
@@ -90,7 +99,11 @@ PyObject* transport_close(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* transport_abort(PyObject* self, PyObject* /*unused*/) {
-    force_close(transport_of(self), nullptr);
+    SocketTransportObject* transport = transport_of(self);
+    if (transport->loop != nullptr && transport->lost == 0 && !check_open(transport->loop)) {
+        return nullptr;
+    }
+    force_close(transport, nullptr);
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }
 
@@ -167,8 +180,12 @@ Ref compute_extra(SocketTransportObject* transport, PyObject* name) noexcept {
         if (!make_socket(transport)) {
             return Ref();
         }
-        PyObject* arguments[] = {transport->socket != nullptr ? transport->socket : Py_None};
-        return call_rare_path(state_of(Py_TYPE(transport)), "transport_socket", arguments, 1);
+        const Ref family(PyLong_FromLong(transport->family));
+        PyObject* arguments[] = {transport->socket != nullptr ? transport->socket : Py_None,
+                                 family.get()};
+        return family
+                   ? call_rare_path(state_of(Py_TYPE(transport)), "transport_socket", arguments, 2)
+                   : Ref();
     }
     return Ref();
 }
@@ -268,8 +285,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(transport->extra);
     Py_VISIT(transport->loop);
     Py_VISIT(transport->protocol);
-    Py_VISIT(transport->data_received);
-    Py_VISIT(transport->buffer_updated);
+    Py_VISIT(transport->attributes);
     Py_VISIT(transport->stream);
     Py_VISIT(transport->asyncio_reader);
     Py_VISIT(transport->context);
@@ -286,8 +302,7 @@ int transport_clear(PyObject* self) {
     transport->native = nullptr;
     Py_CLEAR(transport->extra);
     Py_CLEAR(transport->protocol);
-    Py_CLEAR(transport->data_received);
-    Py_CLEAR(transport->buffer_updated);
+    Py_CLEAR(transport->attributes);
     Py_CLEAR(transport->stream);
     Py_CLEAR(transport->asyncio_reader);
     Py_CLEAR(transport->context);
@@ -341,11 +356,13 @@ PyGetSetDef transport_attributes[] = {
     {"_sock", &get_socket_attribute, nullptr, nullptr, nullptr},
     {"_start_tls_compatible", &get_true, nullptr, nullptr, nullptr},
     {"_sendfile_compatible", &get_sendfile_mode, nullptr, nullptr, nullptr},
+    {"__dict__", &PyObject_GenericGetDict, &PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyMemberDef transport_members[] = {
     {"_sock_fd", T_INT, offsetof(SocketTransportObject, fd), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(SocketTransportObject, attributes), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(SocketTransportObject, weak_references), READONLY,
      nullptr},
     {nullptr, 0, 0, 0, nullptr},

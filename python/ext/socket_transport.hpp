@@ -45,8 +45,6 @@ struct SocketTransportObject {
     SocketTransportObject* previous; ///< in the loop's list of open transports
     SocketTransportObject* next;
     PyObject* protocol;         ///< null after connection_lost
-    PyObject* data_received;    ///< bound method, or get_buffer of a BufferedProtocol
-    PyObject* buffer_updated;   ///< bound method of a BufferedProtocol, else null
     StreamReaderObject* stream; ///< of a native stream's protocol, fed directly; else null
     PyObject* asyncio_reader;   ///< weak reference to the reader of asyncio's own stream; else null
     PyObject* context;          ///< contextvars.Context of its creation
@@ -55,6 +53,7 @@ struct SocketTransportObject {
     PyObject* waiter;           ///< future of create_connection, or null
     PyObject* empty_waiter;     ///< future of a sendfile that waits for the queue to drain, or null
     PyObject* lost_reason;      ///< exception for connection_lost, or null
+    PyObject* attributes;       ///< what the program has set on the transport; or null
     PyObject* weak_references;
     WriteQueue* queue;            ///< made by the first write that could not be sent whole
     const NativeProtocol* native; ///< of a native `protocol`, else null
@@ -82,6 +81,12 @@ struct SocketTransportObject {
     bool holding;        ///< the queue waits for the callback's end, not for the socket
     bool listed_as_holder;
 };
+
+/// Keeps what get_extra_info(`name`) tells of an address also when the connection has ended: in `place`,
+/// or where it is too long for that (a Unix socket's path) in the transport's dictionary. False with an
+/// exception set.
+bool keep_address(SocketTransportObject* transport, PyObject* name, const sockaddr_storage& address,
+                  socklen_t length, sockaddr_in6& place, socklen_t& place_length) noexcept;
 
 /// A connection that accept4(2) has just returned.
 struct AcceptedConnection {
@@ -133,15 +138,17 @@ private:
     PyObject* context_;
 };
 
-/// The bound methods that take a protocol's data. Bound once: looking one up for every read costs
-/// more than the call's own overhead.
-struct ReceiverMethods {
-    Ref receiver;       ///< data_received, or get_buffer of a BufferedProtocol
-    Ref buffer_updated; ///< of a BufferedProtocol, else null
-};
+/// Whether a protocol takes its data by get_buffer and buffer_updated; -1 with an exception set.
+int is_buffered(const ModuleState* state, PyObject* protocol) noexcept;
 
-/// False with an exception set.
-bool find_receiver(const ModuleState* state, PyObject* protocol, ReceiverMethods& methods) noexcept;
+/// Calls a method of a protocol with one argument. Looked up each time: programs replace the methods
+/// of protocols that are connected already, to go on in another state.
+inline Ref call_method(PyObject* protocol, PyObject* name, PyObject* argument) noexcept {
+    const Ref alive = Ref::borrow(protocol);
+    PyObject* stack[3] = {nullptr, protocol, argument};
+    return Ref(
+        PyObject_VectorcallMethod(name, stack + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
 
 /// Calls a method of the protocol with the transport's context entered.
 Ref call_protocol(SocketTransportObject* transport, PyObject* method,

@@ -161,8 +161,6 @@ bool limit_shutdown(TlsTransportObject* tls) noexcept {
 
 void forget_protocol(TlsTransportObject* tls) noexcept {
     Py_CLEAR(tls->protocol);
-    Py_CLEAR(tls->data_received);
-    Py_CLEAR(tls->buffer_updated);
     Py_CLEAR(tls->asyncio_reader);
     Py_CLEAR(tls->context);
     Py_CLEAR(tls->loop);

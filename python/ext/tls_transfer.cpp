@@ -29,14 +29,6 @@ bool delivers(const TlsTransportObject* tls) noexcept {
     return !tls->paused && (tls->state == State::open || tls->state == State::flushing);
 }
 
-/// Calls the bound method `receiver` with one argument.
-Ref call_receiver(PyObject* receiver, PyObject* argument) noexcept {
-    PyObject* stack[2] = {nullptr, argument};
-    const Ref alive = Ref::borrow(receiver);
-    return Ref(
-        PyObject_Vectorcall(receiver, stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-}
-
 /// Decrypts into `to` until it is full or nothing is left.
 Outcome decrypt(TlsSession& session, char* to, std::size_t size, std::size_t& count) noexcept {
     count = 0;
@@ -66,7 +58,8 @@ bool hand_over(TlsTransportObject* tls, PyObject* data, std::size_t size) noexce
         return false;
     }
     const Ref owner(data);
-    return static_cast<bool>(call_receiver(tls->data_received, data));
+    return static_cast<bool>(
+        call_method(tls->protocol, tls->loop->state->name_data_received, data));
 }
 
 /// Everything that has arrived, in one bytes object.
@@ -95,7 +88,9 @@ Outcome deliver_data(TlsTransportObject* tls) noexcept {
 /// As much as the buffer of a BufferedProtocol takes.
 Outcome deliver_into_buffer(TlsTransportObject* tls) noexcept {
     const Ref hint(PyLong_FromSize_t(tls->session->unread()));
-    const Ref target = hint ? call_receiver(tls->data_received, hint.get()) : Ref();
+    const ModuleState* state = tls->loop->state;
+    const Ref target =
+        hint ? call_method(tls->protocol, state->name_get_buffer, hint.get()) : Ref();
     Py_buffer buffer;
     if (!target || PyObject_GetBuffer(target.get(), &buffer, PyBUF_WRITABLE) != 0) {
         return Outcome::failed;
@@ -112,7 +107,7 @@ Outcome deliver_into_buffer(TlsTransportObject* tls) noexcept {
     PyBuffer_Release(&buffer);
     if (count > 0) {
         const Ref size(PyLong_FromSize_t(count));
-        if (!size || !call_receiver(tls->buffer_updated, size.get())) {
+        if (!size || !call_method(tls->protocol, state->name_buffer_updated, size.get())) {
             return Outcome::failed;
         }
     }

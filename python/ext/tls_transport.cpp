@@ -38,14 +38,12 @@ bool import_ssl(ModuleState* state) noexcept {
 }
 
 bool set_protocol(TlsTransportObject* tls, ModuleState* state, PyObject* protocol) noexcept {
-    ReceiverMethods methods;
-    if (!find_receiver(state, protocol, methods)) {
+    const int buffered = is_buffered(state, protocol);
+    if (buffered < 0) {
         return false;
     }
     Py_XSETREF(tls->protocol, Py_NewRef(protocol));
-    tls->buffered_protocol = static_cast<bool>(methods.buffer_updated);
-    Py_XSETREF(tls->data_received, methods.receiver.release());
-    Py_XSETREF(tls->buffer_updated, methods.buffer_updated.release());
+    tls->buffered_protocol = buffered != 0;
     Py_XSETREF(tls->asyncio_reader, asyncio_reader_of(state, protocol));
     return true;
 }
@@ -337,8 +335,7 @@ int tls_traverse(PyObject* self, visitproc visit, void* arg) {
         Py_VISIT(tls->session->ssl_object());
     }
     Py_VISIT(tls->protocol);
-    Py_VISIT(tls->data_received);
-    Py_VISIT(tls->buffer_updated);
+    Py_VISIT(tls->attributes);
     Py_VISIT(tls->asyncio_reader);
     Py_VISIT(tls->context);
     Py_VISIT(tls->waiter);
@@ -354,8 +351,7 @@ int tls_clear(PyObject* self) {
     Py_CLEAR(tls->extra);
     Py_CLEAR(tls->raw);
     Py_CLEAR(tls->protocol);
-    Py_CLEAR(tls->data_received);
-    Py_CLEAR(tls->buffer_updated);
+    Py_CLEAR(tls->attributes);
     Py_CLEAR(tls->asyncio_reader);
     Py_CLEAR(tls->context);
     Py_CLEAR(tls->waiter);
@@ -454,10 +450,12 @@ PyGetSetDef tls_attributes[] = {
     {"_protocol_paused", &get_protocol_paused, nullptr, nullptr, nullptr},
     {"_start_tls_compatible", &get_true, nullptr, nullptr, nullptr},
     {"_sendfile_compatible", &get_sendfile_mode, nullptr, nullptr, nullptr},
+    {"__dict__", &PyObject_GenericGetDict, &PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyMemberDef tls_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(TlsTransportObject, attributes), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TlsTransportObject, weak_references), READONLY,
      nullptr},
     {nullptr, 0, 0, 0, nullptr},

@@ -31,8 +31,6 @@ struct TlsTransportObject {
     SocketTransportObject* raw; ///< owned; null until it is connected
     TlsSession* session;
     PyObject* protocol;       ///< the application's; null after connection_lost
-    PyObject* data_received;  ///< bound method, or get_buffer of a BufferedProtocol
-    PyObject* buffer_updated; ///< bound method of a BufferedProtocol, else null
     PyObject* asyncio_reader; ///< weak reference to the reader of asyncio's own stream; else null
     PyObject* context;        ///< contextvars.Context of the socket transport
     PyObject* waiter;         ///< future that waits for the handshake, or null
@@ -40,6 +38,7 @@ struct TlsTransportObject {
     PyObject* shutdown_timeout;
     PyObject* handshake_timer; ///< TimerHandle or null
     PyObject* shutdown_timer;
+    PyObject* attributes; ///< what the program has set on the transport; or null
     PyObject* weak_references;
     WriteQueue* backlog; ///< what was written and is not encrypted yet
     WaterMarks write_marks;

@@ -112,12 +112,18 @@ def log_received_eof(transport: SSLTransport, _: None) -> None:
 
 def socket_for(fd: int, family: int) -> socket.socket:
     """A socket object that owns an accepted connection's descriptor."""
-    return socket.socket(family, socket.SOCK_STREAM, 0, fileno=fd)
+    return socket.socket(family, socket.SOCK_STREAM, fileno=fd)
 
 
-def transport_socket(sock: socket.socket | None) -> trsock.TransportSocket | None:
-    """What ``get_extra_info('socket')`` shows of a socket."""
-    return None if sock is None else trsock.TransportSocket(sock)
+def transport_socket(sock: socket.socket | None, family: int) -> trsock.TransportSocket | None:
+    """What ``get_extra_info("socket")`` shows: a closed socket when it is asked for too late."""
+    if sock is None:
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError:  # out of descriptors
+            return None
+        sock.close()
+    return trsock.TransportSocket(sock)
 
 
 def describe_socket(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
