@@ -105,8 +105,10 @@ PyObject* reader_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
 
 PyObject* reader_read(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                       PyObject* keywords) {
-    const Py_ssize_t given = count + (keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0);
-    if (given > 1) {
+    const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    const Py_ssize_t given = count + named;
+    if (given > 1 ||
+        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, 0), "n") != 0)) {
         PyErr_SetString(PyExc_TypeError, "read() takes at most one argument, the number of bytes");
         return nullptr;
     }

@@ -173,7 +173,7 @@ def separators(separator: bytes | tuple[bytes, ...]) -> tuple[bytes, ...]:
     several = tuple(separator) if isinstance(separator, tuple) else (separator,)
     if not several:
         raise ValueError("Separator should contain at least one element")
-    ordered = tuple(sorted((bytes(each) for each in several), key=len))
+    ordered = tuple(sorted((memoryview(each).tobytes() for each in several), key=len))
     if not ordered[0]:
         raise ValueError("Separator should be at least one-byte string")
     return ordered

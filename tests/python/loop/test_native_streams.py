@@ -372,3 +372,18 @@ def test_arguments_may_be_given_by_name() -> None:
             await reader.read()
 
     penstock.run(main())
+
+
+def test_what_is_no_argument_of_a_read_is_refused() -> None:
+    async def main() -> None:
+        reader = penstock.StreamReader()
+        reader.feed_data(b"\0\0data")
+        with pytest.raises(TypeError):
+            await reader.read(count=2)
+        for separator in (2, "da", (b"da", "ta")):
+            with pytest.raises(TypeError):
+                await reader.readuntil(separator)
+        assert await reader.read(n=2) == b"\0\0"
+        assert await reader.readuntil(bytearray(b"ta")) == b"data"
+
+    penstock.run(main())
