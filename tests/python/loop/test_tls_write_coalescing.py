@@ -33,6 +33,7 @@ class TlsPackets(WriteBursts):
 
         class Protocol(asyncio.Protocol):
             def data_received(self, data: bytes) -> None:
+                packets.receiving()
                 packets.transport.write(data)
                 packets.transport.write(b"!")
                 if packets.failure is not None:
@@ -121,9 +122,7 @@ def test_records_of_a_callback_that_writes_in_bursts_leave_together(packets: Tls
 @only_penstock
 def test_writes_of_data_received_leave_together(packets: TlsPackets) -> None:
     packets.write_in_bursts()
-    packets.write(b"data")
-    packets.loop.run_until_complete(asyncio.sleep(0.01))
-    assert packets.arrived() == [b"data!"]
+    assert packets.answer_to(lambda: packets.write(b"data")) == [b"data!"]
 
 
 def test_writes_outside_of_callbacks_leave_at_once(packets: TlsPackets) -> None:
@@ -159,9 +158,7 @@ def test_what_was_written_leaves_before_the_end_by_an_exception(
 ) -> None:
     packets.write_in_bursts()
     packets.failure = ZeroDivisionError()
-    packets.write(b"data")
-    packets.loop.run_until_complete(asyncio.sleep(0.01))
-    assert b"".join(packets.arrived()) == b"data!"
+    assert b"".join(packets.answer_to(lambda: packets.write(b"data"))) == b"data!"
     assert [context["exception"] for context in contexts] == [packets.failure]
 
 
@@ -172,8 +169,8 @@ def test_records_of_every_size_keep_their_order(packets: TlsPackets) -> None:
         for i, size in enumerate((1, LARGEST_RECORD, 40_000, 5, 20_000, 90_000, 2, 50_000, 1))
     ]
     arrived = b"".join(packets.in_one_callback(write_each(*chunks)))
-    packets.loop.run_until_complete(asyncio.sleep(0))
-    while more := packets.arrived():
-        arrived += b"".join(more)
-        packets.loop.run_until_complete(asyncio.sleep(0.001))
-    assert arrived == b"".join(chunks)
+    expected = b"".join(chunks)
+    while len(arrived) < len(expected):
+        packets.loop.run_until_complete(asyncio.sleep(0))
+        arrived += b"".join(packets.arrived())
+    assert arrived == expected

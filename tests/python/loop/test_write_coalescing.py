@@ -32,6 +32,7 @@ class Packets(WriteBursts):
 
         class Protocol(asyncio.Protocol):
             def data_received(self, data: bytes) -> None:
+                packets.receiving()
                 packets.transport.write(data)
                 packets.transport.write(b"!")
                 packets.transport.write(b"?")
@@ -128,9 +129,7 @@ def test_writes_of_writelines_are_held_too(packets: Packets) -> None:
 @only_penstock
 def test_writes_of_data_received_leave_together(packets: Packets) -> None:
     packets.write_in_bursts()
-    packets.peer.send(b"data")
-    packets.loop.run_until_complete(asyncio.sleep(0.01))
-    assert packets.arrived() == [b"data!?"]
+    assert packets.answer_to(lambda: packets.peer.send(b"data")) == [b"data!?"]
 
 
 @only_penstock
@@ -200,9 +199,8 @@ def test_what_was_written_leaves_before_the_end_by_an_exception(
 ) -> None:
     packets.write_in_bursts()
     packets.failure = ZeroDivisionError()
-    packets.peer.send(b"data")
-    packets.loop.run_until_complete(asyncio.sleep(0.01))
-    assert b"".join(packets.arrived()) == b"data!?"
+    arrived = packets.answer_to(lambda: packets.peer.send(b"data"))
+    assert b"".join(arrived) == b"data!?"
     assert [context["exception"] for context in contexts] == [packets.failure]
 
 
@@ -284,7 +282,7 @@ def test_a_lost_connection_swallows_what_was_held(packets: Packets) -> None:
             transport.write(b"2")
 
     packets.loop.call_soon(write, packets.transport)
-    packets.loop.run_until_complete(asyncio.sleep(0.01))
+    packets.loop.run_until_complete(asyncio.sleep(0))
     assert packets.transport.is_closing()
 
 

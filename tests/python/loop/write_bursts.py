@@ -29,6 +29,7 @@ class WriteBursts(ABC):
 
     loop: asyncio.AbstractEventLoop | Any
     transport: Any
+    _answered: asyncio.Future[list[bytes]]
 
     @abstractmethod
     def arrived(self) -> list[bytes]:
@@ -45,6 +46,20 @@ class WriteBursts(ABC):
         self.loop.call_soon(body)
         result: list[bytes] = self.loop.run_until_complete(arrived)
         return result
+
+    def answer_to(self, send: Callable[[], object]) -> list[bytes]:
+        """What has arrived when data_received has ended, and nothing else has run since.
+
+        ``send`` is the peer's part.
+        """
+        self._answered = self.loop.create_future()
+        send()
+        result: list[bytes] = self.loop.run_until_complete(asyncio.wait_for(self._answered, 10))
+        return result
+
+    def receiving(self) -> None:
+        """What the protocol's data_received begins with."""
+        self.loop.call_soon(lambda: self._answered.set_result(self.arrived()))
 
     def write_in_bursts(self) -> None:
         """Let the transport know that several writes a callback are usual."""
