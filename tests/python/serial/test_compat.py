@@ -322,6 +322,31 @@ def test_a_waiting_write_can_be_cancelled(serial: Any, peer: PtyPeer) -> None:
         port.reset_output_buffer()
 
 
+def test_a_cancellation_concerns_the_next_call_at_most(peer: PtyPeer) -> None:
+    with compat.Serial(peer.path, timeout=60, write_timeout=0.05) as port:
+        port.cancel_read()
+        port.cancel_write()
+        assert port.write(b"through") == 7
+        peer.write(b"a")
+        arrived(port, 1)
+        assert port.read(1) == b"a"
+        with pytest.raises(compat.SerialTimeoutException):
+            port.write(bytes(200_000))
+        port.reset_output_buffer()
+        port.timeout = 0.2
+        later = threading.Thread(target=lambda: peer.write(b"b"))
+        waits = port._read_wait
+        wait = waits.wait
+
+        def wait_until_sent(deadline: float | None) -> bool | None:
+            later.start()
+            return wait(None)
+
+        waits.wait = wait_until_sent  # type: ignore[method-assign]
+        assert port.read(1) == b"b"
+        later.join()
+
+
 @BOTH
 def test_a_port_can_be_a_text_file(serial: Any) -> None:
     with serial.serial_for_url("loop://", timeout=1) as port:

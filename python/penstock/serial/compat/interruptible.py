@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -16,6 +17,7 @@ class InterruptibleWait:
     def __init__(self, fd: int, event: int) -> None:
         """*event* is ``select.POLLIN`` or ``select.POLLOUT``."""
         self._interrupted = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._asked = False
         self._poll = select.poll()
         self._poll.register(self._interrupted, select.POLLIN)
         self._poll.register(fd, event)
@@ -32,7 +34,7 @@ class InterruptibleWait:
             ready = self._poll.poll(milliseconds)
             for fd, _ in ready:
                 if fd == self._interrupted:
-                    os.eventfd_read(fd)
+                    self._consume()
                     return None
             if ready:
                 return True
@@ -41,6 +43,17 @@ class InterruptibleWait:
 
     def interrupt(self) -> None:
         os.eventfd_write(self._interrupted, 1)
+        self._asked = True  # after it: who sees this finds something to read
+
+    def forget(self) -> None:
+        """Let an interruption that has found nobody waiting concern no later wait."""
+        if self._asked:
+            self._consume()
+
+    def _consume(self) -> None:
+        self._asked = False
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._interrupted)
 
     def close(self) -> None:
         os.close(self._interrupted)

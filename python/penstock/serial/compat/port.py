@@ -237,6 +237,8 @@ class Serial(SerialSettings):
                 return self._read(size)
             finally:
                 self._reader = outer
+                if self.is_open:
+                    self._read_wait.forget()
                 self._finish_close_put_off()
 
     def _read(self, size: int) -> bytes:
@@ -321,6 +323,8 @@ class Serial(SerialSettings):
                 return self._write(b)
             finally:
                 self._writer = outer
+                if self.is_open:
+                    self._write_wait.forget()
                 self._finish_close_put_off()
 
     def _write(self, b: Any) -> int:
