@@ -20,8 +20,10 @@ from penstock.serial import (
     SerialDisconnectedError,
     UnsupportedFeatureError,
     open_serial_port,
+    ttyioctl,
 )
 from penstock.serial.testing import PtyBench, tty0tty_pairs
+from tests.python.serial.pty_peer import until
 from tests.python.serial.test_mock_ports import receive_exactly
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +72,36 @@ async def test_pulling_one_device_out_leaves_the_other(bench: PtyBench) -> None:
             await b.receive()
         await a.send(b"into the air")
         assert a.is_open
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("receive", "drain", "drain_exact", "modem_lines", "control_lines", "wait_modem_event"),
+        *("error_counters", "reset_input_buffer", "reset_output_buffer", "send_break"),
+    ],
+)
+async def test_every_call_on_a_device_that_was_pulled_out_says_so(
+    bench: PtyBench, call: str
+) -> None:
+    async with await open_serial_port(bench.a.path) as port:
+        bench.unplug(bench.a)
+        with pytest.raises(SerialDisconnectedError):
+            await getattr(port, call)()
+        assert not port.is_open
+
+
+async def test_who_waits_for_a_line_learns_that_the_device_was_pulled_out(bench: PtyBench) -> None:
+    async with await open_serial_port(bench.a.path) as port:
+
+        async def wait() -> None:
+            with pytest.raises(SerialDisconnectedError):
+                await port.wait_modem_event()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await until(lambda: ttyioctl.TIOCMIWAIT in bench.a.driver.requests)
+            bench.unplug(bench.a)
 
 
 async def test_pyserial_at_the_other_end(bench: PtyBench) -> None:

@@ -35,11 +35,17 @@ class PtyEnd:
 
     def unplug(self) -> None:
         """Take the device away: the kernel hangs the tty up, as when an adapter is pulled out."""
-        for name in ("_follower", "master"):
-            fd = getattr(self, name)
-            setattr(self, name, -1)
-            if fd >= 0:
-                os.close(fd)
+        self.driver.unplug()
+        master, self.master = self.master, -1
+        if master >= 0:
+            os.close(master)
+
+    def discard(self) -> None:
+        """Unplug it, and let the kernel give its name to another pty."""
+        self.unplug()
+        follower, self._follower = self._follower, -1
+        if follower >= 0:
+            os.close(follower)
 
 
 class PtyBench:
@@ -75,8 +81,8 @@ class PtyBench:
         os.eventfd_write(self._wake, 1)
         self._cable.join()
         self._stack.close()
-        self.a.unplug()
-        self.b.unplug()
+        self.a.discard()
+        self.b.discard()
         os.close(self._wake)
 
     def unplug(self, end: PtyEnd) -> None:

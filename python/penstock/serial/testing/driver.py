@@ -63,6 +63,7 @@ class EmulatedDriver:
         self._device = None if path is None else os.stat(path).st_rdev
         self._changed = threading.Condition()
         self._removed = False
+        self._unplugged = False
         self._far_end: EmulatedDriver | None = None
         self.lines = 0
         self.breaking = False
@@ -91,6 +92,12 @@ class EmulatedDriver:
                 self._removed = True  # who still waits for a line would wait for ever
                 self._changed.notify_all()
 
+    def unplug(self) -> None:
+        """Answer every request with EIO from now on, as the kernel does on a tty that hung up."""
+        with self._changed:
+            self._unplugged = True
+            self._changed.notify_all()
+
     def connect(self, other: EmulatedDriver) -> None:
         """Wire two drivers like a null-modem cable: RTS to CTS, DTR to DSR and CD, both ways."""
         self._far_end, other._far_end = other, self
@@ -116,6 +123,8 @@ class EmulatedDriver:
             return None
         self.requests.append(request)
         self.on_request(request)
+        if self._unplugged:
+            raise _error(errno.EIO)
         if request in self.fail:
             raise _error(self.fail[request])
         handler = self._handlers().get(request)
@@ -169,7 +178,9 @@ class EmulatedDriver:
 
         with self._changed:
             before = seen()
-            self._changed.wait_for(lambda: seen() != before or self._removed)
+            self._changed.wait_for(lambda: seen() != before or self._removed or self._unplugged)
+            if self._unplugged:
+                raise _error(errno.EIO)
         return bytes(4)
 
     def _get_counters(self, fd: int, argument: Argument) -> bytes:
