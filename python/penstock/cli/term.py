@@ -157,7 +157,14 @@ class _Terminal:
         while True:
             if waits:
                 await anyio.wait_readable(source)
-            data = os.read(source, _CHUNK)
+            try:
+                data = os.read(source, _CHUNK)
+            except OSError as error:
+                raise CommandError(
+                    f"standard input cannot be read: {error.strerror}; give a pipe, a file or a "
+                    "terminal that can",
+                    ExitCode.USAGE,
+                ) from error
             if not data:
                 break
             if line_end is not LineEnd.RAW:

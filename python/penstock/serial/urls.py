@@ -35,7 +35,7 @@ def open_backend(path: str, config: SerialConfig) -> SerialBackend:
 
     Raises :class:`SerialError` of the kind that fits.
     """
-    if not _can_be_a_file_name(path):
+    if not path or not _can_be_a_file_name(path):
         raise ConfigurationError(
             errno.EINVAL, f"{path!r} cannot be the name of a port; give a path or a URL", path
         )

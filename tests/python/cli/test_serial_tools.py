@@ -244,6 +244,14 @@ def test_a_file_and_nothing_can_be_sent(environment: dict[str, str], tmp_path: P
     assert (done.returncode, done.stdout) == (0, b"")
 
 
+def test_an_input_that_cannot_be_read_is_told(environment: dict[str, str], tmp_path: Path) -> None:
+    with open(tmp_path / "file", "wb") as file:
+        done = run_piped(environment, file.fileno(), "loop://", "--linger", "0")
+    assert done.returncode == 2
+    assert b"standard input cannot be read: Bad file descriptor" in done.stderr
+    assert b"defect" not in done.stderr
+
+
 def test_a_reader_that_stops_does_not_keep_a_signal_from_ending_it(
     environment: dict[str, str], peer: PtyPeer
 ) -> None:
@@ -318,6 +326,7 @@ def test_closed_standard_streams_change_nothing(
     ("arguments", "code", "words"),
     [
         (("term", "/dev/ttyUSB97"), 4, "/dev/ttyUSB97 does not exist"),
+        (("term", ""), 4, "'' cannot be the name of a port"),
         (("term", "socket://host"), 4, "write it as socket://HOST:PORT"),
         (("term", "loop://", "--baud", "0"), 2, "baudrate must be an integer from 1"),
         (("term", "loop://", "--log", "/"), 5, "choose another file with --log"),
