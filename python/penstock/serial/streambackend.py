@@ -16,13 +16,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from socket import socket
+from socket import MSG_PEEK, socket
 from typing import Any, NoReturn
 
 from penstock.serial.capabilities import Capability, SerialCapabilities
 from penstock.serial.config import RS485Config, SerialConfig, UnsupportedPolicy
 from penstock.serial.error_counters import ErrorCounters
 from penstock.serial.exceptions import (
+    SerialError,
     UnsupportedFeatureError,
     closed_error,
     disconnected_error,
@@ -275,15 +276,34 @@ class SocketBackend(StreamBackend):
         self.write = partial(os.write, fd)
 
     def input_waiting(self) -> int:
-        return self._count(termios.FIONREAD)
+        count = self._count(termios.FIONREAD)
+        if not count:
+            self._notice_end()
+        return count
 
     def output_waiting(self) -> int:
         """Bytes that the peer's machine has not confirmed yet (SIOCOUTQ, tcp(7))."""
         return self._count(termios.TIOCOUTQ)  # SIOCOUTQ has the same number
 
+    def _notice_end(self) -> None:
+        # A peer that has left counts as 0 bytes, as one that is silent does.
+        try:
+            with self._mutex:
+                self._check_open()
+                has_left = not self._socket.recv(1, MSG_PEEK)
+        except BlockingIOError:
+            return
+        except SerialError:
+            raise
+        except OSError as exc:
+            raise errno_to_exception(exc, context="io", path=self.path) from exc
+        if has_left:
+            self._disconnected()
+
     def _count(self, request: int) -> int:
         with self._mutex:
-            self._check_open()
+            if self._fd < 0:
+                raise closed_error(self.path)
             try:
                 answer = fcntl.ioctl(self._fd, request, bytes(4))
             except OSError as exc:

@@ -231,6 +231,31 @@ async def test_a_line_that_the_server_does_not_switch_is_told(bench: PtyBench) -
         assert not (await remote.control_lines()).rts
 
 
+@pytest.mark.parametrize(
+    "call", ["modem_lines", "control_lines", "error_counters", "wait_modem_event", "drain"]
+)
+async def test_every_call_says_that_the_server_has_gone(bench: PtyBench, call: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        async with served(bench.a.path) as url:
+            remote = await open_serial_port(url)
+            await remote.modem_lines()
+            if call == "wait_modem_event":
+                tasks.start_soon(says_disconnected, remote, call)
+                await anyio.wait_all_tasks_blocked()
+        # Nobody has received since: the bytes do not tell.
+        await anyio.wait_readable(remote._device.fileno())
+        await says_disconnected(remote, call)
+        with pytest.raises(SerialDisconnectedError):
+            remote.input_waiting()
+        assert not remote.is_open
+        await remote.aclose()
+
+
+async def says_disconnected(port: SerialPort, call: str) -> None:
+    with anyio.fail_after(60), pytest.raises(SerialDisconnectedError):
+        await getattr(port, call)()
+
+
 async def test_discards_reach_the_server(bench: PtyBench) -> None:
     async with (
         served(bench.a.path) as url,

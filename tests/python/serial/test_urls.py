@@ -89,6 +89,23 @@ async def test_a_server_that_leaves_is_an_unplugged_device(listener: socket.sock
         assert not port.is_open
 
 
+async def test_a_server_that_has_left_counts_as_unplugged_not_as_silent(
+    listener: socket.socket,
+) -> None:
+    async with await open_serial_port(url_of(listener)) as port:
+        peer, _ = listener.accept()
+        peer.sendall(b"last")
+        peer.close()
+        with anyio.fail_after(30):
+            while port.input_waiting() < 4:
+                await anyio.lowlevel.checkpoint()
+        assert await port.receive_exactly(4) == b"last"
+        await anyio.wait_readable(port._device.fileno())
+        with pytest.raises(SerialDisconnectedError):
+            port.input_waiting()
+        assert not port.is_open
+
+
 async def test_what_a_socket_lacks_is_said(listener: socket.socket) -> None:
     async with await open_serial_port(url_of(listener)) as port:
         listener.accept()[0].close()

@@ -253,7 +253,8 @@ class Rfc2217Backend(SocketBackend):
             self._switch(Control.BREAK_ON if on else Control.BREAK_OFF, _BREAK, "a break", on)
 
     def input_waiting(self) -> int:
-        return super().input_waiting() + self._session.undelivered()
+        undelivered = self._session.undelivered()
+        return undelivered or super().input_waiting()
 
     def output_waiting(self) -> int:
         """Bytes that the server's machine has not confirmed yet."""
@@ -276,6 +277,11 @@ class Rfc2217Backend(SocketBackend):
         with self._mutex:
             self._check_open()
             self._session.discard(Purge.UNSENT, received=False)
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        # Lines and counts are known here, but no longer true once the connection is over.
+        self._session.check()
 
     def forget_threads(self) -> None:
         """Leave the connection to the parent, which has the thread that speaks for it."""

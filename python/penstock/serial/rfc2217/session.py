@@ -151,7 +151,7 @@ class Session:
     def send(self, command: PortCommand, payload: bytes) -> None:
         """Send a command that has no answer. Never blocks."""
         with self._lock:
-            self._check()
+            self.check()
             self._outgoing += _message(command, payload)
         self._poke()
 
@@ -161,7 +161,7 @@ class Session:
         Never blocks: the answer is awaited by the thread.
         """
         with self._lock:
-            self._check()
+            self.check()
             if received:
                 self._inbound.clear()
                 self._discarding += 1
@@ -176,7 +176,7 @@ class Session:
     def unsent(self) -> int:
         """Bytes on their way to the server, as far as they can be counted here."""
         with self._lock:
-            self._check()
+            self.check()
             if not self._far_open:
                 return 0
             count = len(self._outgoing) + _queued(self._far, termios.FIONREAD)
@@ -237,14 +237,14 @@ class Session:
                 "socket:// if it passes bytes through",
                 self._url,
             )
-        self._check()
+        self.check()
 
     def _send(
         self, command: PortCommand, payload: bytes, accepts: Callable[[bytes], bool] | None
     ) -> _Expectation:
         expectation = _Expectation(command + ANSWER, accepts or bool)
         with self._lock:
-            self._check()
+            self.check()
             if accepts is not None:
                 self._expected.append(expectation)
             self._outgoing += _message(command, payload)
@@ -257,7 +257,7 @@ class Session:
             if expectation in self._expected:
                 self._expected.remove(expectation)
             if expectation.answer is None:
-                self._check()
+                self.check()
                 raise SerialTimeoutError(
                     errno.ETIMEDOUT,
                     f"{self._url}: the server did not answer {what} within {self._timeout:g} s",
@@ -265,7 +265,8 @@ class Session:
                 )
             return expectation.answer
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise what has become of the connection, if it is over."""
         if self._stopping:
             raise closed_error(self._url)
         if self._in_child:
