@@ -19,6 +19,7 @@ from penstock.serial.config import SerialConfig
 from penstock.serial.discovery import canonical_port_name, find_serial_port, list_serial_ports
 from penstock.serial.error_counters import ErrorCounters
 from penstock.serial.exceptions import (
+    ConfigurationError,
     PortNotFoundError,
     SerialClosedError,
     SerialDisconnectedError,
@@ -78,7 +79,7 @@ class ConnectionEvent:
 
     ``connected``: open again, at ``path``; ``disconnected``: lost, by ``error``; ``failed``: an
     attempt did not succeed, for ``error``, and the next one follows in ``delay`` seconds, or at
-    once when a port is plugged in.
+    once when a port is plugged in; without a ``delay`` none follows.
     """
 
     kind: Literal["connected", "disconnected", "failed"]
@@ -100,8 +101,9 @@ class ReconnectingSerialPort(ByteStream):
     reported once, by :class:`SerialDisconnectedError`, so that a half-received message can be
     dropped. A send, and everything else, waits too, or with ``sending="fail"`` raises
     :class:`SerialDisconnectedError`. A send that the loss interrupts always raises it, because
-    nobody knows how much arrived. Settings and control lines that were changed are the same
-    after a return.
+    nobody knows how much arrived. A name or URL that can never be opened raises
+    :class:`ConfigurationError` from every call. Settings and control lines that were changed are
+    the same after a return.
 
     Belongs to one event loop and, as a port, takes one receiver and one sender at a time.
     """
@@ -136,6 +138,7 @@ class ReconnectingSerialPort(ByteStream):
         self._plugged_in = anyio.Event()
         self._loss_reported = True
         self._error: SerialError | None = None
+        self._mistake: ConfigurationError | None = None
         self._listeners: list[MemoryObjectSendStream[ConnectionEvent]] = []
         self._tasks: TaskGroup | None = None
         # Not the group's own scope, which the block of 'async with' is in as well.
@@ -325,6 +328,8 @@ class ReconnectingSerialPort(ByteStream):
             self._check_not_closed()
             if self._tasks is None:
                 raise RuntimeError("a reconnecting port is used inside 'async with'")
+            if self._mistake is not None:
+                raise self._mistake
             port = self._port
             if port is not None and port.is_open:
                 return port
@@ -379,8 +384,17 @@ class ReconnectingSerialPort(ByteStream):
 
     async def _keep(self) -> None:
         self._backoff.reset()
+        connected_before = False
         while True:
-            port = await self._connect()
+            try:
+                port = await self._connect(hopeful=connected_before)
+            except ConfigurationError as exc:
+                # No waiting makes it right: who uses the port is told.
+                self._mistake = exc
+                self._up.set()
+                self._tell(ConnectionEvent("failed", self.path, exc))
+                return
+            connected_before = True
             since = anyio.current_time()
             self._plugged_in = anyio.Event()
             self._lost = anyio.Event()
@@ -405,12 +419,14 @@ class ReconnectingSerialPort(ByteStream):
         with anyio.move_on_after(delay):
             await self._plugged_in.wait()
 
-    async def _connect(self) -> SerialPort:
+    async def _connect(self, *, hopeful: bool) -> SerialPort:
         while True:
             self._plugged_in = anyio.Event()
             try:
                 port = await open_serial_port(await self._find(), self._config)
             except SerialError as exc:
+                if isinstance(exc, ConfigurationError) and not hopeful:
+                    raise
                 self._error = exc
                 delay = self._backoff.next_delay()
                 self._tell(ConnectionEvent("failed", self.path, exc, delay))

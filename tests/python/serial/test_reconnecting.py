@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.serial import (
+    ConfigurationError,
     PortInfo,
     PortNotFoundError,
     SerialClosedError,
@@ -252,6 +253,13 @@ async def test_an_error_of_the_block_comes_out_as_it_is(socket: Socket) -> None:
         async with keeping(socket) as port:
             await port.wait_connected()
             raise KeyError
+
+
+async def test_what_can_never_be_opened_is_told_instead_of_waited_for() -> None:
+    async with ReconnectingSerialPort("gopher://lab:70") as port:
+        for call in (port.wait_connected, port.receive, lambda: port.send(b"x"), port.modem_lines):
+            with anyio.fail_after(60), pytest.raises(ConfigurationError, match="'gopher'"):
+                await call()
 
 
 async def test_misuse_is_named() -> None:
