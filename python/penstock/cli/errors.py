@@ -19,6 +19,7 @@ __all__ = [
     "already_exists",
     "explain_os_error",
     "first_error",
+    "harmless",
     "nearest_existing_folder",
     "one_line",
 ]
@@ -80,6 +81,14 @@ def one_line(error: BaseException) -> str:
     """The message of *error* on one line, or its type's name where it has none."""
     text = " ".join(str(error).split())
     return text or type(error).__name__
+
+
+def harmless(text: str) -> str:
+    """*text* from a device, with what would move or colour a terminal written as an escape."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def already_exists(path: str | Path) -> CommandError:

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from penstock.cli.errors import ExitCode
+from penstock.cli.errors import ExitCode, harmless
 from penstock.cli.interrupts import Interrupts
 from penstock.serial import PortEvent, PortInfo, list_serial_ports, watch_serial_ports
 
@@ -59,7 +59,7 @@ def _event_line(event: PortEvent, as_json: bool) -> str:
 
 
 def _words(port: PortInfo) -> list[str]:
-    return [port.device, port.description or "", port.hwid or ""]
+    return [port.device, harmless(port.description or ""), harmless(port.hwid or "")]
 
 
 def _table(ports: list[PortInfo]) -> list[str]:

@@ -98,7 +98,7 @@ def port_info_for(path: str, sysfs: Path = _SYSFS, dev: Path = _DEV) -> PortInfo
 def _describe(node: Path, dev: Path) -> PortInfo | None:
     try:
         hardware = (node / "device").resolve(strict=True)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):
         return None
     if "virtual" in hardware.parts or _text(node / "type") == _UNKNOWN_UART:
         return None

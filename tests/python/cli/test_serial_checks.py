@@ -130,6 +130,12 @@ def test_an_adapter_without_a_port_names_its_driver(
     assert "sudo modprobe ch341" in found.text
 
 
+def test_an_adapter_cannot_steer_the_terminal_by_its_name(computer: Computer) -> None:
+    interface = computer.adapter("1a86", "7523")
+    (interface.resolve().parent / "product").write_text("Serial\x1b[2J\n")
+    assert r"Serial\x1b[2J (1a86:7523" in computer.troubles()["serial-driver"].text
+
+
 def test_a_modem_without_a_driver_is_found_by_its_class(computer: Computer) -> None:
     interface = computer.adapter("2341", "0043")
     assert computer.troubles() == {}

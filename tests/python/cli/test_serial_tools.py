@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pty
@@ -12,13 +13,16 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.cli import ports as ports_command
+from penstock.cli.interrupts import Interrupts
 from penstock.cli.ports import links_to
+from penstock.serial import PortEvent, PortInfo
 from penstock.serial.discovery import native_ports
 from tests.python.serial.pty_peer import PtyPeer
 
@@ -402,6 +406,26 @@ def test_ports_are_listed_as_text_and_as_json(penstock: Command) -> None:
         assert "no serial ports found" in text.stderr
     for port in ports:
         assert {"device", "description", "vid", "serial_number", "links"} <= set(port)
+
+
+def test_a_device_cannot_steer_the_terminal_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = PortInfo(device="/dev/ttyUSB0", description="Gerät\x1b[2J\nx", hwid="SER=\x07\x9b")
+
+    async def ports() -> list[PortInfo]:
+        return [port]
+
+    async def watch(*, existing: bool) -> AsyncIterator[PortEvent]:
+        yield PortEvent("added", port)
+
+    monkeypatch.setattr(ports_command, "list_serial_ports", ports)
+    monkeypatch.setattr(ports_command, "watch_serial_ports", watch)
+    for watching, sign in ((False, ""), (True, "+ ")):
+        options = argparse.Namespace(watch=watching, json=False)
+        assert ports_command.run_ports(options, Interrupts()) == 0
+        line = r"/dev/ttyUSB0  Gerät\x1b[2J\nx  SER=\x07\x9b"
+        assert capsys.readouterr().out == f"{sign}{line}\n"
 
 
 @pytest.mark.parametrize("as_json", [False, True])

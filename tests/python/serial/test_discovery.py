@@ -116,6 +116,11 @@ def test_a_port_that_was_pulled_out_is_left_out(sysfs: Sysfs) -> None:
     assert sysfs.ports() == []
 
 
+@pytest.mark.parametrize("path", ["", "/", "\0", "a" * 5000, "/dev/ttyNONE/"])
+def test_what_is_no_port_has_no_details(sysfs: Sysfs, path: str) -> None:
+    assert discovery.port_info_for(path, sysfs.tty, sysfs.devices) is None
+
+
 def test_no_sysfs_means_no_ports(tmp_path: Path) -> None:
     assert discovery.native_ports(tmp_path / "none", tmp_path) == []
 

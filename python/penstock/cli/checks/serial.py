@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli.checks import Finding, Status
+from penstock.cli.errors import harmless
 from penstock.serial.discovery import native_ports
 from penstock.serial.portinfo import PortInfo
 
@@ -148,7 +149,7 @@ def _missing_drivers(machine: Machine) -> Iterator[Finding]:
         )
         bound = (interface / "driver").resolve().name if (interface / "driver").exists() else None
         if (driver or is_acm) and bound in (None, "usbfs"):
-            name = _text(device / "product") or "a USB serial adapter"
+            name = harmless(_text(device / "product") or "a USB serial adapter")
             ids = f"{vendor or 0:04x}:{_number(device / 'idProduct') or 0:04x}"
             module = driver or "cdc_acm"
             cause = "a program has taken it from its driver" if bound else "no driver has taken it"
