@@ -62,7 +62,7 @@ class Peer:
         return sum(counts)
 
     async def read_regions_directly(self, path: str, size: int, block: int, depth: int) -> int:
-        """The same past the page cache (``O_DIRECT``)."""
+        """The same past the page cache (``O_DIRECT``), in the file's order if it can."""
         region = size // depth
         counts = await self.together(
             self.read_region_directly(path, begin, begin + region, block)
