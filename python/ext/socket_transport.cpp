@@ -58,7 +58,8 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
         return nullptr;
     }
     auto* loop = reinterpret_cast<LoopObject*>(loop_object);
-    if (!check_open(loop) || !check_no_transport(loop, socket)) {
+    if (!check_open(loop) || !check_no_transport(loop, socket) ||
+        !check_protocol(state, protocol)) {
         return nullptr;
     }
     const int fd = PyObject_AsFileDescriptor(socket);

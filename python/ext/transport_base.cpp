@@ -2,6 +2,11 @@
 
 namespace penstock::python {
 
+bool check_protocol(const ModuleState* state, PyObject* protocol) noexcept {
+    return Py_TYPE(protocol) == state->tls_transport_type ||
+           Ref(PyObject_GetAttr(protocol, state->name_connection_made));
+}
+
 void finish_waiter(LoopObject* loop, Ref waiter, PyObject* transport) noexcept {
     if (!waiter) {
         return;

@@ -150,6 +150,9 @@ template <typename Transport> struct TransportMethods {
     }
 };
 
+/// AttributeError, false, for what is no protocol: most likely a factory that returns nothing.
+bool check_protocol(const ModuleState* state, PyObject* protocol) noexcept;
+
 /// Tells the future of whoever has asked for the transport (may be null) that it is there.
 void finish_waiter(LoopObject* loop, Ref waiter, PyObject* transport) noexcept;
 

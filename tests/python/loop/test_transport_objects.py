@@ -158,6 +158,25 @@ def test_data_for_a_protocol_without_data_received_is_an_attribute_error(
     assert [type(context["exception"]) for context in contexts] == [AttributeError]
 
 
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+def test_a_factory_that_returns_nothing_raises_to_the_caller(
+    run: Run, loop: Any, kind: int
+) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        ours.setblocking(False)
+        connect = {
+            socket.SOCK_STREAM: loop.create_connection,
+            socket.SOCK_DGRAM: loop.create_datagram_endpoint,
+        }[kind]
+        with ours, theirs, pytest.raises(AttributeError, match="connection_made"):
+            await connect(lambda: None, sock=ours)
+
+    run(main())
+    gc.collect()
+
+
 @pytest.mark.parametrize("where", ["connection_made", "data_received", "connection_lost"])
 def test_the_exception_handler_is_called_in_the_context_of_the_protocols_callback(
     run: Run, loop: asyncio.AbstractEventLoop, loop_name: str, where: str
