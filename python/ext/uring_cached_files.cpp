@@ -40,7 +40,7 @@ bool read_whole(int fd, PyObject* bytes) noexcept {
 
 PyObject* read_cached_file(PyObject* /*module*/, PyObject* path) {
     PyObject* encoded = nullptr;
-    if (PyUnicode_FSConverter(path, &encoded) == 0) {
+    if (PyUnicode_FSConverter(path, static_cast<void*>(&encoded)) == 0) {
         return nullptr;
     }
     const Ref name(encoded);
