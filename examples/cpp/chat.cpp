@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 using namespace penstock;
 
@@ -62,19 +64,21 @@ Task<Result<>> tell(net::TcpStream& stream, Channel<Line>& lines) {
 
 Task<Result<>> listen_to(net::TcpStream& stream, Room::Guest& guest) {
     BufReader reader(stream);
-    const auto name = co_await reader.line();
-    if (!name || !*name) {
-        co_return name ? Result<>() : failure(name.error());
+    const auto first = co_await reader.line();
+    const std::optional<std::string_view> name = first.value_or(std::nullopt);
+    if (!name) {
+        co_return first ? Result<>() : failure(first.error());
     }
-    const std::string who(**name);
+    const std::string who(*name);
     guest.say(who + " has come\n");
     for (;;) {
         const auto line = co_await reader.line();
-        if (!line || !*line) {
+        const std::optional<std::string_view> text = line.value_or(std::nullopt);
+        if (!text) {
             guest.say(who + " has gone\n");
             co_return line ? Result<>() : failure(line.error());
         }
-        guest.say(who + ": " + std::string(**line) + "\n");
+        guest.say(who + ": " + std::string(*text) + "\n");
     }
 }
 

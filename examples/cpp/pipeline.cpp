@@ -6,7 +6,9 @@
 #include <penstock/penstock.hpp>
 
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace penstock;
@@ -32,10 +34,11 @@ Task<Result<>> print(PipeReader& output) {
     BufReader reader(output);
     for (;;) {
         const auto line = co_await reader.line();
-        if (!line || !*line) {
+        const std::optional<std::string_view> text = line.value_or(std::nullopt);
+        if (!text) {
             co_return line ? Result<>() : failure(line.error());
         }
-        std::printf("%.*s\n", static_cast<int>((*line)->size()), (*line)->data());
+        std::printf("%.*s\n", static_cast<int>(text->size()), text->data());
     }
 }
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <optional>
+#include <string_view>
 
 using namespace penstock;
 
@@ -43,10 +45,11 @@ Task<Result<>> follow(std::string path, long lines) {
     BufReader reader(Follower(std::move(*file)));
     for (long printed = 0; printed < lines; ++printed) {
         const auto line = co_await reader.line();
-        if (!line || !*line) {
+        const std::optional<std::string_view> text = line.value_or(std::nullopt);
+        if (!text) {
             co_return line ? Result<>() : failure(line.error());
         }
-        std::printf("%.*s\n", static_cast<int>((*line)->size()), (*line)->data());
+        std::printf("%.*s\n", static_cast<int>(text->size()), text->data());
         std::fflush(stdout);
     }
     co_return Result<>();

@@ -61,10 +61,11 @@ Result<UdpSocket> UdpSocket::bind(const Endpoint& endpoint, const Options& optio
 }
 
 Result<> UdpSocket::connect(const Endpoint& peer) noexcept {
-    if (!is_open()) {
+    const int fd = native_handle();
+    if (fd < 0) {
         return failure(std::errc::bad_file_descriptor);
     }
-    if (::connect(native_handle(), peer.native(), peer.native_size()) != 0) {
+    if (::connect(fd, peer.native(), peer.native_size()) != 0) {
         return last_failure();
     }
     return {};
