@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include <asm/termbits.h>
 #include <sys/ioctl.h>
@@ -50,10 +51,21 @@ ModemLines changes(const Activity& before, const Activity& after, const ModemLin
 
 } // namespace
 
-void Line::close() noexcept {
+Result<> Line::begin_break() noexcept {
     if (in_break_) {
-        (void)driver::ask(fd_, TIOCCBRK);
+        return failure(std::errc::device_or_resource_busy);
     }
+    Result<> begun = driver::ask(fd_, TIOCSBRK);
+    in_break_ = begun.has_value();
+    return begun;
+}
+
+Result<> Line::end_break() noexcept {
+    return std::exchange(in_break_, false) ? driver::ask(fd_, TIOCCBRK) : Result<>();
+}
+
+void Line::close() noexcept {
+    (void)end_break();
     if (taken_ && mode_) {
         (void)driver::set_line(fd_, TIOCM_RTS, mode_->rts_after_send);
     }
@@ -163,16 +175,17 @@ Task<Result<>> hold_break(std::shared_ptr<Line> line, std::chrono::milliseconds 
     if (const Result<> begun = co_await turn.begin(); !begun) {
         co_return begun;
     }
-    if (const Result<> begun = driver::ask(line->fd_, TIOCSBRK); !begun) {
+    if (const Result<> begun = line->begin_break(); !begun) {
         co_return begun;
     }
-    line->in_break_ = true;
-    const Result<> slept = co_await line->nap(duration);
-    line->in_break_ = false;
-    if (line->fd_ < 0) { // closing has ended it
-        co_return slept;
+    Result<> slept;
+    try {
+        slept = co_await line->nap(duration);
+    } catch (...) { // no memory
+        (void)line->end_break();
+        throw;
     }
-    const Result<> ended = driver::ask(line->fd_, TIOCCBRK);
+    const Result<> ended = line->end_break();
     if (!slept || !ended) {
         co_return slept ? ended : slept;
     }

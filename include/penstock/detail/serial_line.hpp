@@ -42,6 +42,10 @@ private:
                                      std::chrono::milliseconds duration);
     friend Task<Result<ModemLines>> until_change(std::shared_ptr<Line> line, ModemLines lines);
 
+    Result<> begin_break() noexcept;
+    /// Safe to call again.
+    Result<> end_break() noexcept;
+
     /// Waits; `operation_canceled` also when the port is closed.
     [[nodiscard]] Task<Result<>> nap(std::chrono::nanoseconds duration);
 

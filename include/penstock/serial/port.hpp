@@ -136,8 +136,9 @@ public:
     /// the time is waited that the chip's buffer takes. Can be cancelled.
     [[nodiscard]] Task<Result<>> drain_exact() { return detail::until_sent(line_); }
 
-    /// Holds the line in the break state. Also when it is cancelled the break is ended, or when the port
-    /// is closed. With RS-485 switched in software the bus is taken for it, as for a write.
+    /// Holds the line in the break state, one task at a time. Also when it is cancelled the break is ended,
+    /// or when the port is closed. With RS-485 switched in software the bus is taken for it, as for a
+    /// write.
     [[nodiscard]] Task<Result<>> send_break(std::chrono::milliseconds duration) {
         return detail::hold_break(line_, duration);
     }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -190,6 +191,18 @@ TEST_F(SerialDriver, ABreakEndsInAnyCase) {
         EXPECT_EQ(ended.error(), std::errc::operation_canceled);
         EXPECT_EQ(std::ranges::count(closing, "no break"), 1);
         EXPECT_EQ(driver_.log, Log());
+    };
+    run(body());
+}
+
+TEST_F(SerialDriver, ASecondBreakDoesNotCutTheFirstShort) {
+    Port port = open();
+    const auto body = [&]() -> Task<> {
+        const auto settled =
+            co_await penstock::all_settled(port.send_break(1ms), port.send_break(0ms));
+        EXPECT_TRUE(std::get<0>(settled));
+        EXPECT_EQ(std::get<1>(settled).error(), std::errc::device_or_resource_busy);
+        EXPECT_EQ(driver_.log, (Log{"break", "no break"}));
     };
     run(body());
 }
