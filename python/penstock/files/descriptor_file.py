@@ -177,7 +177,13 @@ class DescriptorFile(AsyncFile[bytes]):
     # ---- the end --------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        await self._turns.take()
+        try:
+            await self._turns.take()
+        except BaseException:
+            # A scope that is cancelled cancels this await as well, after the call that it has
+            # cancelled before, which the kernel may still be at work on.
+            self._turns.take_later(self._close_in_turn)
+            raise
         try:
             if self._fd < 0:
                 return
@@ -195,6 +201,13 @@ class DescriptorFile(AsyncFile[bytes]):
                 await self._backend.close(fd, not self._writable and self._regular).start()
         finally:
             self._end_turn()
+
+    def _close_in_turn(self) -> None:
+        try:
+            if self._fd >= 0:
+                self._close_unawaited()
+        finally:
+            self._turns.give_up()
 
     def _close_unawaited(self) -> None:
         """Write out what has not been handed to the kernel, and close, without waiting."""

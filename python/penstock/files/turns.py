@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import anyio
 
@@ -20,7 +21,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.taken = False
-        self.waiting: deque[anyio.Event] | None = None
+        self.waiting: deque[anyio.Event | Callable[[], None]] | None = None
 
     async def take(self) -> None:
         """Wait for the turn, and take it. A cancelled wait leaves it to the next."""
@@ -40,9 +41,23 @@ class Turns:
                 self.waiting.remove(mine)
             raise
 
+    def take_later(self, callback: Callable[[], None]) -> None:
+        """Call ``callback``, which gives the turn up, when it is its turn: at once or later."""
+        if not self.taken:
+            self.taken = True
+            callback()
+            return
+        if self.waiting is None:
+            self.waiting = deque()
+        self.waiting.append(callback)
+
     def give_up(self) -> None:
         """Let the next one have its turn."""
-        if self.waiting:
-            self.waiting.popleft().set()
-        else:
+        if not self.waiting:
             self.taken = False
+            return
+        following = self.waiting.popleft()
+        if isinstance(following, anyio.Event):
+            following.set()
+        else:
+            following()

@@ -223,6 +223,43 @@ async def test_a_cancelled_close_closes_and_writes_all_the_same(tmp_path: Path) 
     assert (tmp_path / "file").read_bytes() == b"buffered"
 
 
+async def test_a_close_that_is_cancelled_before_its_turn_closes_when_it_comes(
+    pipe: tuple[int, int],
+) -> None:
+    file = await files.open(pipe[0], "rb")
+    read: list[bytes] = []
+
+    async def read_some() -> None:
+        read.append(await file.read(4))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read_some)
+        await until(in_flight)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await file.close()
+        assert scope.cancelled_caught
+        os.write(pipe[1], b"data")
+    assert read == [b"data"]
+    await until(settled)
+    assert file.closed
+    assert not is_open(pipe[0])
+
+
+async def test_a_file_is_closed_where_a_scope_is_left_by_a_cancel(pipe: tuple[int, int]) -> None:
+    """The scope cancels the call in the block, and then the closing behind it."""
+    opened: list[Any] = []
+
+    async def write() -> None:
+        async with files.open(pipe[1], "wb", buffering=0) as file:
+            opened.append(file)
+            await file.write(bytes(1 << 20))  # more than a pipe holds
+
+    await cancel_in_flight(write)
+    await until(lambda: not is_open(pipe[1]))
+    assert opened[0].closed
+
+
 async def test_calls_on_the_position_have_their_turns_in_order(tmp_path: Path) -> None:
     data = bytes(range(256)) * 30
     (tmp_path / "file").write_bytes(data)
