@@ -29,5 +29,4 @@ def check_files() -> Finding:
         name, reason = run(ask())
     except (OSError, ValueError, RuntimeError) as error:
         return Finding("files", Status.BROKEN, one_line(error))
-    engine = "io_uring" if name == "uring" else "worker threads"
-    return Finding("files", Status.FINE if name == "uring" else Status.LESS, f"{engine}: {reason}")
+    return Finding("files", Status.FINE if name == "uring" else Status.LESS, reason)
