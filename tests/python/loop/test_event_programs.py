@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from .conftest import penstock_factory
-from .event_programs import Hooks, Operation, Program, Steps, run_program
+from .event_programs import Course, Hooks, Operation, Program, Steps, run_program
 
 SENT_AT_ONCE = st.sampled_from([0, 1, 100, 1000])
 
@@ -86,11 +86,15 @@ def test_a_plain_connection_has_the_same_course(
     hooks=hooks(TLS, ("data", "eof_received")),
 )
 def test_a_tls_connection_has_the_same_course(steps: Steps, hooks: Hooks) -> None:
-    compare(Program(steps, hooks, tls=True))
-
-
-def compare(program: Program) -> None:
+    program = Program(steps, hooks, tls=True)
     expected = run_program(asyncio.SelectorEventLoop, program)
+    # asyncio's own error: aborted while it goes on after a pause, it "cannot switch state".
+    assume(("reported", "RuntimeError") not in expected.events)
+    compare(program, expected)
+
+
+def compare(program: Program, expected: Course | None = None) -> None:
+    expected = expected or run_program(asyncio.SelectorEventLoop, program)
     course = run_program(penstock_factory(), program)
     assert course.events == expected.events
     assert course.peer == expected.peer

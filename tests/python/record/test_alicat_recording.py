@@ -116,4 +116,5 @@ async def test_a_unit_that_falls_silent_leaves_rows_with_errors() -> None:
     assert failed[0].values == {}
     assert failed[0].unit_id == "A"
     assert "Timeout" in str(failed[0].error)
-    assert failed[0].latency_s >= 0.1
+    # uvloop's timers count in whole milliseconds, and may be a part of one early.
+    assert failed[0].latency_s >= 0.099
