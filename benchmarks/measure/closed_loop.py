@@ -105,22 +105,29 @@ class Loaded:
     check: Callable[..., None] = check_requests
 
     def turn(self, options: argparse.Namespace) -> Sample:
-        """Load the server for ``options.seconds``.
+        """Load the server for ``options.seconds``; errors as of :meth:`load`."""
+        return self.load(
+            "--seconds", options.seconds, warmup=options.warmup, at_least=options.seconds
+        )
+
+    def load(self, *amount: object, warmup: float, at_least: float = 0) -> Sample:
+        """Load the server with an *amount* in the load's own options.
+
+        It takes ``at_least`` so many seconds.
 
         Raises:
             Failed: if it or its load breaks, a wrong reply included.
             Impossible: if the figures cannot be true.
         """
-        timed = ["--server-pid", self.running.pid]
-        timed += ["--seconds", options.seconds, "--warmup", options.warmup]
-        timeout = options.seconds + options.warmup + GRACE
+        timed = ["--server-pid", self.running.pid, *amount, "--warmup", warmup]
+        timeout = at_least + warmup + GRACE
         before = time.monotonic()
         figures = run_load(self.client, self.cores, *timed, timeout=timeout)
         outside = time.monotonic() - before
         self.check(
             requests=figures["requests"],
             seconds=figures["seconds"],
-            asked_seconds=options.seconds,
+            asked_seconds=at_least,
             outside_seconds=outside,
             cpu=figures["server_cpu_seconds"],
         )

@@ -8,10 +8,9 @@ core each, and each reply compared byte for byte before the next message leaves.
 from __future__ import annotations
 
 import argparse
-import time
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, Sample, run_load, settle
+from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, Sample
 from benchmarks.measure.comparison import (
     Comparison,
     Metric,
@@ -28,9 +27,8 @@ from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import numbers
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import Failed, server
+from benchmarks.measure.processes import Failed
 from benchmarks.measure.rounds import alternate
-from benchmarks.measure.sanity import check_requests
 from benchmarks.measure.tables import markdown_table
 
 SUMMARY = "C++ libraries: sequential round trips on one connection"
@@ -128,28 +126,8 @@ def _compare(
 
 
 def _round(stand: LibraryStand, cell: Cell, name: str, round_trips: int) -> Sample:
-    with server(stand.server_command(name, ECHO), stand.cores.server) as running:
-        load = stand.load_command(cell, running.ready_line)
-        settle(load, stand.cores)
-        timed = ["--server-pid", running.pid, "--requests", round_trips, "--warmup", WARM_UP]
-        before = time.monotonic()
-        figures = run_load(load, stand.cores, *timed)
-        outside = time.monotonic() - before
-    check_requests(
-        requests=figures["requests"],
-        seconds=figures["seconds"],
-        asked_seconds=0,
-        outside_seconds=outside,
-        cpu=figures["server_cpu_seconds"],
-    )
-    return Sample(
-        requests=figures["requests"],
-        seconds=figures["seconds"],
-        server_cpu_seconds=figures["server_cpu_seconds"],
-        client_cpu_seconds=figures["client_cpu_seconds"],
-        latency_p50_us=figures["latency_us"]["p50"],
-        latency_p99_us=figures["latency_us"]["p99"],
-    )
+    with stand.serving(name, cell) as loaded:
+        return loaded.load("--requests", round_trips, warmup=WARM_UP)
 
 
 def _syscalls(
