@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <utility>
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -10,26 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <penstock/owned_descriptor.hpp>
+
 namespace penstock::python {
-
-/// A descriptor that is closed at the end of a scope.
-class Descriptor {
-public:
-    explicit Descriptor(int fd) noexcept : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
-    }
-
-    [[nodiscard]] int get() const noexcept { return fd_; }
-    [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-
-private:
-    int fd_;
-};
 
 /// openat2(2): opens a path if its name lookup needs no device. A negated errno otherwise; EAGAIN when
 /// a device is needed or this kernel cannot tell.
@@ -68,7 +50,7 @@ struct CachedFile {
 /// opening a device has effects.
 inline CachedFile open_regular_from_cache(const char* path, int flags) noexcept {
     const int follow = flags & O_NOFOLLOW;
-    const Descriptor found(open_from_cache(path, O_PATH | O_CLOEXEC | follow));
+    const OwnedDescriptor found(open_from_cache(path, O_PATH | O_CLOEXEC | follow));
     struct stat status = {};
     if (found.get() < 0) {
         return {.fd = found.get()};

@@ -4,9 +4,6 @@
 
 namespace penstock::python {
 
-/// Copies larger than this are made without the GIL; letting go of it costs what smaller ones do.
-inline constexpr std::int64_t worth_releasing = std::int64_t{64} << 10;
-
 /// An operation on a file opened with O_DIRECT (open(2)).
 inline bool needs_alignment(const FileOperationObject* operation) noexcept {
     return operation->alignment > 1;

@@ -1,5 +1,6 @@
 // Opening files, and reading whole ones.
 
+#include "cached_copy.hpp"
 #include "cached_opening.hpp"
 #include "file_calls.hpp"
 #include "file_memory.hpp"
@@ -17,9 +18,6 @@ namespace {
 
 /// Beside the bytes; opening costs several system calls.
 constexpr std::int64_t cost_of_opening = 12288;
-
-/// What a whole file may have to be read at once.
-constexpr std::int64_t largest_file_at_once = std::int64_t{2} << 20;
 
 /// The room that a file is given whose size is not known without waiting.
 constexpr std::int64_t first_guess = std::int64_t{64} << 10;
@@ -42,7 +40,7 @@ Attempt attempt_open(FileOperationObject* operation) {
     }
     operation->engine->turn_credit -= cost_of_opening;
     std::int64_t size = 0;
-    Descriptor file(open_regular(operation, flags, size));
+    OwnedDescriptor file(open_regular(operation, flags, size));
     if (file.get() < 0) {
         operation->error = file.get() == -EAGAIN ? 0 : -file.get();
         return operation->error == 0 ? Attempt::blocked : Attempt::done;
@@ -87,13 +85,8 @@ Attempt read_file_from_cache(FileOperationObject* operation, int fd, std::int64_
     }
     operation->memory = PyBytes_AS_STRING(operation->target);
     const iovec part{.iov_base = operation->memory, .iov_len = static_cast<std::size_t>(size + 1)};
-    ssize_t count = -1;
-    if (size > worth_releasing) {
-        Py_BEGIN_ALLOW_THREADS count = ::preadv2(fd, &part, 1, 0, RWF_NOWAIT);
-        Py_END_ALLOW_THREADS
-    } else {
-        count = ::preadv2(fd, &part, 1, 0, RWF_NOWAIT);
-    }
+    const ssize_t count =
+        copy_from_cache(size, [&] { return ::preadv2(fd, &part, 1, 0, RWF_NOWAIT); });
     if (count != size || size == 0) {
         Py_CLEAR(operation->target);
         return Attempt::blocked;
@@ -105,7 +98,7 @@ Attempt read_file_from_cache(FileOperationObject* operation, int fd, std::int64_
 Attempt attempt_read_file(FileOperationObject* operation) {
     operation->engine->turn_credit -= cost_of_opening;
     std::int64_t size = 0;
-    const Descriptor file(open_regular(operation, O_RDONLY, size));
+    const OwnedDescriptor file(open_regular(operation, O_RDONLY, size));
     if (file.get() < 0) {
         operation->error = file.get() == -EAGAIN ? 0 : -file.get();
         return operation->error == 0 ? Attempt::blocked : Attempt::done;

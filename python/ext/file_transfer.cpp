@@ -1,5 +1,6 @@
 // Reading, writing and what else takes a descriptor.
 
+#include "cached_copy.hpp"
 #include "dirty_room.hpp"
 #include "file_calls.hpp"
 #include "file_flight.hpp"
@@ -83,13 +84,8 @@ Attempt attempt_read(FileOperationObject* operation) {
     if (operation->size > largest_read_at_once || needs_alignment(operation)) {
         return Attempt::blocked;
     }
-    Attempt attempt = Attempt::blocked;
-    if (operation->size > worth_releasing) {
-        Py_BEGIN_ALLOW_THREADS attempt = read_from_cache(operation);
-        Py_END_ALLOW_THREADS
-    } else {
-        attempt = read_from_cache(operation);
-    }
+    const Attempt attempt =
+        copy_from_cache(operation->size, [&] { return read_from_cache(operation); });
     operation->engine->turn_credit -= operation->done + cost_of_call;
     return attempt;
 }

@@ -3,6 +3,7 @@
 // What has to be waited for goes to the ring. What has not costs less without: there is no operation
 // to be prepared, submitted and completed, and nothing in Python between opening, reading and closing.
 
+#include "cached_copy.hpp"
 #include "cached_opening.hpp"
 #include "uring_module.hpp"
 
@@ -12,12 +13,6 @@ namespace penstock::python {
 
 namespace {
 
-/// A larger one may be in the cache in part; what was copied of it would be copied in vain.
-constexpr std::int64_t largest = std::int64_t{2} << 20;
-
-/// Copies larger than this are made without the GIL; letting go of it costs what smaller ones do.
-constexpr std::int64_t worth_releasing = std::int64_t{64} << 10;
-
 /// Fills `bytes` from the cache; false if that is not all of the file.
 bool read_whole(int fd, PyObject* bytes) noexcept {
     char beyond = 0; // a file that ends where it should leaves it alone
@@ -26,14 +21,7 @@ bool read_whole(int fd, PyObject* bytes) noexcept {
         {.iov_base = PyBytes_AS_STRING(bytes), .iov_len = static_cast<std::size_t>(size)},
         {.iov_base = &beyond, .iov_len = 1},
     };
-    ssize_t count = -1;
-    if (size > worth_releasing) {
-        Py_BEGIN_ALLOW_THREADS count = ::preadv2(fd, parts, 2, 0, RWF_NOWAIT);
-        Py_END_ALLOW_THREADS
-    } else {
-        count = ::preadv2(fd, parts, 2, 0, RWF_NOWAIT);
-    }
-    return count == size;
+    return copy_from_cache(size, [&] { return ::preadv2(fd, parts, 2, 0, RWF_NOWAIT); }) == size;
 }
 
 } // namespace
@@ -45,12 +33,12 @@ PyObject* read_cached_file(PyObject* /*module*/, PyObject* path) {
     }
     const Ref name(encoded);
     const CachedFile found = open_regular_from_cache(PyBytes_AS_STRING(encoded), O_RDONLY);
-    const Descriptor file(found.fd);
+    const OwnedDescriptor file(found.fd);
     if (found.fd < 0) {
         return PyLong_FromLong(found.fd);
     }
     // A size of 0 says nothing: files of /proc have it.
-    if (found.size == 0 || found.size > largest) {
+    if (found.size == 0 || found.size > largest_file_at_once) {
         return PyLong_FromLong(-EAGAIN);
     }
     Ref bytes(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(found.size)));
