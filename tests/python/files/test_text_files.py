@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import penstock
@@ -46,6 +46,14 @@ def encoded(pieces: list[str], encoding: str) -> bytes:
     return "".join(pieces).encode(encoding, "ignore")
 
 
+def position_of(file: IO[str]) -> int:
+    """The built-in file's ``tell()``, which fails in a damaged text of some stateful encodings."""
+    try:
+        return file.tell()
+    except OverflowError:
+        reject()
+
+
 def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
     results: list[Any] = []
     told = [0]
@@ -53,7 +61,7 @@ def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
         for name, argument in steps:
             try:
                 if name == "tell":
-                    told.append(file.tell())
+                    told.append(position_of(file))
                     results.append(("tell", len(told)))
                 elif name == "back":
                     file.seek(told[argument % len(told)])
