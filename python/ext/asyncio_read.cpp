@@ -244,7 +244,7 @@ PySendResult read_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
 PyObject* read_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = read_send(self, Py_None, &result);
-    return iterator_step(sent, result);
+    return iterator_step(state_of(Py_TYPE(self)), sent, result);
 }
 
 PyObject* read_send_method(PyObject* self, PyObject* /*value*/) {
@@ -344,12 +344,15 @@ PyObject* read_cancelled(PyObject* self, PyObject* /*unused*/) {
     return PyBool_FromLong(static_cast<long>(self_of(self)->task.cancelled));
 }
 
-PyObject* read_get_loop(PyObject* self, PyObject* /*unused*/) {
-    return PyObject_GetAttr(self_of(self)->reader, state_of(Py_TYPE(self))->name_private_loop);
+PyObject* get_loop_getter(PyObject* self, void* /*unused*/) {
+    ModuleState* state = state_of(Py_TYPE(self));
+    const Ref loop(PyObject_GetAttr(self_of(self)->reader, state->name_private_loop));
+    return loop ? loop_getter(state, loop.get()) : nullptr;
 }
 
 PyObject* read_getattro(PyObject* self, PyObject* name) {
-    return get_attribute(state_of(Py_TYPE(self)), self_of(self)->task, self, name);
+    return get_attribute(state_of(Py_TYPE(self)), self_of(self)->task, self, name,
+                         &get_loop_getter);
 }
 
 int read_setattro(PyObject* self, PyObject* name, PyObject* value) {
@@ -394,8 +397,12 @@ PyMethodDef read_methods[] = {
     {"set_exception", &read_set_exception, METH_O, nullptr},
     {"done", &read_done, METH_NOARGS, nullptr},
     {"cancelled", &read_cancelled, METH_NOARGS, nullptr},
-    {"get_loop", &read_get_loop, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef read_attributes[] = {
+    {"get_loop", &get_loop_getter, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyType_Slot read_slots[] = {
@@ -408,6 +415,7 @@ PyType_Slot read_slots[] = {
     {Py_tp_iter, reinterpret_cast<void*>(&await_itself)},
     {Py_tp_iternext, reinterpret_cast<void*>(&read_next)},
     {Py_tp_methods, read_methods},
+    {Py_tp_getset, read_attributes},
     {Py_tp_getattro, reinterpret_cast<void*>(&read_getattro)},
     {Py_tp_setattro, reinterpret_cast<void*>(&read_setattro)},
     {0, nullptr},
@@ -499,7 +507,7 @@ bool waits_natively(const ModuleState* state, PyObject* waiter) noexcept {
            self_of(waiter)->task.wakeup != nullptr;
 }
 
-bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* attributes,
+bool resume_native_read(ModuleState* state, PyObject* waiter, PyObject* attributes,
                         const char* data, std::size_t size) noexcept {
     const Ref alive = Ref::borrow(waiter);
     AsyncioReadObject* read = self_of(waiter);
@@ -516,7 +524,7 @@ bool resume_native_read(const ModuleState* state, PyObject* waiter, PyObject* at
         read->size = size;
     }
     read->done = true;
-    const bool stepped = step(read->task, waiter);
+    const bool stepped = step(state, read->task, waiter);
     if (read->data == nullptr) {
         return stepped;
     }

@@ -93,7 +93,7 @@ PyObject* asyncio_reader_of(ModuleState* state, PyObject* protocol) noexcept {
     return reference.release();
 }
 
-bool feed_asyncio_reader(const ModuleState* state, PyObject* reference, const char* data,
+bool feed_asyncio_reader(ModuleState* state, PyObject* reference, const char* data,
                          std::size_t size, Feeding feeding) noexcept {
     const Ref reader = strong(reference);
     if (!reader) {

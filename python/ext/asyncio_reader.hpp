@@ -19,7 +19,7 @@ enum class Feeding : unsigned char {
 /// What `StreamReaderProtocol.data_received(data)` does for `reader`, a reference from
 /// `asyncio_reader_of`: without three Python frames and a bytes object for each read.
 /// False with an exception set.
-bool feed_asyncio_reader(const ModuleState* state, PyObject* reader, const char* data,
-                         std::size_t size, Feeding feeding) noexcept;
+bool feed_asyncio_reader(ModuleState* state, PyObject* reader, const char* data, std::size_t size,
+                         Feeding feeding) noexcept;
 
 } // namespace penstock::python

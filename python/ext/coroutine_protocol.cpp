@@ -1,23 +1,8 @@
 #include "coroutine_protocol.hpp"
 
+#include "returned_value.hpp"
+
 namespace penstock::python {
-
-namespace {
-
-void raise_stop(PyObject* value) noexcept {
-    // PyErr_SetObject would take a tuple for StopIteration's arguments, and an exception for the one
-    // to raise.
-    if (PyTuple_Check(value) || PyExceptionInstance_Check(value)) {
-        const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value));
-        if (stop) {
-            PyErr_SetObject(PyExc_StopIteration, stop.get());
-        }
-        return;
-    }
-    PyErr_SetObject(PyExc_StopIteration, value);
-}
-
-} // namespace
 
 bool may_resume(bool running, bool finished) noexcept {
     if (running) {
@@ -36,13 +21,13 @@ bool may_send(PyObject* value, bool begun) noexcept {
     return false;
 }
 
-PyObject* iterator_step(PySendResult sent, PyObject* result) noexcept {
+PyObject* iterator_step(ModuleState* state, PySendResult sent, PyObject* result) noexcept {
     if (sent != PYGEN_RETURN) {
         return result;
     }
     const Ref value(result);
     if (result != Py_None) {
-        raise_stop(result);
+        raise_stop_iteration(state, result);
     }
     return nullptr;
 }
@@ -52,7 +37,7 @@ PyObject* send_step(PySendResult sent, PyObject* result) noexcept {
         return result;
     }
     const Ref value(result);
-    raise_stop(result);
+    raise_plain_stop_iteration(result);
     return nullptr;
 }
 

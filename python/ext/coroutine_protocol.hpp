@@ -1,6 +1,6 @@
 #pragma once
 
-#include "py_ref.hpp"
+#include "module.hpp"
 
 namespace penstock::python {
 
@@ -15,7 +15,7 @@ bool may_send(PyObject* value, bool begun) noexcept;
 
 /// What tp_iternext returns after a step: a result is StopIteration's, and a plain end for None,
 /// which costs nothing more.
-PyObject* iterator_step(PySendResult sent, PyObject* result) noexcept;
+PyObject* iterator_step(ModuleState* state, PySendResult sent, PyObject* result) noexcept;
 
 /// What send() returns after a step: the same, but StopIteration is raised for None too.
 PyObject* send_step(PySendResult sent, PyObject* result) noexcept;

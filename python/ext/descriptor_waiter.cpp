@@ -2,6 +2,7 @@
 
 #include "fd_callbacks.hpp"
 #include "loop.hpp"
+#include "waiting_task.hpp"
 
 namespace penstock::python {
 
@@ -121,8 +122,9 @@ PyObject* is_cancelled(PyObject* self, PyObject* /*unused*/) {
     return PyBool_FromLong(self_of(self)->state == State::cancelled);
 }
 
-PyObject* get_loop(PyObject* self, PyObject* /*unused*/) {
-    return Py_NewRef(as_object(self_of(self)->loop));
+PyObject* get_loop_getter(PyObject* self, void* /*unused*/) {
+    LoopObject* loop = self_of(self)->loop;
+    return loop_getter(loop->state, as_object(loop));
 }
 
 PyObject* get_blocking(PyObject* self, void* /*unused*/) {
@@ -182,12 +184,12 @@ PyMethodDef waiter_methods[] = {
     {"cancelled", &is_cancelled, METH_NOARGS, "Whether cancel() ended the wait."},
     {"done", &is_done, METH_NOARGS, "Whether the wait is over."},
     {"result", &get_result, METH_NOARGS, "None; raises CancelledError after cancel()."},
-    {"get_loop", &get_loop, METH_NOARGS, "The loop."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef waiter_attributes[] = {
     {"_asyncio_future_blocking", &get_blocking, &set_blocking, nullptr, nullptr},
+    {"get_loop", &get_loop_getter, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -234,6 +236,9 @@ DescriptorWaiterObject* make_descriptor_waiter(LoopObject* loop) noexcept {
 void wake(DescriptorWaiterObject* waiter) noexcept {
     waiter->state = State::ready;
     if (HandleObject* handle = std::exchange(waiter->handle, nullptr)) {
+        PyObject* argument =
+            argument_of_wakeup(waiter->loop->state, handle->callback, as_object(waiter));
+        Py_SETREF(handle->arguments, Py_NewRef(argument));
         invoke(handle);
         release_from_loop(handle);
     }

@@ -269,11 +269,6 @@ PyObject* operation_done(PyObject* self, PyObject* /*unused*/) {
     return PyBool_FromLong(operation->stage != Stage::waiting || operation->task.cancelled);
 }
 
-PyObject* operation_get_loop(PyObject* self, PyObject* /*unused*/) {
-    PyObject* loop = self_of(self)->engine->loop;
-    return Py_NewRef(loop != nullptr ? loop : Py_None);
-}
-
 } // namespace
 
 PySendResult send_to_file_operation(PyObject* self, PyObject* value, PyObject** result) noexcept {
@@ -283,12 +278,18 @@ PySendResult send_to_file_operation(PyObject* self, PyObject* value, PyObject** 
 PyObject* next_of_file_operation(PyObject* self) noexcept {
     PyObject* result = nullptr;
     const PySendResult sent = resume(self_of(self), Py_None, &result);
-    return iterator_step(sent, result);
+    return iterator_step(self_of(self)->engine->state, sent, result);
+}
+
+PyObject* loop_getter_of_file_operation(PyObject* self, void* /*closure*/) noexcept {
+    const FileEngineObject* engine = self_of(self)->engine;
+    return loop_getter(engine->state, engine->loop != nullptr ? engine->loop : Py_None);
 }
 
 PyObject* file_operation_attribute(PyObject* self, PyObject* name) noexcept {
     const FileOperationObject* operation = self_of(self);
-    return get_attribute(operation->engine->state, operation->task, self, name);
+    return get_attribute(operation->engine->state, operation->task, self, name,
+                         &loop_getter_of_file_operation);
 }
 
 int set_file_operation_attribute(PyObject* self, PyObject* name, PyObject* value) noexcept {
@@ -309,7 +310,6 @@ PyMethodDef file_operation_methods[] = {
     {"result", &operation_result, METH_NOARGS, nullptr},
     {"cancel", as_function(&operation_cancel), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"done", &operation_done, METH_NOARGS, nullptr},
-    {"get_loop", &operation_get_loop, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

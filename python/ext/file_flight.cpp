@@ -89,7 +89,7 @@ void wake(FileOperationObject* operation) noexcept {
         }
         return;
     }
-    if (step(operation->task, self)) {
+    if (step(engine->state, operation->task, self)) {
         return;
     }
     if (engine->penstock != nullptr) {

@@ -104,6 +104,7 @@ PyGetSetDef operation_attributes[] = {
     {"__qualname__", &get_name, nullptr, nullptr, nullptr},
     {"cr_running", &get_running, nullptr, nullptr, nullptr},
     {"cr_suspended", &get_suspended, nullptr, nullptr, nullptr},
+    {"get_loop", &loop_getter_of_file_operation, nullptr, nullptr, nullptr},
     {"in_flight", &get_in_flight, nullptr, "Whether the engine works on it.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

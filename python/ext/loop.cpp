@@ -254,6 +254,7 @@ void close_native(LoopObject* loop) noexcept {
     delete io;
     PyMem_Free(std::exchange(loop->read_buffer, nullptr));
     Py_CLEAR(loop->spare_bytes);
+    Py_CLEAR(loop->getter);
     drop_reserve(loop);
     delete std::exchange(loop->datagrams, nullptr);
     delete std::exchange(loop->senders, nullptr);
@@ -306,6 +307,7 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(loop->thread_id);
     Py_VISIT(loop->task_factory);
+    Py_VISIT(loop->getter);
     Py_VISIT(loop->current_handle);
     Py_VISIT(loop->pending_exception);
     Py_VISIT(loop->file_engine);

@@ -43,6 +43,7 @@ struct LoopObject {
     unsigned long owner_thread;    ///< where it was made, then where it last ran
     PyObject* thread_id;           ///< None or the running thread, as BaseEventLoop keeps it
     PyObject* task_factory;
+    PyObject* getter; ///< see `loop_getter`, or null; until it is closed
     PyObject* current_handle;
     PyObject* pending_exception; ///< SystemExit or KeyboardInterrupt on its way out of the run
     bool closed;

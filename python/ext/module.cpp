@@ -1,6 +1,7 @@
 #include "module.hpp"
 
 #include "plain_socket.hpp"
+#include "returned_value.hpp"
 
 #include <array>
 
@@ -51,6 +52,7 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_attach, "_attach"},
     InternedName{&ModuleState::name_detach, "_detach"},
     InternedName{&ModuleState::name_future_blocking, "_asyncio_future_blocking"},
+    InternedName{&ModuleState::name_get_loop, "get_loop"},
     InternedName{&ModuleState::name_buffer, "_buffer"},
     InternedName{&ModuleState::name_waiter, "_waiter"},
     InternedName{&ModuleState::name_limit, "_limit"},
@@ -89,6 +91,7 @@ constexpr std::array owned_objects{
     &ModuleState::rare_paths,
     &ModuleState::stat_result_type,
     &ModuleState::completed,
+    &ModuleState::finished_future,
     &ModuleState::ssl_memory_bio,
     &ModuleState::ssl_again_errors,
     &ModuleState::ssl_certificate_error,
@@ -114,6 +117,7 @@ constexpr std::array owned_types{
     &ModuleState::serial_read_type,
     &ModuleState::file_engine_type,
     &ModuleState::file_operation_type,
+    &ModuleState::returned_value_type,
 };
 
 bool intern_names(ModuleState* state) {
@@ -173,7 +177,7 @@ int execute(PyObject* module) {
         add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
         add_ioctl_thread_type(module) && add_serial_abi(module) &&
         add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
-        add_ready_value_type(module);
+        add_ready_value_type(module) && add_returned_value_type(module, state);
     return done ? 0 : -1;
 }
 
@@ -190,6 +194,7 @@ int traverse(PyObject* module, visitproc visit, void* arg) {
 
 int clear(PyObject* module) {
     ModuleState* state = state_of_module(module);
+    release_spare_stops(state);
     for (auto slot : owned_objects) {
         Py_CLEAR(state->*slot);
     }

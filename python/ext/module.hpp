@@ -24,6 +24,7 @@ struct ModuleState {
     PyTypeObject* serial_read_type;
     PyTypeObject* file_engine_type;
     PyTypeObject* file_operation_type;
+    PyTypeObject* returned_value_type; ///< null before Python 3.12
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
@@ -47,7 +48,11 @@ struct ModuleState {
 
     PyObject* stat_result_type; ///< os.stat_result
 
-    PyObject* completed; ///< an awaitable that is always ready
+    PyObject* completed;       ///< an awaitable that is always ready
+    PyObject* finished_future; ///< see `argument_of_wakeup`; made on first use
+
+    PyObject* spare_stops;     ///< owned, linked; see `raise_stop_iteration`
+    unsigned spare_stop_count; ///< how many
 
     PyObject* ssl_memory_bio;        ///< ssl.MemoryBIO; the ssl module is imported on first use
     PyObject* ssl_again_errors;      ///< what asyncio takes for "needs more of the peer's bytes"
@@ -90,6 +95,7 @@ struct ModuleState {
     PyObject* name_attach;
     PyObject* name_detach;
     PyObject* name_future_blocking;
+    PyObject* name_get_loop;
     PyObject* name_buffer; ///< and the other private attributes of asyncio.StreamReader
     PyObject* name_waiter;
     PyObject* name_limit;
@@ -138,5 +144,6 @@ bool add_serial_abi(PyObject* module);
 bool add_file_engine_type(PyObject* module, ModuleState* state);
 bool add_file_operation_type(PyObject* module, ModuleState* state);
 bool add_ready_value_type(PyObject* module);
+bool add_returned_value_type(PyObject* module, ModuleState* state);
 
 } // namespace penstock::python

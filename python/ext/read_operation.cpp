@@ -244,7 +244,7 @@ PySendResult operation_send(PyObject* self, PyObject* /*value*/, PyObject** resu
 PyObject* operation_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = operation_send(self, Py_None, &result);
-    return iterator_step(sent, result);
+    return iterator_step(state_of(Py_TYPE(self)), sent, result);
 }
 
 PyObject* operation_send_method(PyObject* self, PyObject* /*value*/) {
@@ -297,12 +297,13 @@ PyObject* operation_done(PyObject* self, PyObject* /*unused*/) {
     return PyBool_FromLong(operation->state != State::waiting || operation->task.cancelled);
 }
 
-PyObject* operation_get_loop(PyObject* self, PyObject* /*unused*/) {
-    return Py_NewRef(self_of(self)->reader->loop);
+PyObject* get_loop_getter(PyObject* self, void* /*unused*/) {
+    return loop_getter(state_of(Py_TYPE(self)), self_of(self)->reader->loop);
 }
 
 PyObject* operation_getattro(PyObject* self, PyObject* name) {
-    return get_attribute(state_of(Py_TYPE(self)), self_of(self)->task, self, name);
+    return get_attribute(state_of(Py_TYPE(self)), self_of(self)->task, self, name,
+                         &get_loop_getter);
 }
 
 int operation_setattro(PyObject* self, PyObject* name, PyObject* value) {
@@ -343,8 +344,12 @@ PyMethodDef operation_methods[] = {
     {"result", &operation_result, METH_NOARGS, nullptr},
     {"cancel", as_function(&operation_cancel), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"done", &operation_done, METH_NOARGS, nullptr},
-    {"get_loop", &operation_get_loop, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef operation_attributes[] = {
+    {"get_loop", &get_loop_getter, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyType_Slot operation_slots[] = {
@@ -357,6 +362,7 @@ PyType_Slot operation_slots[] = {
     {Py_tp_iter, reinterpret_cast<void*>(&await_itself)},
     {Py_tp_iternext, reinterpret_cast<void*>(&operation_next)},
     {Py_tp_methods, operation_methods},
+    {Py_tp_getset, operation_attributes},
     {Py_tp_getattro, reinterpret_cast<void*>(&operation_getattro)},
     {Py_tp_setattro, reinterpret_cast<void*>(&operation_setattro)},
     {0, nullptr},
@@ -420,7 +426,7 @@ bool resume(ReadOperationObject* operation) noexcept {
         return true; // nobody has begun to wait for it yet
     }
     stop_waiting(operation);
-    return step(operation->task, as_object(operation));
+    return step(state_of(Py_TYPE(operation)), operation->task, as_object(operation));
 }
 
 bool schedule_resume(ReadOperationObject* operation) noexcept {

@@ -137,13 +137,12 @@ PySendResult completed_send(PyObject* /*self*/, PyObject* /*value*/, PyObject** 
     return PYGEN_RETURN;
 }
 
-PyObject* completed_next(PyObject* /*self*/) {
-    PyErr_SetNone(PyExc_StopIteration);
-    return nullptr;
+PyObject* completed_next(PyObject* self) {
+    return iterator_step(state_of(Py_TYPE(self)), PYGEN_RETURN, Py_NewRef(Py_None));
 }
 
-PyObject* completed_send_method(PyObject* self, PyObject* /*value*/) {
-    return completed_next(self);
+PyObject* completed_send_method(PyObject* /*self*/, PyObject* /*value*/) {
+    return send_step(PYGEN_RETURN, Py_NewRef(Py_None));
 }
 
 PyObject* completed_throw(PyObject* /*self*/, PyObject* const* arguments, Py_ssize_t count) {

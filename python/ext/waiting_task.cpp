@@ -1,6 +1,16 @@
 #include "waiting_task.hpp"
 
+#include "loop.hpp"
+
 namespace penstock::python {
+
+namespace {
+
+PyObject* loop_itself(PyObject* self, PyObject* /*unused*/) {
+    return Py_NewRef(self);
+}
+
+} // namespace
 
 PyObject* set_wakeup(WaitingTask& task, PyObject* const* arguments, Py_ssize_t count,
                      PyObject* keywords) noexcept {
@@ -40,16 +50,34 @@ PyObject* raise_if_cancelled(ModuleState* state, WaitingTask& task) noexcept {
         .release();
 }
 
-bool step(WaitingTask& task, PyObject* awaitable) noexcept {
+PyObject* argument_of_wakeup(ModuleState* state, PyObject* wakeup, PyObject* awaitable) noexcept {
+    if (!PyCFunction_Check(wakeup)) {
+        return awaitable;
+    }
+    PyObject* bound_to = PyCFunction_GET_SELF(wakeup);
+    if (bound_to == nullptr ||
+        PyObject_TypeCheck(bound_to, reinterpret_cast<PyTypeObject*>(state->task_type)) == 0) {
+        return awaitable;
+    }
+    if (state->finished_future == nullptr) {
+        state->finished_future = call_rare_path(state, "finished_future", nullptr, 0).release();
+        PyErr_Clear(); // without memory the awaitable does as well
+    }
+    return state->finished_future != nullptr ? state->finished_future : awaitable;
+}
+
+bool step(ModuleState* state, WaitingTask& task, PyObject* awaitable) noexcept {
     const Ref wakeup(std::exchange(task.wakeup, nullptr));
     const Ref context(std::exchange(task.context, nullptr));
     if (!wakeup) {
         return true;
     }
+    PyObject* argument =
+        task.cancelled ? awaitable : argument_of_wakeup(state, wakeup.get(), awaitable);
     if (PyContext_Enter(context.get()) != 0) {
         return false;
     }
-    const Ref result(PyObject_CallOneArg(wakeup.get(), awaitable));
+    const Ref result(PyObject_CallOneArg(wakeup.get(), argument));
     Ref exception = result ? Ref() : take_exception();
     PyContext_Exit(context.get());
     if (exception) {
@@ -70,10 +98,27 @@ bool step_later(ModuleState* state, WaitingTask& task, PyObject* awaitable,
     return static_cast<bool>(call_rare_path(state, "call_soon_on_loop", stack, 4));
 }
 
+PyObject* loop_getter(ModuleState* state, PyObject* loop) noexcept {
+    static PyMethodDef definition = {"get_loop", &loop_itself, METH_NOARGS, "The loop."};
+    auto* own = PyObject_TypeCheck(loop, state->loop_type) != 0
+                    ? reinterpret_cast<LoopObject*>(loop)
+                    : nullptr;
+    if (own == nullptr || own->closed) {
+        return PyCFunction_New(&definition, loop);
+    }
+    if (own->getter == nullptr) {
+        own->getter = PyCFunction_New(&definition, loop);
+    }
+    return Py_XNewRef(own->getter);
+}
+
 PyObject* get_attribute(const ModuleState* state, const WaitingTask& task, PyObject* awaitable,
-                        PyObject* name) noexcept {
+                        PyObject* name, getter get_loop) noexcept {
     if (name == state->name_future_blocking) {
         return PyBool_FromLong(task.blocking);
+    }
+    if (name == state->name_get_loop) {
+        return get_loop(awaitable, nullptr);
     }
     return PyObject_GenericGetAttr(awaitable, name);
 }

@@ -30,16 +30,26 @@ bool note_cancel(WaitingTask& task, PyObject* arguments, PyObject* keywords) noe
 /// result(): None, since the value comes when the task sends, or CancelledError.
 PyObject* raise_if_cancelled(ModuleState* state, WaitingTask& task) noexcept;
 
+/// What to call a `wakeup` with when the wait ended well: `awaitable`, or, for a task of C, which asks
+/// its argument for nothing but result(), a future that is done, of which it knows that without a
+/// call. Borrowed; never null.
+PyObject* argument_of_wakeup(ModuleState* state, PyObject* wakeup, PyObject* awaitable) noexcept;
+
 /// Steps the task now, if it waits; no other one may be running. False with an exception set.
-bool step(WaitingTask& task, PyObject* awaitable) noexcept;
+bool step(ModuleState* state, WaitingTask& task, PyObject* awaitable) noexcept;
 
 /// Steps it in the loop's next iteration. False with an exception set.
 bool step_later(ModuleState* state, WaitingTask& task, PyObject* awaitable,
                 PyObject* loop) noexcept;
 
-/// For tp_getattro and tp_setattro.
+/// A callable that returns the loop: get_loop() of an awaitable, as its attribute. Loops of ours keep
+/// theirs, so that nothing is made for the one call that a task makes of it.
+PyObject* loop_getter(ModuleState* state, PyObject* loop) noexcept;
+
+/// For tp_getattro and tp_setattro. `get_loop` is the getter of the attribute of that name, which a
+/// task asks for at each wait: a look into the type costs ten times what the answer does.
 PyObject* get_attribute(const ModuleState* state, const WaitingTask& task, PyObject* awaitable,
-                        PyObject* name) noexcept;
+                        PyObject* name, getter get_loop) noexcept;
 int set_attribute(WaitingTask& task, PyObject* awaitable, PyObject* name, PyObject* value) noexcept;
 
 /// For tp_traverse.

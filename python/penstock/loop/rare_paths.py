@@ -199,6 +199,20 @@ def raise_cancelled(message: object = None) -> NoReturn:
     raise asyncio.CancelledError if message is None else asyncio.CancelledError(message)
 
 
+class _NoLoop:
+    """What a future of no loop is told to belong to."""
+
+    def get_debug(self) -> bool:
+        return False
+
+
+def finished_future() -> asyncio.Future[None]:
+    """A future that is done, with None, whoever asks."""
+    future: asyncio.Future[None] = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
+    future.set_result(None)
+    return future
+
+
 def call_soon_on_loop(loop: Any, callback: Any, operation: Any, context: Any) -> None:
     """Let a waiting task go on in the next iteration, as a future would."""
     loop.call_soon(callback, operation, context=context)

@@ -1,0 +1,169 @@
+#include "returned_value.hpp"
+
+namespace penstock::python {
+
+namespace {
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+/// An await is over before the next one of the thread is; more are kept by nobody but tests.
+constexpr unsigned max_spares = 8;
+
+PyStopIterationObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<PyStopIterationObject*>(object);
+}
+
+PyTypeObject* base() noexcept {
+    return reinterpret_cast<PyTypeObject*>(PyExc_StopIteration);
+}
+
+int stop_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    return base()->tp_traverse(self, visit, arg);
+}
+
+/// Value, arguments, traceback, context and the like.
+int stop_clear(PyObject* self) {
+    return base()->tp_clear(self);
+}
+
+/// A spare one holds nothing but its arguments, a tuple of one that is nobody else's, and the next
+/// spare one, as its `value`.
+void stop_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    PyTypeObject* type = Py_TYPE(self);
+    ModuleState* state = state_of(type);
+    PyStopIterationObject* stop = self_of(self);
+    const bool kept = state->spare_stop_count < max_spares;
+    PyObject* arguments = kept ? std::exchange(stop->args, nullptr) : nullptr;
+    if (arguments != nullptr && (Py_REFCNT(arguments) != 1 || PyTuple_GET_SIZE(arguments) != 1)) {
+        Py_CLEAR(arguments);
+    }
+    if (arguments != nullptr) {
+        const Ref value(PyTuple_GET_ITEM(arguments, 0));
+        PyTuple_SET_ITEM(arguments, 0, Py_NewRef(Py_None));
+    }
+    stop_clear(self);
+    if (kept) {
+        stop->args = arguments;
+        stop->value = std::exchange(state->spare_stops, self);
+        ++state->spare_stop_count;
+    } else {
+        type->tp_free(self);
+    }
+    Py_DECREF(type);
+}
+
+/// With `value` in its arguments. Null with an exception set.
+PyStopIterationObject* make_stop(ModuleState* state, PyObject* value) noexcept {
+    PyTypeObject* type = state->returned_value_type;
+    PyObject* self = state->spare_stops;
+    if (self != nullptr) {
+        state->spare_stops = std::exchange(self_of(self)->value, nullptr);
+        --state->spare_stop_count;
+        PyObject_Init(self, type);
+        PyObject_GC_Track(self);
+    } else {
+        self = type->tp_alloc(type, 0);
+        if (self == nullptr) {
+            return nullptr;
+        }
+    }
+    PyStopIterationObject* stop = self_of(self);
+    if (stop->args == nullptr) {
+        stop->args = PyTuple_Pack(1, value);
+        if (stop->args == nullptr) {
+            Py_DECREF(self);
+            return nullptr;
+        }
+        return stop;
+    }
+    PyTuple_SET_ITEM(stop->args, 0, Py_NewRef(value)); // instead of None, which lives forever
+    if (PyObject_GC_IsTracked(stop->args) == 0) {
+        PyObject_GC_Track(stop->args); // the collector leaves alone what holds nothing but None
+    }
+    return stop;
+}
+
+void free_spare(PyObject* self, PyTypeObject* type) noexcept {
+    Py_CLEAR(self_of(self)->args);
+    type->tp_free(self);
+}
+
+PyType_Slot stop_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The result of an await, on its way to who awaits.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&stop_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&stop_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&stop_clear)},
+    {0, nullptr},
+};
+
+PyType_Spec stop_spec = {
+    .name = "penstock._core.ReturnedValue",
+    .basicsize = sizeof(PyStopIterationObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = stop_slots,
+};
+
+#endif
+
+} // namespace
+
+void raise_plain_stop_iteration(PyObject* value) noexcept {
+    // PyErr_SetObject would take a tuple for StopIteration's arguments, and an exception for the one
+    // to raise.
+    if (PyTuple_Check(value) || PyExceptionInstance_Check(value)) {
+        const Ref stop(PyObject_CallOneArg(PyExc_StopIteration, value));
+        if (stop) {
+            PyErr_SetObject(PyExc_StopIteration, stop.get());
+        }
+        return;
+    }
+    PyErr_SetObject(PyExc_StopIteration, value);
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+void raise_stop_iteration(ModuleState* state, PyObject* value) noexcept {
+    if (PyStopIterationObject* stop = make_stop(state, value)) {
+        stop->value = Py_NewRef(value);
+        PyErr_SetRaisedException(as_object(stop));
+    }
+}
+
+void release_spare_stops(ModuleState* state) noexcept {
+    state->spare_stop_count = max_spares; // those that are still to come are not kept
+    PyObject* spare = std::exchange(state->spare_stops, nullptr);
+    while (spare != nullptr) {
+        PyObject* next = std::exchange(self_of(spare)->value, nullptr);
+        free_spare(spare, state->returned_value_type);
+        spare = next;
+    }
+}
+
+bool add_returned_value_type(PyObject* module, ModuleState* state) {
+    const Ref bases(PyTuple_Pack(1, PyExc_StopIteration));
+    state->returned_value_type = bases ? reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(
+                                             module, &stop_spec, bases.get()))
+                                       : nullptr;
+    return state->returned_value_type != nullptr &&
+           PyModule_AddType(module, state->returned_value_type) == 0;
+}
+
+#else
+
+// Here a raised exception is not made before somebody looks at it, which an await does not.
+void raise_stop_iteration(ModuleState* /*state*/, PyObject* value) noexcept {
+    raise_plain_stop_iteration(value);
+}
+
+void release_spare_stops(ModuleState* /*state*/) noexcept {}
+
+bool add_returned_value_type(PyObject* /*module*/, ModuleState* /*state*/) {
+    return true;
+}
+
+#endif
+
+} // namespace penstock::python
