@@ -57,7 +57,9 @@ void receive_for_native(SocketTransportObject* transport) noexcept {
     }
 }
 
-/// Hands what was received to a stream reader, with no bytes object in between.
+/// Hands what was received to a stream reader, with no bytes object in between. (Tried: to receive into
+/// a bytes object that a read then gets as it is. The copy saved was not to be seen at 10 KiB, and
+/// messages of 100 KiB came in more pieces for 7 % more CPU.)
 void feed_stream(SocketTransportObject* transport, std::size_t size) noexcept {
     LoopObject* loop = transport->loop;
     const bool fed =
