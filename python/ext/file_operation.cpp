@@ -198,6 +198,11 @@ void raise_file_error(const FileOperationObject* operation) noexcept {
     errno = operation->error;
     if (operation->error == ENOMEM && operation->subject == nullptr) {
         PyErr_NoMemory();
+    } else if (operation->error == EOWNERDEAD) { // no file gives that: see `io::FileEngine`
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "the files of this event loop belong to the parent process and do not work in "
+            "a child of fork(); run a loop of the child's own");
     } else {
         PyErr_SetFromErrnoWithFilenameObjects(PyExc_OSError, operation->subject,
                                               operation->other_subject);

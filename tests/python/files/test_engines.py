@@ -277,6 +277,36 @@ def test_a_forked_child_has_files_of_its_own(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize("engine", ["uring", "threads"])
+@pytest.mark.parametrize("new_loop", ["penstock.new_event_loop", "asyncio.new_event_loop"])
+def test_a_forked_child_is_told_that_the_loop_is_its_parents(
+    new_loop: str, engine: str, tmp_path: Path
+) -> None:
+    result = run_script(
+        f"""
+        import asyncio, os, penstock
+        from penstock import files
+
+        loop = {new_loop}()
+        path = {str(tmp_path / "file")!r}
+        loop.run_until_complete(files.write_file(path, b"parent"))
+        child = os.fork()
+        if child == 0:
+            try:
+                loop.run_until_complete(files.write_file(path, b"child", atomic=True))
+            except RuntimeError as error:
+                os._exit(7 if "loop of the child's own" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert loop.run_until_complete(files.read_file(path)) == b"parent"
+        assert os.listdir({str(tmp_path)!r}) == ["file"]
+        loop.close()
+        """,
+        PENSTOCK_FILES=engine,
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_an_interpreter_that_exits_with_work_in_flight_exits() -> None:
     result = run_script(
         """
