@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import select
 import termios
@@ -12,7 +11,6 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 from penstock.serial import ttyioctl
@@ -30,11 +28,10 @@ from penstock.serial.compat.serialutil import (
     to_bytes,
 )
 from penstock.serial.compat.settings import SerialSettings
+from penstock.serial.compat.translation import translated, translation
 from penstock.serial.drain import CLOSE_LINGER_S, nap_for
 from penstock.serial.exceptions import (
-    ConfigurationError,
     SerialError,
-    UnsupportedConfigurationError,
     UnsupportedFeatureError,
     disconnected_error,
 )
@@ -109,10 +106,10 @@ class Serial(SerialSettings):
             raise SerialException("Port must be configured before it can be used.")
         if self.is_open:
             raise SerialException("Port is already open.")
-        with _translated(f"could not open port {self._port}: "):
+        with translated(f"could not open port {self._port}: "):
             device = open_backend(self._port, self._config())
         try:
-            with _translated():
+            with translated():
                 self._set_lines(device)
                 device.discard_input()
             self._make_waits(device)
@@ -178,7 +175,7 @@ class Serial(SerialSettings):
             finally:
                 self._read_wait.close()
                 self._write_wait.close()
-                with _translated():
+                with translated():
                     device.close()
 
     def _begin_anew_in_child(self) -> None:
@@ -224,7 +221,7 @@ class Serial(SerialSettings):
 
     def _apply_settings(self) -> None:
         if self.is_open:
-            with _translated():
+            with translated():
                 self._opened().configure(self._config())
 
     # ---- reading -------------------------------------------------------------------------------
@@ -253,12 +250,12 @@ class Serial(SerialSettings):
             except OSError as exc:
                 if data:
                     break  # these bytes first; the next call meets the error again
-                raise _translation(exc) from exc
+                raise translation(exc) from exc
             else:
                 if not piece and data:
                     break
                 if not piece:
-                    raise _translation(disconnected_error(self._port))
+                    raise translation(disconnected_error(self._port))
                 data += piece
                 if len(data) >= size or self._timeout == 0:
                     break
@@ -340,7 +337,7 @@ class Serial(SerialSettings):
             except BlockingIOError:
                 pass
             except OSError as exc:
-                raise _translation(exc, "write failed: ") from exc
+                raise translation(exc, "write failed: ") from exc
             if not data or self._write_timeout == 0:
                 break
             ready = self._write_wait.wait(deadline)
@@ -353,7 +350,7 @@ class Serial(SerialSettings):
     def flush(self) -> None:
         """Wait until all has been sent."""
         device = self._opened()
-        with _translated():
+        with translated():
             while count := device.output_waiting():
                 time.sleep(min(_LONGEST_NAP_S, count * 10 / max(self._baudrate, 1)))
             while (empty := device.transmitter_is_empty()) is False:
@@ -378,23 +375,23 @@ class Serial(SerialSettings):
     @property
     def in_waiting(self) -> int:
         """Bytes received and not yet read."""
-        with _translated():
+        with translated():
             return self._opened().input_waiting()
 
     @property
     def out_waiting(self) -> int:
         """Bytes written and not yet sent."""
-        with _translated():
+        with translated():
             return self._opened().output_waiting()
 
     def reset_input_buffer(self) -> None:
         """Discard what was received and not yet read."""
-        with _translated():
+        with translated():
             self._opened().discard_input()
 
     def reset_output_buffer(self) -> None:
         """Discard what was written and not yet sent."""
-        with _translated():
+        with translated():
             self._opened().discard_output()
 
     # ---- lines ---------------------------------------------------------------------------------
@@ -407,7 +404,7 @@ class Serial(SerialSettings):
     @rts.setter
     def rts(self, value: bool) -> None:
         if self.is_open:
-            with _translated():
+            with translated():
                 self._opened().set_control_lines(bool(value), None)
         self._rts_state = value
 
@@ -419,7 +416,7 @@ class Serial(SerialSettings):
     @dtr.setter
     def dtr(self, value: bool) -> None:
         if self.is_open:
-            with _translated():
+            with translated():
                 self._opened().set_control_lines(None, bool(value))
         self._dtr_state = value
 
@@ -431,7 +428,7 @@ class Serial(SerialSettings):
     @break_condition.setter
     def break_condition(self, value: bool) -> None:
         if self.is_open:
-            with _translated():
+            with translated():
                 self._opened().set_break(bool(value))
         self._break_state = value
 
@@ -465,7 +462,7 @@ class Serial(SerialSettings):
         return self._modem_line("cd")
 
     def _modem_line(self, name: str) -> bool:
-        with _translated():
+        with translated():
             state: bool = getattr(self._opened().modem_lines(), name)
         return state
 
@@ -504,7 +501,7 @@ class Serial(SerialSettings):
         self._flow(termios.TCOON if enable else termios.TCOOFF)
 
     def _flow(self, action: int) -> None:
-        with _translated():
+        with translated():
             ttyioctl.ioctl(self._opened().fileno(), termios.TCXONC, action)
 
     def nonblocking(self) -> None:
@@ -572,23 +569,6 @@ class Serial(SerialSettings):
 
     def getCD(self) -> bool:
         return self.cd
-
-
-@contextmanager
-def _translated(prefix: str = "") -> Iterator[None]:
-    """Raise this package's errors as pyserial's: ValueError for a setting, else SerialException."""
-    try:
-        yield
-    except SerialException:
-        raise
-    except (ConfigurationError, UnsupportedConfigurationError) as exc:
-        raise ValueError(f"{prefix}{exc}") from exc
-    except OSError as exc:
-        raise _translation(exc, prefix) from exc
-
-
-def _translation(exc: OSError, prefix: str = "") -> SerialException:
-    return SerialException(exc.errno or errno.EIO, f"{prefix}{exc}")
 
 
 def _until_sent(device: SerialBackend, in_a_hurry: threading.Event) -> None:
