@@ -24,6 +24,13 @@ Result<> ask_with(int fd, unsigned long request, Argument argument) noexcept {
     return errno == EIO || errno == ENXIO ? failure(std::errc::no_such_device) : last_failure();
 }
 
+Result<> lock(int fd, int kind) noexcept {
+    if (::flock(fd, kind | LOCK_NB) == 0) {
+        return {};
+    }
+    return errno == EWOULDBLOCK ? failure(std::errc::device_or_resource_busy) : last_failure();
+}
+
 struct serial_rs485 rs485_settings(const Rs485& wanted, struct serial_rs485 settings) noexcept {
     const auto flag = [&](std::uint32_t bit, bool on) {
         settings.flags = on ? settings.flags | bit : settings.flags & ~bit;
@@ -179,20 +186,28 @@ Result<> set_rs485(int fd, const std::optional<Rs485>& wanted,
 }
 
 Result<> take_alone(int fd) noexcept {
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        return failure(errno == EWOULDBLOCK
-                           ? std::make_error_code(std::errc::device_or_resource_busy)
-                           : std::error_code(errno, std::system_category()));
+    if (const Result<> locked = lock(fd, LOCK_EX); !locked) {
+        return locked;
     }
     return ask(fd, TIOCEXCL);
 }
 
+Result<> take_beside_others(int fd) noexcept {
+    return lock(fd, LOCK_SH);
+}
+
 Result<> share(int fd) noexcept {
-    Result<> shared = ask(fd, TIOCNXCL);
-    if (::flock(fd, LOCK_UN) != 0 && shared) {
-        shared = last_failure();
+    if (const Result<> locked = take_beside_others(fd); !locked) {
+        return locked;
     }
-    return shared;
+    return ask(fd, TIOCNXCL);
+}
+
+void give_back(int fd, bool alone) noexcept {
+    if (alone) {
+        (void)ask(fd, TIOCNXCL);
+    }
+    (void)::flock(fd, LOCK_UN);
 }
 
 } // namespace penstock::serial::driver

@@ -56,8 +56,18 @@ Result<> set_low_latency(int fd, bool on, std::optional<serial_struct>& previous
 Result<> set_rs485(int fd, const std::optional<Rs485>& wanted,
                    std::optional<serial_rs485>& previous) noexcept;
 
-/// Both: TIOCEXCL keeps out who opens it later (but for root), flock who asks before he uses it.
+// TIOCEXCL keeps out who opens it later (but for root), flock(2) who asks before he uses it, and who does
+// not keep others out holds it too, shared, so that nobody takes for his own what others use. All fail
+// with device_or_resource_busy.
+
 Result<> take_alone(int fd) noexcept;
+Result<> take_beside_others(int fd) noexcept;
+
+/// From alone to beside others.
 Result<> share(int fd) noexcept;
+
+/// Explicitly, because closing is not enough: a forked child has the lock too, and TIOCEXCL stays as long
+/// as anybody has the tty open.
+void give_back(int fd, bool alone) noexcept;
 
 } // namespace penstock::serial::driver

@@ -97,10 +97,10 @@ Result<Port> Port::open(std::string_view path, const Options& options) {
         return failure(found.error()); // ENOTTY
     }
     auto line = std::make_shared<detail::Line>(fd);
-    if (options.exclusive) {
-        if (const Result<> alone = driver::take_alone(fd); !alone) {
-            return failure(alone.error());
-        }
+    if (const Result<> taken =
+            options.exclusive ? driver::take_alone(fd) : driver::take_beside_others(fd);
+        !taken) {
+        return failure(taken.error());
     }
     port.previous_ = std::move(previous);
     port.line_ = std::move(line);
@@ -144,6 +144,10 @@ Result<> Port::configure(const Options& options) {
     };
     if (options.exclusive != options_.exclusive) {
         if (Result<> owned = own(options.exclusive); !owned) {
+            // What fails may have dropped the old lock on its way (flock(2)).
+            if (!options_.exclusive) {
+                (void)driver::take_beside_others(native_handle());
+            }
             return owned;
         }
     }
@@ -209,9 +213,7 @@ void Port::close() noexcept {
     settings.c_cflag =
         options_.hangup_on_close ? settings.c_cflag | HUPCL : settings.c_cflag & ~HUPCL;
     (void)driver::ask(fd, TCSETS2, &settings);
-    if (options_.exclusive) {
-        (void)driver::ask(fd, TIOCNXCL);
-    }
+    driver::give_back(fd, options_.exclusive);
     pollable_.reset();
 }
 

@@ -36,7 +36,9 @@ struct Options {
     bool xon_xoff = false; ///< software flow control, in both directions
     bool rts_cts = false;  ///< hardware flow control
 
-    /// Nobody else may open the port (TIOCEXCL), nor lock it (flock(2)), while this one has it.
+    /// Nobody else may open the port (TIOCEXCL), nor lock it (flock(2)), while this one has it. Without
+    /// this the lock is a shared one: any number of such ports beside each other, none beside one that
+    /// is exclusive.
     bool exclusive = true;
     /// Drops DTR when the last user closes the port: a modem hangs up, many boards reset.
     bool hangup_on_close = true;

@@ -8,13 +8,16 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <termios.h>
+#include <unistd.h>
 
 namespace {
 
@@ -130,6 +133,27 @@ TEST(Port, HasOneUserUnlessToldOtherwise) {
     const Result<Port> shared = Port::open(device.path, {.exclusive = false});
     ASSERT_TRUE(shared);
     EXPECT_TRUE(Port::open(device.path, {.exclusive = false}));
+}
+
+TEST(Port, IsNotTakenAloneWhileOthersUseIt) {
+    const Device device = make_device();
+    Port first = Port::open(device.path, {.exclusive = false}).value();
+    EXPECT_EQ(Port::open(device.path).error(), std::errc::device_or_resource_busy);
+    {
+        const Port second = Port::open(device.path, {.exclusive = false}).value();
+        EXPECT_EQ(first.configure({.exclusive = true}).error(), std::errc::device_or_resource_busy);
+    }
+    // What was refused has not cost it its share.
+    EXPECT_EQ(Port::open(device.path).error(), std::errc::device_or_resource_busy);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+    first.close();
+    EXPECT_TRUE(Port::open(device.path)); // a child that has the descriptor has no part in it
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST(Port, PutsBackWhatItFound) {
@@ -293,7 +317,7 @@ TEST(Port, IsSharedAndTakenAloneAgainWhileOpen) {
     Port port = Port::open(device.path).value();
     EXPECT_TRUE(port.configure({.exclusive = false}));
     {
-        const Result<Port> second = Port::open(device.path);
+        const Result<Port> second = Port::open(device.path, {.exclusive = false});
         ASSERT_TRUE(second);
         EXPECT_EQ(port.configure({.exclusive = true}).error(), std::errc::device_or_resource_busy);
         EXPECT_FALSE(port.options().exclusive);
