@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 BAUD = 115200
 # Answers take 7 ms; a machine that is late by this much is no test's subject.
-TIMEOUT = 2.0
+TIMEOUT = 20.0
 
 
 def settings(path: str) -> SerialSettings:
@@ -113,7 +113,7 @@ async def test_dropped_late_and_damaged_replies_never_give_a_wrong_reading() -> 
     # Ten replies are the two openings.
     faults = FaultPlan(
         drop=[14, 33],
-        late={19: 0.45, 26: 0.35, 37: 0.4},
+        late={19: 0.9, 26: 0.7, 37: 0.8},
         corrupt=[16, 23, 30, 41],
         foreign_id={21: "B", 35: "A"},
     )
@@ -124,7 +124,7 @@ async def test_dropped_late_and_damaged_replies_never_give_a_wrong_reading() -> 
         AlicatManager(error_policy=ErrorPolicy.RETURN) as manager,
     ):
         for name in "AB":
-            await manager.add(name, path, unit_id=name, serial=settings(path), timeout=0.3)
+            await manager.add(name, path, unit_id=name, serial=settings(path), timeout=0.6)
         for step in range(12):
             wanted = {"A": 100.0 + step, "B": 300.0 + step}
             for unit in units:
