@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from penstock.cli.interrupts import Interrupts
@@ -59,18 +60,23 @@ def run_demo(options: argparse.Namespace, interrupts: Interrupts) -> int:
         overwrite=options.overwrite,
         plot=not options.no_plot,
     )
-    return carry_out(plan, interrupts, json_summary=options.json, ports=_simulated)
+    return carry_out(
+        plan,
+        interrupts,
+        json_summary=options.json,
+        ports=partial(_simulated, interrupts=interrupts),
+    )
 
 
 @contextmanager
-def _simulated(plan: RunPlan) -> Iterator[RunPlan]:
+def _simulated(plan: RunPlan, interrupts: Interrupts) -> Iterator[RunPlan]:
     """*plan* with the ports of a simulator that runs inside the ``with``."""
     buses: dict[int, list[str]] = {}
     for controller in _CONTROLLERS:
         unit = f"{controller.unit_id}:{controller.full_scale:g}"
         buses.setdefault(controller.bus, []).append(unit)
     units = [",".join(buses[bus]) for bus in sorted(buses)]
-    with simulated_buses(units, baudrate=_BAUDRATE) as paths:
+    with simulated_buses(units, baudrate=_BAUDRATE, interrupts=interrupts) as paths:
         devices = tuple(
             dataclasses.replace(device, port=paths[controller.bus])
             for device, controller in zip(plan.devices, _CONTROLLERS, strict=True)

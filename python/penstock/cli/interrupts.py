@@ -3,7 +3,8 @@
 One handler is installed for the whole life of the command, and what it does is a matter of
 phase:
 
-* outside the event loop it raises :class:`Interrupted`, wherever the program is;
+* outside the event loop it raises :class:`Interrupted`, wherever the program is, but in a
+  destructor: what is raised there ends there, unseen. Then it raises once that is over;
 * while a run is on, it asks the run to stop, and the run closes its files in order;
 * once a run is closing, a further signal is noted and changes nothing, so that an impatient
   second Ctrl-C cannot tear a file.
@@ -26,6 +27,9 @@ from penstock.cli.errors import Interrupted
 __all__ = ["Interrupts"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_LATER_S = 0.001
+"""When a signal that came in a destructor is looked at again."""
 
 
 class Interrupts:
@@ -50,9 +54,11 @@ class Interrupts:
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 previous[number] = signal.signal(number, self._receive)
+        previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._receive_again)
         try:
             yield self
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
@@ -96,5 +102,21 @@ class Interrupts:
         if self._stop is not None:
             if first:
                 self._stop()
-        elif not self._deferred:
+        elif self._deferred:
+            return
+        elif _is_in_destructor(frame):
+            signal.setitimer(signal.ITIMER_REAL, _LATER_S)
+        else:
             raise Interrupted(signum)
+
+    def _receive_again(self, signum: int, frame: FrameType | None) -> None:
+        if self.signum is not None:
+            self._receive(self.signum, frame)
+
+
+def _is_in_destructor(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False

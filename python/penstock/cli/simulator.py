@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.cli.errors import CommandError, ExitCode
+from penstock.cli.interrupts import Interrupts
 
 __all__ = ["simulated_buses"]
 
@@ -20,25 +21,31 @@ _LEAVE_SECONDS = 5.0
 
 
 @contextmanager
-def simulated_buses(buses: Sequence[str], *, baudrate: int) -> Iterator[tuple[str, ...]]:
+def simulated_buses(
+    buses: Sequence[str], *, baudrate: int, interrupts: Interrupts
+) -> Iterator[tuple[str, ...]]:
     """Run a simulator with *buses* (``"A:500,B:100"``: unit id and full scale in SCCM).
 
-    Yields the ports' paths in the order of *buses*. The simulator has a session of its own, so a
+    Yields the ports' paths in the order of *buses*. A signal while it starts or leaves waits: it
+    would leave a process behind that nobody knows. The simulator has a session of its own, so a
     terminal's Ctrl-C reaches only the recorder, which can then finish its polls; and it ends when
     its standard input ends, so it goes even if this process is killed.
     """
     command = [sys.executable, "-m", "penstock.sim", "--baud", str(baudrate)]
     for bus in buses:
         command += ["--bus", bus]
+    process = None
     with tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            start_new_session=True,
-        )
         try:
+            with interrupts.deferred():
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    start_new_session=True,
+                )
+            interrupts.raise_if_received()
             line = _first_line(process)
             try:
                 paths = tuple(str(bus["path"]) for bus in json.loads(line)["buses"])
@@ -53,7 +60,9 @@ def simulated_buses(buses: Sequence[str], *, baudrate: int) -> Iterator[tuple[st
                 ) from error
             yield paths
         finally:
-            _end(process)
+            with interrupts.deferred():
+                if process is not None:
+                    _end(process)
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> bytes:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import pytest
 
 from penstock.cli.errors import Interrupted
 from penstock.cli.interrupts import Interrupts
+from penstock.cli.simulator import simulated_buses
 
 LONG = ("demo", "--duration", "600", "--out", "out", "--no-plot")
 
@@ -190,6 +192,40 @@ def test_outside_the_loop_a_signal_raises_where_the_program_is(interrupts: Inter
     with pytest.raises(Interrupted) as caught:
         signal.raise_signal(signal.SIGTERM)
     assert caught.value.signum == interrupts.signum == signal.SIGTERM
+
+
+def test_a_signal_in_a_destructor_raises_after_it(interrupts: Interrupts) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            self.let_go()
+
+        def let_go(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted) as caught:
+        Dying()
+        time.sleep(60)
+    assert caught.value.signum == signal.SIGTERM
+
+
+def test_a_signal_while_the_simulator_is_made_leaves_no_process(
+    interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Popen(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    with (
+        pytest.raises(Interrupted),
+        simulated_buses(["A:500"], baudrate=115_200, interrupts=interrupts),
+    ):
+        raise AssertionError("the signal has come before")
+    assert [process.returncode for process in made] == [0]
 
 
 def test_a_deferred_signal_is_noted_and_raises_later(interrupts: Interrupts) -> None:
