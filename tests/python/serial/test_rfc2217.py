@@ -231,7 +231,8 @@ async def test_every_call_says_that_the_server_has_gone(bench: PtyBench, call: s
         with pytest.raises(SerialDisconnectedError):
             remote.input_waiting()
         assert not remote.is_open
-        await remote.aclose()
+    # Not before who waits has been told: closing would tell him something else.
+    await remote.aclose()
 
 
 async def says_disconnected(port: SerialPort, call: str) -> None:
