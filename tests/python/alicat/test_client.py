@@ -297,7 +297,7 @@ async def test_port_that_takes_no_bytes_is_not_used_again() -> None:
 
 async def test_table_ends_at_its_last_row_without_waiting() -> None:
     client = client_on(ScriptedBus(controller()))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         rows = await client.query_lines(
             b"A??M*\r",
             lambda line: b" M" in line,

@@ -62,7 +62,7 @@ async def test_a_device_without_modem_lines_says_so(peer: PtyPeer) -> None:
 
 async def test_a_break_begins_and_ends(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
-        tasks.start_soon(port.send_break, 0.02)
+        tasks.start_soon(port.send_break, 0.3)
         await until(lambda: driver.breaking)
         with pytest.raises(anyio.BusyResourceError):
             await port.send(b"x")
