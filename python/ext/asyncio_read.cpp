@@ -244,7 +244,7 @@ PySendResult read_send(PyObject* self, PyObject* /*value*/, PyObject** result) {
 PyObject* read_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = read_send(self, Py_None, &result);
-    return iterator_step(state_of(Py_TYPE(self)), sent, result);
+    return iterator_step(self, sent, result);
 }
 
 PyObject* read_send_method(PyObject* self, PyObject* /*value*/) {

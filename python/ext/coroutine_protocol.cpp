@@ -21,13 +21,13 @@ bool may_send(PyObject* value, bool begun) noexcept {
     return false;
 }
 
-PyObject* iterator_step(ModuleState* state, PySendResult sent, PyObject* result) noexcept {
+PyObject* iterator_step(PyObject* self, PySendResult sent, PyObject* result) noexcept {
     if (sent != PYGEN_RETURN) {
         return result;
     }
     const Ref value(result);
     if (result != Py_None) {
-        raise_stop_iteration(state, result);
+        raise_stop_iteration(state_of(Py_TYPE(self)), result);
     }
     return nullptr;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "module.hpp"
+#include "py_ref.hpp"
 
 namespace penstock::python {
 
@@ -13,9 +13,9 @@ bool may_resume(bool running, bool finished) noexcept;
 /// none but None.
 bool may_send(PyObject* value, bool begun) noexcept;
 
-/// What tp_iternext returns after a step: a result is StopIteration's, and a plain end for None,
-/// which costs nothing more.
-PyObject* iterator_step(ModuleState* state, PySendResult sent, PyObject* result) noexcept;
+/// What tp_iternext returns after a step of `self`, which is of a type of this module: a result is
+/// StopIteration's, and a plain end for None, which costs nothing more.
+PyObject* iterator_step(PyObject* self, PySendResult sent, PyObject* result) noexcept;
 
 /// What send() returns after a step: the same, but StopIteration is raised for None too.
 PyObject* send_step(PySendResult sent, PyObject* result) noexcept;

@@ -278,7 +278,7 @@ PySendResult send_to_file_operation(PyObject* self, PyObject* value, PyObject** 
 PyObject* next_of_file_operation(PyObject* self) noexcept {
     PyObject* result = nullptr;
     const PySendResult sent = resume(self_of(self), Py_None, &result);
-    return iterator_step(self_of(self)->engine->state, sent, result);
+    return iterator_step(self, sent, result);
 }
 
 PyObject* loop_getter_of_file_operation(PyObject* self, void* /*closure*/) noexcept {

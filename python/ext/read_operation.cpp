@@ -244,7 +244,7 @@ PySendResult operation_send(PyObject* self, PyObject* /*value*/, PyObject** resu
 PyObject* operation_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = operation_send(self, Py_None, &result);
-    return iterator_step(state_of(Py_TYPE(self)), sent, result);
+    return iterator_step(self, sent, result);
 }
 
 PyObject* operation_send_method(PyObject* self, PyObject* /*value*/) {

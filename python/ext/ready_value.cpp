@@ -57,7 +57,7 @@ PySendResult ready_send(PyObject* self, PyObject* /*value*/, PyObject** result) 
 PyObject* ready_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = ready_send(self, Py_None, &result);
-    return iterator_step(state_of(Py_TYPE(self)), sent, result);
+    return iterator_step(self, sent, result);
 }
 
 void ready_dealloc(PyObject* self) {

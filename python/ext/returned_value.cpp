@@ -85,11 +85,6 @@ PyStopIterationObject* make_stop(ModuleState* state, PyObject* value) noexcept {
     return stop;
 }
 
-void free_spare(PyObject* self, PyTypeObject* type) noexcept {
-    Py_CLEAR(self_of(self)->args);
-    type->tp_free(self);
-}
-
 PyType_Slot stop_slots[] = {
     {Py_tp_doc, const_cast<char*>("The result of an await, on its way to who awaits.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(&stop_dealloc)},
@@ -137,7 +132,8 @@ void release_spare_stops(ModuleState* state) noexcept {
     PyObject* spare = std::exchange(state->spare_stops, nullptr);
     while (spare != nullptr) {
         PyObject* next = std::exchange(self_of(spare)->value, nullptr);
-        free_spare(spare, state->returned_value_type);
+        Py_CLEAR(self_of(spare)->args);
+        state->returned_value_type->tp_free(spare);
         spare = next;
     }
 }

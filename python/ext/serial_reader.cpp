@@ -164,7 +164,7 @@ PySendResult read_am_send(PyObject* self, PyObject* /*value*/, PyObject** result
 PyObject* read_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = read_am_send(self, Py_None, &result);
-    return iterator_step(state_of(Py_TYPE(self)), sent, result);
+    return iterator_step(self, sent, result);
 }
 
 PyObject* read_send(PyObject* self, PyObject* /*value*/) {

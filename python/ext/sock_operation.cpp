@@ -96,7 +96,7 @@ PySendResult resume(SockOperationObject* operation, PyObject** result) noexcept 
 PyObject* operation_next(PyObject* self) {
     PyObject* result = nullptr;
     const PySendResult sent = resume(self_of(self), &result);
-    return iterator_step(self_of(self)->loop->state, sent, result);
+    return iterator_step(self, sent, result);
 }
 
 PySendResult operation_am_send(PyObject* self, PyObject* /*value*/, PyObject** result) {

@@ -138,7 +138,7 @@ PySendResult completed_send(PyObject* /*self*/, PyObject* /*value*/, PyObject** 
 }
 
 PyObject* completed_next(PyObject* self) {
-    return iterator_step(state_of(Py_TYPE(self)), PYGEN_RETURN, Py_NewRef(Py_None));
+    return iterator_step(self, PYGEN_RETURN, Py_NewRef(Py_None));
 }
 
 PyObject* completed_send_method(PyObject* /*self*/, PyObject* /*value*/) {
