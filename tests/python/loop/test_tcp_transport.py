@@ -159,12 +159,15 @@ def test_writelines_of_nothing_but_empty_pieces_sends_nothing(run: Run, loop_nam
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5, [b"list"], object()])
-def test_what_is_not_bytes_like_is_refused(run: Run, wrong: Any) -> None:
+def test_what_is_not_bytes_like_is_refused(run: Run, wrong: Any, loop_name: str) -> None:
+    # Since Python 3.14 asyncio's own loop leaves out of writelines() whatever is false.
+    told = wrong is not None or loop_name == "penstock" or sys.version_info < (3, 14)
+
     async def main() -> None:
         with await connect(Recorder) as c:
             with pytest.raises(TypeError):
                 c.transport.write(wrong)
-            if not isinstance(wrong, list):
+            if told and not isinstance(wrong, list):
                 with pytest.raises(TypeError):
                     c.transport.writelines([b"good", wrong])
             with pytest.raises(TypeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import termios
 import tty
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -186,7 +187,7 @@ async def test_settings_and_lines_are_the_same_after_a_return(socket: Socket) ->
             driver.lines = 0xFF
             peer = socket.plug_in()
             await port.wait_connected()
-            assert peer.settings()[4] == peer.settings()[5] == 14  # B19200
+            assert peer.settings()[4] == peer.settings()[5] == termios.B19200
             lines = await port.control_lines()
             assert (lines.rts, lines.dtr) == (False, True)
             assert (await port.error_counters()).total_errors == 0
