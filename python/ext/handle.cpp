@@ -4,6 +4,7 @@
 #include "loop.hpp"
 #include "memory_reserve.hpp"
 #include "slow_callback.hpp"
+#include "thread_safe_handle.hpp"
 
 #include <cstdint>
 
@@ -21,7 +22,12 @@ void run_from_queue(io::Work& work) {
     HandleObject* handle = HandleObject::of(work);
     if (!handle->cancelled) {
         const CallbackScope scope(handle->loop);
-        invoke(handle);
+        if (Py_TYPE(handle) == handle->loop->state->thread_safe_handle_type) {
+            const ThreadSafeCall call(handle);
+            invoke(handle);
+        } else {
+            invoke(handle);
+        }
     }
     release_from_loop(handle);
 }
@@ -55,18 +61,21 @@ HandleObject* allocate(LoopObject* loop, PyTypeObject* type) noexcept {
 }
 
 PyObject* call(HandleObject* handle) noexcept {
+    // A callback that cancels its own handle has it let go of both.
+    const Ref callback = Ref::borrow(handle->callback);
+    const Ref arguments = Ref::borrow(handle->arguments);
     switch (handle->form) {
     case HandleObject::Arguments::none:
-        return PyObject_CallNoArgs(handle->callback);
+        return PyObject_CallNoArgs(callback.get());
     case HandleObject::Arguments::one: {
-        PyObject* stack[2] = {nullptr, handle->arguments};
-        return PyObject_Vectorcall(handle->callback, stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+        PyObject* stack[2] = {nullptr, arguments.get()};
+        return PyObject_Vectorcall(callback.get(), stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                    nullptr);
     }
     case HandleObject::Arguments::tuple:
         break;
     }
-    return PyObject_Call(handle->callback, handle->arguments, nullptr);
+    return PyObject_Call(callback.get(), arguments.get(), nullptr);
 }
 
 PyObject* handle_repr(PyObject* self) {

@@ -310,6 +310,7 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(loop->getter);
     Py_VISIT(loop->current_handle);
     Py_VISIT(loop->pending_exception);
+    Py_VISIT(loop->end_of_call_events);
     Py_VISIT(loop->file_engine);
     if (const int result = traverse_fd_callbacks(loop, visit, arg)) {
         return result;
@@ -343,6 +344,7 @@ int loop_clear(PyObject* self) {
     Py_CLEAR(loop->task_factory);
     Py_CLEAR(loop->current_handle);
     Py_CLEAR(loop->pending_exception);
+    Py_CLEAR(loop->end_of_call_events);
     return 0;
 }
 

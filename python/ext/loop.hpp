@@ -45,6 +45,8 @@ struct LoopObject {
     PyObject* task_factory;
     PyObject* getter; ///< see `loop_getter`, or null; until it is closed
     PyObject* current_handle;
+    HandleObject* thread_safe_call; ///< the running one of call_soon_threadsafe(), or null
+    PyObject* end_of_call_events;   ///< list of those that wait for its end, or null
     PyObject* pending_exception; ///< SystemExit or KeyboardInterrupt on its way out of the run
     bool closed;
     bool stopping;

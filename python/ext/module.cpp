@@ -15,6 +15,8 @@ struct InternedName {
 };
 
 constexpr std::array interned_names{
+    InternedName{&ModuleState::name_future, "Future"},
+    InternedName{&ModuleState::name_task, "Task"},
     InternedName{&ModuleState::name_loop, "loop"},
     InternedName{&ModuleState::name_name, "name"},
     InternedName{&ModuleState::name_context, "context"},
@@ -72,8 +74,11 @@ constexpr std::array interned_names{
 constexpr std::array owned_objects{
     &ModuleState::future_type,
     &ModuleState::task_type,
+    &ModuleState::futures_names,
+    &ModuleState::tasks_names,
     &ModuleState::asyncio_handle_type,
     &ModuleState::asyncio_timer_type,
+    &ModuleState::asyncio_thread_safe_handle_type,
     &ModuleState::buffered_protocol_type,
     &ModuleState::asyncio_protocol_type,
     &ModuleState::asyncio_reader_type,
@@ -103,6 +108,7 @@ constexpr std::array owned_types{
     &ModuleState::loop_type,
     &ModuleState::handle_type,
     &ModuleState::timer_handle_type,
+    &ModuleState::thread_safe_handle_type,
     &ModuleState::socket_transport_type,
     &ModuleState::tls_transport_type,
     &ModuleState::listener_type,
@@ -133,6 +139,28 @@ bool intern_names(ModuleState* state) {
     return state->keywords_loop != nullptr && state->keywords_loop_name_context != nullptr;
 }
 
+/// The dictionary of a submodule, in which a program may put something else in a name's place.
+PyObject* names_of(PyObject* package, const char* submodule) {
+    const Ref module(PyObject_GetAttrString(package, submodule));
+    return module ? Py_XNewRef(PyModule_GetDict(module.get())) : nullptr;
+}
+
+bool import_thread_safe_handle(PyObject* asyncio, ModuleState* state) {
+    const Ref events(PyObject_GetAttrString(asyncio, "events"));
+    if (!events) {
+        return false;
+    }
+    state->asyncio_thread_safe_handle_type =
+        PyObject_GetAttrString(events.get(), "_ThreadSafeHandle");
+    if (state->asyncio_thread_safe_handle_type == nullptr) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
+            return false;
+        }
+        PyErr_Clear();
+    }
+    return true;
+}
+
 bool import_asyncio(ModuleState* state) {
     const Ref asyncio(PyImport_ImportModule("asyncio"));
     if (!asyncio) {
@@ -161,14 +189,18 @@ bool import_asyncio(ModuleState* state) {
         }
     }
     state->server_takes_transport = PY_VERSION_HEX >= 0x030D0000;
-    return true;
+    state->futures_names = names_of(asyncio.get(), "futures");
+    state->tasks_names = names_of(asyncio.get(), "tasks");
+    return state->futures_names != nullptr && state->tasks_names != nullptr &&
+           import_thread_safe_handle(asyncio.get(), state);
 }
 
 int execute(PyObject* module) {
     ModuleState* state = state_of_module(module);
     const bool done =
         intern_names(state) && import_asyncio(state) && import_plain_socket(state) &&
-        add_handle_types(module, state) && add_loop_type(module, state) &&
+        add_handle_types(module, state) && add_thread_safe_handle_type(module, state) &&
+        add_loop_type(module, state) &&
         add_socket_transport_type(module, state) && add_tls_transport_type(module, state) &&
         add_listener_type(module, state) && add_stream_reader_type(module, state) &&
         add_read_operation_type(module, state) && add_asyncio_read_types(module, state) &&

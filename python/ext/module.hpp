@@ -10,6 +10,7 @@ struct ModuleState {
     PyTypeObject* loop_type;
     PyTypeObject* handle_type;
     PyTypeObject* timer_handle_type;
+    PyTypeObject* thread_safe_handle_type; ///< null where asyncio has none
     PyTypeObject* socket_transport_type;
     PyTypeObject* tls_transport_type;
     PyTypeObject* listener_type;
@@ -28,8 +29,11 @@ struct ModuleState {
 
     PyObject* future_type;            ///< asyncio.Future
     PyObject* task_type;              ///< asyncio.Task
+    PyObject* futures_names;          ///< dictionary of asyncio.futures, see `create_future`
+    PyObject* tasks_names;            ///< dictionary of asyncio.tasks, see `create_task`
     PyObject* asyncio_handle_type;    ///< asyncio.Handle
     PyObject* asyncio_timer_type;     ///< asyncio.TimerHandle
+    PyObject* asyncio_thread_safe_handle_type; ///< null before Python 3.14
     PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
     PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
     PyObject* asyncio_reader_type;    ///< asyncio.StreamReader
@@ -58,6 +62,8 @@ struct ModuleState {
     PyObject* ssl_again_errors;      ///< what asyncio takes for "needs more of the peer's bytes"
     PyObject* ssl_certificate_error; ///< ssl.CertificateError
 
+    PyObject* name_future; ///< "Future"
+    PyObject* name_task;   ///< "Task"
     PyObject* name_loop;
     PyObject* name_name;
     PyObject* name_context;
@@ -126,6 +132,7 @@ Ref call_rare_path(ModuleState* state, const char* function, PyObject* const* ar
                    std::size_t count) noexcept;
 
 bool add_handle_types(PyObject* module, ModuleState* state);
+bool add_thread_safe_handle_type(PyObject* module, ModuleState* state);
 bool add_loop_type(PyObject* module, ModuleState* state);
 bool add_socket_transport_type(PyObject* module, ModuleState* state);
 bool add_tls_transport_type(PyObject* module, ModuleState* state);

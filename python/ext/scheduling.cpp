@@ -77,6 +77,17 @@ PyObject* schedule_at(LoopObject* loop, double when, PyObject* callback, PyObjec
     return Py_NewRef(as_object(handle));
 }
 
+/// What the name stands for in asyncio's module: the class that was there when this module was
+/// imported, unless a program has put its own in its place. Borrowed.
+PyObject* class_in_place(PyObject* names, PyObject* name, PyObject* original) noexcept {
+    PyObject* found = PyDict_GetItemWithError(names, name);
+    if (found == nullptr) {
+        PyErr_Clear();
+        return original;
+    }
+    return found;
+}
+
 /// BaseEventLoop.create_task, for the arguments and task factories that each Python version knows.
 PyObject* create_task_by_base(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                               PyObject* keywords) {
@@ -134,8 +145,11 @@ PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ss
         !debug_checks(loop, arguments[0], "call_soon_threadsafe", true)) {
         return nullptr;
     }
-    HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[0], arguments + 1,
-                                       count - 1, context);
+    const ModuleState* state = loop->state;
+    PyTypeObject* type = state->thread_safe_handle_type != nullptr ? state->thread_safe_handle_type
+                                                                   : state->handle_type;
+    HandleObject* handle =
+        make_handle(loop, type, arguments[0], arguments + 1, count - 1, context);
     if (handle == nullptr) {
         return nullptr;
     }
@@ -204,7 +218,9 @@ PyObject* loop_time(PyObject* /*self*/, PyObject* /*unused*/) {
 PyObject* create_future(PyObject* self, PyObject* /*unused*/) {
     const ModuleState* state = self_of(self)->state;
     PyObject* stack[2] = {nullptr, self};
-    return PyObject_Vectorcall(state->future_type, stack + 1, 0 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+    const Ref future_class = Ref::borrow(
+        class_in_place(state->futures_names, state->name_future, state->future_type));
+    return PyObject_Vectorcall(future_class.get(), stack + 1, 0 | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                state->keywords_loop);
 }
 
@@ -217,7 +233,9 @@ PyObject* create_task(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
     }
     PyObject* stack[5] = {nullptr, nullptr, self, Py_None, Py_None};
     const Py_ssize_t keyword_count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    bool plain = count == 1 && (loop->task_factory == nullptr || loop->task_factory == Py_None);
+    bool plain =
+        count == 1 && (loop->task_factory == nullptr || loop->task_factory == Py_None) &&
+        class_in_place(state->tasks_names, state->name_task, state->task_type) == state->task_type;
     for (Py_ssize_t i = 0; plain && i < keyword_count; ++i) {
         PyObject* name = PyTuple_GET_ITEM(keywords, i);
         if (PyUnicode_CompareWithASCIIString(name, "name") == 0) {

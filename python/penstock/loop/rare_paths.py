@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+import threading
 import traceback
 from asyncio import constants, format_helpers, trsock
 from asyncio.log import logger
@@ -37,6 +38,13 @@ def describe_handle(handle: Handle) -> str:
         frame = handle._source_traceback[-1]
         info.append(f"created at {frame[0]}:{frame[1]}")
     return f"<{' '.join(info)}>"
+
+
+def wait_until_called(handle: Any) -> None:
+    """From another thread: wait while the handle's callback runs (since Python 3.14)."""
+    called = threading.Event()
+    if handle._tell_end_of_call(called):
+        called.wait()
 
 
 def report_failed_callback(loop: Loop, handle: Handle, exception: BaseException) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import gc
 import weakref
 from typing import Any
@@ -62,6 +63,22 @@ def test_a_callback_can_cancel_a_later_one_of_the_same_turn(
     loop.call_soon(loop.stop)
     loop.run_forever()
     assert seen == []
+
+
+def test_a_callback_may_cancel_itself_while_it_runs(loop: asyncio.AbstractEventLoop) -> None:
+    sizes: list[int] = []
+
+    def key(number: int) -> int:
+        # Nobody but the handle has the list that is being sorted, nor the partial that sorts it.
+        handle.cancel()
+        sizes.append(number)
+        return -number
+
+    handle = loop.call_soon(functools.partial(list(range(1000)).sort, key=key))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert sizes == list(range(1000))
+    assert handle.cancelled()
 
 
 def test_cancelling_a_callback_that_has_run_is_harmless(loop: asyncio.AbstractEventLoop) -> None:

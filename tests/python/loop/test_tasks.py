@@ -177,3 +177,28 @@ def test_a_task_that_ends_with_the_loop_stopped_can_be_finished_later(
     loop.call_soon(loop.stop)
     loop.run_forever()
     assert loop.run_until_complete(task) == 42
+
+
+def test_classes_that_a_program_has_put_in_place_are_used(
+    loop: asyncio.AbstractEventLoop, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Future(asyncio.Future[Any]):
+        pass
+
+    class Task(asyncio.Task[Any]):
+        pass
+
+    async def main() -> None:
+        monkeypatch.setattr(asyncio.futures, "Future", Future)
+        monkeypatch.setattr(asyncio.tasks, "Task", Task)
+        try:
+            assert type(loop.create_future()) is Future
+            task = loop.create_task(answer(), name="own")
+        finally:
+            monkeypatch.undo()
+        assert type(task) is Task
+        assert task.get_name() == "own"
+        assert await task == 42
+        assert type(loop.create_future()) is asyncio.Future
+
+    run(main())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -202,3 +204,52 @@ def test_run_coroutine_threadsafe_returns_the_result_to_a_thread(
         return await asyncio.to_thread(ask)
 
     assert run(main()) == 42
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="such handles are new in Python 3.14")
+@pytest.mark.parametrize("ask", ["cancel", "cancelled"])
+def test_another_thread_waits_for_the_callback_that_it_cancels(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread], ask: str
+) -> None:
+    events: list[object] = []
+    began = threading.Event()
+    asked = threading.Event()
+
+    def callback() -> None:
+        began.set()
+        asked.wait(10)
+        # The other thread is about to ask, or waits already: it must not go on before this ends.
+        events.append("called")
+
+    def cancel() -> None:
+        handle = loop.call_soon_threadsafe(callback)
+        assert isinstance(handle, asyncio.events._ThreadSafeHandle)  # type: ignore[attr-defined]
+        began.wait(10)
+        asked.set()
+        events.append(getattr(handle, ask)())
+        events.append(handle.cancelled())
+        loop.call_soon_threadsafe(loop.stop)
+
+    loop.call_soon(in_thread, cancel)
+    loop.run_forever()
+    expected = [None, True] if ask == "cancel" else [False, False]
+    assert events == ["called", *expected]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="such handles are new in Python 3.14")
+def test_a_thread_safe_callback_may_cancel_itself_and_may_raise(
+    loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
+) -> None:
+    seen: list[object] = []
+
+    def callback() -> None:
+        handles[0].cancel()
+        seen.append(handles[0].cancelled())
+        loop.call_soon(loop.stop)
+        raise ValueError("told")
+
+    handles = [loop.call_soon_threadsafe(callback)]
+    loop.run_forever()
+    assert seen == [True]
+    assert [str(context["exception"]) for context in contexts] == ["told"]
+    assert "_ThreadSafeHandle" in repr(handles[0])
