@@ -25,16 +25,17 @@ _DefaultPolicy: Any = getattr(unix_events, "_UnixDefaultEventLoopPolicy", None)
 _ThreadWatcher: Any = getattr(unix_events, "ThreadedChildWatcher", None) or getattr(
     unix_events, "_ThreadedChildWatcher", None
 )
-_ProcessDescriptorWatcher: Any = getattr(unix_events, "PidfdChildWatcher", None)
+_ProcessDescriptorWatcher: Any = getattr(unix_events, "PidfdChildWatcher", None) or getattr(
+    unix_events, "_PidfdChildWatcher", None
+)
 
 
-def watcher_is_asyncios() -> bool:
-    """Whether a child's end would be seen by asyncio's own means, which this module replaces.
-
-    Python 3.14 has no others.
-    """
+def watcher_is_asyncios(loop: Loop) -> bool:
+    """Whether a child's end would be seen by asyncio's own means, which this module replaces."""
     if sys.version_info >= (3, 14):
-        return True
+        # The loop has made it; a thread where the kernel, or whoever answers for it, has no
+        # process descriptors.
+        return type(loop._watcher) is _ProcessDescriptorWatcher
     # Its cheap, private side: `get_child_watcher` warns that it is deprecated.
     policy: Any = asyncio.get_event_loop_policy()
     if getattr(type(policy), "get_child_watcher", None) is _DefaultPolicy.get_child_watcher:
@@ -62,7 +63,7 @@ async def make_subprocess_transport(
         raise
     except BaseException:
         transport.close()
-        await transport._wait()
+        await asyncio.shield(transport._wait())
         raise
     started: asyncio.SubprocessTransport = transport
     return started
@@ -76,24 +77,36 @@ def _watch(loop: Loop, transport: Any) -> None:
         # Before Linux 5.3, refused by a container, or out of descriptors: asyncio's thread then.
         _ThreadWatcher().add_child_handler(pid, loop._child_watcher_callback, transport)
         return
-    loop._add_reader(pidfd, _reap, loop, transport, pidfd)
+    loop._add_reader(pidfd, _note_end, loop, transport, pidfd)
 
 
-def _reap(loop: Loop, transport: Any, pidfd: int) -> None:
+def _note_end(loop: Loop, transport: Any, pidfd: int) -> None:
     loop._remove_reader(pidfd)
     os.close(pidfd)
+    # What the child wrote last is delivered before its end is.
+    loop.call_soon(_reap, transport)
+
+
+def _reap(transport: Any) -> None:
+    # Both in one step: between them a signal for the child could reach whoever has its number next.
+    transport._process_exited(_wait_for(transport))
+
+
+def _wait_for(transport: Any) -> int:
     pid: int = transport.get_pid()
     try:
         _, status = os.waitpid(pid, 0)
-        return_code = os.waitstatus_to_exitcode(status)
     except ChildProcessError:
+        # Until Python 3.12 a signal has Popen look first, which waits for a child that has ended.
+        known: int | None = transport._proc.returncode
+        if known is not None:
+            return known
         # Somebody else has waited for it: how it ended is not to be known any more.
         logger.warning(
             "child process pid %d exit status already read: will report returncode 255", pid
         )
-        return_code = 255
-    # What the child wrote last is delivered before its end is.
-    loop.call_soon(transport._process_exited, return_code)
+        return 255
+    return os.waitstatus_to_exitcode(status)
 
 
 def _watcher_of(policy: Any) -> Any:

@@ -350,7 +350,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     ) -> asyncio.SubprocessTransport:
         from penstock.loop import children
 
-        if children.watcher_is_asyncios():
+        if children.watcher_is_asyncios(self):
             return await children.make_subprocess_transport(self, *arguments, **options)
         transport: asyncio.SubprocessTransport = await super()._make_subprocess_transport(
             *arguments, **options
