@@ -24,7 +24,7 @@ PyObject* protocol_data_received(PyObject* self, PyObject* data) {
     if (reader == nullptr) {
         Py_RETURN_NONE;
     }
-    return PyObject_CallMethod(as_object(reader), "feed_data", "O", data);
+    return PyObject_CallMethod(as_object(reader), "feed_data", "(O)", data);
 }
 
 /// What StreamWriter.drain is: an awaitable that is ready in almost every case.

@@ -141,7 +141,11 @@ class StreamProtocol(StreamProtocolCore, asyncio.Protocol):
         if self._client_connected_cb is None:
             return
         writer = StreamWriter(transport, self, self.reader, self._loop)
-        result = self._client_connected_cb(self.reader, writer)
+        try:
+            result = self._client_connected_cb(self.reader, writer)
+        except Exception as exc:
+            self._report_unhandled(exc)
+            return
         if asyncio.iscoroutine(result):
             self._task = self._loop.create_task(result)
             self._task.add_done_callback(self._client_done)
@@ -189,15 +193,19 @@ class StreamProtocol(StreamProtocolCore, asyncio.Protocol):
             return
         exception = task.exception()
         if exception is not None:
-            self._loop.call_exception_handler(
-                {
-                    "message": "Unhandled exception in client_connected_cb",
-                    "exception": exception,
-                    "transport": transport,
-                }
-            )
-            if transport is not None:
-                transport.close()
+            self._report_unhandled(exception)
+
+    def _report_unhandled(self, exception: BaseException) -> None:
+        transport = self._transport
+        self._loop.call_exception_handler(
+            {
+                "message": "Unhandled exception in client_connected_cb",
+                "exception": exception,
+                "transport": transport,
+            }
+        )
+        if transport is not None:
+            transport.close()
 
     async def _drain_slowly(self) -> None:
         """What drain() does when it has something to wait for, or to say."""

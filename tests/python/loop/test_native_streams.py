@@ -322,6 +322,28 @@ def test_a_handler_that_raises_is_reported_and_its_connection_closed() -> None:
     run(main)
 
 
+def test_a_plain_handler_that_raises_is_reported_and_its_connection_closed() -> None:
+    async def main() -> None:
+        reports: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
+
+        def fail(reader: Any, writer: Any) -> None:
+            raise ZeroDivisionError
+
+        server = await penstock.start_server(fail, "127.0.0.1", 0)
+        reader, writer = await penstock.open_connection(*server.sockets[0].getsockname())
+        assert await reader.read() == b""
+        (report,) = reports
+        assert isinstance(report["exception"], ZeroDivisionError)
+        assert report["message"] == "Unhandled exception in client_connected_cb"
+        assert report["transport"].is_closing()
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+
+    run(main)
+
+
 def test_readers_writers_and_waiting_tasks_are_collected() -> None:
     async def main() -> None:
         server = await penstock.start_server(echo, "127.0.0.1", 0)
