@@ -138,7 +138,10 @@ def test_writelines_sends_all_chunks(run: Run) -> None:
             pair.transport.writelines([b"a", bytearray(b"b"), memoryview(b"c")])
             pair.transport.writelines(iter([MEGABYTE[:40000], b"", b"z"]))
             pair.transport.writelines([])
-            expected = b"abc" + MEGABYTE[:40000] + b"z"
+            pair.transport.writelines((b"of", b"a", b"tuple"))
+            pair.transport.writelines((b"!",))
+            pair.transport.writelines(())
+            expected = b"abc" + MEGABYTE[:40000] + b"zofatuple!"
             assert await pair.server.received(len(expected)) == expected
 
     run(main())
