@@ -217,6 +217,19 @@ PyObject* reader_replace_transport(PyObject* self, PyObject* transport) {
     Py_RETURN_NONE;
 }
 
+/// What nobody has read: it is the first of what a TLS handshake receives. Leaves the transport as it
+/// is, paused or not.
+PyObject* reader_take_buffered(PyObject* self, PyObject* /*unused*/) {
+    StreamReaderObject* reader = reader_of(self);
+    PyObject* data =
+        PyBytes_FromStringAndSize(reader->data, static_cast<Py_ssize_t>(reader->size));
+    if (data != nullptr) {
+        reader->size = 0;
+        reader->paused = false;
+    }
+    return data;
+}
+
 PyObject* reader_repr(PyObject* self) {
     const StreamReaderObject* reader = reader_of(self);
     return PyUnicode_FromFormat("<StreamReader %zu bytes%s%s%s limit=%zu>", reader->size,
@@ -281,6 +294,7 @@ PyMethodDef reader_methods[] = {
      as_function(&with_one_parameter<&reader_set_transport, set_transport_parameters>),
      METH_FASTCALL | METH_KEYWORDS, "Set the transport, for flow control."},
     {"_replace_transport", &reader_replace_transport, METH_O, nullptr},
+    {"_take_buffered", &reader_take_buffered, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -123,10 +123,20 @@ void close_raw_step(LoopObject* /*loop*/, PyObject* target) {
     }
 }
 
+/// Bounds what is left of a shutdown, whoever has begun it.
+bool limit_shutdown(TlsTransportObject* tls) noexcept {
+    return tls->shutdown_timer != nullptr ||
+           start_timer(tls, tls->shutdown_timer, tls->shutdown_timeout,
+                       tls->loop->state->name_check_shutdown_timeout);
+}
+
 /// The socket is closed in the next iteration, as asyncio does it: what the protocol's callbacks have
-/// scheduled until now runs before connection_lost.
+/// scheduled until now runs before connection_lost. A peer that does not read keeps it from sending what
+/// waits: the timer goes on until the connection is lost.
 void finish_shutdown(TlsTransportObject* tls) noexcept {
-    stop_timer(tls, tls->shutdown_timer);
+    if (!limit_shutdown(tls)) {
+        PyErr_WriteUnraisable(as_object(tls));
+    }
     if (!schedule_native(tls->loop, &close_raw_step, as_object(tls))) {
         PyErr_Clear(); // no memory for a handle: rather at once than not at all
         close_raw_step(tls->loop, as_object(tls));
@@ -151,12 +161,6 @@ void end_session(TlsTransportObject* tls) noexcept {
     }
     tell_eof(tls);
     finish_shutdown(tls);
-}
-
-bool limit_shutdown(TlsTransportObject* tls) noexcept {
-    return tls->shutdown_timer != nullptr ||
-           start_timer(tls, tls->shutdown_timer, tls->shutdown_timeout,
-                       tls->loop->state->name_check_shutdown_timeout);
 }
 
 void forget_protocol(TlsTransportObject* tls) noexcept {

@@ -5,6 +5,8 @@
 #include "asyncio_reader.hpp"
 #include "transport_base.hpp"
 
+#include <new>
+
 #include <structmember.h>
 
 namespace penstock::python {
@@ -178,7 +180,8 @@ PyObject* tls_abort(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* tls_is_closing(PyObject* self, PyObject* /*unused*/) {
-    return PyBool_FromLong(tls_of(self)->closed);
+    const TlsTransportObject* tls = tls_of(self);
+    return PyBool_FromLong(tls->closed || (tls->raw != nullptr && tls->raw->closing));
 }
 
 PyObject* tls_is_reading(PyObject* self, PyObject* /*unused*/) {
@@ -287,6 +290,23 @@ PyObject* tls_resume_writing(PyObject* self, PyObject* /*unused*/) {
     Py_RETURN_NONE;
 }
 
+/// Records that came before the transport was one of TLS.
+PyObject* tls_feed(PyObject* self, PyObject* data) {
+    char* bytes = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(data, &bytes, &size) != 0) {
+        return nullptr;
+    }
+    try {
+        TlsSession* session = tls_of(self)->session;
+        session->feed(bytes, static_cast<std::size_t>(size));
+        session->keep_rest();
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    Py_RETURN_NONE;
+}
+
 PyObject* tls_append_write_backlog(PyObject* self, PyObject* data) {
     const Ref bytes(PyBytes_FromObject(data));
     return none_if(bytes && add_to_backlog(tls_of(self), bytes.get(), 0));
@@ -299,6 +319,11 @@ PyObject* get_self(PyObject* self, void* /*unused*/) {
 PyObject* get_loop(PyObject* self, void* /*unused*/) {
     LoopObject* loop = tls_of(self)->loop;
     return Py_NewRef(loop != nullptr ? as_object(loop) : Py_None);
+}
+
+PyObject* get_transport(PyObject* self, void* /*unused*/) {
+    const TlsTransportObject* tls = tls_of(self);
+    return Py_NewRef(tls->loop != nullptr && tls->raw != nullptr ? as_object(tls->raw) : Py_None);
 }
 
 PyObject* get_protocol_paused(PyObject* self, void* /*unused*/) {
@@ -436,6 +461,7 @@ PyMethodDef tls_methods[] = {
     {"get_extra_info", as_function(&tls_get_extra_info), METH_FASTCALL | METH_KEYWORDS,
      "sslcontext, ssl_object, peercert, cipher, compression, and what the socket has."},
     {"_connect", &tls_connect, METH_O, nullptr},
+    {"_feed", &tls_feed, METH_O, nullptr},
     {"_check_handshake_timeout", &tls_check_handshake_timeout, METH_NOARGS, nullptr},
     {"_check_shutdown_timeout", &tls_check_shutdown_timeout, METH_NOARGS, nullptr},
     {"pause_writing", &tls_pause_writing, METH_NOARGS, nullptr},
@@ -446,6 +472,7 @@ PyMethodDef tls_methods[] = {
 
 PyGetSetDef tls_attributes[] = {
     {"_ssl_protocol", &get_self, nullptr, nullptr, nullptr},
+    {"_transport", &get_transport, nullptr, nullptr, nullptr},
     {"_loop", &get_loop, nullptr, nullptr, nullptr},
     {"_protocol_paused", &get_protocol_paused, nullptr, nullptr, nullptr},
     {"_start_tls_compatible", &get_true, nullptr, nullptr, nullptr},

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import _core
-from penstock.loop.tls import make_tls_transport
+from penstock.loop.tls import make_tls_transport, take_unread
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -246,6 +246,8 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             )
         # Nothing may be received between the switch of protocols and the handshake's begin.
         transport.pause_reading()
+        if server_side:
+            tls._feed(take_unread(protocol))
         transport.set_protocol(tls)
         begin = self.call_soon(tls._connect, transport)
         resume = self.call_soon(transport.resume_reading)
@@ -256,6 +258,9 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             begin.cancel()
             resume.cancel()
             raise
+        finally:
+            # It holds its exception, whose traceback holds this frame.
+            del waiter
         return tls
 
     def _start_serving(

@@ -58,6 +58,21 @@ def make_tls_transport(
         return None
 
 
+def take_unread(protocol: asyncio.BaseProtocol) -> bytes:
+    """Take from a stream's reader what nobody has read, when TLS is about to begin.
+
+    A client that sends its first record at once has it buffered there. Empty for other protocols.
+    """
+    reader: Any = getattr(protocol, "_stream_reader", None)
+    if isinstance(protocol, asyncio.StreamReaderProtocol) and reader is not None:
+        unread = bytes(reader._buffer)
+        reader._buffer.clear()
+        return unread
+    if isinstance(protocol, _core.StreamProtocolCore) and protocol._reader is not None:
+        return protocol._reader._take_buffered()
+    return b""
+
+
 def _timeout(name: str, given: float | None, default: float) -> float:
     if given is None:
         return default

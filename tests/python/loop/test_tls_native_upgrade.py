@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+import penstock
+
 from .certificates import client_context, server_context
 from .conftest import Run
 from .peers import BufferedRecorder, Recorder
-from .tls_peers import tls_pair
+from .tls_peers import tls_pair, tls_server
 
 
 @asynccontextmanager
@@ -104,6 +110,77 @@ def test_streams_are_upgraded_on_both_ends(run: Run) -> None:
             assert await reader.read() == big
             writer.close()
             await writer.wait_closed()
+
+    run(main())
+
+
+@pytest.mark.parametrize("streams", [asyncio, penstock])
+def test_a_hello_that_came_before_the_upgrade_is_part_of_it(
+    run: Run, only_penstock: None, streams: Any
+) -> None:
+    # asyncio's own loop knows it since 3.13.10 (gh-142352).
+    async def serve(reader: Any, writer: Any) -> None:
+        assert await reader.readline() == b"STARTTLS\n"
+        # The hello is in the reader's buffer, behind the line.
+        await writer.start_tls(server_context())
+        writer.write(b"got " + await reader.readline())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = await streams.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            ours = socket.create_connection(server.sockets[0].getsockname())
+            ours.setblocking(False)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+            with pytest.raises(ssl.SSLWantReadError):
+                tls.do_handshake()
+            await loop.sock_sendall(ours, b"STARTTLS\n" + outgoing.read())
+            while True:
+                incoming.write(await loop.sock_recv(ours, 65536))
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    continue
+            tls.write(b"ping\n")
+            await loop.sock_sendall(ours, outgoing.read())
+            answer = b""
+            while not answer.endswith(b"\n"):
+                try:
+                    answer += tls.read(100)
+                except ssl.SSLWantReadError:
+                    incoming.write(await loop.sock_recv(ours, 65536))
+            assert answer == b"got ping\n"
+            ours.close()
+
+    run(main())
+
+
+def test_a_failed_upgrade_leaves_no_cycle(run: Run, only_penstock: None) -> None:
+    # asyncio's own loop leaves none since 3.14 (gh-159049).
+    async def attempt(port: int) -> weakref.ref[asyncio.BaseTransport]:
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.create_connection(asyncio.Protocol, "127.0.0.1", port)
+        with contextlib.suppress(ssl.SSLCertVerificationError):
+            await loop.start_tls(
+                transport, protocol, client_context(), server_hostname="elsewhere.test"
+            )
+        return weakref.ref(transport)
+
+    async def main() -> None:
+        async with tls_server(asyncio.Protocol) as port:
+            gc.collect()
+            gc.disable()
+            try:
+                reference = await attempt(port)
+                await asyncio.sleep(0)  # the callback that has brought the exception is over
+                assert reference() is None
+            finally:
+                gc.enable()
 
     run(main())
 
