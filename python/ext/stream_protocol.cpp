@@ -4,6 +4,7 @@
 
 #include "coroutine_protocol.hpp"
 #include "socket_transport.hpp"
+#include "tls_transport.hpp"
 
 #include <structmember.h>
 
@@ -192,6 +193,9 @@ PyType_Spec completed_spec = {
 bool is_closing(PyObject* transport, const ModuleState* state) noexcept {
     if (Py_IS_TYPE(transport, state->socket_transport_type)) {
         return transport_of(transport)->closing;
+    }
+    if (Py_IS_TYPE(transport, state->tls_transport_type)) {
+        return is_closing(tls_of(transport));
     }
     const Ref closing(PyObject_CallMethod(transport, "is_closing", nullptr));
     return !closing || closing.get() == Py_True;

@@ -180,8 +180,7 @@ PyObject* tls_abort(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* tls_is_closing(PyObject* self, PyObject* /*unused*/) {
-    const TlsTransportObject* tls = tls_of(self);
-    return PyBool_FromLong(tls->closed || (tls->raw != nullptr && tls->raw->closing));
+    return PyBool_FromLong(is_closing(tls_of(self)));
 }
 
 PyObject* tls_is_reading(PyObject* self, PyObject* /*unused*/) {

@@ -109,6 +109,10 @@ bool schedule_resume(TlsTransportObject* tls) noexcept;
 /// Encrypts and sends or keeps data; false with an exception set.
 bool write_data(TlsTransportObject* tls, PyObject* data) noexcept;
 
+[[nodiscard]] inline bool is_closing(const TlsTransportObject* tls) noexcept {
+    return tls->closed || (tls->raw != nullptr && tls->raw->closing);
+}
+
 [[nodiscard]] inline std::size_t backlog_size(const TlsTransportObject* tls) noexcept {
     return tls->backlog != nullptr ? tls->backlog->size() : 0;
 }
