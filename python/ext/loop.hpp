@@ -47,7 +47,7 @@ struct LoopObject {
     PyObject* current_handle;
     HandleObject* thread_safe_call; ///< the running one of call_soon_threadsafe(), or null
     PyObject* end_of_call_events;   ///< list of those that wait for its end, or null
-    PyObject* pending_exception; ///< SystemExit or KeyboardInterrupt on its way out of the run
+    PyObject* pending_exception;    ///< SystemExit or KeyboardInterrupt on its way out of the run
     bool closed;
     bool stopping;
     bool debug;

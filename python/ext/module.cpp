@@ -200,16 +200,16 @@ int execute(PyObject* module) {
     const bool done =
         intern_names(state) && import_asyncio(state) && import_plain_socket(state) &&
         add_handle_types(module, state) && add_thread_safe_handle_type(module, state) &&
-        add_loop_type(module, state) &&
-        add_socket_transport_type(module, state) && add_tls_transport_type(module, state) &&
-        add_listener_type(module, state) && add_stream_reader_type(module, state) &&
-        add_read_operation_type(module, state) && add_asyncio_read_types(module, state) &&
-        add_asyncio_drain_type(module) && add_stream_protocol_types(module, state) &&
-        add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
-        add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
-        add_ioctl_thread_type(module) && add_serial_abi(module) &&
-        add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
-        add_ready_value_type(module) && add_returned_value_type(module, state);
+        add_loop_type(module, state) && add_socket_transport_type(module, state) &&
+        add_tls_transport_type(module, state) && add_listener_type(module, state) &&
+        add_stream_reader_type(module, state) && add_read_operation_type(module, state) &&
+        add_asyncio_read_types(module, state) && add_asyncio_drain_type(module) &&
+        add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
+        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state) &&
+        add_serial_reader_types(module, state) && add_ioctl_thread_type(module) &&
+        add_serial_abi(module) && add_file_engine_type(module, state) &&
+        add_file_operation_type(module, state) && add_ready_value_type(module) &&
+        add_returned_value_type(module, state);
     return done ? 0 : -1;
 }
 

@@ -27,17 +27,17 @@ struct ModuleState {
     PyTypeObject* file_operation_type;
     PyTypeObject* returned_value_type; ///< null before Python 3.12
 
-    PyObject* future_type;            ///< asyncio.Future
-    PyObject* task_type;              ///< asyncio.Task
-    PyObject* futures_names;          ///< dictionary of asyncio.futures, see `create_future`
-    PyObject* tasks_names;            ///< dictionary of asyncio.tasks, see `create_task`
-    PyObject* asyncio_handle_type;    ///< asyncio.Handle
-    PyObject* asyncio_timer_type;     ///< asyncio.TimerHandle
+    PyObject* future_type;         ///< asyncio.Future
+    PyObject* task_type;           ///< asyncio.Task
+    PyObject* futures_names;       ///< dictionary of asyncio.futures, see `create_future`
+    PyObject* tasks_names;         ///< dictionary of asyncio.tasks, see `create_task`
+    PyObject* asyncio_handle_type; ///< asyncio.Handle
+    PyObject* asyncio_timer_type;  ///< asyncio.TimerHandle
     PyObject* asyncio_thread_safe_handle_type; ///< null before Python 3.14
-    PyObject* buffered_protocol_type; ///< asyncio.BufferedProtocol
-    PyObject* asyncio_protocol_type;  ///< asyncio.StreamReaderProtocol
-    PyObject* asyncio_reader_type;    ///< asyncio.StreamReader
-    PyObject* asyncio_writer_type;    ///< asyncio.StreamWriter
+    PyObject* buffered_protocol_type;          ///< asyncio.BufferedProtocol
+    PyObject* asyncio_protocol_type;           ///< asyncio.StreamReaderProtocol
+    PyObject* asyncio_reader_type;             ///< asyncio.StreamReader
+    PyObject* asyncio_writer_type;             ///< asyncio.StreamWriter
     PyObject* fed_protocol_type; ///< their subclasses of penstock.loop.fed_streams, imported on
     PyObject* fed_reader_type;   ///< first use
     PyObject* cancelled_error_type;

@@ -148,8 +148,7 @@ PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ss
     const ModuleState* state = loop->state;
     PyTypeObject* type = state->thread_safe_handle_type != nullptr ? state->thread_safe_handle_type
                                                                    : state->handle_type;
-    HandleObject* handle =
-        make_handle(loop, type, arguments[0], arguments + 1, count - 1, context);
+    HandleObject* handle = make_handle(loop, type, arguments[0], arguments + 1, count - 1, context);
     if (handle == nullptr) {
         return nullptr;
     }
@@ -218,8 +217,8 @@ PyObject* loop_time(PyObject* /*self*/, PyObject* /*unused*/) {
 PyObject* create_future(PyObject* self, PyObject* /*unused*/) {
     const ModuleState* state = self_of(self)->state;
     PyObject* stack[2] = {nullptr, self};
-    const Ref future_class = Ref::borrow(
-        class_in_place(state->futures_names, state->name_future, state->future_type));
+    const Ref future_class =
+        Ref::borrow(class_in_place(state->futures_names, state->name_future, state->future_type));
     return PyObject_Vectorcall(future_class.get(), stack + 1, 0 | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                state->keywords_loop);
 }

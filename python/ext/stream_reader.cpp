@@ -221,8 +221,7 @@ PyObject* reader_replace_transport(PyObject* self, PyObject* transport) {
 /// is, paused or not.
 PyObject* reader_take_buffered(PyObject* self, PyObject* /*unused*/) {
     StreamReaderObject* reader = reader_of(self);
-    PyObject* data =
-        PyBytes_FromStringAndSize(reader->data, static_cast<Py_ssize_t>(reader->size));
+    PyObject* data = PyBytes_FromStringAndSize(reader->data, static_cast<Py_ssize_t>(reader->size));
     if (data != nullptr) {
         reader->size = 0;
         reader->paused = false;

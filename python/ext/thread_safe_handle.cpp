@@ -32,7 +32,8 @@ PyObject* tell_end_of_call(PyObject* self, PyObject* event) {
     if (loop->end_of_call_events == nullptr) {
         loop->end_of_call_events = PyList_New(0);
     }
-    if (loop->end_of_call_events == nullptr || PyList_Append(loop->end_of_call_events, event) != 0) {
+    if (loop->end_of_call_events == nullptr ||
+        PyList_Append(loop->end_of_call_events, event) != 0) {
         return nullptr;
     }
     Py_RETURN_TRUE;

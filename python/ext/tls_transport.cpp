@@ -141,7 +141,8 @@ PyObject* tls_writelines(PyObject* self, PyObject* list_of_data) {
         return nullptr;
     }
     const Ref empty(PyBytes_FromStringAndSize(nullptr, 0));
-    const Ref joined(empty ? PyObject_CallMethod(empty.get(), "join", "(O)", chunks.get()) : nullptr);
+    const Ref joined(empty ? PyObject_CallMethod(empty.get(), "join", "(O)", chunks.get())
+                           : nullptr);
     return joined ? tls_write(self, joined.get()) : nullptr;
 }
 

@@ -276,7 +276,9 @@ def test_a_peer_that_says_farewell_and_reads_no_more_is_given_up(
     run(main())
 
 
-def test_a_transport_is_closing_when_the_socket_beneath_it_is(run: Run, only_penstock: None) -> None:
+def test_a_transport_is_closing_when_the_socket_beneath_it_is(
+    run: Run, only_penstock: None
+) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             assert not pair.transport.is_closing()
