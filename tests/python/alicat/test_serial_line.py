@@ -94,7 +94,7 @@ async def test_every_simulated_firmware_is_opened_polled_and_set(
         assert unit.setpoint == 60.0
         reading = await device.poll()
         assert "LCK" not in reading.status
-        # Not that it never resynchronised: a pause of a busy machine within a table looks like its end.
+        # Of resyncs nothing: a busy machine's pause within a table looks like its end.
         assert device.client.statistics.malformed == 0
 
 
