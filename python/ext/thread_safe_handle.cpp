@@ -57,7 +57,7 @@ PyObject* get_class(PyObject* self, void* /*unused*/) {
 }
 
 void handle_dealloc(PyObject* self) {
-    // The base's, which a type with members of its own would not inherit.
+    // Named, since a type that is made from a specification gets a finalizer for Python classes.
     Py_TYPE(self)->tp_base->tp_dealloc(self);
 }
 

@@ -97,7 +97,7 @@ def _wait_for(transport: Any) -> int:
     try:
         _, status = os.waitpid(pid, 0)
     except ChildProcessError:
-        # Until Python 3.12 a signal has Popen look first, which waits for a child that has ended.
+        # Up to Python 3.12 a signal has Popen look first, which waits for a child that has ended.
         known: int | None = transport._proc.returncode
         if known is not None:
             return known

@@ -497,7 +497,9 @@ def test_thousands_of_datagrams_leave_no_objects(
 
     run(exchange(200))
     before = blocks()
-    others = transports()  # what reports of earlier tests may keep
+    others = transports()
+    # On Python 3.14 pytest keeps what earlier tests have reported, on asyncio's own loop too.
+    assert others == 0 or sys.version_info >= (3, 14)
     run(exchange(4000))
     for _ in range(20):
         run(exchange(1))
