@@ -100,7 +100,7 @@ class SendHalf(PortState):
             if self._closed:
                 raise closed_error(self.path)
 
-    async def _send_all(self, item: bytes) -> None:
+    async def _send_all(self, item: bytes | memoryview) -> None:
         try:
             sent = self._write(item)
         except BlockingIOError:

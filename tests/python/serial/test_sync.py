@@ -164,6 +164,19 @@ def test_a_timeout_that_is_none_is_refused(port: SerialPort, timeout: float) -> 
         port.configure(SerialConfig(), timeout=timeout)
 
 
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_a_timeout_that_is_none_is_refused_also_where_nothing_waits(
+    port: SerialPort, peer: PtyPeer, timeout: float
+) -> None:
+    peer.write(b"abc")
+    for receive in RECEIVES.values():
+        with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
+            receive(port, timeout)
+    with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
+        port.send(b"x", timeout=timeout)
+    assert port.receive() == b"abc"
+
+
 def test_a_send_that_runs_out_of_time_tells_how_much_went(port: SerialPort, peer: PtyPeer) -> None:
     with pytest.raises(TimeoutError, match=r"(\d+) of 200000 bytes were sent") as caught:
         port.send(bytes(200_000), timeout=0.01)

@@ -140,6 +140,7 @@ class SerialPort(PortFacts):
 
     def receive(self, max_bytes: int = LARGEST_READ, *, timeout: float | None = None) -> bytes:
         """Return the bytes that are there, 1 to *max_bytes*; wait for the first one."""
+        deadline = deadline_after(timeout)
         halves = self._halves
         if max_bytes < 1 or halves._kept or halves._marking:
             return self._receive(halves.receive(max_bytes), timeout)
@@ -148,7 +149,6 @@ class SerialPort(PortFacts):
         self._receiver = threading.get_ident()
         try:
             size = max_bytes if max_bytes < READ_AT_ONCE else READ_AT_ONCE
-            deadline: float | None = None
             while True:
                 try:
                     data = halves._read(size)
@@ -158,14 +158,13 @@ class SerialPort(PortFacts):
                     halves._fail(exc)
                 else:
                     break
-                if deadline is None:
-                    deadline = deadline_after(timeout)
-                with self._noticing_close():
-                    if not halves.room.wait_readable(deadline):
-                        self._time_out("nothing was received", timeout)
+                if not halves.room.wait_readable(deadline):
+                    self._time_out("nothing was received", timeout)
             if not data:
                 halves._fail_disconnected()
             return data
+        except anyio.ClosedResourceError as exc:
+            halves._fail_closed(exc)
         finally:
             self._receiver = 0
             self._receive_lock.release()
@@ -230,18 +229,47 @@ class SerialPort(PortFacts):
         data = item if type(item) is bytes else as_bytes(item)
         deadline = deadline_after(timeout)
         halves = self._halves
-        with self._sole_sender():
-            if not data:
+        if not data:
+            with self._sole_sender():
                 halves._check_usable()
-                return
+            return
+        mode = halves._switched_by
+        if mode is not None:
+            self._send_switched(data, mode, deadline, timeout)
+            return
+        # Written out, as receive() is: what is spent between a question's system call and the
+        # wait for its answer is spent while the answer is on its way.
+        if not self._send_lock.acquire(blocking=False):
+            raise anyio.BusyResourceError("sending to")
+        self._sender = threading.get_ident()
+        try:
+            try:
+                sent = halves._write(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError as exc:
+                halves._fail(exc)
+            if sent != len(data):
+                halves.room.write_deadline = deadline
+                _run(halves._send_all(memoryview(data)[sent:]))
+        except Overdue as exc:
+            self._time_out(f"{len(data) - exc.unsent} of {len(data)} bytes were sent", timeout)
+        finally:
+            self._sender = 0
+            self._send_lock.release()
+            if self._interrupted_by_close:
+                self._finish_closing()
+
+    def _send_switched(
+        self, data: bytes, mode: RS485Config, deadline: float, timeout: float | None
+    ) -> None:
+        halves = self._halves
+        with self._sole_sender():
             halves.room.write_deadline = deadline
             try:
-                if halves._switched_by is None:
+                with self._line_taken(mode, deadline):
                     _run(halves._send_all(data))
-                else:
-                    with self._line_taken(halves._switched_by, deadline):
-                        _run(halves._send_all(data))
-                        self._until_on_the_wire(deadline)
+                    self._until_on_the_wire(deadline)
             except Overdue as exc:
                 self._time_out(f"{len(data) - exc.unsent} of {len(data)} bytes were sent", timeout)
 
