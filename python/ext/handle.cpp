@@ -225,15 +225,6 @@ PyObject* get_context_attribute(PyObject* self, void* /*unused*/) {
     return handle_get_context(self, nullptr);
 }
 
-/// What isinstance() asks when the type itself does not say it: a handle is an asyncio.Handle.
-///
-/// Rejected: deriving from asyncio's class. Its instances belong to the garbage collector and, since
-/// Python 3.12, have their weak references in front of them: 56 bytes more for each handle.
-template <PyObject* ModuleState::* type> PyObject* get_class(PyObject* self, void* /*unused*/) {
-    const ModuleState* state = state_of(Py_TYPE(self));
-    return state != nullptr ? Py_NewRef(state->*type) : nullptr;
-}
-
 void drop_contents(HandleObject* handle) noexcept {
     Py_CLEAR(handle->callback);
     Py_CLEAR(handle->arguments);
@@ -317,14 +308,14 @@ PyGetSetDef handle_attributes[] = {
     {"_cancelled", &get_cancelled, nullptr, nullptr, nullptr},
     {"_context", &get_context_attribute, nullptr, nullptr, nullptr},
     {"_loop", &get_loop, nullptr, nullptr, nullptr},
-    {"__class__", &get_class<&ModuleState::asyncio_handle_type>, nullptr, nullptr, nullptr},
+    {"__class__", &asyncio_class<&ModuleState::asyncio_handle_type>, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyGetSetDef timer_attributes[] = {
     {"_when", &get_when, nullptr, nullptr, nullptr},
     {"_scheduled", &get_scheduled, nullptr, nullptr, nullptr},
-    {"__class__", &get_class<&ModuleState::asyncio_timer_type>, nullptr, nullptr, nullptr},
+    {"__class__", &asyncio_class<&ModuleState::asyncio_timer_type>, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -494,12 +485,8 @@ bool add_handle_types(PyObject* module, ModuleState* state) {
     if (state->handle_type == nullptr) {
         return false;
     }
-    const Ref bases(PyTuple_Pack(1, as_object(state->handle_type)));
-    if (!bases) {
-        return false;
-    }
-    state->timer_handle_type =
-        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &timer_spec, bases.get()));
+    state->timer_handle_type = reinterpret_cast<PyTypeObject*>(
+        PyType_FromModuleAndSpec(module, &timer_spec, as_object(state->handle_type)));
     return state->timer_handle_type != nullptr &&
            PyModule_AddType(module, state->handle_type) == 0 &&
            PyModule_AddType(module, state->timer_handle_type) == 0;

@@ -139,10 +139,8 @@ void release_spare_stops(ModuleState* state) noexcept {
 }
 
 bool add_returned_value_type(PyObject* module, ModuleState* state) {
-    const Ref bases(PyTuple_Pack(1, PyExc_StopIteration));
-    state->returned_value_type = bases ? reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(
-                                             module, &stop_spec, bases.get()))
-                                       : nullptr;
+    state->returned_value_type = reinterpret_cast<PyTypeObject*>(
+        PyType_FromModuleAndSpec(module, &stop_spec, PyExc_StopIteration));
     return state->returned_value_type != nullptr &&
            PyModule_AddType(module, state->returned_value_type) == 0;
 }

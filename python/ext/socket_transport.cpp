@@ -410,12 +410,8 @@ bool add_socket_transport_type(PyObject* module, ModuleState* state) {
             "asyncio's transport base class of this Python has slots that penstock does not know");
         return false;
     }
-    const Ref bases(PyTuple_Pack(1, base.get()));
-    if (!bases) {
-        return false;
-    }
     state->socket_transport_type = reinterpret_cast<PyTypeObject*>(
-        PyType_FromModuleAndSpec(module, &transport_spec, bases.get()));
+        PyType_FromModuleAndSpec(module, &transport_spec, base.get()));
     return state->socket_transport_type != nullptr &&
            PyModule_AddType(module, state->socket_transport_type) == 0;
 }

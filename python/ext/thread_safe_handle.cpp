@@ -51,11 +51,6 @@ PyObject* is_cancelled(PyObject* self, PyObject* /*unused*/) {
     return wait_until_called(self) ? PyBool_FromLong(self_of(self)->cancelled) : nullptr;
 }
 
-PyObject* get_class(PyObject* self, void* /*unused*/) {
-    const ModuleState* state = state_of(Py_TYPE(self));
-    return state != nullptr ? Py_NewRef(state->asyncio_thread_safe_handle_type) : nullptr;
-}
-
 void handle_dealloc(PyObject* self) {
     // Named, since a type that is made from a specification gets a finalizer for Python classes.
     Py_TYPE(self)->tp_base->tp_dealloc(self);
@@ -71,7 +66,8 @@ PyMethodDef methods[] = {
 };
 
 PyGetSetDef attributes[] = {
-    {"__class__", &get_class, nullptr, nullptr, nullptr},
+    {"__class__", &asyncio_class<&ModuleState::asyncio_thread_safe_handle_type>, nullptr, nullptr,
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -114,12 +110,8 @@ bool add_thread_safe_handle_type(PyObject* module, ModuleState* state) {
     if (state->asyncio_thread_safe_handle_type == nullptr) {
         return true;
     }
-    const Ref bases(PyTuple_Pack(1, as_object(state->handle_type)));
-    if (!bases) {
-        return false;
-    }
-    state->thread_safe_handle_type =
-        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, bases.get()));
+    state->thread_safe_handle_type = reinterpret_cast<PyTypeObject*>(
+        PyType_FromModuleAndSpec(module, &spec, as_object(state->handle_type)));
     return state->thread_safe_handle_type != nullptr;
 }
 
