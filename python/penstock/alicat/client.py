@@ -258,9 +258,12 @@ class AlicatProtocolClient:
     ) -> list[bytes]:
         """Send ``command`` and return the rows of the table that it answers with.
 
-        Tables have no end mark, so the end is the row that ``is_last`` knows, or silence of
-        ``idle_timeout`` after any row. A row must look like nothing but a row: like an
-        unmistakable exchange, this may be asked of a unit in debt and settles it.
+        Tables have no end mark, so the end is the row that ``is_last`` knows. Silence of
+        ``idle_timeout`` after any row may be the end as well, or a pause: the unit then proves
+        that nothing follows (what does, up to the proof, are rows), and only where no proof is
+        known is the silence believed. A row must look like nothing but a row: like an
+        unmistakable exchange, this may be asked of a unit in debt and settles it. A unit that
+        gives no proof stays in debt, and the rows that came are returned.
 
         Raises:
             AlicatTimeoutError: not a single row came in time.
@@ -293,7 +296,10 @@ class AlicatProtocolClient:
                     raise
                 self._timeouts -= 1
                 self._exchanges += 1
-                del self._debts[unit]
+                if unit in self._proofs:
+                    await self._prove_end(unit, is_row, rows)
+                else:
+                    del self._debts[unit]
         return rows
 
     async def stop_stream(self, unit_id: str, *, old_firmware: bool = False) -> None:
@@ -490,6 +496,28 @@ class AlicatProtocolClient:
                 self._discard()
         await self._drain()
         del self._debts[unit]
+
+    async def _prove_end(
+        self, unit: int, is_row: Callable[[bytes], bool], rows: list[bytes]
+    ) -> None:
+        """Add the rows that still come before the unit's proof, if it gives one."""
+        proof = self._proofs[unit]
+
+        def accept(line: bytes) -> None:
+            if line == proof.last_line:
+                return
+            if line[0] == unit and is_row(line):
+                rows.append(line)
+                raise _AnotherRow
+            refuse_line(line, chr(unit), wanted="the line that it identified itself with")
+
+        try:
+            await self._transact(proof.command, accept, self._default_timeout, True)
+        except AlicatStreamingModeError:
+            raise
+        except (AlicatTimeoutError, AlicatProtocolError):
+            return  # the debt stands
+        self._exchanges -= 1
 
     async def _drain(self) -> None:
         """Throw away what comes until the line has been silent for the idle time."""

@@ -247,7 +247,7 @@ async def _ask_manufacturing(
         if silent_before and not _is_alive(error):
             raise
         return None
-    if silent_before:
+    if silent_before and is_last_manufacturing_row(rows[-1]):
         client.register_proof(unit_id, command, rows[-1])
     return parse_manufacturing_info(rows, unit_id)
 

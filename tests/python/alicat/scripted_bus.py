@@ -102,9 +102,10 @@ class ScriptedBus(ByteStream):
         reply = unit.answer(command[1:])
         if not reply:
             return
+        owed = len(unit.held)
         if unit.faults:
             reply = unit.faults.popleft()(reply)
-        while unit.held and reply:
+        for _ in range(owed if reply else 0):
             # What the unit still owed goes out first: instruments answer in order.
             self.arrive(unit.held.popleft())
         self.arrive(reply)
@@ -150,6 +151,17 @@ class ScriptedBus(ByteStream):
             return b""
 
         unit.faults.append(hold)
+
+    def pause_next(self, lines: int, unit_id: str = "A") -> None:
+        """It stops after so many lines; the others come as a late reply does."""
+        unit = self.units[unit_id.encode()]
+
+        def pause(reply: bytes) -> bytes:
+            parts = reply.splitlines(keepends=True)
+            unit.held.append(b"".join(parts[lines:]))
+            return b"".join(parts[:lines])
+
+        unit.faults.append(pause)
 
     def change_next(self, change: Fault, unit_id: str = "A") -> None:
         """It is what ``change`` makes of it."""

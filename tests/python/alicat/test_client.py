@@ -13,6 +13,7 @@ from penstock.alicat import (
     AlicatStreamingModeError,
     AlicatTimeoutError,
     AlicatUnitIdMismatchError,
+    BusStatistics,
     ByteStreamTransport,
 )
 from penstock.alicat.transport import idle_gap_for
@@ -315,6 +316,35 @@ async def test_table_without_a_known_end_ends_in_silence() -> None:
     )
     assert rows == MADE_10V20
     assert not client.in_debt("A")
+
+
+async def test_pause_in_a_table_is_not_its_end_where_the_unit_can_prove_it() -> None:
+    bus = ScriptedBus(controller())
+    client = client_on(bus, proven="A")
+    bus.pause_next(4)
+    rows = await client.query_lines(
+        b"A??M*\r", lambda line: b" M" in line, lambda line: b" M09" in line, wanted="a row"
+    )
+    assert rows == MADE_10V20
+    assert bus.commands == [b"A??M*", b"AVE"]
+    assert not client.in_debt("A")
+    assert await poll(client) == 1.0
+    assert client.statistics == BusStatistics(2, 0, 0, 0, 0)
+
+
+async def test_table_of_a_unit_that_gives_no_proof_leaves_it_in_debt() -> None:
+    bus = ScriptedBus(controller())
+    client = client_on(bus, proven="A")
+    bus.pause_next(4)
+    bus.drop_next()
+    rows = await client.query_lines(
+        b"A??M*\r", lambda line: b" M" in line, lambda line: b" M09" in line, wanted="a row"
+    )
+    assert rows == MADE_10V20[:4]
+    assert client.in_debt("A")
+    # The rows that were missing come now: they are nobody's answer.
+    assert await poll(client) == 1.0
+    assert bus.commands == [b"A??M*", b"AVE", b"AVE", b"A"]
 
 
 async def test_table_skips_late_lines_before_it() -> None:

@@ -208,6 +208,32 @@ async def test_table_that_lost_a_row_is_read_again() -> None:
     assert bus.commands.count(b"A??D*") == 2
 
 
+@pytest.mark.parametrize("question", [1, 2])
+async def test_table_with_a_pause_in_it_is_read_whole(question: int) -> None:
+    bus = ScriptedBus(controller())
+    for _ in range(question):
+        bus.let_pass_next()
+    bus.pause_next(3)
+    async with await open_device(bus, timeout=TIMEOUT) as device:
+        assert (device.info.model, device.info.calibrated_by) == ("MC-500SCCM-D", "BL")
+        assert (await device.poll()).values["Mass_Flow"] == 2.0
+    asked = [b"AVE", b"A??M*", b"A??D*", b"A", b"AFPF 5", b"A"]
+    asked.insert(question + 1, b"AVE")
+    assert bus.commands == asked
+
+
+async def test_manufacturing_table_that_is_cut_short_is_no_proof() -> None:
+    unit = old_controller()
+    unit.replies |= {b"VE": None, b"??M*": MADE_5V12[:6]}
+    bus = ScriptedBus(unit)
+    async with await open_device(bus, timeout=TIMEOUT) as device:
+        bus.hold_next()
+        with pytest.raises(AlicatTimeoutError):
+            await device.poll()
+        assert (await device.poll()).values["Gas"] == "N2"
+        assert bus.commands[-2:] == [b"A", b"A"]
+
+
 async def test_frame_that_does_not_fit_its_table_is_refused() -> None:
     unit = controller()
     unit.replies[b""] = FRAME_10V20.replace(b"+078.95 ", b"")
