@@ -18,6 +18,17 @@ template <typename Number> Number checked(Number result, const char* call) {
     return result;
 }
 
+// As checked(), for a call that is made again when a signal has interrupted it. A socket with a time
+// limit is interrupted also by SIGCONT, which has no handler (signal(7)).
+template <typename Call> auto restarted(Call call, const char* name) {
+    while (true) {
+        const auto result = call();
+        if (result >= 0 || errno != EINTR) {
+            return checked(result, name);
+        }
+    }
+}
+
 inline sockaddr_in loopback(std::uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;

@@ -65,7 +65,8 @@ int open_connection(std::uint16_t port, std::uint64_t number) {
 
 void check_echo(int fd, std::uint64_t number) {
     std::uint64_t echo = 0;
-    const ssize_t count = checked(recv(fd, &echo, sizeof echo, MSG_WAITALL), "recv");
+    const ssize_t count =
+        bench::restarted([&] { return recv(fd, &echo, sizeof echo, MSG_WAITALL); }, "recv");
     if (count != sizeof echo || echo != number) {
         throw std::runtime_error("connection " + std::to_string(number) + ": the echo is wrong");
     }

@@ -19,6 +19,7 @@ namespace {
 using bench::checked;
 using bench::Nanoseconds;
 using bench::now;
+using bench::restarted;
 
 constexpr timeval kPatience = {.tv_sec = 5, .tv_usec = 0};
 constexpr timespec kPollEvery = {.tv_sec = 0, .tv_nsec = 500'000};
@@ -55,8 +56,8 @@ template <typename Thing> Thing* shared_array(std::size_t count) {
 
 void send_all(int fd, std::string_view message) {
     while (!message.empty()) {
-        const ssize_t count =
-            checked(send(fd, message.data(), message.size(), MSG_NOSIGNAL), "send");
+        const ssize_t count = restarted(
+            [&] { return send(fd, message.data(), message.size(), MSG_NOSIGNAL); }, "send");
         message.remove_prefix(static_cast<std::size_t>(count));
     }
 }
@@ -76,7 +77,8 @@ void work(const bench::EchoOptions& options, std::uint32_t number, const Board& 
         send_all(fd, message);
         bench::Verdict verdict = bench::Verdict::more;
         while (verdict == bench::Verdict::more) {
-            const ssize_t count = checked(recv(fd, buffer.data(), buffer.size(), 0), "recv");
+            const ssize_t count =
+                restarted([&] { return recv(fd, buffer.data(), buffer.size(), 0); }, "recv");
             if (count == 0) {
                 fail(number, counter, "the server closed the connection");
             }
