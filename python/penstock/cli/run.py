@@ -65,8 +65,11 @@ def carry_out(
         try:
             with contextlib.suppress(OSError, ValueError):
                 display.note(f"drawing {' and '.join(map(str, plan.plot_files))}")
-            from penstock.cli.plot import write_plots
-
+            # Raised in the midst of an import, the signal could end in the destructor of a file
+            # that the import had open, and be told as an "Exception ignored".
+            with interrupts.deferred():
+                from penstock.cli.plot import write_plots
+            interrupts.raise_if_received()
             write_plots(progress, plan.plot_files, overwrite=plan.overwrite)
             files += plan.plot_files
         except CommandError as error:

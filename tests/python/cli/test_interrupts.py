@@ -115,6 +115,37 @@ def test_a_signal_while_the_plot_is_written(start: Any, recorded: Any, tmp_path:
 
 
 @pytest.mark.usefixtures("native_loop")
+def test_a_signal_while_the_plot_is_loaded_waits_until_it_is(
+    environment: dict[str, str], recorded: Any, tmp_path: Path
+) -> None:
+    code = (
+        "import os, signal, sys, penstock.cli\n"
+        "class Meddler:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'penstock.cli.plot':\n"
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Meddler())\n"
+        "code = penstock.cli.main(['demo', '--duration', '0.5', '--out', 'out'])\n"
+        "print('penstock.cli.plot' in sys.modules)\n"
+        "raise SystemExit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+    assert done.stdout.endswith("True\n")
+    assert sum(recorded(tmp_path / "out").rows_of_each().values()) > 0
+    assert not (tmp_path / "out" / "flow.svg").exists()
+
+
+@pytest.mark.usefixtures("native_loop")
 def test_signals_without_end_tear_no_file(start: Any, recorded: Any, tmp_path: Path) -> None:
     running = start(*LONG)
     running.wait_for(r"[1-9][0-9]* samples")
