@@ -11,9 +11,17 @@ import importlib.util
 import os
 from typing import Any
 
+import hypothesis
 import pytest
 
 REQUIRE_LOOPS = os.environ.get("PENSTOCK_REQUIRE_LOOPS") == "1"
+
+
+# How long an example takes is the machine's affair.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 
 def _missing(module: str) -> bool:

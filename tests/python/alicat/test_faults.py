@@ -83,7 +83,7 @@ async def run(steps: list[tuple[str, str, int, bool]], knows_waiting: bool) -> N
         assert await poll_right(unit_id)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(step, min_size=1, max_size=8))
 def test_readings_are_right_or_errors_on_a_serial_line(
     steps: list[tuple[str, str, int, bool]],
@@ -91,7 +91,7 @@ def test_readings_are_right_or_errors_on_a_serial_line(
     anyio.run(run, steps, True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(step.filter(lambda s: s[1] not in ("double", "tear", "noise")), max_size=6))
 def test_readings_are_right_or_errors_on_a_stream_that_cannot_tell_what_waits(
     steps: list[tuple[str, str, int, bool]],

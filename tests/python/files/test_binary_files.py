@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
@@ -80,7 +80,7 @@ def _kind(error: Exception) -> str:
     return "ValueError"
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(
     mode=st.sampled_from(["rb", "wb", "r+b", "w+b", "a+b", "ab"]),
     buffering=st.sampled_from([-1, 0, 7, 16]),

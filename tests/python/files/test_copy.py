@@ -69,7 +69,6 @@ def test_copies_are_those_of_shutil(
 
     @settings(
         max_examples=40,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
     @given(EXTENTS, st.integers(0, 200_000), st.sampled_from([0o600, 0o644, 0o400, 0o755]))

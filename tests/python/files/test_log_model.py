@@ -152,7 +152,6 @@ def test_a_log_holds_what_its_model_holds(
 
     @settings(
         max_examples=50,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
     @given(STEPS)

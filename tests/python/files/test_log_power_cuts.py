@@ -212,7 +212,6 @@ def test_a_power_cut_at_any_moment_leaves_the_acknowledged_records_and_none_that
 
     @settings(
         max_examples=40,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
     @given(STEPS, st.randoms(use_true_random=False))

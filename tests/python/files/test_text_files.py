@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import penstock
@@ -99,7 +99,7 @@ def our_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
     return penstock.run(main())
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(
     pieces=TEXT,
     steps=READING,
@@ -123,7 +123,7 @@ def test_reading_decodes_as_the_built_in_file_does(
         assert our_run(path, steps, **options) == builtin_run(path, steps, **options)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(
     pieces=TEXT,
     steps=READING,
@@ -142,7 +142,7 @@ def test_characters_and_line_ends_may_be_cut_anywhere(
         assert our_run(path, steps, **options) == builtin_run(path, steps, **options)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(
     pieces=TEXT,
     encoding=st.sampled_from(ENCODINGS),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import files
@@ -116,7 +116,7 @@ async def our_run(path: str, steps: list[Step], options: dict[str, Any]) -> list
 def test_reading_and_writing_by_turns_do_what_the_built_in_does(
     loop: str, run_on: Callable[..., Any]
 ) -> None:
-    @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=150)
     @given(
         content=PIECES.map("".join),
         steps=STEPS,

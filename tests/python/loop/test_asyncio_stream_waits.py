@@ -114,7 +114,7 @@ async def play(steps: list[tuple[Any, ...]]) -> list[Any]:
     return results
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps=st.lists(STEPS, max_size=25))
 def test_every_sequence_of_reads_goes_as_on_asyncios_loop(steps: list[tuple[Any, ...]]) -> None:
     outcomes = []

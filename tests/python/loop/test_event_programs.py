@@ -65,7 +65,7 @@ def loop_name() -> str:
     return "both"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     steps=steps(PLAIN, ("peer shutdown", "peer close")),
     hooks=hooks(PLAIN, ("connection_made", "data", "eof_received", "pause_writing")),
@@ -79,7 +79,7 @@ def test_a_plain_connection_has_the_same_course(
     compare(program)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     steps=steps(TLS, ("peer close",)),
     # asyncio drops what is written in connection_made when the handshake's end has not been sent.

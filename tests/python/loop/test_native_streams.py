@@ -57,7 +57,7 @@ async def outcome(awaitable: Awaitable[Any]) -> Any:
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     chunks=st.lists(SOME_BYTES, max_size=12),
     operations=st.lists(OPERATIONS, max_size=25),

@@ -233,7 +233,6 @@ def test_a_buffer_changed_after_the_write_is_sent_as_it_was(run: Run, loop_name:
 )
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_mixture_of_writes_arrives_in_order(loop_name: str, writes: list[Any]) -> None:

@@ -248,7 +248,6 @@ def _resident_bytes() -> int:
 )
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_what_is_not_cancelled_runs_once_and_in_order(

@@ -300,7 +300,6 @@ STEPS = st.lists(
 @only_penstock
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(callbacks=st.lists(STEPS, max_size=5))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
 
 # No deadline: the first example pays for importing pyarrow, and machines are shared.
-bounded = settings(deadline=None, max_examples=100)
+bounded = settings(max_examples=100)
 # For examples that record and recover files.
-few = settings(deadline=None, max_examples=25)
+few = settings(max_examples=25)
 
 NOON_NS = 1_795_262_400_000_000_000
 MASS_FLOW = RecordSchema(

@@ -113,7 +113,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps)
 def test_the_same_steps_give_the_same_results(sequence: list[tuple[Any, ...]]) -> None:
     assert run_steps(compat, sequence) == run_steps(pyserial, sequence)

@@ -481,7 +481,7 @@ noise = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(noise, max_size=20))
 def test_whatever_a_client_sends_the_next_one_is_served(babble: list[bytes]) -> None:
     async def serve_both() -> None:

@@ -79,7 +79,7 @@ def server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
             thread.join()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(babble, max_size=12), st.booleans())
 def test_whatever_a_server_sends_a_client_works_or_says_why_not(
     pieces: list[bytes], opens: bool

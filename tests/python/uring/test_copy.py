@@ -30,9 +30,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     size=st.integers(0, 70_000),
     block_size=st.sampled_from([1, 511, 4096, 10_000, 1 << 20]),
