@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -290,7 +291,11 @@ def test_setpoints_for_a_refusing_controller_are_told_at_the_end(
     assert done.returncode == 6
     assert "1 setpoint step was not accepted" in done.stderr
     assert "setpoint not accepted: argon, 9000 at 0.2 s: " in done.stdout
-    assert recorded(tmp_path / "out").rows_of_each() == {"argon": 10}
+    told = re.search(r"for 1.0 s: (\d+) samples, (\d+) late, 0 errors", done.stdout)
+    assert told is not None
+    samples, late = map(int, told.groups())
+    assert samples + late == 10
+    assert recorded(tmp_path / "out").rows_of_each() == {"argon": samples}
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def _supervise(fd: int, error: int, times: int) -> None:
             fcntl.ioctl(fd, _IOCTL_NOTIF_RECV, request)
             (number,) = struct.unpack_from("=Q", request)
             fails = times > 0
-            times -= fails
             result, flags = (-error, 0) if fails else (0, _USER_NOTIF_FLAG_CONTINUE)
             fcntl.ioctl(fd, _IOCTL_NOTIF_SEND, struct.pack("=QqiI", number, 0, result, flags))
+            times -= fails
         except OSError as exc:
             # A signal interrupted the supervised call, which asks again.
             if exc.errno not in (errno.EINTR, errno.ENOENT):
