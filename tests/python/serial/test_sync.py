@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -284,6 +284,61 @@ CALLS: dict[str, Callable[[SerialPort], object]] = {
 }
 
 
+@pytest.mark.parametrize("call", RECEIVES)
+def test_after_a_question_nothing_is_read_before_the_answer_is_there(
+    port: SerialPort, peer: PtyPeer, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halves, refusals = port._halves, []
+
+    def counting(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def counted(argument: Any) -> Any:
+            try:
+                return read(argument)
+            except BlockingIOError as exc:
+                refusals.append(exc)
+                raise
+
+        return counted
+
+    monkeypatch.setattr(halves, "_read", counting(halves._read))
+    monkeypatch.setattr(halves, "_readinto", counting(halves._readinto))
+    for _ in range(2):
+        port.send(b"?")
+        received = in_thread(lambda: RECEIVES[call](port, 60))
+        wait_until(lambda: receives(port) and not halves.awaits_answer)
+        peer.write(b"abc\r")
+        assert received()
+    assert not refusals
+    with pytest.raises(TimeoutError):
+        RECEIVES[call](port, 0.01)
+    assert len(refusals) == 1, "without a question it reads first"
+
+
+@pytest.mark.parametrize("call", RECEIVES)
+@pytest.mark.parametrize("asked", [False, True], ids=["", "asked"])
+def test_what_is_there_already_is_received_after_a_question(
+    port: SerialPort, peer: PtyPeer, call: str, asked: bool
+) -> None:
+    peer.write(b"abc\r")
+    if asked:
+        port.send(b"?")
+    assert RECEIVES[call](port, 60)
+
+
+@pytest.mark.parametrize("call", RECEIVES)
+@pytest.mark.parametrize("end", ["closed", "unplugged"])
+def test_the_end_of_the_port_is_told_also_after_a_question(
+    port: SerialPort, peer: PtyPeer, call: str, end: str
+) -> None:
+    port.send(b"?")
+    if end == "closed":
+        port.close()
+    else:
+        peer.unplug()
+    with pytest.raises(SerialClosedError if end == "closed" else SerialDisconnectedError):
+        RECEIVES[call](port, 60)
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_on_a_closed_port_says_closed(port: SerialPort, call: str) -> None:
     port.close()
@@ -527,7 +582,9 @@ port.close()
 """
 
 
-def test_a_forked_child_leaves_a_connection_to_its_parent(peer: PtyPeer) -> None:
+@contextmanager
+def served_by_rfc2217(path: str) -> Iterator[str]:
+    """The URL of a server of *path*, in a thread of its own."""
     served = threading.Event()
     address: list[int] = []
     end = threading.Event()
@@ -536,7 +593,7 @@ def test_a_forked_child_leaves_a_connection_to_its_parent(peer: PtyPeer) -> None
         async with anyio.create_task_group() as tasks:
 
             async def serving(*, task_status: anyio.abc.TaskStatus[int]) -> None:
-                await serve_serial_port(peer.path, port=0, task_status=task_status)
+                await serve_serial_port(path, port=0, task_status=task_status)
 
             address.append(await tasks.start(serving))
             served.set()
@@ -547,20 +604,33 @@ def test_a_forked_child_leaves_a_connection_to_its_parent(peer: PtyPeer) -> None
     server.start()
     try:
         assert served.wait(60)
+        yield f"rfc2217://127.0.0.1:{address[0]}"
+    finally:
+        end.set()
+        server.join()
+
+
+def test_a_forked_child_leaves_a_connection_to_its_parent(peer: PtyPeer) -> None:
+    with served_by_rfc2217(peer.path) as url:
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-W", "ignore", "-c", FORKING_CLIENT),
-                f"rfc2217://127.0.0.1:{address[0]}",
-            ],
+            [sys.executable, "-W", "ignore", "-c", FORKING_CLIENT, url],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
         os.set_blocking(peer.fd, True)
         assert os.read(peer.fd, 100) == b"parent"
         peer.write(b"answer")
         assert process.wait(60) == 0
-    finally:
-        end.set()
-        server.join()
+
+
+def test_bytes_that_a_device_keeps_itself_are_received_after_a_question(peer: PtyPeer) -> None:
+    with served_by_rfc2217(peer.path) as url, open_serial_port(url) as port:
+        peer.write(b"abcd")
+        wait_until(lambda: port.input_waiting() == 4)
+        assert port.receive(1, timeout=60) == b"a"
+        port.send(b"?")
+        assert port.receive(1, timeout=60) == b"b"
+        port.send(b"?")
+        assert port.receive_exactly(2, timeout=60) == b"cd"
 
 
 def test_a_signal_does_not_end_a_receive(port: SerialPort, peer: PtyPeer) -> None:

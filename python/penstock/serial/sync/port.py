@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 import anyio
-from anyio import TypedAttributeProvider
 
 from penstock.serial.backend import SerialBackend, require_backend
 from penstock.serial.buffers import BytesLike
@@ -40,9 +39,10 @@ from penstock.serial.opening import open_device
 from penstock.serial.pending_ioctl import PendingIoctl
 from penstock.serial.port_facts import PortFacts
 from penstock.serial.portinfo import PortInfo
-from penstock.serial.receive_half import LARGEST_READ, READ_AT_ONCE, ReceiveHalf
-from penstock.serial.send_half import SendHalf, as_bytes
-from penstock.serial.sync.poll_readiness import Overdue, PollReadiness, deadline_after
+from penstock.serial.receive_half import LARGEST_READ, READ_AT_ONCE
+from penstock.serial.send_half import as_bytes
+from penstock.serial.sync.blocking_halves import BlockingHalves
+from penstock.serial.sync.poll_readiness import Overdue, deadline_after
 
 __all__ = ["SerialPort"]
 
@@ -50,19 +50,6 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 _NO_DEFAULT = object()
-
-
-class _Halves(ReceiveHalf, SendHalf, TypedAttributeProvider):
-    """The asynchronous port's two halves, on a waiting room that blocks."""
-
-    def __init__(self, device: SerialBackend, port_info: PortInfo | None) -> None:
-        super().__init__(device, port_info)
-        self.renew_room()
-
-    def renew_room(self) -> None:
-        self.room = PollReadiness(self._device.fileno())
-        self._readiness = self.room
-        self._yield = self.room.checkpoint
 
 
 class SerialPort(PortFacts):
@@ -86,7 +73,7 @@ class SerialPort(PortFacts):
         require_backend(backend)
         backend.config = config
         super().__init__(backend, port_info)
-        self._halves = _Halves(backend, port_info)
+        self._halves = BlockingHalves(backend, port_info)
         self._discarded = False
         self._make_locks()
         _open_ports.add(self)
@@ -149,15 +136,19 @@ class SerialPort(PortFacts):
         self._receiver = threading.get_ident()
         try:
             size = max_bytes if max_bytes < READ_AT_ONCE else READ_AT_ONCE
+            waits = halves.awaits_answer and not halves._closed
+            halves.awaits_answer = False
             while True:
-                try:
-                    data = halves._read(size)
-                except BlockingIOError:
-                    pass
-                except OSError as exc:
-                    halves._fail(exc)
-                else:
-                    break
+                if not waits:
+                    try:
+                        data = halves._read(size)
+                    except BlockingIOError:
+                        pass
+                    except OSError as exc:
+                        halves._fail(exc)
+                    else:
+                        break
+                waits = False
                 if not halves.room.wait_readable(deadline):
                     self._time_out("nothing was received", timeout)
             if not data:
@@ -252,6 +243,7 @@ class SerialPort(PortFacts):
             if sent != len(data):
                 halves.room.write_deadline = deadline
                 _run(halves._send_all(memoryview(data)[sent:]))
+            halves.note_question()
         except Overdue as exc:
             self._time_out(f"{len(data) - exc.unsent} of {len(data)} bytes were sent", timeout)
         finally:
@@ -547,6 +539,7 @@ class SerialPort(PortFacts):
         self._halves.room.discard()
         self._halves.renew_room()
         self._halves._receiving = self._halves._sending = False
+        self._halves.awaits_answer = False
         forget: Callable[[], None] | None = getattr(self._device, "forget_threads", None)
         if forget is not None and not self._halves._closed:
             forget()
@@ -556,7 +549,7 @@ class SerialPort(PortFacts):
 class _NoticingClose:
     """Tells of a closed port as its halves do. A class: a generator costs more to enter."""
 
-    def __init__(self, halves: _Halves) -> None:
+    def __init__(self, halves: BlockingHalves) -> None:
         self._halves = halves
 
     def __enter__(self) -> None:
