@@ -30,7 +30,8 @@ class BlockingHalves(ReceiveHalf, SendHalf, TypedAttributeProvider):
         """Have the next receive wait before it reads: an answer is still to come.
 
         A read that finds nothing costs more than a poll: an exception is made of it. Of a device
-        that keeps bytes of its own a poll would not tell.
+        that keeps bytes of its own a poll would not tell. On event loops it gained nothing: the
+        turn that a send gives away is often long enough for the answer to be there.
         """
         self.awaits_answer = self._device.is_plain_descriptor
 
