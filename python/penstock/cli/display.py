@@ -147,7 +147,7 @@ def progress_table(progress: Progress) -> RenderableType:
 
     length = f" of {progress.duration:g}" if progress.duration is not None else ""
     table = Table(
-        title=f"{len(progress.devices)} devices at {progress.rate_hz:g} Hz, "
+        title=f"{progress.device_count} at {progress.rate_hz:g} Hz, "
         f"{progress.elapsed:.1f}{length} s",
         title_justify="left",
         title_style="bold",

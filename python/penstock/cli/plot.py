@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,27 +17,35 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_run", "write_plots"]
+__all__ = ["draw_pictures", "draw_run", "write_pictures"]
 
 _VALUE = "#0b6fa4"
 _SETPOINT = "#d1495b"
 _COLUMNS = 2
 
 
-def write_plots(progress: Progress, paths: Sequence[Path], *, overwrite: bool = False) -> None:
-    """Draw *progress* into every file of *paths*, in the format of its suffix.
-
-    No half picture is ever left behind, whether the disk fills up or a signal comes. Raises
-    :class:`CommandError` when a file cannot be written or, without *overwrite*, already exists.
-    """
+def draw_pictures(progress: Progress, paths: Sequence[Path]) -> dict[Path, bytes]:
+    """What every file of *paths* is to hold: the figure, in the format of the file's suffix."""
     figure = draw_run(progress)
+    pictures = {}
     for path in paths:
         picture = io.BytesIO()
         # The date in an SVG's metadata would make the pictures of two equal runs differ.
         metadata = {"Date": None} if path.suffix == ".svg" else None
         figure.savefig(picture, format=path.suffix[1:], dpi=144, metadata=metadata)
+        pictures[path] = picture.getvalue()
+    return pictures
+
+
+def write_pictures(pictures: Mapping[Path, bytes], *, overwrite: bool = False) -> None:
+    """Write each picture to its file.
+
+    No half picture is ever left behind, whether the disk fills up or a signal comes. Raises
+    :class:`CommandError` when a file cannot be written or, without *overwrite*, already exists.
+    """
+    for path, picture in pictures.items():
         try:
-            _write_whole(path, picture.getvalue(), overwrite=overwrite)
+            _write_whole(path, picture, overwrite=overwrite)
         except FileExistsError as error:
             raise already_exists(path) from error
         except OSError as error:
@@ -77,7 +85,7 @@ def draw_run(progress: Progress) -> Figure:
         axes.set_xlabel("time since start (s)")
         axes.tick_params(labelbottom=True)
     figure.suptitle(
-        f"{len(devices)} devices polled at {progress.rate_hz:g} Hz for "
+        f"{progress.device_count} polled at {progress.rate_hz:g} Hz for "
         f"{progress.elapsed:.1f} s: {progress.counts}",
         fontsize=11,
     )

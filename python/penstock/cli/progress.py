@@ -127,15 +127,20 @@ class Progress:
     @property
     def counts(self) -> str:
         """``"800 samples, 2 late, 1 error"``."""
-        return ", ".join(
-            f"{number} {word if number == 1 else plural}"
-            for number, word, plural in (
-                (self.samples, "sample", "samples"),
-                (self.late, "late", "late"),
-                (self.errors, "error", "errors"),
-            )
+        return (
+            f"{_counted(self.samples, 'sample')}, {self.late} late, "
+            f"{_counted(self.errors, 'error')}"
         )
+
+    @property
+    def device_count(self) -> str:
+        """``"4 devices"``."""
+        return _counted(len(self.devices), "device")
 
     @property
     def worst_latency_s(self) -> float:
         return max((device.worst_latency_s for device in self.devices.values()), default=0.0)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -65,12 +65,14 @@ def carry_out(
         try:
             with contextlib.suppress(OSError, ValueError):
                 display.note(f"drawing {' and '.join(map(str, plan.plot_files))}")
-            # Raised in the midst of an import, the signal could end in the destructor of a file
-            # that the import had open, and be told as an "Exception ignored".
+            # Drawing imports, also late. Raised in the midst of an import, the signal would leave
+            # open a file that the import was reading.
             with interrupts.deferred():
-                from penstock.cli.plot import write_plots
+                from penstock.cli.plot import draw_pictures, write_pictures
+
+                pictures = draw_pictures(progress, plan.plot_files)
             interrupts.raise_if_received()
-            write_plots(progress, plan.plot_files, overwrite=plan.overwrite)
+            write_pictures(pictures, overwrite=plan.overwrite)
             files += plan.plot_files
         except CommandError as error:
             failure = error

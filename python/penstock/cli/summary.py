@@ -25,7 +25,7 @@ def as_text(result: RunResult) -> str:
     progress = result.progress
     cut = f" (ended by {result.ended_by})" if result.ended_by else ""
     lines = [
-        f"recorded {len(progress.devices)} devices at {progress.rate_hz:g} Hz for "
+        f"recorded {progress.device_count} at {progress.rate_hz:g} Hz for "
         f"{progress.elapsed:.1f} s{cut}: {progress.counts}, "
         f"worst latency {progress.worst_latency_s * 1e3:.1f} ms, "
         f"worst drift {progress.max_drift_ms:.1f} ms",

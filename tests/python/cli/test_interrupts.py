@@ -115,19 +115,19 @@ def test_a_signal_while_the_plot_is_written(start: Any, recorded: Any, tmp_path:
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_signal_while_the_plot_is_loaded_waits_until_it_is(
+def test_a_signal_while_the_plot_is_drawn_waits_until_it_is(
     environment: dict[str, str], recorded: Any, tmp_path: Path
 ) -> None:
     code = (
         "import os, signal, sys, penstock.cli\n"
         "class Meddler:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'penstock.cli.plot':\n"
+        "        if name == 'matplotlib.figure':\n"
         "            sys.meta_path.remove(self)\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Meddler())\n"
         "code = penstock.cli.main(['demo', '--duration', '0.5', '--out', 'out'])\n"
-        "print('penstock.cli.plot' in sys.modules)\n"
+        "print('matplotlib.backends.backend_svg' in sys.modules)\n"
         "raise SystemExit(code)"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.errors import CommandError, ExitCode
-from penstock.cli.plot import draw_run, write_plots
+from penstock.cli.plot import draw_pictures, draw_run, write_pictures
 from penstock.cli.progress import Progress
 
 
@@ -51,12 +51,12 @@ def test_a_failed_poll_interrupts_the_curve(finished: Callable[..., Progress]) -
 def test_a_run_without_an_answer_is_drawn_too(
     finished: Callable[..., Progress], tmp_path: Path
 ) -> None:
-    write_plots(finished(samples=0), [tmp_path / "flow.png"])
+    write_pictures(draw_pictures(finished(samples=0), [tmp_path / "flow.png"]))
     assert (tmp_path / "flow.png").stat().st_size > 0
 
 
 def test_svg_and_png_are_whole(finished: Callable[..., Progress], tmp_path: Path) -> None:
-    write_plots(finished(), [tmp_path / "flow.svg", tmp_path / "flow.png"])
+    write_pictures(draw_pictures(finished(), [tmp_path / "flow.svg", tmp_path / "flow.png"]))
     assert ElementTree.parse(tmp_path / "flow.svg").getroot().tag.endswith("svg")
     png = (tmp_path / "flow.png").read_bytes()
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
@@ -70,9 +70,9 @@ def test_an_existing_picture_is_kept_unless_told_otherwise(
     path = tmp_path / "flow.png"
     path.write_text("mine")
     with pytest.raises(CommandError, match="already exists; add --overwrite") as caught:
-        write_plots(finished(), [path])
+        write_pictures(draw_pictures(finished(), [path]))
     assert caught.value.code is ExitCode.OUTPUT
     assert path.read_text() == "mine"
-    write_plots(finished(), [path], overwrite=True)
+    write_pictures(draw_pictures(finished(), [path]), overwrite=True)
     assert path.read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.iterdir()) == [path]
