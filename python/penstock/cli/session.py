@@ -142,7 +142,8 @@ async def _step(
     controller = manager.get(device.name)
     assert isinstance(controller, Controller), "open_instrument refuses steps of a meter"
     for step in device.steps:
-        await anyio.sleep(started + step.at - time.monotonic())
+        # Overdue where it is due at the start, or the step before it took its time.
+        await anyio.sleep(max(0.0, started + step.at - time.monotonic()))
         try:
             await controller.setpoint(step.value)
         except (AlicatError, OSError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import resource
@@ -280,6 +281,21 @@ def test_a_full_disk_is_told_before_a_port_is_opened(
     sentence = refused(config("/dev/null"), 5, "--out", str(small_disk / "run"))
     assert f"cannot write {small_disk}/run: the disk is full" in sentence
     assert "free some space" in sentence
+
+
+def test_setpoints_that_are_overdue_are_sent_one_after_another(
+    penstock: Any, config: Any, recorded: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    steps = "".join(
+        f"[[device.setpoint]]\nat = {at}\nvalue = {value}\n"
+        for at, value in ((0, 100), (0.0001, 200), (0.3, 300), (0.3001, 400))
+    )
+    done = penstock("record", "--config", config(port, extra=steps), "--no-plot", "--json")
+    assert (done.returncode, done.stderr.count("defect")) == (0, 0), done.stderr
+    assert json.loads(done.stdout)["failed_setpoints"] == []
+    table = recorded(tmp_path / "out").parquet()
+    assert max(table["Mass_Flow_Setpt"]) == 400
 
 
 def test_setpoints_for_a_refusing_controller_are_told_at_the_end(
