@@ -275,14 +275,18 @@ class AlicatProtocolClient:
         rows: list[bytes] = []
         gap = self._idle if idle_timeout is None else idle_timeout
 
+        def take_row(line: bytes) -> bool:
+            if line[0] != unit or not is_row(line):
+                return False
+            rows.append(line)
+            return True
+
         def decode(line: bytes) -> None:
-            if line[0] == unit and is_row(line):
-                rows.append(line)
-                if is_last(line):
-                    return
+            if not take_row(line):
+                refuse_line(line, unit_id, wanted=wanted)
+            if not is_last(line):
                 scope.deadline = anyio.current_time() + gap
                 raise _AnotherRow
-            refuse_line(line, unit_id, wanted=wanted)
 
         async with self._lock:
             if self._untidy():
@@ -297,7 +301,7 @@ class AlicatProtocolClient:
                 self._timeouts -= 1
                 self._exchanges += 1
                 if unit in self._proofs:
-                    await self._prove_end(unit, is_row, rows)
+                    await self._prove_end(unit, take_row)
                 else:
                     del self._debts[unit]
         return rows
@@ -477,17 +481,8 @@ class AlicatProtocolClient:
             raise self._lost(error) from error
 
     async def _settle(self, unit: int) -> None:
-        proof = self._proofs.get(unit)
-        if proof is not None:
-            unit_id = chr(unit)
-            last_line = proof.last_line
-
-            def accept(line: bytes) -> None:
-                if line != last_line:
-                    refuse_line(line, unit_id, wanted="the line that it identified itself with")
-
-            await self._transact(proof.command, accept, self._default_timeout, True)
-            self._exchanges -= 1
+        if unit in self._proofs:
+            await self._prove(unit)
             return
         while (remaining := self._debts[unit] + self._window - monotonic()) > 0:
             with anyio.move_on_after(remaining):
@@ -497,27 +492,30 @@ class AlicatProtocolClient:
         await self._drain()
         del self._debts[unit]
 
-    async def _prove_end(
-        self, unit: int, is_row: Callable[[bytes], bool], rows: list[bytes]
+    async def _prove(
+        self, unit: int, take_row: Callable[[bytes], bool] = lambda line: False
     ) -> None:
-        """Add the rows that still come before the unit's proof, if it gives one."""
+        """Have the unit prove that nothing older follows; ``take_row`` sees what came before."""
         proof = self._proofs[unit]
 
         def accept(line: bytes) -> None:
             if line == proof.last_line:
                 return
-            if line[0] == unit and is_row(line):
-                rows.append(line)
+            if take_row(line):
                 raise _AnotherRow
             refuse_line(line, chr(unit), wanted="the line that it identified itself with")
 
+        await self._transact(proof.command, accept, self._default_timeout, True)
+        self._exchanges -= 1
+
+    async def _prove_end(self, unit: int, take_row: Callable[[bytes], bool]) -> None:
+        """Take the rows that still come before the unit's proof, if it gives one."""
         try:
-            await self._transact(proof.command, accept, self._default_timeout, True)
+            await self._prove(unit, take_row)
         except AlicatStreamingModeError:
             raise
         except (AlicatTimeoutError, AlicatProtocolError):
-            return  # the debt stands
-        self._exchanges -= 1
+            pass  # the debt stands
 
     async def _drain(self) -> None:
         """Throw away what comes until the line has been silent for the idle time."""
