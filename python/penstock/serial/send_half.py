@@ -101,12 +101,7 @@ class SendHalf(PortState):
                 raise closed_error(self.path)
 
     async def _send_all(self, item: bytes | memoryview) -> None:
-        try:
-            sent = self._write(item)
-        except BlockingIOError:
-            sent = 0
-        except OSError as exc:
-            self._fail(exc)
+        sent = self._write_now(item)
         if sent == len(item):
             await self._yield()
             return
@@ -114,6 +109,15 @@ class SendHalf(PortState):
             await self._waiting_room().write(self._write, memoryview(item)[sent:])
         except anyio.ClosedResourceError as exc:
             self._fail_closed(exc)
+        except OSError as exc:
+            self._fail(exc)
+
+    def _write_now(self, item: bytes | memoryview) -> int:
+        """Write what there is room for; return how much that was."""
+        try:
+            return self._write(item)
+        except BlockingIOError:
+            return 0
         except OSError as exc:
             self._fail(exc)
 

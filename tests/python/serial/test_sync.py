@@ -305,7 +305,7 @@ def test_after_a_question_nothing_is_read_before_the_answer_is_there(
     for _ in range(2):
         port.send(b"?")
         received = in_thread(lambda: RECEIVES[call](port, 60))
-        wait_until(lambda: receives(port) and not halves.awaits_answer)
+        wait_until(lambda: receives(port) and not halves._awaits_answer)
         peer.write(b"abc\r")
         assert received()
     assert not refusals

@@ -23,7 +23,7 @@ class BlockingHalves(ReceiveHalf, SendHalf, TypedAttributeProvider):
 
     def __init__(self, device: SerialBackend, port_info: PortInfo | None) -> None:
         super().__init__(device, port_info)
-        self.awaits_answer = False
+        self._awaits_answer = False
         self.renew_room()
 
     def note_question(self) -> None:
@@ -33,11 +33,15 @@ class BlockingHalves(ReceiveHalf, SendHalf, TypedAttributeProvider):
         that keeps bytes of its own a poll would not tell. On event loops it gained nothing: the
         turn that a send gives away is often long enough for the answer to be there.
         """
-        self.awaits_answer = self._device.is_plain_descriptor
+        self._awaits_answer = self._device.is_plain_descriptor
+
+    def takes_question(self) -> bool:
+        """Return whether the receive that begins is to wait first: once for each question."""
+        asked, self._awaits_answer = self._awaits_answer, False
+        return asked and not self._closed
 
     async def _attempt(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
-        if self.awaits_answer and not self._closed:
-            self.awaits_answer = False
+        if self.takes_question():
             return await self._park(attempt, keep)
         return await super()._attempt(attempt, keep)
 

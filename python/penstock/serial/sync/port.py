@@ -127,30 +127,27 @@ class SerialPort(PortFacts):
 
     def receive(self, max_bytes: int = LARGEST_READ, *, timeout: float | None = None) -> bytes:
         """Return the bytes that are there, 1 to *max_bytes*; wait for the first one."""
-        deadline = deadline_after(timeout)
         halves = self._halves
         if max_bytes < 1 or halves._kept or halves._marking:
             return self._receive(halves.receive(max_bytes), timeout)
+        deadline = deadline_after(timeout)
         if not self._receive_lock.acquire(blocking=False):
             raise anyio.BusyResourceError("receiving from")
         self._receiver = threading.get_ident()
         try:
             size = max_bytes if max_bytes < READ_AT_ONCE else READ_AT_ONCE
-            waits = halves.awaits_answer and not halves._closed
-            halves.awaits_answer = False
+            if halves.takes_question():
+                self._until_readable(deadline, timeout)
             while True:
-                if not waits:
-                    try:
-                        data = halves._read(size)
-                    except BlockingIOError:
-                        pass
-                    except OSError as exc:
-                        halves._fail(exc)
-                    else:
-                        break
-                waits = False
-                if not halves.room.wait_readable(deadline):
-                    self._time_out("nothing was received", timeout)
+                try:
+                    data = halves._read(size)
+                except BlockingIOError:
+                    pass
+                except OSError as exc:
+                    halves._fail(exc)
+                else:
+                    break
+                self._until_readable(deadline, timeout)
             if not data:
                 halves._fail_disconnected()
             return data
@@ -196,6 +193,10 @@ class SerialPort(PortFacts):
         self._ask(self._device.discard_input)
         self._halves._kept = b""
 
+    def _until_readable(self, deadline: float, timeout: float | None) -> None:
+        if not self._halves.room.wait_readable(deadline):
+            self._time_out("nothing was received", timeout)
+
     def _receive(self, receiving: Coroutine[Any, Any, T], timeout: float | None) -> T:
         if not self._receive_lock.acquire(blocking=False):
             receiving.close()
@@ -234,12 +235,7 @@ class SerialPort(PortFacts):
             raise anyio.BusyResourceError("sending to")
         self._sender = threading.get_ident()
         try:
-            try:
-                sent = halves._write(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError as exc:
-                halves._fail(exc)
+            sent = halves._write_now(data)
             if sent != len(data):
                 halves.room.write_deadline = deadline
                 _run(halves._send_all(memoryview(data)[sent:]))
@@ -539,7 +535,7 @@ class SerialPort(PortFacts):
         self._halves.room.discard()
         self._halves.renew_room()
         self._halves._receiving = self._halves._sending = False
-        self._halves.awaits_answer = False
+        self._halves.takes_question()
         forget: Callable[[], None] | None = getattr(self._device, "forget_threads", None)
         if forget is not None and not self._halves._closed:
             forget()
