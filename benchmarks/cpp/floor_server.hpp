@@ -21,11 +21,8 @@ public:
     void run() {
         std::array<epoll_event, 256> events{};
         while (true) {
-            const int ready = epoll_wait(epoll_, events.data(), events.size(), -1);
-            if (ready < 0 && errno == EINTR) {
-                continue;
-            }
-            checked(ready, "epoll_wait");
+            const int ready = restarted(
+                [&] { return epoll_wait(epoll_, events.data(), events.size(), -1); }, "epoll_wait");
             for (int i = 0; i < ready; ++i) {
                 const int fd = static_cast<int>(events[i].data.u64);
                 if (fd == STDIN_FILENO) {

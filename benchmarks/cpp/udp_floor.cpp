@@ -17,6 +17,7 @@
 namespace {
 
 using bench::checked;
+using bench::restarted;
 
 constexpr std::size_t kBatch = 16;
 constexpr std::size_t kLargest = std::size_t{64} * 1024 + 17 * 64;
@@ -51,11 +52,8 @@ public:
     void run() {
         std::array<epoll_event, 2> events{};
         while (true) {
-            const int ready = epoll_wait(epoll_, events.data(), events.size(), -1);
-            if (ready < 0 && errno == EINTR) {
-                continue;
-            }
-            checked(ready, "epoll_wait");
+            const int ready = restarted(
+                [&] { return epoll_wait(epoll_, events.data(), events.size(), -1); }, "epoll_wait");
             for (int i = 0; i < ready; ++i) {
                 if (events[static_cast<std::size_t>(i)].data.u64 != STDIN_FILENO) {
                     echo();
