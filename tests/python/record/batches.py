@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
 
-# No deadline: the first example pays for importing pyarrow, and machines are shared.
 bounded = settings(max_examples=100)
 # For examples that record and recover files.
 few = settings(max_examples=25)
