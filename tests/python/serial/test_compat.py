@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import select
@@ -148,12 +149,46 @@ def test_every_public_name_of_pyserial_is_there() -> None:
 
 @pytest.mark.parametrize("name", ["Serial"])
 def test_constructors_take_the_same_arguments(name: str) -> None:
-    import inspect
-
     ours = inspect.signature(compat.Serial.__init__).parameters
     theirs = inspect.signature(pyserial.Serial.__init__).parameters
     assert list(ours) == list(theirs)
     assert {k: v.default for k, v in ours.items()} == {k: v.default for k, v in theirs.items()}
+
+
+CLASSES = {
+    "Serial": (pyserial.Serial, compat.Serial),
+    "RS485": (serial.rs485.RS485, compat.rs485.RS485),
+    "ReaderThread": (serial.threaded.ReaderThread, compat.threaded.ReaderThread),
+    "LineReader": (serial.threaded.LineReader, compat.threaded.LineReader),
+    "FramedPacket": (serial.threaded.FramedPacket, compat.threaded.FramedPacket),
+    "Timeout": (pyserial.Timeout, compat.Timeout),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_methods_take_the_same_arguments_by_place_and_by_name(name: str) -> None:
+    theirs, ours = CLASSES[name]
+    for method in sorted(public_names(theirs)):
+        if inspect.isfunction(getattr(theirs, method)):
+            assert arguments(getattr(ours, method)) == arguments(getattr(theirs, method)), method
+
+
+def arguments(function: Any) -> list[tuple[Any, ...]]:
+    parameters = inspect.signature(function).parameters.values()
+    return [(item.name, item.kind, item.default) for item in parameters]
+
+
+@BOTH
+def test_reads_and_writes_take_their_arguments_by_name(serial: Any, peer: PtyPeer) -> None:
+    with serial.Serial(peer.path, timeout=10) as port:
+        assert port.write(data=b"question") == 8
+        wait_until_readable(peer.fd, 8)
+        assert os.read(peer.fd, 8) == b"question"
+        peer.write(b"answer")
+        assert port.read(size=4) == b"answ"
+        buffer = bytearray(2)
+        assert port.readinto(b=buffer) == 2
+        assert buffer == b"er"
 
 
 @pytest.mark.parametrize("name", compat.serialutil.__all__)

@@ -226,7 +226,7 @@ class Serial(SerialSettings):
 
     # ---- reading -------------------------------------------------------------------------------
 
-    def read(self, size: int = 1, /) -> bytes:
+    def read(self, size: int = 1) -> bytes:
         """Return *size* bytes, or what came before a time-out or :meth:`cancel_read`."""
         with self._reading:
             outer, self._reader = self._reader, threading.get_ident()
@@ -298,7 +298,7 @@ class Serial(SerialSettings):
         """Return what is there."""
         return self.read(self.in_waiting)
 
-    def readinto(self, b: Any, /) -> int:
+    def readinto(self, b: Any) -> int:
         """Read into a buffer; as :meth:`read` of its length."""
         view = memoryview(b).cast("B")
         data = self.read(len(view))
@@ -312,40 +312,40 @@ class Serial(SerialSettings):
 
     # ---- writing -------------------------------------------------------------------------------
 
-    def write(self, b: Any, /) -> int:
+    def write(self, data: Any) -> int:
         """Hand the bytes to the driver and return how many; SerialTimeoutException when late."""
         with self._writing:
             outer, self._writer = self._writer, threading.get_ident()
             try:
-                return self._write(b)
+                return self._write(data)
             finally:
                 self._writer = outer
                 if self.is_open:
                     self._write_wait.forget()
                 self._finish_close_put_off()
 
-    def _write(self, b: Any) -> int:
+    def _write(self, data: Any) -> int:
         device = self._opened()
-        data = memoryview(to_bytes(b))
-        length = len(data)
+        unsent = memoryview(to_bytes(data))
+        length = len(unsent)
         deadline = None
         if self._write_timeout is not None:
             deadline = time.monotonic() + self._write_timeout
-        while data:
+        while unsent:
             try:
-                data = data[device.write(data) :]
+                unsent = unsent[device.write(unsent) :]
             except BlockingIOError:
                 pass
             except OSError as exc:
                 raise translation(exc, "write failed: ") from exc
-            if not data or self._write_timeout == 0:
+            if not unsent or self._write_timeout == 0:
                 break
             ready = self._write_wait.wait(deadline)
             if ready is None:
                 break
             if not ready:
                 raise SerialTimeoutException("Write timeout")
-        return length - len(data)
+        return length - len(unsent)
 
     def flush(self) -> None:
         """Wait until all has been sent."""

@@ -28,7 +28,8 @@ class RS485(Serial):
     def rs485_mode(self, rs485_settings: RS485Settings | None) -> None:
         self._switched = rs485_settings
 
-    def write(self, b: Any, /) -> int:
+    def write(self, b: Any) -> int:
+        """Write with RTS at its level for sending, and return the count once all has left."""
         settings = self._switched
         if settings is None:
             return super().write(b)
