@@ -34,8 +34,28 @@ bool pause_transport(const ModuleState* state, PyObject* attributes) noexcept {
     if (!transport || transport.get() == Py_None || paused == Py_True) {
         return PyErr_Occurred() == nullptr;
     }
-    return Ref(PyObject_CallMethod(transport.get(), "pause_reading", nullptr)) &&
-           PyDict_SetItem(attributes, state->name_paused, Py_True) == 0;
+    if (Ref(PyObject_CallMethod(transport.get(), "pause_reading", nullptr))) {
+        return PyDict_SetItem(attributes, state->name_paused, Py_True) == 0;
+    }
+    if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0) {
+        return false;
+    }
+    PyErr_Clear(); // somebody's own transport that cannot: all there is to do is to keep everything
+    return PyDict_SetItem(attributes, state->name_transport, Py_None) == 0;
+}
+
+/// Stops the transport when more than twice the limit is there and nobody waits for more. asyncio's own
+/// code does so before the woken task runs, and that task goes on with the transport if it waits again;
+/// here it has run already, so everything is looked up now. False with an exception set.
+bool pause_transport_if_full(const ModuleState* state, PyObject* attributes) noexcept {
+    PyObject* waiter = PyDict_GetItemWithError(attributes, state->name_waiter);
+    PyObject* buffer = waiter == Py_None ? PyDict_GetItemWithError(attributes, state->name_buffer)
+                                         : nullptr;
+    if (buffer != nullptr && PyByteArray_Check(buffer) &&
+        over_twice_the_limit(state, attributes, PyByteArray_GET_SIZE(buffer))) {
+        return pause_transport(state, attributes);
+    }
+    return PyErr_Occurred() == nullptr;
 }
 
 /// Imports penstock.loop.fed_streams. False with an exception set.
@@ -117,10 +137,7 @@ bool feed_asyncio_reader(ModuleState* state, PyObject* reference, const char* da
                !wake_waiter(state, attributes.get(), waiter)) {
         return false;
     }
-    if (over_twice_the_limit(state, attributes.get(), PyByteArray_GET_SIZE(buffer.get()))) {
-        return pause_transport(state, attributes.get());
-    }
-    return PyErr_Occurred() == nullptr;
+    return pause_transport_if_full(state, attributes.get());
 }
 
 } // namespace penstock::python

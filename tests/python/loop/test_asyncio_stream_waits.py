@@ -57,7 +57,7 @@ async def accept(
     return reader, writer, theirs
 
 
-Open = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter, socket.socket]]]
+Open = Callable[..., Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter, socket.socket]]]
 either_side = pytest.mark.parametrize("open_stream", [connect, accept])
 
 
@@ -337,6 +337,56 @@ def test_an_unread_stream_is_paused_and_a_read_one_goes_on(run: Run) -> None:
             peer.sendall(b"y" * 10_000)
             assert await waiting == b"y"
             assert await reader.readexactly(9_999) == b"y" * 9_999
+        writer.close()
+
+    run(main())
+
+
+@either_side
+@pytest.mark.parametrize(("limit", "size"), [(1, 3), (1000, 100_000), (65536, 1_000_000)])
+def test_a_task_that_waits_again_for_more_than_the_limit_gets_it(
+    run: Run, open_stream: Open, limit: int, size: int
+) -> None:
+    async def main() -> None:
+        reader, writer, peer = await open_stream(limit)
+
+        async def frames() -> list[bytes]:
+            return [await reader.readexactly(count) for count in (1, size, 1, size)]
+
+        with peer:
+            receiving = asyncio.ensure_future(frames())
+            for mark in (b"a", b"b"):
+                await settle()
+                # The first read ends with these, and the second waits for the rest.
+                await asyncio.to_thread(peer.sendall, mark + mark.upper() * (size // 2))
+                await settle()
+                await asyncio.to_thread(peer.sendall, mark.upper() * (size - size // 2))
+            assert await receiving == [b"a", b"A" * size, b"b", b"B" * size]
+        writer.close()
+
+    run(main())
+
+
+def test_a_full_stream_whose_transport_cannot_be_paused_keeps_everything(run: Run) -> None:
+    class Unpausable:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def pause_reading(self) -> None:
+            self.asked += 1
+            raise NotImplementedError
+
+    async def main() -> None:
+        reader, writer, peer = await connect(limit=10)
+        with peer:
+            transport = Unpausable()
+            reader._transport = transport  # type: ignore[attr-defined]
+            peer.sendall(bytes(100))
+            await settle()
+            peer.sendall(bytes(100))
+            await settle()
+            assert await reader.readexactly(200) == bytes(200)
+            assert transport.asked == 1
         writer.close()
 
     run(main())
