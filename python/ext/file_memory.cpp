@@ -75,13 +75,11 @@ bool export_buffer(FileOperationObject* operation, PyObject* buffer, bool writab
         operation->memory = PyBytes_AS_STRING(buffer);
         operation->size = PyBytes_GET_SIZE(buffer);
     } else {
-        if (PyObject_GetBuffer(buffer, &operation->view,
-                               writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) {
-            operation->view.obj = nullptr;
+        if (!operation->view.acquire(buffer, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
             return false;
         }
-        operation->memory = static_cast<char*>(operation->view.buf);
-        operation->size = operation->view.len;
+        operation->memory = operation->view.data();
+        operation->size = operation->view.size();
     }
     if (needs_alignment(operation) && operation->size > 0 &&
         reinterpret_cast<std::uintptr_t>(operation->memory) %

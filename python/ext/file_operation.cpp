@@ -53,7 +53,7 @@ int operation_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(operation->target);
     Py_VISIT(operation->delegate);
     Py_VISIT(operation->settled);
-    Py_VISIT(operation->view.obj);
+    Py_VISIT(operation->view.owner());
     return visit_task(operation->task, visit, arg);
 }
 
@@ -169,7 +169,7 @@ FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCal
     operation->task = {};
     operation->delegate = nullptr;
     operation->settled = nullptr;
-    operation->view.obj = nullptr;
+    new (&operation->view) BufferView;
     operation->extra = nullptr;
     operation->memory = nullptr;
     operation->size = 0;
@@ -219,9 +219,7 @@ void release_spare_operations(FileEngineObject* engine) noexcept {
 
 void release_buffers(FileOperationObject* operation) noexcept {
     Py_CLEAR(operation->target);
-    if (operation->view.obj != nullptr) {
-        PyBuffer_Release(&operation->view);
-    }
+    operation->view.release();
     delete std::exchange(operation->extra, nullptr);
     Py_CLEAR(operation->subject);
     Py_CLEAR(operation->other_subject);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "buffer_view.hpp"
 #include "file_engine.hpp"
 #include "waiting_task.hpp"
 
@@ -93,7 +94,7 @@ struct FileOperationObject {
     PyObject*
         settled; ///< called with a result that nobody awaited, or None, once it is not in flight
     WaitingTask task;
-    Py_buffer view; ///< of a buffer that is read into or written
+    BufferView view; ///< of a buffer that is read into or written
     FileExtra* extra;
     char* memory; ///< where bytes go to or come from
     std::int64_t size;

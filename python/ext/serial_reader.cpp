@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include <structmember.h>
 #include <unistd.h>
@@ -43,9 +44,7 @@ void finish(SerialReadObject* read) noexcept {
     read->stage = Stage::finished;
     stop_waiting(read);
     Py_CLEAR(read->held);
-    if (read->view.obj != nullptr) {
-        PyBuffer_Release(&read->view);
-    }
+    read->view.release();
 }
 
 /// Gives back to the reader what was read for a task that will not take it.
@@ -54,10 +53,9 @@ void keep_unread(SerialReadObject* read) noexcept {
         return;
     }
     Ref bytes = Ref::borrow(read->held);
-    if (read->view.obj != nullptr) {
+    if (read->view) {
         Ref exception = take_exception();
-        bytes = Ref(PyBytes_FromStringAndSize(static_cast<char*>(read->view.buf),
-                                              PyLong_AsSsize_t(read->held)));
+        bytes = Ref(PyBytes_FromStringAndSize(read->view.data(), PyLong_AsSsize_t(read->held)));
         if (!bytes) {
             PyErr_WriteUnraisable(as_object(read));
         }
@@ -68,22 +66,28 @@ void keep_unread(SerialReadObject* read) noexcept {
     Py_XSETREF(read->reader->unread, bytes.release());
 }
 
+/// False with an exception set when the port or the loop is closed.
+bool may_read(SerialReaderObject* reader) noexcept {
+    if (reader->closed_error == nullptr) {
+        return check_open(reader->loop);
+    }
+    const Ref make_error = Ref::borrow(reader->closed_error);
+    const Ref error(PyObject_CallNoArgs(make_error.get()));
+    if (error) {
+        PyErr_SetObject(as_object(Py_TYPE(error.get())), error.get());
+    }
+    return false;
+}
+
 /// read(2) into the caller's buffer, or through the loop's into bytes of just the right size.
 Outcome attempt(SerialReadObject* read, Ref& result) noexcept {
     SerialReaderObject* reader = read->reader;
-    if (reader->closed_error != nullptr) {
-        const Ref error(PyObject_CallNoArgs(reader->closed_error));
-        if (error) {
-            PyErr_SetObject(as_object(Py_TYPE(error.get())), error.get());
-        }
+    if (!may_read(reader)) {
         return Outcome::failed;
     }
-    if (!check_open(reader->loop)) {
-        return Outcome::failed;
-    }
-    const bool into = read->view.obj != nullptr;
-    char* target = into ? static_cast<char*>(read->view.buf) : reader->loop->read_buffer;
-    const Py_ssize_t size = into ? read->view.len : read->size;
+    const bool into = static_cast<bool>(read->view);
+    char* target = into ? read->view.data() : reader->loop->read_buffer;
+    const Py_ssize_t size = into ? read->view.size() : read->size;
     ssize_t count = 0;
     do {
         count = ::read(reader->fd, target, static_cast<std::size_t>(size));
@@ -108,6 +112,11 @@ bool wait_until_readable(SerialReadObject* read) noexcept {
     SerialReaderObject* reader = read->reader;
     DescriptorWaiterObject* waiter = make_descriptor_waiter(reader->loop);
     if (waiter == nullptr) {
+        return false;
+    }
+    // Asked last: making the waiter may have collected garbage, whose finalizers run Python code.
+    if (!may_read(reader)) {
+        Py_DECREF(waiter);
         return false;
     }
     reader->immediate = 0;
@@ -185,8 +194,13 @@ PyObject* read_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 }
 
 PyObject* read_close(PyObject* self, PyObject* /*unused*/) {
-    keep_unread(read_of(self));
-    finish(read_of(self));
+    SerialReadObject* read = read_of(self);
+    if (read->stage == Stage::running) {
+        PyErr_SetString(PyExc_ValueError, "coroutine already executing");
+        return nullptr;
+    }
+    keep_unread(read);
+    finish(read);
     Py_RETURN_NONE;
 }
 
@@ -196,7 +210,7 @@ int read_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(read->reader);
     Py_VISIT(read->waiter);
     Py_VISIT(read->held);
-    Py_VISIT(read->view.obj);
+    Py_VISIT(read->view.owner());
     return 0;
 }
 
@@ -260,7 +274,7 @@ SerialReadObject* make_read(SerialReaderObject* reader) noexcept {
         read->reader = reinterpret_cast<SerialReaderObject*>(Py_NewRef(as_object(reader)));
         read->waiter = nullptr;
         read->held = nullptr;
-        read->view.obj = nullptr;
+        new (&read->view) BufferView;
         read->size = 0;
         read->stage = Stage::created;
         PyObject_GC_Track(as_object(read));
@@ -293,8 +307,7 @@ PyObject* receive_into(PyObject* self, PyObject* argument) {
         Py_RETURN_NONE;
     }
     SerialReadObject* read = make_read(reader);
-    if (read != nullptr && PyObject_GetBuffer(argument, &read->view, PyBUF_WRITABLE) != 0) {
-        read->view.obj = nullptr;
+    if (read != nullptr && !read->view.acquire(argument, PyBUF_WRITABLE)) {
         Py_DECREF(read);
         return nullptr;
     }

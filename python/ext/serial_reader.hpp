@@ -1,5 +1,6 @@
 #pragma once
 
+#include "buffer_view.hpp"
 #include "descriptor_waiter.hpp"
 #include "loop.hpp"
 
@@ -35,7 +36,7 @@ struct SerialReadObject {
     SerialReaderObject* reader;     ///< owned, as all that follows
     DescriptorWaiterObject* waiter; ///< while it waits, else null
     PyObject* held;                 ///< the result, while it gives way, else null
-    Py_buffer view;                 ///< where receive_into puts the bytes, from its call to its end
+    BufferView view;                ///< where receive_into puts the bytes, from its call to its end
     Py_ssize_t size;                ///< of a receive
     Stage stage;
 };

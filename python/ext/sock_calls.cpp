@@ -89,8 +89,8 @@ Outcome receive_bytes(SockOperationObject* operation, const SocketDescriptor& so
 }
 
 /// The buffer of recv_into() and recvfrom_into(); false with the TypeError of the socket module.
-bool writable_buffer(PyObject* object, const char* method, Py_buffer& view) noexcept {
-    if (PyObject_GetBuffer(object, &view, PyBUF_WRITABLE) == 0) {
+bool writable_buffer(PyObject* object, const char* method, BufferView& view) noexcept {
+    if (view.acquire(object, PyBUF_WRITABLE)) {
         return true;
     }
     PyErr_Clear();
@@ -127,24 +127,22 @@ Outcome attempt_recv(SockOperationObject* operation, Ref& result) {
 }
 
 Outcome attempt_recv_into(SockOperationObject* operation, Ref& result) {
-    Py_buffer view;
+    BufferView view;
     if (!writable_buffer(operation->argument, "recv_into", view)) {
         return Outcome::failed;
     }
-    const Py_ssize_t size = view.len;
+    const Py_ssize_t size = view.size();
     if (size == 0) {
-        PyBuffer_Release(&view);
         return done_with(PyLong_FromLong(0), result);
     }
     const SocketDescriptor socket = descriptor_of(operation);
     if (known_drained(operation->loop, socket) && !operation->woken) {
-        PyBuffer_Release(&view);
         return Outcome::blocked;
     }
     const ssize_t count =
-        ::recv(socket.fd, view.buf, static_cast<std::size_t>(size), receive_flags);
+        ::recv(socket.fd, view.data(), static_cast<std::size_t>(size), receive_flags);
     const int error = errno;
-    PyBuffer_Release(&view);
+    view.release();
     if (count < 0) {
         return blocked_or_failed(error);
     }
@@ -176,42 +174,42 @@ Outcome attempt_recvfrom_into(SockOperationObject* operation, Ref& result) {
     if (PyErr_Occurred() != nullptr) {
         return Outcome::failed;
     }
-    Py_buffer view;
+    BufferView view;
     if (!writable_buffer(operation->argument, "recvfrom_into", view)) {
         return Outcome::failed;
     }
-    if (asked < 0 || asked > view.len) {
+    if (asked < 0 || asked > view.size()) {
         PyErr_SetString(PyExc_ValueError, asked < 0
                                               ? "negative buffersize in recvfrom_into"
                                               : "nbytes is greater than the length of the buffer");
-        PyBuffer_Release(&view);
         return Outcome::failed;
     }
-    asked = asked == 0 ? view.len : asked;
+    asked = asked == 0 ? view.size() : asked;
     Sender sender;
     const ssize_t count =
-        ::recvfrom(descriptor_of(operation).fd, view.buf, static_cast<std::size_t>(asked),
+        ::recvfrom(descriptor_of(operation).fd, view.data(), static_cast<std::size_t>(asked),
                    receive_flags, sender.generic(), &sender.length);
     const int error = errno;
-    PyBuffer_Release(&view);
+    view.release();
     return count < 0 ? blocked_or_failed(error)
                      : done_from(Ref(PyLong_FromSsize_t(count)), sender, result);
 }
 
 Outcome attempt_sendall(SockOperationObject* operation, Ref& result) {
-    Py_buffer& view = operation->view;
-    if (view.obj == nullptr && PyObject_GetBuffer(operation->argument, &view, PyBUF_SIMPLE) != 0) {
+    BufferView& view = operation->view;
+    if (!view && !view.acquire(operation->argument, PyBUF_SIMPLE)) {
         return Outcome::failed;
     }
     const ssize_t count =
-        ::send(descriptor_of(operation).fd, static_cast<const char*>(view.buf) + operation->sent,
-               static_cast<std::size_t>(view.len - operation->sent), send_flags);
+        ::send(descriptor_of(operation).fd, view.data() + operation->sent,
+               static_cast<std::size_t>(view.size() - operation->sent), send_flags);
     if (count < 0) {
         return blocked_or_failed(errno);
     }
     operation->sent += count;
     // A short count means a full socket: to try again at once would only fetch EAGAIN.
-    return operation->sent == view.len ? done_with(Py_NewRef(Py_None), result) : Outcome::blocked;
+    return operation->sent == view.size() ? done_with(Py_NewRef(Py_None), result)
+                                          : Outcome::blocked;
 }
 
 const sockaddr* address_of(const SockOperationObject* operation) noexcept {
@@ -219,15 +217,15 @@ const sockaddr* address_of(const SockOperationObject* operation) noexcept {
 }
 
 Outcome attempt_sendto(SockOperationObject* operation, Ref& result) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(operation->argument, &view, PyBUF_SIMPLE) != 0) {
+    BufferView view;
+    if (!view.acquire(operation->argument, PyBUF_SIMPLE)) {
         return Outcome::failed;
     }
     const ssize_t count =
-        ::sendto(descriptor_of(operation).fd, view.buf, static_cast<std::size_t>(view.len),
+        ::sendto(descriptor_of(operation).fd, view.data(), static_cast<std::size_t>(view.size()),
                  send_flags, address_of(operation), operation->address_length);
     const int error = errno;
-    PyBuffer_Release(&view);
+    view.release();
     return count < 0 ? blocked_or_failed(error) : done_with(PyLong_FromSsize_t(count), result);
 }
 

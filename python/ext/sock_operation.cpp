@@ -4,6 +4,8 @@
 #include "loop.hpp"
 #include "socket_transport.hpp"
 
+#include <new>
+
 #include <structmember.h>
 
 namespace penstock::python {
@@ -27,9 +29,7 @@ void stop_waiting(SockOperationObject* operation) noexcept {
 void finish(SockOperationObject* operation) noexcept {
     operation->stage = Stage::finished;
     stop_waiting(operation);
-    if (operation->view.obj != nullptr) {
-        PyBuffer_Release(&operation->view);
-    }
+    operation->view.release();
     Py_CLEAR(operation->socket);
     Py_CLEAR(operation->argument);
     Py_CLEAR(operation->more);
@@ -52,11 +52,13 @@ bool check_non_blocking(const SockOperationObject* operation) noexcept {
 /// Begins to wait for the socket to be ready; false with an exception set.
 bool wait_until_ready(SockOperationObject* operation) noexcept {
     LoopObject* loop = operation->loop;
-    if (!check_open(loop) || !check_no_transport(loop, operation->socket, operation->fd)) {
-        return false;
-    }
     DescriptorWaiterObject* waiter = make_descriptor_waiter(loop);
     if (waiter == nullptr) {
+        return false;
+    }
+    // Asked last: making the waiter may have collected garbage, whose finalizers run Python code.
+    if (!check_open(loop) || !check_no_transport(loop, operation->socket, operation->fd)) {
+        Py_DECREF(waiter);
         return false;
     }
     operation->stage = Stage::waiting;
@@ -170,7 +172,7 @@ int operation_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(operation->argument);
     Py_VISIT(operation->more);
     Py_VISIT(operation->waiter);
-    Py_VISIT(operation->view.obj);
+    Py_VISIT(operation->view.owner());
     return 0;
 }
 
@@ -259,7 +261,7 @@ SockOperationObject* make_sock_operation(LoopObject* loop, const SockCall& call,
     operation->argument = Py_XNewRef(argument);
     operation->more = Py_XNewRef(more);
     operation->waiter = nullptr;
-    operation->view.obj = nullptr;
+    new (&operation->view) BufferView;
     operation->sent = 0;
     operation->fd = -1;
     operation->address_length = 0;

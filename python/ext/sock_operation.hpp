@@ -1,5 +1,6 @@
 #pragma once
 
+#include "buffer_view.hpp"
 #include "descriptor_waiter.hpp"
 #include "fd_callbacks.hpp"
 
@@ -40,7 +41,7 @@ struct SockOperationObject {
     PyObject* argument;             ///< size, buffer, data or address; or null
     PyObject* more;                 ///< recvfrom_into's size, or null
     DescriptorWaiterObject* waiter; ///< while it waits
-    Py_buffer view;                 ///< of the data of sendall, from its first try to its end
+    BufferView view;                ///< of the data of sendall, from its first try to its end
     Py_ssize_t sent;                ///< of that
     int fd;                         ///< of the socket, at the last try
     sockaddr_in6 address;           ///< of sendto and connect; big enough for IPv4 and IPv6

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <Python.h>
+
+namespace penstock::python {
+
+/// The memory of an object that exports it (a Py_buffer), or nothing. Must be destroyed with the GIL
+/// held.
+///
+/// To export and to release run Python code, from 3.12 on (`__buffer__`, `__release_buffer__`): whoever
+/// holds one reads its own state again afterwards. That code may come back to the holder and release
+/// it; so the view is empty before it is released.
+class BufferView {
+public:
+    BufferView() noexcept { view_.obj = nullptr; }
+    BufferView(const BufferView&) = delete;
+    BufferView& operator=(const BufferView&) = delete;
+    ~BufferView() { release(); }
+
+    /// `flags`: PyBUF_SIMPLE or PyBUF_WRITABLE, so that nothing of it points into itself. False with
+    /// an exception set. It must be empty.
+    bool acquire(PyObject* exporter, int flags) noexcept {
+        Py_buffer view;
+        if (PyObject_GetBuffer(exporter, &view, flags) != 0) {
+            return false;
+        }
+        release(); // what the exporter's code may have put here
+        view_ = view;
+        return true;
+    }
+
+    void release() noexcept {
+        if (view_.obj != nullptr) {
+            Py_buffer view = view_;
+            view_.obj = nullptr;
+            PyBuffer_Release(&view);
+        }
+    }
+
+    explicit operator bool() const noexcept { return view_.obj != nullptr; }
+    [[nodiscard]] char* data() const noexcept { return static_cast<char*>(view_.buf); }
+    [[nodiscard]] Py_ssize_t size() const noexcept { return view_.len; }
+
+    /// For tp_traverse.
+    [[nodiscard]] PyObject* owner() const noexcept { return view_.obj; }
+
+private:
+    Py_buffer view_;
+};
+
+} // namespace penstock::python

@@ -1,0 +1,142 @@
+"""Code that the loop calls in the middle of a function comes back into it and changes everything.
+
+Each program runs in an interpreter of its own, which a fault in native code would end.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from .conftest import RunScript
+
+needs_buffer_methods = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="classes export buffers since Python 3.12"
+)
+
+
+def survives(run_script: RunScript, source: str) -> None:
+    done = run_script(source)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+# ---- buffers of Python classes -------------------------------------------------------------------
+
+
+EXPORTER = """
+import socket, sys
+
+class Exporter:
+    on_export = on_release = staticmethod(lambda: None)
+
+    def __init__(self, size):
+        self.data = bytearray(size)
+        self.released = 0
+
+    def __buffer__(self, flags):
+        self.on_export()
+        return memoryview(self.data)
+
+    def __release_buffer__(self, view):
+        self.released += 1
+        if self.released < 5:
+            self.on_release()
+
+loop = new_loop()
+left, right = socket.socketpair()
+left.setblocking(False)
+right.setblocking(False)
+"""
+
+
+@needs_buffer_methods
+@pytest.mark.parametrize("loop_name", ["penstock"])
+@pytest.mark.parametrize("ending", ["close", "throw"])
+def test_releasing_a_buffer_may_end_the_operation_that_releases_it(
+    run_script: RunScript, ending: str
+) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + f"""
+exporter = Exporter(10_000_000)
+references = sys.getrefcount(exporter)
+operation = loop.sock_sendall(left, exporter)
+operation.send(None)
+
+def end_again():
+    operation.close()
+    try:
+        operation.throw(ValueError)
+    except RuntimeError:
+        pass
+
+exporter.on_release = end_again
+try:
+    operation.{ending}({"ValueError" if ending == "throw" else ""})
+except ValueError:
+    pass
+assert exporter.released == 1, exporter.released
+del operation, exporter.on_release
+assert sys.getrefcount(exporter) == references
+loop.close()
+""",
+    )
+
+
+@needs_buffer_methods
+@pytest.mark.parametrize("loop_name", ["penstock"])
+def test_releasing_a_buffer_may_end_the_serial_receive_that_releases_it(
+    run_script: RunScript,
+) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + """
+from penstock._core import SerialReader
+
+async def main():
+    exporter = Exporter(10)
+    references = sys.getrefcount(exporter)
+    receive = SerialReader(loop, left.fileno()).receive_into(exporter)
+    receive.send(None)
+    exporter.on_release = receive.close
+    receive.close()
+    assert exporter.released == 1, exporter.released
+    del receive, exporter.on_release
+    assert sys.getrefcount(exporter) == references
+
+loop.run_until_complete(main())
+loop.close()
+""",
+    )
+
+
+@needs_buffer_methods
+@pytest.mark.parametrize("loop_name", ["penstock"])
+def test_releasing_a_buffer_may_end_the_file_operation_that_releases_it(
+    run_script: RunScript,
+) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + """
+import os
+
+async def main():
+    exporter = Exporter(10)
+    references = sys.getrefcount(exporter)
+    source, sink = os.pipe()
+    reading = loop._file_engine().read_into(source, exporter, -1)
+    exporter.on_release = lambda: reading.when_settled(lambda _: None)
+    reading.close()
+    assert exporter.released == 1, exporter.released
+    del reading, exporter.on_release
+    assert sys.getrefcount(exporter) == references
+
+loop.run_until_complete(main())
+loop.close()
+""",
+    )
