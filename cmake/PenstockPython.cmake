@@ -1,7 +1,7 @@
 # penstock._core: the CPython extension module on penstock_io.
 
 file(GLOB penstock_ext_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/ext/*.cpp")
-list(FILTER penstock_ext_sources EXCLUDE REGEX "/uring_[^/]*$")
+list(FILTER penstock_ext_sources EXCLUDE REGEX "/(uring_|ended_thread)[^/]*$")
 
 if(NOT penstock_ext_sources OR NOT TARGET penstock_io)
   if(SKBUILD)
@@ -24,6 +24,7 @@ target_compile_options(penstock_core PRIVATE -Wno-missing-field-initializers)
 # Keeps the static library's symbols out of the module's table: another extension that carries
 # its own copy must not be bound to this one.
 target_link_options(penstock_core PRIVATE -Wl,--exclude-libs,ALL)
+penstock_hold_ended_threads(penstock_core)
 
 install(TARGETS penstock_core COMPONENT python LIBRARY DESTINATION penstock)
 

@@ -35,3 +35,13 @@ function(penstock_configure_target target cxx_standard)
     target_link_options(${target} PUBLIC ${flags})
   endif()
 endfunction()
+
+# For the extension modules: a thread that the exiting interpreter ends inside of one is held there instead.
+# python/ext/ended_thread.cpp tells why.
+function(penstock_hold_ended_threads target)
+  target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/python/ext/ended_thread.cpp")
+  # Compiled as it stands: link-time optimisation would look for its callers before they are there.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/python/ext/ended_thread.cpp" PROPERTIES
+    COMPILE_OPTIONS "-fno-lto")
+  target_link_options(${target} PRIVATE -Wl,--wrap=__gxx_personality_v0)
+endfunction()
