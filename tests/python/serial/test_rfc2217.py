@@ -34,7 +34,7 @@ from penstock.serial import (
 )
 from penstock.serial.exceptions import disconnected_error
 from penstock.serial.rfc2217 import Rfc2217Server, serve_serial_port
-from penstock.serial.rfc2217.telnet import Option, subnegotiation
+from penstock.serial.rfc2217.telnet import LONGEST_SUBNEGOTIATION, Option, subnegotiation
 from penstock.serial.testing import PtyBench, serial_port_pair
 from tests.python.serial.line_waiting import event_during
 from tests.python.serial.pty_peer import until
@@ -468,6 +468,19 @@ async def test_a_client_that_babbles_is_no_harm(bench: PtyBench) -> None:
             while b"penstock.serial\xff\xf0" not in answer:
                 answer += await stream.receive()
             assert b"\xff\xfc\x63\xff\xfe\x63" in answer
+
+
+async def test_a_client_that_never_ends_a_subnegotiation_is_dropped(bench: PtyBench) -> None:
+    async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
+        number = int(url.rpartition(":")[2])
+        async with await anyio.connect_tcp("127.0.0.1", number) as stream:
+            await stream.send(b"before\xff\xfa\x2c")
+            assert await receive_exactly(device, 6) == b"before"
+            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                with anyio.fail_after(60):
+                    while True:
+                        await stream.send(bytes(2 * LONGEST_SUBNEGOTIATION))
+                        await stream.receive()
 
 
 noise = st.one_of(

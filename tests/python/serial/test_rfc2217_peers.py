@@ -144,6 +144,23 @@ def test_a_server_that_asks_and_takes_no_answer_fills_no_memory() -> None:
             done.set()
 
 
+def test_a_server_that_never_ends_a_subnegotiation_is_a_lost_device() -> None:
+    def talk(connection: socket.socket) -> None:
+        be_honest(connection)
+        with contextlib.suppress(OSError):
+            connection.sendall(bytes((255, 250, Option.COM_PORT)))
+            while True:
+                connection.sendall(bytes(65_536))
+
+    # Early or late: the server may be found out while the port is being opened.
+    with (
+        server(talk) as url,
+        pytest.raises(SerialDisconnectedError),
+        blocking.open_serial_port(url) as port,
+    ):
+        port.receive(timeout=60)
+
+
 # ---- peers that vanish ---------------------------------------------------------------------------
 
 

@@ -91,13 +91,15 @@ def test_data_is_handed_on_in_one_piece() -> None:
     assert list(TelnetDecoder().feed(b"a\xff\xffb" * 100)) == [b"a\xffb" * 100]
 
 
-def test_a_subnegotiation_without_end_is_dropped_and_takes_no_memory() -> None:
+def test_a_subnegotiation_without_end_ends_the_decoding_and_takes_no_memory() -> None:
     decoder = TelnetDecoder()
-    assert list(decoder.feed(b"\xff\xfa\x2c")) == []
-    for _ in range(50):
-        assert list(decoder.feed(bytes(1000))) == []
-    assert len(decoder._payload) <= LONGEST_SUBNEGOTIATION + 1
-    assert list(decoder.feed(b"\xff\xf0after")) == [b"after"]
+    assert list(decoder.feed(b"before\xff\xfa\x2c")) == [b"before"]
+    assert list(decoder.feed(bytes(LONGEST_SUBNEGOTIATION))) == []
+    assert not decoder.gave_up
+    assert list(decoder.feed(bytes(1))) == []
+    assert decoder.gave_up
+    assert len(decoder._payload) == 0
+    assert list(decoder.feed(b"\xff\xf0after")) == []
 
 
 def test_a_subnegotiation_of_the_greatest_length_is_whole() -> None:

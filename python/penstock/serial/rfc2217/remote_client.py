@@ -150,6 +150,8 @@ class RemoteClient:
                 return
             for event in list(self._decoder.feed(received)):
                 await self._handle(event)
+            if self._decoder.gave_up:
+                return
 
     async def _handle(self, event: Event) -> None:
         if isinstance(event, bytes):

@@ -353,6 +353,8 @@ class Session:
             return
         for event in self._decoder.feed(received):
             self._handle(event)
+        if self._decoder.gave_up:
+            self._end()
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, bytes):

@@ -1,7 +1,8 @@
 """The telnet layer: bytes and commands in one stream (RFC 854), and agreeing on options (RFC 1143).
 
 No I/O happens here. Nothing that a peer may send raises an error: what makes no sense is dropped,
-as a terminal server should, and what has no end is cut off at :data:`LONGEST_SUBNEGOTIATION`.
+as a terminal server should. A subnegotiation longer than :data:`LONGEST_SUBNEGOTIATION` ends the
+decoding: :attr:`TelnetDecoder.gave_up` tells, and the connection is of no more use.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 LONGEST_SUBNEGOTIATION = 1024
-"""Longer ones are dropped; RFC 2217 needs 5 bytes, its signatures perhaps a hundred."""
+"""Bytes of payload. RFC 2217 needs 5, its signatures perhaps a hundred."""
 
 _IAC, _SB, _SE = 255, 250, 240
 _IAC_BYTE = b"\xff"
@@ -94,9 +95,14 @@ class _State(Enum):
 
 
 class TelnetDecoder:
-    """Takes the stream apart, however it was cut into pieces."""
+    """Takes the stream apart, however it was cut into pieces.
+
+    ``gave_up`` is True once a subnegotiation has exceeded its limit. Nothing behind that is
+    decoded: a peer that sends one without end would otherwise be read for as long as it likes.
+    """
 
     def __init__(self) -> None:
+        self.gave_up = False
         self._state = _State.DATA
         self._verb = Verb.WILL
         self._option = 0
@@ -109,15 +115,20 @@ class TelnetDecoder:
         """
         data = bytearray()
         position, end = 0, len(received)
-        while position < end:
-            if self._state is _State.DATA:
-                # The usual case, at the speed of find: nothing but data up to the next 255.
+        while position < end and not self.gave_up:
+            if self._state is _State.DATA or self._state is _State.PAYLOAD:
+                # The usual case, at the speed of find: nothing of meaning up to the next 255.
                 stop = received.find(_IAC_BYTE, position)
                 stop = end if stop < 0 else stop
-                data += received[position:stop]
+                if self._state is _State.DATA:
+                    data += received[position:stop]
+                    after = _State.COMMAND
+                else:
+                    self._extend(received[position:stop])
+                    after = _State.PAYLOAD_COMMAND
                 position = stop + 1
                 if stop < end:
-                    self._state = _State.COMMAND
+                    self._state = after
                 continue
             byte = received[position]
             position += 1
@@ -143,26 +154,22 @@ class TelnetDecoder:
             self._payload.clear()
             self._state = _State.PAYLOAD
             return None
-        if state is _State.PAYLOAD:
-            if byte == _IAC:
-                self._state = _State.PAYLOAD_COMMAND
-            else:
-                self._extend(byte)
-            return None
         if state is _State.PAYLOAD_COMMAND:
             if byte == _IAC:
-                self._extend(byte)
+                self._state = _State.PAYLOAD
+                self._extend(_IAC_BYTE)
                 return None
             if byte == _SE:
-                whole = len(self._payload) <= LONGEST_SUBNEGOTIATION
-                return Subnegotiation(self._option, bytes(self._payload)) if whole else None
+                return Subnegotiation(self._option, bytes(self._payload))
             # Another command where the end should be: the peer gave the subnegotiation up.
         return self._command(byte)
 
-    def _extend(self, byte: int) -> None:
-        self._state = _State.PAYLOAD
-        if len(self._payload) <= LONGEST_SUBNEGOTIATION:
-            self._payload.append(byte)
+    def _extend(self, payload: bytes) -> None:
+        if len(self._payload) + len(payload) > LONGEST_SUBNEGOTIATION:
+            self.gave_up = True
+            self._payload.clear()
+        else:
+            self._payload += payload
 
     def _command(self, byte: int) -> Event | None:
         if byte == _SB:
