@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,6 +143,34 @@ def test_a_server_that_asks_and_takes_no_answer_fills_no_memory() -> None:
             assert held_back.wait(100), "the client took everything"
         finally:
             done.set()
+
+
+@pytest.mark.anyio
+async def test_a_client_that_sends_more_than_the_device_takes_is_held_back() -> None:
+    much = 128 << 20
+
+    def send_much(number: int) -> int:
+        sent = 0
+        with socket.create_connection(("127.0.0.1", number)) as client:
+            client.settimeout(1)
+            with contextlib.suppress(TimeoutError):
+                while sent < much:
+                    sent += client.send(bytes(1 << 20))
+        return sent
+
+    port, device = serial_port_pair()
+    async with (
+        port,
+        device,
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(Rfc2217Server(port).serve, listener)
+        number = listener.extra(anyio.abc.SocketAttribute.local_port)
+        sent = await anyio.to_thread.run_sync(send_much, number)
+        tasks.cancel_scope.cancel()
+    # What the server keeps itself, and as much again for the buffers of two kernels.
+    assert 0 < sent < 2 * remote_client._STOP_READING_AT
 
 
 def test_a_server_that_never_ends_a_subnegotiation_is_a_lost_device() -> None:

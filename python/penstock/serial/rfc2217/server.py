@@ -17,6 +17,7 @@ from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import SerialDisconnectedError
 from penstock.serial.opening import open_serial_port
 from penstock.serial.port import SerialPort
+from penstock.serial.rfc2217.connections import serve_connections
 from penstock.serial.rfc2217.remote_client import RemoteClient
 from penstock.serial.tcpconnect import speak_promptly
 
@@ -59,8 +60,8 @@ class Rfc2217Server:
                     tasks.cancel_scope.cancel()
 
             tasks.start_soon(until_gone, self._discard_while_idle)
-            await listener.serve(
-                lambda stream: until_gone(partial(self.serve_client, stream)), tasks
+            await serve_connections(
+                listener, lambda stream: until_gone(partial(self.serve_client, stream)), tasks
             )
         if gone is not None:
             raise gone
