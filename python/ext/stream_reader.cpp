@@ -212,9 +212,18 @@ PyObject* reader_set_transport(PyObject* self, PyObject* transport) {
     Py_RETURN_NONE;
 }
 
+/// TLS has begun. What it has delivered until now may have paused the transport beneath, which the next
+/// read would not resume: a pause moves to the new transport.
 PyObject* reader_replace_transport(PyObject* self, PyObject* transport) {
-    Py_XSETREF(reader_of(self)->transport, Py_NewRef(transport));
-    Py_RETURN_NONE;
+    StreamReaderObject* reader = reader_of(self);
+    const Ref beneath(std::exchange(reader->transport, Py_NewRef(transport)));
+    if (!std::exchange(reader->paused, false)) {
+        Py_RETURN_NONE;
+    }
+    const bool moved =
+        pause_transport_if_full(reader) &&
+        (!beneath || Ref(PyObject_CallMethod(beneath.get(), "resume_reading", nullptr)));
+    return moved ? Py_NewRef(Py_None) : nullptr;
 }
 
 /// What nobody has read: it is the first of what a TLS handshake receives. Leaves the transport as it

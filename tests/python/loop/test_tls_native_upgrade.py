@@ -114,6 +114,38 @@ def test_streams_are_upgraded_on_both_ends(run: Run) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("limit", [1, 1000, 16384, 65536])
+@pytest.mark.parametrize("streams", [asyncio, penstock])
+def test_a_stream_goes_on_after_what_came_with_the_end_of_the_handshake(
+    run: Run, streams: Any, limit: int
+) -> None:
+    """More than twice the limit arrives before the task that upgrades goes on."""
+    done: asyncio.Future[bytes]
+
+    async def serve(reader: Any, writer: Any) -> None:
+        await reader.readuntil(b"S")
+        writer.write(b"g")
+        await writer.start_tls(server_context())
+        done.set_result(await reader.readexactly(500_000))
+        writer.close()
+
+    async def main() -> None:
+        nonlocal done
+        done = asyncio.get_running_loop().create_future()
+        server = await streams.start_server(serve, "127.0.0.1", 0, limit=limit)
+        async with server:
+            reader, writer = await streams.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"S")
+            assert await reader.readexactly(1) == b"g"
+            await writer.start_tls(client_context(), server_hostname="localhost")
+            writer.write(b"n" * 500_000)
+            assert await done == b"n" * 500_000
+            assert await reader.read() == b""
+            writer.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("streams", [asyncio, penstock])
 def test_a_hello_that_came_before_the_upgrade_is_part_of_it(
     run: Run, only_penstock: None, streams: Any
