@@ -107,8 +107,7 @@ void finish_handshake(TlsTransportObject* tls) noexcept {
     }
     if (tls->told == Told::nothing) {
         tls->told = Told::made;
-        if (!Ref(PyObject_CallMethodOneArg(tls->protocol, tls->loop->state->name_connection_made,
-                                           as_object(tls)))) {
+        if (!call_method(tls->protocol, tls->loop->state->name_connection_made, as_object(tls))) {
             fail_with_raised(tls, "Fatal error: protocol.connection_made() call failed.");
             return;
         }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <utility>
 
 namespace penstock::python {
 
@@ -61,6 +62,7 @@ int TlsSession::bio_write(bio_st* bio, const char* data, int size) {
     try {
         session->output_.insert(session->output_.end(), data, data + size);
     } catch (const std::bad_alloc&) {
+        session->out_of_memory_ = true;
         return -1;
     }
     return size;
@@ -231,9 +233,12 @@ TlsSession::Outcome TlsSession::outcome_of(int result, const char* method) noexc
     case ssl_error_zero_return:
         return Outcome::closed;
     case ssl_error_syscall:
-        if (PyErr_Occurred() == nullptr) {
-            PyErr_NoMemory(); // the BIO fails for no other reason
+        if (!std::exchange(out_of_memory_, false)) {
+            // The connection has failed, OpenSSL has said so once and does not repeat it: whoever asks
+            // now, as the rest of a shutdown does, learns nothing new. asyncio's loop passes over it too.
+            return Outcome::again;
         }
+        PyErr_NoMemory();
         return Outcome::failed;
     default:
         break;

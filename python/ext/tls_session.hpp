@@ -95,6 +95,7 @@ private:
     std::size_t left_ = 0;
     std::size_t partial_ = 0; ///< bytes that OpenSSL holds of a record that is not complete
     bool borrowed_ = false;
+    bool out_of_memory_ = false; ///< the BIO could not keep a record
     std::vector<char> kept_;
     std::vector<char> output_;
     Send send_ = nullptr; ///< during a write, with the GIL held

@@ -25,8 +25,12 @@ void send_record(void* raw, const char* record, std::size_t size) {
     send_copy(static_cast<SocketTransportObject*>(raw), record, size, Hold::allowed);
 }
 
+bool is_readable(const TlsTransportObject* tls) noexcept {
+    return tls->state == State::open || tls->state == State::flushing;
+}
+
 bool delivers(const TlsTransportObject* tls) noexcept {
-    return !tls->paused && (tls->state == State::open || tls->state == State::flushing);
+    return !tls->paused && is_readable(tls);
 }
 
 /// Decrypts into `to` until it is full or nothing is left.
@@ -99,6 +103,10 @@ Outcome deliver_into_buffer(TlsTransportObject* tls) noexcept {
         PyBuffer_Release(&buffer);
         PyErr_SetString(PyExc_RuntimeError, "get_buffer() returned an empty buffer");
         return Outcome::failed;
+    }
+    if (!is_readable(tls)) { // get_buffer() has closed it
+        PyBuffer_Release(&buffer);
+        return Outcome::again;
     }
     std::size_t count = 0;
     const Outcome outcome = decrypt(*tls->session, static_cast<char*>(buffer.buf),
@@ -251,8 +259,9 @@ void tell_eof(TlsTransportObject* tls) noexcept {
         return;
     }
     tls->told = Told::ended;
+    const Ref protocol = Ref::borrow(tls->protocol); // which may set another one
     const Ref keep_open(
-        PyObject_CallMethodNoArgs(tls->protocol, tls->loop->state->name_eof_received));
+        PyObject_CallMethodNoArgs(protocol.get(), tls->loop->state->name_eof_received));
     const int truth = keep_open ? PyObject_IsTrue(keep_open.get()) : -1;
     if (truth < 0 ||
         (truth > 0 && !call_rare_path(tls->loop->state, "warn_of_tls_kept_open", nullptr, 0))) {

@@ -420,6 +420,34 @@ def test_a_connection_may_be_ended_in_every_callback(run: Run, callback: str, wa
     run(main())
 
 
+@pytest.mark.parametrize("ways", [["close"], ["abort"], ["pause_reading", "close"]])
+@pytest.mark.parametrize("callback", ["get_buffer", "buffer_updated"])
+def test_a_buffered_protocol_may_end_its_connection_in_every_callback(
+    run: Run, contexts: list[dict[str, Any]], callback: str, ways: list[str]
+) -> None:
+    class Ending(BufferedRecorder):
+        pass
+
+    def ending(self: Ending, argument: int) -> Any:
+        if not self.transport.is_closing():
+            for way in ways:
+                getattr(self.transport, way)()
+        return getattr(BufferedRecorder, callback)(self, argument)
+
+    setattr(Ending, callback, ending)
+
+    async def main() -> None:
+        async with tls_pair(Recorder, Ending) as pair:
+            pair.transport.write(b"x" * 50_000)
+            await pair.server.closed.wait()
+            await pair.client.closed.wait()
+            # Which of the data had arrived before is told differently by each loop.
+            assert all(isinstance(exc, ssl.SSLError | None) for exc in pair.server.lost_with)
+            assert contexts == []
+
+    run(main())
+
+
 def test_an_exception_that_ends_the_program_leaves_the_loop(
     loop: asyncio.AbstractEventLoop, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
