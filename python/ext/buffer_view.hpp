@@ -2,6 +2,9 @@
 
 #include <Python.h>
 
+#include <cstddef>
+#include <string_view>
+
 namespace penstock::python {
 
 /// The memory of an object that exports it (a Py_buffer), or nothing. Must be destroyed with the GIL
@@ -40,6 +43,10 @@ public:
     explicit operator bool() const noexcept { return view_.obj != nullptr; }
     [[nodiscard]] char* data() const noexcept { return static_cast<char*>(view_.buf); }
     [[nodiscard]] Py_ssize_t size() const noexcept { return view_.len; }
+
+    [[nodiscard]] std::string_view bytes() const noexcept {
+        return {data(), static_cast<std::size_t>(size())};
+    }
 
     /// For tp_traverse.
     [[nodiscard]] PyObject* owner() const noexcept { return view_.obj; }

@@ -4,6 +4,7 @@
 
 #include "address.hpp"
 #include "address_cache.hpp"
+#include "buffer_view.hpp"
 #include "datagram_batch.hpp"
 #include "slow_callback.hpp"
 #include "socket_transport.hpp"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <string_view>
 
 namespace penstock::python {
 
@@ -22,6 +24,15 @@ constexpr int send_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 constexpr std::size_t header_size = PY_VERSION_HEX >= 0x030D0000 ? 8 : 0;
 
 enum class Sent : unsigned char { yes, not_now, failed };
+
+/// Whether the connection is lost and told so.
+bool is_gone(const DatagramTransportObject* transport) noexcept {
+    return transport->fd < 0 || transport->loop == nullptr;
+}
+
+std::string_view bytes_of(PyObject* bytes) noexcept {
+    return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
 
 void report(DatagramTransportObject* transport, const char* message) noexcept {
     report_raised(transport->loop, message, as_object(transport), transport->protocol);
@@ -147,16 +158,19 @@ void receive(DatagramTransportObject* transport) noexcept {
 
 // ---- sending ------------------------------------------------------------------------------------
 
-void tell_send_error(DatagramTransportObject* transport, bool& raised) noexcept {
+/// Tells the protocol of the raised OSError; false with what error_received() has raised instead.
+bool tell_send_error(DatagramTransportObject* transport) noexcept {
     const Ref exception = take_exception();
     const Ref protocol = Ref::borrow(transport->protocol);
-    raised = !Ref(PyObject_CallMethodOneArg(
-        protocol.get(), transport->loop->state->name_error_received, exception.get()));
+    return !protocol ||
+           Ref(PyObject_CallMethodOneArg(
+               protocol.get(), state_of(Py_TYPE(transport))->name_error_received, exception.get()));
 }
 
 /// The socket module's sendto, for addresses that must be resolved, or refused in its own words.
 Sent send_by_socket(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
-    if (Ref(PyObject_CallMethod(transport->socket, "sendto", "OO", data, target))) {
+    const Ref socket = Ref::borrow(transport->socket);
+    if (Ref(PyObject_CallMethod(socket.get(), "sendto", "OO", data, target))) {
         return Sent::yes;
     }
     if (PyErr_ExceptionMatches(PyExc_BlockingIOError) != 0 ||
@@ -167,8 +181,10 @@ Sent send_by_socket(DatagramTransportObject* transport, PyObject* data, PyObject
     return Sent::failed;
 }
 
-/// Sends one datagram. An exception is set when that failed.
-Sent try_to_send(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
+/// Sends one datagram, the `bytes` of `data`. An exception is set when that failed. The connection may
+/// be lost then: the socket may be of a class that has a sendto() of its own.
+Sent try_to_send(DatagramTransportObject* transport, PyObject* data, std::string_view bytes,
+                 PyObject* target) noexcept {
     sockaddr_in6 numeric;
     const sockaddr_in6* address = nullptr;
     socklen_t length = 0;
@@ -183,29 +199,14 @@ Sent try_to_send(DatagramTransportObject* transport, PyObject* data, PyObject* t
             return send_by_socket(transport, data, target);
         }
     }
-    Py_buffer view{};
-    const char* bytes = PyBytes_CheckExact(data) ? PyBytes_AS_STRING(data) : nullptr;
-    Py_ssize_t size = bytes != nullptr ? PyBytes_GET_SIZE(data) : 0;
-    if (bytes == nullptr) {
-        if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
-            return Sent::failed;
-        }
-        bytes = static_cast<const char*>(view.buf);
-        size = view.len;
-    }
-    const ssize_t count = ::sendto(transport->fd, bytes, static_cast<std::size_t>(size), send_flags,
+    const ssize_t count = ::sendto(transport->fd, bytes.data(), bytes.size(), send_flags,
                                    reinterpret_cast<const sockaddr*>(address), length);
-    const int error = errno;
-    if (view.obj != nullptr) {
-        PyBuffer_Release(&view);
-    }
     if (count >= 0) {
         return Sent::yes;
     }
-    if (would_block(error)) {
+    if (would_block(errno)) {
         return Sent::not_now;
     }
-    errno = error;
     PyErr_SetFromErrno(PyExc_OSError);
     return Sent::failed;
 }
@@ -214,16 +215,19 @@ std::size_t cost_of(const UnsentDatagram& datagram) noexcept {
     return static_cast<std::size_t>(PyBytes_GET_SIZE(datagram.data.get())) + header_size;
 }
 
-bool enqueue(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
-    Ref bytes(PyBytes_CheckExact(data) ? Py_NewRef(data) : PyBytes_FromObject(data));
-    if (!bytes) {
+bool enqueue(DatagramTransportObject* transport, PyObject* data, std::string_view bytes,
+             PyObject* target) noexcept {
+    Ref owned(PyBytes_CheckExact(data)
+                  ? Py_NewRef(data)
+                  : PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+    if (!owned) {
         return false;
     }
     try {
         if (transport->queue == nullptr) {
             transport->queue = new std::deque<UnsentDatagram>;
         }
-        transport->queue->push_back({std::move(bytes), Ref::borrow(target)});
+        transport->queue->push_back({std::move(owned), Ref::borrow(target)});
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
         return false;
@@ -248,14 +252,20 @@ void resume_protocol_if_drained(DatagramTransportObject* transport) noexcept {
 /// Sends from the queue; false when the rest must wait for another event.
 bool send_queued(DatagramTransportObject* transport) noexcept {
     while (has_queued(transport)) {
-        UnsentDatagram datagram = std::move(transport->queue->front());
-        transport->queue->pop_front();
-        const Sent sent = try_to_send(transport, datagram.data.get(), datagram.target.get());
+        const Ref data = Ref::borrow(transport->queue->front().data.get());
+        const Ref target = Ref::borrow(transport->queue->front().target.get());
+        const Sent sent = try_to_send(transport, data.get(), bytes_of(data.get()), target.get());
+        if (transport->lost > 0) { // and its queue dropped
+            if (sent == Sent::failed) {
+                PyErr_WriteUnraisable(as_object(transport));
+            }
+            return false;
+        }
         if (sent == Sent::not_now) {
-            transport->queue->push_front(std::move(datagram));
             return true;
         }
-        transport->queued_size -= cost_of(datagram);
+        transport->queued_size -= cost_of(transport->queue->front());
+        transport->queue->pop_front();
         if (sent == Sent::yes) {
             continue;
         }
@@ -263,12 +273,12 @@ bool send_queued(DatagramTransportObject* transport) noexcept {
             fail_with_raised(transport, "Fatal write error on datagram transport");
             return false;
         }
-        bool raised = false;
+        bool told = false;
         {
             const ProtocolContext context(transport->context);
-            tell_send_error(transport, raised);
+            told = tell_send_error(transport);
         }
-        if (raised) {
+        if (!told) {
             report(transport, "Exception in callback protocol.error_received()");
         }
         return false;
@@ -301,28 +311,35 @@ bool note_lost_send(DatagramTransportObject* transport) noexcept {
     return true;
 }
 
-bool send_or_queue(DatagramTransportObject* transport, PyObject* data, PyObject* target) noexcept {
+/// Deals with the exception that a send has raised, as far as asyncio does; false when it is to leave
+/// sendto().
+bool settle_failed_send(DatagramTransportObject* transport) noexcept {
+    if (PyErr_ExceptionMatches(PyExc_OSError) != 0) {
+        return tell_send_error(transport);
+    }
+    if (exception_ends_program() || transport->loop == nullptr) {
+        return false;
+    }
+    fail_with_raised(transport, "Fatal write error on datagram transport");
+    return true;
+}
+
+bool send_or_queue(DatagramTransportObject* transport, PyObject* data, std::string_view bytes,
+                   PyObject* target) noexcept {
     if (!has_queued(transport)) {
-        switch (try_to_send(transport, data, target)) {
+        switch (try_to_send(transport, data, bytes, target)) {
         case Sent::yes:
             return true;
-        case Sent::failed: {
-            if (PyErr_ExceptionMatches(PyExc_OSError) == 0) {
-                if (exception_ends_program()) {
-                    return false;
-                }
-                fail_with_raised(transport, "Fatal write error on datagram transport");
-                return true;
-            }
-            bool raised = false;
-            tell_send_error(transport, raised);
-            return !raised;
-        }
+        case Sent::failed:
+            return settle_failed_send(transport);
         case Sent::not_now:
             break;
         }
+        if (is_gone(transport)) {
+            return true;
+        }
     }
-    if (!enqueue(transport, data, target)) {
+    if (!enqueue(transport, data, bytes, target)) {
         return false;
     }
     update_interest(transport);
@@ -332,22 +349,22 @@ bool send_or_queue(DatagramTransportObject* transport, PyObject* data, PyObject*
 
 /// The address that `given` stands for: itself, or the only one there may be. Null with ValueError
 /// set.
-PyObject* target_for(const DatagramTransportObject* transport, PyObject* given) noexcept {
+Ref target_for(const DatagramTransportObject* transport, PyObject* given) noexcept {
     if (transport->fixed_target == nullptr) {
-        return given;
+        return Ref::borrow(given);
     }
     if (given != Py_None) {
         const int same = PyObject_RichCompareBool(given, transport->fixed_target, Py_EQ);
         if (same < 0) {
-            return nullptr;
+            return Ref();
         }
         if (same == 0) {
             PyErr_Format(PyExc_ValueError, "Invalid address: must be None or %S",
                          transport->fixed_target);
-            return nullptr;
+            return Ref();
         }
     }
-    return transport->fixed_target;
+    return Ref::borrow(transport->fixed_target);
 }
 
 /// Reads the arguments (data, addr=None); false with TypeError set.
@@ -451,14 +468,22 @@ PyObject* datagram_transport_sendto(PyObject* self, PyObject* const* arguments, 
             return size == 0 ? Py_NewRef(Py_None) : nullptr;
         }
     }
-    PyObject* target = target_for(transport, given);
-    if (target == nullptr) {
+    const Ref target = target_for(transport, given);
+    if (!target) {
         return nullptr;
     }
-    const bool gone = transport->fd < 0 || transport->loop == nullptr;
-    const bool done = gone || (transport->lost > 0 && transport->fixed_target != nullptr)
-                          ? note_lost_send(transport)
-                          : send_or_queue(transport, data, target);
+    BufferView view;
+    const bool plain = PyBytes_CheckExact(data);
+    const bool exported = plain || is_gone(transport) || view.acquire(data, PyBUF_SIMPLE);
+    // Asked now: all of the program's own code has run, which may have ended the connection.
+    bool done = false;
+    if (!exported) {
+        done = settle_failed_send(transport);
+    } else if (is_gone(transport) || (transport->lost > 0 && transport->fixed_target != nullptr)) {
+        done = note_lost_send(transport);
+    } else {
+        done = send_or_queue(transport, data, plain ? bytes_of(data) : view.bytes(), target.get());
+    }
     return done ? Py_NewRef(Py_None) : nullptr;
 }
 

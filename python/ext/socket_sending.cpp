@@ -1,5 +1,6 @@
 // What a socket transport sends: at once, from its queue, held for the end of a callback; flow control.
 
+#include "buffer_view.hpp"
 #include "callback_scope.hpp"
 #include "socket_transport.hpp"
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <string_view>
 
 #include <sys/socket.h>
 
@@ -114,13 +116,14 @@ void refuse_data(PyObject* data) noexcept {
                  Py_TYPE(data)->tp_name);
 }
 
-/// `data` as bytes that nobody else can change: itself, or a copy of `data[offset:]`.
-Ref own_bytes(PyObject* data, const Py_buffer& view, std::size_t& offset) noexcept {
+/// The `bytes` of `data` as an object that nobody else can change: itself, or a copy of
+/// `bytes[offset:]`.
+Ref own_bytes(PyObject* data, std::string_view bytes, std::size_t& offset) noexcept {
     if (PyBytes_CheckExact(data)) {
         return Ref::borrow(data);
     }
-    Ref copy(PyBytes_FromStringAndSize(static_cast<const char*>(view.buf) + offset,
-                                       view.len - static_cast<Py_ssize_t>(offset)));
+    Ref copy(PyBytes_FromStringAndSize(bytes.data() + offset,
+                                       static_cast<Py_ssize_t>(bytes.size() - offset)));
     offset = 0;
     return copy;
 }
@@ -160,6 +163,11 @@ bool may_write(SocketTransportObject* transport, const char* method) noexcept {
         return false;
     }
     return true;
+}
+
+/// Whether there is a connection that takes data.
+bool is_writable(const SocketTransportObject* transport) noexcept {
+    return transport->lost == 0 && transport->fd >= 0;
 }
 
 /// Counts a write that came after the connection was lost; warns as asyncio does.
@@ -210,52 +218,52 @@ void finish_hold(SocketTransportObject* transport) noexcept {
 }
 
 /// Adds a write to those that are held. False with an exception set.
-bool hold(SocketTransportObject* transport, PyObject* data, const Py_buffer& view) noexcept {
+bool hold(SocketTransportObject* transport, PyObject* data, std::string_view bytes) noexcept {
     std::size_t offset = 0;
-    const Ref bytes = own_bytes(data, view, offset);
-    if (!bytes || !enqueue(transport, bytes.get(), offset)) {
+    const Ref owned = own_bytes(data, bytes, offset);
+    if (!owned || !enqueue(transport, owned.get(), offset)) {
         return false;
     }
     finish_hold(transport);
     return true;
 }
 
-/// Sends what it can of a buffer at once and queues the rest. False with an exception set.
-bool send_or_queue(SocketTransportObject* transport, PyObject* data, const Py_buffer& view,
+/// Sends what it can of the `bytes` of `data` at once and queues the rest. The transport must not be
+/// lost. False with an exception set.
+bool send_or_queue(SocketTransportObject* transport, PyObject* data, std::string_view bytes,
                    Hold may_hold = Hold::allowed) noexcept {
     std::size_t sent = 0;
-    const auto length = static_cast<std::size_t>(view.len);
-    const bool large_and_mutable = length > hold_limit && !PyBytes_CheckExact(data);
+    const bool large_and_mutable = bytes.size() > hold_limit && !PyBytes_CheckExact(data);
     if (transport->holding) {
         if (!large_and_mutable) {
-            const bool held = hold(transport, data, view);
+            const bool held = hold(transport, data, bytes);
             if (may_hold == Hold::never) {
                 send_held(transport);
             }
             return held;
         }
-        send_held(transport); // sooner than copy
+        send_held(transport); // sooner than copy; may call pause_writing()
         if (transport->lost > 0) {
             return true;
         }
     }
     if (queued(transport) == 0) {
-        if (may_hold == Hold::allowed && must_hold(transport) && length <= hold_limit) {
-            return hold(transport, data, view);
+        if (may_hold == Hold::allowed && must_hold(transport) && bytes.size() <= hold_limit) {
+            return hold(transport, data, bytes);
         }
-        const ssize_t count = ::send(transport->fd, view.buf, length, send_flags);
+        const ssize_t count = ::send(transport->fd, bytes.data(), bytes.size(), send_flags);
         if (count >= 0) {
             sent = static_cast<std::size_t>(count);
         } else if (!would_block(errno)) {
             fail_with_errno(transport, errno, "Fatal write error on socket transport");
             return true;
         }
-        if (sent == length) {
+        if (sent == bytes.size()) {
             return true;
         }
     }
-    const Ref bytes = own_bytes(data, view, sent);
-    if (!bytes || !enqueue(transport, bytes.get(), sent)) {
+    const Ref owned = own_bytes(data, bytes, sent);
+    if (!owned || !enqueue(transport, owned.get(), sent)) {
         return false;
     }
     update_interest(transport);
@@ -301,10 +309,7 @@ void send_copy(SocketTransportObject* transport, const char* data, std::size_t s
     if (transport->lost > 0 || transport->fd < 0 || transport->loop == nullptr) {
         return; // the protocol is told of the loss
     }
-    Py_buffer view{};
-    view.buf = const_cast<char*>(data);
-    view.len = static_cast<Py_ssize_t>(size);
-    if (!send_or_queue(transport, Py_None, view, hold)) {
+    if (!send_or_queue(transport, Py_None, {data, size}, hold)) {
         fail_with_raised(transport, "Fatal write error on socket transport");
     }
 }
@@ -318,16 +323,14 @@ PyObject* transport_write(PyObject* self, PyObject* data) {
     if (!may_write(transport, "write")) {
         return nullptr;
     }
-    const bool writable = transport->lost == 0 && transport->fd >= 0;
-    if (PyBytes_CheckExact(data) && writable) {
-        Py_buffer plain{}; // the usual case needs no export
-        plain.buf = PyBytes_AS_STRING(data);
-        plain.len = PyBytes_GET_SIZE(data);
-        return plain.len == 0 || send_or_queue(transport, data, plain) ? Py_NewRef(Py_None)
-                                                                       : nullptr;
+    if (PyBytes_CheckExact(data) && is_writable(transport)) { // needs no export
+        const std::string_view bytes(PyBytes_AS_STRING(data),
+                                     static_cast<std::size_t>(PyBytes_GET_SIZE(data)));
+        return bytes.empty() || send_or_queue(transport, data, bytes) ? Py_NewRef(Py_None)
+                                                                      : nullptr;
     }
-    Py_buffer view;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
+    BufferView view;
+    if (!view.acquire(data, PyBUF_SIMPLE)) {
         if (!PyMemoryView_Check(data)) {
             return nullptr;
         }
@@ -336,15 +339,16 @@ PyObject* transport_write(PyObject* self, PyObject* data) {
         const Ref flat(PyObject_CallMethod(data, "tobytes", nullptr));
         return flat ? transport_write(self, flat.get()) : nullptr;
     }
-    bool done = true;
-    if (view.len > 0) {
-        done = writable ? send_or_queue(transport, data, view) : note_lost_write(transport);
+    if (view.size() == 0) {
+        Py_RETURN_NONE;
     }
-    PyBuffer_Release(&view);
-    if (!done) {
+    // Asked anew: a class's __buffer__ may have ended the connection.
+    if (!may_write(transport, "write")) {
         return nullptr;
     }
-    Py_RETURN_NONE;
+    const bool done = is_writable(transport) ? send_or_queue(transport, data, view.bytes())
+                                             : note_lost_write(transport);
+    return done ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* transport_writelines(PyObject* self, PyObject* list_of_data) {

@@ -140,3 +140,92 @@ loop.run_until_complete(main())
 loop.close()
 """,
     )
+
+
+LOSES_ITS_CONNECTION = """
+def lose(transport):
+    transport.abort()
+    while transport.get_protocol() is not None and not lost:
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(asyncio.sleep(0))
+
+lost = []
+Protocol = type("Protocol", (asyncio.Protocol, asyncio.DatagramProtocol), {
+    "connection_lost": lambda self, exc: lost.append(exc),
+    "error_received": lambda self, exc: print(exc),
+})
+
+class Data(bytes):
+    def __buffer__(self, flags):
+        lose(transport)
+        return memoryview(bytes(100))
+"""
+
+
+@needs_buffer_methods
+@pytest.mark.parametrize("call", ["write(Data(b'x'))"])
+def test_exporting_written_data_may_lose_the_connection(run_script: RunScript, call: str) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + LOSES_ITS_CONNECTION
+        + f"""
+transport, _ = loop.run_until_complete(loop.create_connection(Protocol, sock=left))
+try:
+    transport.{call}
+except (AttributeError, TypeError):  # asyncio's own end of it
+    pass
+assert lost == [None]
+loop.close()
+""",
+    )
+
+
+@needs_buffer_methods
+@pytest.mark.parametrize("connected", [True, False])
+def test_exporting_a_datagram_may_lose_the_connection(
+    run_script: RunScript, connected: bool
+) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + LOSES_ITS_CONNECTION
+        + f"""
+receiver = socket.socket(type=socket.SOCK_DGRAM)
+receiver.bind(("127.0.0.1", 0))
+remote = receiver.getsockname() if {connected} else None
+loop.set_exception_handler(lambda loop, context: None)  # asyncio's own end of it
+transport, _ = loop.run_until_complete(loop.create_datagram_endpoint(
+    Protocol, local_addr=("127.0.0.1", 0), remote_addr=remote))
+try:
+    transport.sendto(Data(b"x"), None if {connected} else receiver.getsockname())
+except AttributeError:
+    pass
+assert lost == [None]
+loop.close()
+""",
+    )
+
+
+def test_comparing_an_address_may_lose_the_connection(run_script: RunScript) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + LOSES_ITS_CONNECTION
+        + """
+class Address(tuple):
+    def __eq__(self, other):
+        lose(transport)
+        return True
+    __hash__ = tuple.__hash__
+
+receiver = socket.socket(type=socket.SOCK_DGRAM)
+receiver.bind(("127.0.0.1", 0))
+loop.set_exception_handler(lambda loop, context: None)
+transport, _ = loop.run_until_complete(loop.create_datagram_endpoint(
+    Protocol, remote_addr=receiver.getsockname()))
+transport.sendto(b"x", Address(receiver.getsockname()))
+assert lost == [None]
+loop.close()
+""",
+    )
