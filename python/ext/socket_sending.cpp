@@ -356,29 +356,35 @@ PyObject* transport_writelines(PyObject* self, PyObject* list_of_data) {
     if (!may_write(transport, "writelines")) {
         return nullptr;
     }
-    const Ref chunks(
+    const Ref sequence(
         PySequence_Fast(list_of_data, "writelines() takes an iterable of bytes-like objects"));
+    // As it is now: exporting a chunk may change a list.
+    const Ref chunks(sequence ? PySequence_Tuple(sequence.get()) : nullptr);
     if (!chunks) {
         return nullptr;
     }
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(chunks.get());
+    const Py_ssize_t count = PyTuple_GET_SIZE(chunks.get());
     if (count == 0) {
         Py_RETURN_NONE;
     }
-    if (transport->lost > 0 || transport->fd < 0) {
+    if (!is_writable(transport)) {
         return note_lost_write(transport) ? Py_NewRef(Py_None) : nullptr;
     }
     // All or nothing: whatever is wrong with a chunk shows before the first one is queued.
     const Ref owned(PyTuple_New(count));
     for (Py_ssize_t i = 0; owned && i < count; ++i) {
-        PyObject* bytes = bytes_of(PySequence_Fast_GET_ITEM(chunks.get(), i));
+        PyObject* bytes = bytes_of(PyTuple_GET_ITEM(chunks.get(), i));
         if (bytes == nullptr) {
             return nullptr;
         }
         PyTuple_SET_ITEM(owned.get(), i, bytes);
     }
-    if (!owned) {
+    // Asked anew: exporting them may have ended the connection.
+    if (!owned || !may_write(transport, "writelines")) {
         return nullptr;
+    }
+    if (!is_writable(transport)) {
+        return note_lost_write(transport) ? Py_NewRef(Py_None) : nullptr;
     }
     const bool was_empty = queued(transport) == 0;
     const bool held = transport->holding || (was_empty && must_hold(transport));

@@ -163,7 +163,7 @@ class Data(bytes):
 
 
 @needs_buffer_methods
-@pytest.mark.parametrize("call", ["write(Data(b'x'))"])
+@pytest.mark.parametrize("call", ["write(Data(b'x'))", "writelines([Data(b'x')])"])
 def test_exporting_written_data_may_lose_the_connection(run_script: RunScript, call: str) -> None:
     survives(
         run_script,
@@ -226,6 +226,27 @@ transport, _ = loop.run_until_complete(loop.create_datagram_endpoint(
     Protocol, remote_addr=receiver.getsockname()))
 transport.sendto(b"x", Address(receiver.getsockname()))
 assert lost == [None]
+loop.close()
+""",
+    )
+
+
+@needs_buffer_methods
+@pytest.mark.parametrize("emptied", ["items.clear()", "del items[1:]", "items.extend([b'more'])"])
+def test_exporting_a_line_may_change_the_list_of_lines(run_script: RunScript, emptied: str) -> None:
+    survives(
+        run_script,
+        EXPORTER
+        + f"""
+class Line(bytes):
+    def __buffer__(self, flags):
+        {emptied}
+        return memoryview(bytes(self))
+
+transport, _ = loop.run_until_complete(loop.create_connection(asyncio.Protocol, sock=left))
+items = [Line(b"first"), b"second", bytearray(b"third"), b"4" * 1000]
+transport.writelines(items)
+right.recv(10_000)
 loop.close()
 """,
     )
