@@ -7,6 +7,7 @@
 #include "file_engine.hpp"
 #include "memory_reserve.hpp"
 #include "named_arguments.hpp"
+#include "read_buffer.hpp"
 #include "scheduling.hpp"
 #include "sock_calls.hpp"
 #include "socket_transport.hpp"
@@ -252,7 +253,7 @@ void close_native(LoopObject* loop) noexcept {
     io::EventLoop* io = std::exchange(loop->io, nullptr);
     drop_queue(io->ready()); // finalizers that ran above may have scheduled something
     delete io;
-    PyMem_Free(std::exchange(loop->read_buffer, nullptr));
+    drop_read_buffer(loop);
     Py_CLEAR(loop->spare_bytes);
     Py_CLEAR(loop->getter);
     drop_reserve(loop);
@@ -284,9 +285,8 @@ PyObject* loop_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keyw
     loop->thread_id = Py_NewRef(Py_None);
     loop->task_factory = Py_NewRef(Py_None);
     loop->owner_thread = PyThread_get_thread_ident();
-    loop->read_buffer = static_cast<char*>(PyMem_Malloc(LoopObject::read_buffer_size));
-    if (loop->read_buffer == nullptr) {
-        return PyErr_NoMemory();
+    if (!make_read_buffer(loop)) {
+        return nullptr;
     }
     refill_reserve(loop);
     try {

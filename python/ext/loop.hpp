@@ -33,7 +33,7 @@ struct LoopObject {
     DatagramBatch* datagrams;      ///< where they receive; made by the first that does
     FileEngineObject* file_engine; ///< owned; made by the first file operation
     AddressCache* senders;         ///< the addresses that datagrams came from; made with that
-    char* read_buffer;             ///< shared by all reads: data is copied out at once
+    char* read_buffer;             ///< of `ReadBuffer` alone; null while somebody has it
     PyObject* spare_bytes;         ///< for `ReceivedBytes`, or null
     std::size_t spare_capacity;    ///< of `spare_bytes`
     void* reserve;                 ///< see `LentReserve`, or null

@@ -1,5 +1,7 @@
 #include "received_bytes.hpp"
 
+#include "read_buffer.hpp"
+
 #include <algorithm>
 #include <cerrno>
 
@@ -64,10 +66,16 @@ ReceivedBytes::~ReceivedBytes() {
 }
 
 void ReceivedBytes::receive_and_copy(int fd) noexcept {
-    count_ = ::recv(fd, loop_->read_buffer, LoopObject::read_buffer_size, 0);
+    const ReadBuffer buffer(loop_);
+    if (buffer.data() == nullptr) {
+        PyErr_NoMemory();
+        count_ = 1;
+        return;
+    }
+    count_ = ::recv(fd, buffer.data(), ReadBuffer::size, 0);
     error_ = count_ < 0 ? errno : 0;
     if (count_ > 0) {
-        data_ = PyBytes_FromStringAndSize(loop_->read_buffer, count_);
+        data_ = PyBytes_FromStringAndSize(buffer.data(), count_);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "coroutine_protocol.hpp"
 #include "fd_callbacks.hpp"
 #include "module.hpp"
+#include "read_buffer.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -86,7 +87,12 @@ Outcome attempt(SerialReadObject* read, Ref& result) noexcept {
         return Outcome::failed;
     }
     const bool into = static_cast<bool>(read->view);
-    char* target = into ? read->view.data() : reader->loop->read_buffer;
+    const ReadBuffer buffer = into ? ReadBuffer::none() : ReadBuffer(reader->loop);
+    char* target = into ? read->view.data() : buffer.data();
+    if (target == nullptr && !into) {
+        PyErr_NoMemory();
+        return Outcome::failed;
+    }
     const Py_ssize_t size = into ? read->view.size() : read->size;
     ssize_t count = 0;
     do {
@@ -296,7 +302,7 @@ PyObject* receive(PyObject* self, PyObject* argument) {
     }
     SerialReadObject* read = make_read(reader);
     if (read != nullptr) {
-        read->size = std::min(size, static_cast<Py_ssize_t>(LoopObject::read_buffer_size));
+        read->size = std::min(size, static_cast<Py_ssize_t>(ReadBuffer::size));
     }
     return as_object(read);
 }

@@ -3,6 +3,7 @@
 #include "address.hpp"
 #include "loop.hpp"
 #include "plain_socket.hpp"
+#include "read_buffer.hpp"
 #include "sock_operation.hpp"
 
 #include <algorithm>
@@ -63,16 +64,16 @@ Py_ssize_t size_of(PyObject* object, const char* method) noexcept {
 /// recvfrom(2) into a bytes object of just the right size.
 Outcome receive_bytes(SockOperationObject* operation, const SocketDescriptor& socket,
                       Py_ssize_t size, Sender* sender, Ref& data) noexcept {
-    LoopObject* loop = operation->loop;
-    // Through the loop's buffer while that is large enough: cheaper than to allocate for the largest
-    // read and shrink. Read again from the loop: it goes when the loop is closed.
-    const bool shared = loop->read_buffer != nullptr &&
-                        static_cast<std::size_t>(size) <= LoopObject::read_buffer_size;
-    PyObject* own = shared ? nullptr : PyBytes_FromStringAndSize(nullptr, size);
-    if (!shared && own == nullptr) {
+    // Through the loop's buffer while that is large enough and free: cheaper than to allocate for the
+    // largest read and shrink.
+    const ReadBuffer shared = static_cast<std::size_t>(size) <= ReadBuffer::size
+                                  ? ReadBuffer::if_free(operation->loop)
+                                  : ReadBuffer::none();
+    PyObject* own = shared.data() != nullptr ? nullptr : PyBytes_FromStringAndSize(nullptr, size);
+    if (shared.data() == nullptr && own == nullptr) {
         return Outcome::failed;
     }
-    char* buffer = shared ? loop->read_buffer : PyBytes_AS_STRING(own);
+    char* buffer = own == nullptr ? shared.data() : PyBytes_AS_STRING(own);
     const ssize_t count = ::recvfrom(socket.fd, buffer, static_cast<std::size_t>(size),
                                      receive_flags, sender != nullptr ? sender->generic() : nullptr,
                                      sender != nullptr ? &sender->length : nullptr);
@@ -81,7 +82,7 @@ Outcome receive_bytes(SockOperationObject* operation, const SocketDescriptor& so
         Py_XDECREF(own);
         return blocked_or_failed(error);
     }
-    if (shared) {
+    if (own == nullptr) {
         return done_with(PyBytes_FromStringAndSize(buffer, count), data);
     }
     _PyBytes_Resize(&own, count);

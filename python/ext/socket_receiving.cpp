@@ -2,6 +2,7 @@
 
 #include "asyncio_reader.hpp"
 #include "callback_scope.hpp"
+#include "read_buffer.hpp"
 #include "received_bytes.hpp"
 #include "slow_callback.hpp"
 #include "socket_transport.hpp"
@@ -42,13 +43,22 @@ void receive_end(SocketTransportObject* transport) noexcept {
     }
 }
 
+/// recv(2), with errno; a buffer without memory is ENOMEM.
+ssize_t receive_into(SocketTransportObject* transport, const ReadBuffer& buffer) noexcept {
+    if (buffer.data() == nullptr) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return ::recv(transport->fd, buffer.data(), ReadBuffer::size, 0);
+}
+
 /// Hands what was received to a protocol that is native too.
 void receive_for_native(SocketTransportObject* transport) noexcept {
-    char* buffer = transport->loop->read_buffer;
-    const ssize_t count = ::recv(transport->fd, buffer, LoopObject::read_buffer_size, 0);
+    const ReadBuffer buffer(transport->loop);
+    const ssize_t count = receive_into(transport, buffer);
     if (count > 0) {
         const ProtocolContext context(transport->context);
-        transport->native->data_received(transport->protocol, buffer,
+        transport->native->data_received(transport->protocol, buffer.data(),
                                          static_cast<std::size_t>(count));
     } else if (count == 0) {
         receive_end(transport);
@@ -60,23 +70,21 @@ void receive_for_native(SocketTransportObject* transport) noexcept {
 /// Hands what was received to a stream reader, with no bytes object in between. (Tried: to receive into
 /// a bytes object that a read then gets as it is. The copy saved was not to be seen at 10 KiB, and
 /// messages of 100 KiB came in more pieces for 7 % more CPU.)
-void feed_stream(SocketTransportObject* transport, std::size_t size) noexcept {
-    LoopObject* loop = transport->loop;
-    const bool fed =
-        transport->stream != nullptr
-            ? feed_from_dispatcher(transport->stream, loop->read_buffer, size)
-            : feed_asyncio_reader(loop->state, transport->asyncio_reader, loop->read_buffer, size,
-                                  Feeding::where_no_task_runs);
+void feed_stream(SocketTransportObject* transport, const char* data, std::size_t size) noexcept {
+    const bool fed = transport->stream != nullptr
+                         ? feed_from_dispatcher(transport->stream, data, size)
+                         : feed_asyncio_reader(transport->loop->state, transport->asyncio_reader,
+                                               data, size, Feeding::where_no_task_runs);
     if (!fed) {
         fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
     }
 }
 
 void receive_for_stream(SocketTransportObject* transport) noexcept {
-    const ssize_t count =
-        ::recv(transport->fd, transport->loop->read_buffer, LoopObject::read_buffer_size, 0);
+    const ReadBuffer buffer(transport->loop);
+    const ssize_t count = receive_into(transport, buffer);
     if (count > 0) {
-        feed_stream(transport, static_cast<std::size_t>(count));
+        feed_stream(transport, buffer.data(), static_cast<std::size_t>(count));
     } else if (count == 0) {
         receive_end(transport);
     } else if (!would_block(errno)) {
