@@ -33,7 +33,7 @@ from penstock.serial import (
     open_serial_port,
 )
 from penstock.serial.exceptions import disconnected_error
-from penstock.serial.rfc2217 import Rfc2217Server, serve_serial_port
+from penstock.serial.rfc2217 import Rfc2217Server, remote_client, serve_serial_port
 from penstock.serial.rfc2217.telnet import LONGEST_SUBNEGOTIATION, Option, subnegotiation
 from penstock.serial.testing import PtyBench, serial_port_pair
 from tests.python.serial.line_waiting import event_during
@@ -386,14 +386,66 @@ async def test_a_second_client_is_sent_away_and_a_later_one_served(bench: PtyBen
             with pytest.raises(SerialDisconnectedError):
                 await open_serial_port(url)
             await remote.configure(remote.config)
-        with anyio.fail_after(30):
-            while True:
-                try:
-                    async with await open_serial_port(url) as later:
-                        await later.configure(later.config)
-                        break
-                except SerialDisconnectedError:
-                    continue
+        async with await open_serial_port(url) as later:
+            await later.configure(later.config)
+
+
+async def test_a_client_that_comes_back_at_once_is_served(bench: PtyBench) -> None:
+    async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
+        for turn in range(20):
+            async with await open_serial_port(url) as remote:
+                await remote.send(bytes((turn,)))
+            assert await receive_exactly(device, 1) == bytes((turn,))
+
+
+async def test_clients_that_wait_for_their_turn_are_served_one_after_another(
+    bench: PtyBench,
+) -> None:
+    served_now = most = 0
+
+    async def use(url: str) -> None:
+        nonlocal served_now, most
+        while True:
+            try:
+                async with await open_serial_port(url) as remote:
+                    served_now += 1
+                    most = max(most, served_now)
+                    await remote.configure(remote.config)
+                    served_now -= 1
+                    return
+            except SerialDisconnectedError:
+                continue
+
+    async with served(bench.a.path) as url, anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(use, url)
+    assert most == 1
+
+
+async def test_a_client_that_left_more_than_the_device_takes_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_client, "_STOP_READING_AT", 1000)
+    monkeypatch.setattr(remote_client, "_LOOK_FOR_CLIENT_S", 0.001)
+    monkeypatch.setattr(remote_client, "_LONGEST_LINGER_S", 0.001)
+    port, device = serial_port_pair()
+    async with port, device, anyio.create_task_group() as tasks:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        server = Rfc2217Server(port)
+        tasks.start_soon(serve_and_close, server, listener)
+        number = listener.extra(anyio.abc.SocketAttribute.local_port)
+
+        def send_until_held_back(client: socket.socket) -> None:
+            client.settimeout(0.5)
+            with contextlib.suppress(TimeoutError):
+                while client.send(bytes(65_536)):
+                    pass
+
+        with socket.create_connection(("127.0.0.1", number)) as client:
+            await anyio.to_thread.run_sync(send_until_held_back, client)
+            assert server.is_serving
+        await until(lambda: not server.is_serving)
+        tasks.cancel_scope.cancel()
 
 
 async def test_what_was_sent_before_the_client_left_arrives(bench: PtyBench) -> None:

@@ -7,6 +7,7 @@ leave the bytes in the kernel, whose buffers are bounded and hold the peer back.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from anyio.abc import ByteStream, Listener, SocketAttribute, SocketListener, Tas
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.stapled import MultiListener
 
-__all__ = ["Connection", "serve_connections"]
+__all__ = ["Connection", "close_after_last_words", "has_left", "serve_connections"]
 
 _LOOK_AGAIN_S = 1.0
 _LAST_WORDS_S = 1.0
@@ -123,3 +124,33 @@ async def _accept(
         finally:
             anyio.notify_closing(own)
     raise anyio.ClosedResourceError
+
+
+def has_left(stream: ByteStream) -> bool:
+    """Whether the peer has said that no more will come, also where much is still unread.
+
+    False for a stream that is no socket: only reading it to its end tells.
+    """
+    raw = stream.extra(SocketAttribute.raw_socket, None)
+    if raw is None or raw.fileno() < 0:
+        return False
+    poll = select.poll()
+    poll.register(raw.fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+async def close_after_last_words(stream: ByteStream, words: bytes) -> None:
+    """Send *words*, and close so that they arrive; takes a second at most.
+
+    A socket that is closed with bytes unread resets the connection, and the peer's kernel then
+    throws away what it has not read yet (RFC 1122, 4.2.2.13). So this reads to the peer's end.
+    """
+    with anyio.move_on_after(_LAST_WORDS_S):
+        try:
+            await stream.send(words)
+            await stream.send_eof()
+            while True:
+                await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+    await stream.aclose()

@@ -34,6 +34,7 @@ from penstock.serial.rfc2217.comport import (
     stop_bits_code,
     stop_bits_of,
 )
+from penstock.serial.rfc2217.connections import has_left
 from penstock.serial.rfc2217.telnet import (
     Command,
     Event,
@@ -381,6 +382,10 @@ class RemoteClient:
         raw = self._stream.extra(SocketAttribute.raw_socket, None)
         while raw is not None:
             await anyio.sleep(_LOOK_FOR_CLIENT_S)
+            if has_left(self._stream):
+                # Read to its end or not: a device that takes no more must not hold the port.
+                await anyio.sleep(_LONGEST_LINGER_S)
+                self._tasks.cancel_scope.cancel()
             if is_out_of_reach(raw):
                 self._tasks.cancel_scope.cancel()  # the port is for the next one
 

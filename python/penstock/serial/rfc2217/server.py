@@ -17,7 +17,11 @@ from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import SerialDisconnectedError
 from penstock.serial.opening import open_serial_port
 from penstock.serial.port import SerialPort
-from penstock.serial.rfc2217.connections import serve_connections
+from penstock.serial.rfc2217.connections import (
+    close_after_last_words,
+    has_left,
+    serve_connections,
+)
 from penstock.serial.rfc2217.remote_client import RemoteClient
 from penstock.serial.tcpconnect import speak_promptly
 
@@ -25,7 +29,12 @@ __all__ = ["DEFAULT_PORT", "Rfc2217Server", "serve_serial_port"]
 
 DEFAULT_PORT = 2217
 
-_BUSY = b"The serial port is in use by another client.\r\n"
+# A client that comes back finds its own last connection being wound up. Together these are less
+# than what clients wait for the first word (pyserial's 3 s).
+_A_MOMENT_S = 0.5
+_LONGEST_WAIT_S = 2.0
+_IN_USE = b"The serial port is in use by another client.\r\n"
+_WINDING_UP = b"The serial port is in use: it sends what its last client left. Try again.\r\n"
 
 
 class Rfc2217Server:
@@ -38,6 +47,7 @@ class Rfc2217Server:
         """Serve *port*, which stays the caller's: it closes it when the serving has ended."""
         self._port = port
         self._client: ByteStream | None = None
+        self._freed = anyio.Event()  # replaced each time
         self._receiving = anyio.Lock()  # the client's, or that of the wait for one
         self._idle: anyio.CancelScope | None = None
 
@@ -67,10 +77,17 @@ class Rfc2217Server:
             raise gone
 
     async def serve_client(self, stream: ByteStream) -> None:
-        """Serve one connection to its end and close it; a second one at a time is sent away."""
+        """Serve one connection to its end and close it.
+
+        One at a time: a second one waits a moment for the first to end, or two seconds for one that
+        has left and whose last bytes are on their way to the device. Then it is told that the port
+        is in use, and closed.
+        """
         async with stream:
+            await self._until_free()
             if self._client is not None:
-                await _say_busy(stream)
+                words = _WINDING_UP if has_left(self._client) else _IN_USE
+                await close_after_last_words(stream, words)
                 return
             self._client = stream
             try:
@@ -81,6 +98,20 @@ class Rfc2217Server:
                     await RemoteClient(self._port, stream).run()
             finally:
                 self._client = None
+                self._freed.set()
+                self._freed = anyio.Event()
+
+    async def _until_free(self) -> None:
+        with anyio.move_on_after(_A_MOMENT_S):
+            await self._until_no_client()
+        if self._client is not None and has_left(self._client):
+            with anyio.move_on_after(_LONGEST_WAIT_S):
+                await self._until_no_client()
+
+    async def _until_no_client(self) -> None:
+        # Of several that wait, the first to run takes the port; the others go on waiting.
+        while self._client is not None:
+            await self._freed.wait()
 
     async def _discard_while_idle(self) -> None:
         # Reading is also how an unplugging is noticed while nobody is connected.
@@ -111,14 +142,6 @@ async def serve_serial_port(
     ):
         task_status.started(listener.extra(SocketAttribute.local_port))
         await Rfc2217Server(serial_port).serve(listener)
-
-
-async def _say_busy(stream: ByteStream) -> None:
-    try:
-        with anyio.move_on_after(1):
-            await stream.send(_BUSY)
-    except anyio.BrokenResourceError:
-        pass  # it has left by itself
 
 
 def _prepare(stream: ByteStream) -> None:
