@@ -22,6 +22,7 @@ from penstock.serial import (
     Capability,
     FlowControl,
     Parity,
+    PortBusyError,
     PortNotFoundError,
     SerialConfig,
     SerialDisconnectedError,
@@ -383,7 +384,7 @@ async def test_what_comes_between_two_clients_is_not_for_the_second() -> None:
 async def test_a_second_client_is_sent_away_and_a_later_one_served(bench: PtyBench) -> None:
     async with served(bench.a.path) as url:
         async with await open_serial_port(url) as remote:
-            with pytest.raises(SerialDisconnectedError):
+            with pytest.raises(PortBusyError, match="in use by another client"):
                 await open_serial_port(url)
             await remote.configure(remote.config)
         async with await open_serial_port(url) as later:
@@ -413,13 +414,24 @@ async def test_clients_that_wait_for_their_turn_are_served_one_after_another(
                     await remote.configure(remote.config)
                     served_now -= 1
                     return
-            except SerialDisconnectedError:
+            except PortBusyError:
                 continue
 
     async with served(bench.a.path) as url, anyio.create_task_group() as tasks:
         for _ in range(4):
             tasks.start_soon(use, url)
     assert most == 1
+
+
+async def test_who_meets_a_client_that_is_being_wound_up_is_told_so(bench: PtyBench) -> None:
+    async with served(bench.a.path) as url:
+        number = int(url.rpartition(":")[2])
+        async with await open_serial_port(bench.b.path):  # takes nothing
+            with socket.create_connection(("127.0.0.1", number)) as client:
+                client.sendall(bytes(100_000))
+                client.shutdown(socket.SHUT_WR)
+                with pytest.raises(PortBusyError, match="sends what its last client left"):
+                    await open_serial_port(url)
 
 
 async def test_a_client_that_left_more_than_the_device_takes_makes_room(

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.serial import (
+    PortBusyError,
     SerialConfig,
     SerialDisconnectedError,
     SerialError,
@@ -143,6 +144,29 @@ def test_a_server_that_asks_and_takes_no_answer_fills_no_memory() -> None:
             assert held_back.wait(100), "the client took everything"
         finally:
             done.set()
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "told"),
+    [
+        (b"Port already in use\r\n", PortBusyError, "sent this client away .'Port already in use'"),
+        (b"\xff\xfb\x01The line is busy.\0", PortBusyError, "'The line is busy.'"),
+        (b"Access denied\r\n", SerialDisconnectedError, "said 'Access denied'; check its settings"),
+        (b"x" * 5000, SerialDisconnectedError, "said 'x{200}';"),
+        (b"", SerialDisconnectedError, "was disconnected"),
+    ],
+)
+def test_a_server_that_sends_a_client_away_is_quoted(
+    words: bytes, error: type[SerialError], told: str
+) -> None:
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(words)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65_536):
+            pass
+
+    with server(talk) as url, pytest.raises(error, match=told):
+        blocking.open_serial_port(url)
 
 
 @pytest.mark.anyio

@@ -62,7 +62,8 @@ def open_rfc2217(path: str, config: SerialConfig) -> Rfc2217Backend:
     """Connect to the server and apply *config*; on an error nothing stays open.
 
     Raises as :func:`~penstock.serial.tcpconnect.connect_to`, and besides
-    :class:`SerialTimeoutError` where the server stops answering,
+    :class:`PortBusyError` where the server has another client,
+    :class:`SerialTimeoutError` where it stops answering,
     :class:`UnsupportedFeatureError` where it speaks no RFC 2217, and
     :class:`UnsupportedConfigurationError` where it does not take the settings.
     """

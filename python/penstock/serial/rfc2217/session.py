@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from penstock.serial.exceptions import (
+    PortBusyError,
     SerialDisconnectedError,
+    SerialError,
     SerialTimeoutError,
     UnsupportedFeatureError,
     closed_error,
@@ -55,6 +57,9 @@ _STOP_READING_AT = 1 << 20  # a server that goes on all the same is held back by
 _MOST_UNSENT = 65_536
 _MOST_ANSWERS = 1 << 20  # for a server that asks and asks, and takes no answer
 _LOOK_AGAIN_MS = 5_000
+_LONGEST_GREETING = 200
+# What servers say to a client that has to wait: this package's, ser2net's, and terminal servers'.
+_BUSY_WORDS = ("in use", "busy", "already")
 
 _WANTED = frozenset({Option.BINARY, Option.SUPPRESS_GO_AHEAD, Option.COM_PORT})
 _INT = struct.Struct("i")
@@ -79,7 +84,12 @@ class Session:
     """
 
     def __init__(self, url: str, sock: socket.socket, timeout: float) -> None:
-        """Take over *sock* and agree on the COM-PORT option, or raise and close it."""
+        """Take over *sock* and agree on the COM-PORT option, or raise and close it.
+
+        Raises :class:`PortBusyError` where the server says that it has another client,
+        :class:`SerialTimeoutError` and :class:`UnsupportedFeatureError` where it does not agree,
+        and :class:`SerialDisconnectedError` where it leaves.
+        """
         self._url = url
         self._timeout = timeout
         self._sock = sock
@@ -92,6 +102,7 @@ class Session:
         self._negotiator = Negotiator(_WANTED, _WANTED)
         self._outgoing = bytearray()
         self._inbound = bytearray()
+        self._greeting = bytearray()  # what came before the agreement
         self._expected: list[_Expectation] = []
         self._discarding = 0
         self._agreed = threading.Event()
@@ -237,7 +248,28 @@ class Session:
                 "socket:// if it passes bytes through",
                 self._url,
             )
+        if self._ended and not self._negotiator.is_agreed(Option.COM_PORT):
+            raise self._turned_away()
         self.check()
+
+    def _turned_away(self) -> SerialError:
+        text = self._greeting.decode("ascii", "replace")
+        words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        if any(word in words.lower() for word in _BUSY_WORDS):
+            return PortBusyError(
+                errno.EBUSY,
+                f"{self._url}: the server sent this client away ({words!r}); close the other "
+                "client, or try again when it has left",
+                self._url,
+            )
+        if words:
+            return SerialDisconnectedError(
+                errno.ECONNRESET,
+                f"{self._url}: the server ended the connection at once and said {words!r}; check "
+                "its settings",
+                self._url,
+            )
+        return disconnected_error(self._url, errno.ECONNRESET)
 
     def _send(
         self, command: PortCommand, payload: bytes, accepts: Callable[[bytes], bool] | None
@@ -359,7 +391,9 @@ class Session:
     def _handle(self, event: Event) -> None:
         if isinstance(event, bytes):
             # What comes before the option is agreed on is the server's greeting, not the device.
-            if self._agreed.is_set() and not self._discarding:
+            if not self._agreed.is_set():
+                self._greeting += event[: _LONGEST_GREETING - len(self._greeting)]
+            elif not self._discarding:
                 self._inbound += event
         elif isinstance(event, Negotiation):
             self._outgoing += self._negotiator.receive(event)
