@@ -60,23 +60,43 @@ HandleObject* allocate(LoopObject* loop, PyTypeObject* type) noexcept {
     return handle;
 }
 
-PyObject* call(HandleObject* handle) noexcept {
-    // A callback that cancels its own handle has it let go of both.
-    const Ref callback = Ref::borrow(handle->callback);
-    const Ref arguments = Ref::borrow(handle->arguments);
-    switch (handle->form) {
-    case HandleObject::Arguments::none:
-        return PyObject_CallNoArgs(callback.get());
-    case HandleObject::Arguments::one: {
-        PyObject* stack[2] = {nullptr, arguments.get()};
-        return PyObject_Vectorcall(callback.get(), stack + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                   nullptr);
+/// What a handle holds, owned for one call of it: the callback may cancel the handle, run it again or
+/// close the loop, and another thread may do so meanwhile. Each has the handle let go of some or all.
+class HeldCall {
+public:
+    explicit HeldCall(const HandleObject* handle) noexcept
+        : loop_(Ref::borrow(as_object(handle->loop))), callback_(Ref::borrow(handle->callback)),
+          arguments_(Ref::borrow(handle->arguments)), context_(Ref::borrow(handle->context)),
+          form_(handle->form) {}
+
+    [[nodiscard]] LoopObject* loop() const noexcept {
+        return reinterpret_cast<LoopObject*>(loop_.get());
     }
-    case HandleObject::Arguments::tuple:
-        break;
+    [[nodiscard]] PyObject* callback() const noexcept { return callback_.get(); }
+    [[nodiscard]] PyObject* context() const noexcept { return context_.get(); }
+
+    [[nodiscard]] PyObject* call() const noexcept {
+        switch (form_) {
+        case HandleObject::Arguments::none:
+            return PyObject_CallNoArgs(callback_.get());
+        case HandleObject::Arguments::one: {
+            PyObject* stack[2] = {nullptr, arguments_.get()};
+            return PyObject_Vectorcall(callback_.get(), stack + 1,
+                                       1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+        }
+        case HandleObject::Arguments::tuple:
+            break;
+        }
+        return PyObject_Call(callback_.get(), arguments_.get(), nullptr);
     }
-    return PyObject_Call(callback.get(), arguments.get(), nullptr);
-}
+
+private:
+    Ref loop_;
+    Ref callback_;
+    Ref arguments_;
+    Ref context_;
+    HandleObject::Arguments form_;
+};
 
 PyObject* handle_repr(PyObject* self) {
     HandleObject* handle = self_of(self);
@@ -88,16 +108,17 @@ PyObject* handle_repr(PyObject* self) {
 
 /// Fixes the repr before the handle lets go of its callback: whoever was told of it may log it later.
 void keep_description(HandleObject* handle) noexcept {
-    if (handle->description == nullptr) {
-        handle->description = handle_repr(as_object(handle));
-        if (handle->description == nullptr) {
-            PyErr_WriteUnraisable(as_object(handle));
-        }
+    if (handle->description != nullptr) {
+        return;
     }
+    PyObject* description = handle_repr(as_object(handle));
+    if (description == nullptr) {
+        PyErr_WriteUnraisable(as_object(handle));
+    }
+    Py_XSETREF(handle->description, description);
 }
 
-void report_failed_callback(HandleObject* handle) noexcept {
-    LoopObject* loop = handle->loop;
+void report_failed_callback(LoopObject* loop, HandleObject* handle) noexcept {
     if (exception_ends_program()) {
         interrupt_with_raised(loop);
         return;
@@ -115,32 +136,32 @@ void report_failed_callback(HandleObject* handle) noexcept {
     }
 }
 
-void call_in_context(HandleObject* handle) noexcept {
-    if (PyContext_Enter(handle->context) != 0) {
-        report_failed_callback(handle);
+void call_in_context(const HeldCall& held, HandleObject* handle) noexcept {
+    if (PyContext_Enter(held.context()) != 0) {
+        report_failed_callback(held.loop(), handle);
         return;
     }
-    PyObject* result = call(handle);
+    PyObject* result = held.call();
     if (result != nullptr) {
         Py_DECREF(result);
-        if (PyContext_Exit(handle->context) == 0) {
+        if (PyContext_Exit(held.context()) == 0) {
             return;
         }
     } else {
         Ref exception = take_exception();
-        if (PyContext_Exit(handle->context) == 0) {
+        if (PyContext_Exit(held.context()) == 0) {
             raise_exception(std::move(exception));
         }
     }
-    report_failed_callback(handle);
+    report_failed_callback(held.loop(), handle);
 }
 
-void call_in_debug_mode(HandleObject* handle) noexcept {
-    LoopObject* loop = handle->loop;
+void call_in_debug_mode(const HeldCall& held, HandleObject* handle) noexcept {
+    LoopObject* loop = held.loop();
     PyObject* outer = loop->current_handle;
     loop->current_handle = Py_NewRef(as_object(handle));
     const io::MonotonicTime start = io::monotonic_now();
-    call_in_context(handle);
+    call_in_context(held, handle);
     const io::MonotonicTime duration = io::monotonic_now() - start;
     Py_XSETREF(loop->current_handle, outer);
     if (loop->pending_exception != nullptr) {
@@ -176,8 +197,16 @@ PyObject* handle_cancelled(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* handle_run(PyObject* self, PyObject* /*unused*/) {
     HandleObject* handle = self_of(self);
-    if (!handle->cancelled && handle->callback != nullptr) {
-        invoke(handle);
+    if (handle->cancelled || handle->callback == nullptr) {
+        Py_RETURN_NONE;
+    }
+    const Ref loop = Ref::borrow(as_object(handle->loop));
+    invoke(handle);
+    // What ends the program leaves by this call: the loop may not run, and never run again.
+    auto* ran_on = reinterpret_cast<LoopObject*>(loop.get());
+    if (PyObject* exception = std::exchange(ran_on->pending_exception, nullptr)) {
+        raise_exception(Ref(exception));
+        return nullptr;
     }
     Py_RETURN_NONE;
 }
@@ -402,11 +431,15 @@ HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callba
     if (loop->debug) {
         handle->source_traceback =
             call_rare_path(loop->state, "capture_traceback", nullptr, 0).release();
-        // Python code has run, maybe another thread's: the loop may be closed by now.
-        if (handle->source_traceback == nullptr || !check_open(loop)) {
+        if (handle->source_traceback == nullptr) {
             Py_DECREF(handle);
             return nullptr;
         }
+    }
+    // Python code has run, that of finalizers or another thread's: the loop may be closed by now.
+    if (!check_open(loop)) {
+        Py_DECREF(handle);
+        return nullptr;
     }
     return handle;
 }
@@ -421,13 +454,14 @@ HandleObject* make_native_handle(LoopObject* loop, NativeStep step, PyObject* ta
 }
 
 void invoke(HandleObject* handle) noexcept {
+    const HeldCall held(handle);
     if (handle->native != nullptr) {
-        const SlowCallbackWatch slowness(handle->loop, handle->callback);
-        handle->native(handle->loop, handle->callback);
-    } else if (handle->loop->debug) {
-        call_in_debug_mode(handle);
+        const SlowCallbackWatch slowness(held.loop(), held.callback());
+        handle->native(held.loop(), held.callback());
+    } else if (held.loop()->debug) {
+        call_in_debug_mode(held, handle);
     } else {
-        call_in_context(handle);
+        call_in_context(held, handle);
     }
 }
 
@@ -435,16 +469,15 @@ void cancel(HandleObject* handle) noexcept {
     if (handle->cancelled) {
         return;
     }
-    LoopObject* loop = handle->loop;
     handle->cancelled = true;
-    if (loop != nullptr && loop->debug) {
+    if (handle->loop != nullptr && handle->loop->debug) {
         keep_description(handle);
     }
     const Ref callback(std::exchange(handle->callback, nullptr));
     const Ref arguments(std::exchange(handle->arguments, nullptr));
     handle->form = HandleObject::Arguments::none;
-    if (loop != nullptr && handle->timer.scheduled()) {
-        loop->io->timers().cancel(handle->timer);
+    if (handle->loop != nullptr && handle->timer.scheduled()) {
+        handle->loop->io->timers().cancel(handle->timer);
         Py_DECREF(handle); // the heap's reference; the caller holds one of its own
     }
 }

@@ -53,7 +53,8 @@ HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callba
 HandleObject* make_native_handle(LoopObject* loop, NativeStep step, PyObject* target) noexcept;
 
 /// Calls the handle's callback in its context. A raised exception goes to the loop's exception
-/// handler; one that ends the program interrupts the loop.
+/// handler; one that ends the program interrupts the loop. The handle must have a callback, and may
+/// have let go of it and of its loop when the call returns.
 void invoke(HandleObject* handle) noexcept;
 
 /// Cancels as `Handle.cancel()` does.
