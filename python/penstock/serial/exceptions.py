@@ -117,11 +117,21 @@ def errno_to_exception(
     """Return the :class:`SerialError` that tells what *exc* means for the port at *path*.
 
     *context* is what was being done: the same errno means "no such port" while opening and
-    "unplugged" afterwards. A :class:`SerialError` is returned unchanged. Raise the result
-    ``from exc`` so that the kernel's own word stays visible.
+    "unplugged" afterwards. Without *path* the file that *exc* names stands for it. The kernel's own
+    word stays visible as the result's ``__cause__``. A :class:`SerialError` is returned unchanged.
     """
     if isinstance(exc, SerialError):
         return exc
+    if path is None and isinstance(exc, OSError) and isinstance(exc.filename, str | bytes):
+        path = os.fsdecode(exc.filename)
+    error = _meaning_of(exc, context, path)
+    error.__cause__ = exc
+    return error
+
+
+def _meaning_of(
+    exc: OSError | termios.error, context: ErrorContext, path: str | None
+) -> SerialError:
     code, text = _code_and_text(exc)
     port = path if path is not None else "the serial port"
     if code == errno.EBADF:

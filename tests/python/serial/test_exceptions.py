@@ -39,7 +39,25 @@ def test_every_errno_in_every_context_is_a_serial_error_that_names_the_port(
     assert isinstance(error, OSError)
     assert error.filename == "/dev/ttyUSB7"
     assert "/dev/ttyUSB7" in str(error)
+    assert error.__cause__ is source
     assert type(pickle.loads(pickle.dumps(error))) is type(error)
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_without_a_path_the_file_that_the_kernel_named_stands_for_it(context: ErrorContext) -> None:
+    for name in ("/dev/ttyUSB7", b"/dev/ttyUSB7"):
+        source = OSError(errno.ENXIO, "why", name)
+        error = errno_to_exception(source, context=context)
+        assert error.filename == "/dev/ttyUSB7"
+        assert "/dev/ttyUSB7" in str(error)
+        assert error.__cause__ is source
+
+
+@pytest.mark.parametrize("source", [OSError(5, "why", 7), OSError("no number"), termios.error()])
+def test_an_error_that_names_no_file_tells_of_the_port(source: OSError | termios.error) -> None:
+    error = errno_to_exception(source, context="io")
+    assert "the serial port" in str(error)
+    assert error.__cause__ is source
 
 
 @pytest.mark.parametrize(
