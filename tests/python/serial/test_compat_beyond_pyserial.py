@@ -32,6 +32,18 @@ def test_a_write_that_may_not_wait_returns_the_count(peer: PtyPeer) -> None:
         port.reset_output_buffer()
 
 
+@pytest.mark.parametrize("timeout", [25 * 86_400, 1e10, 1e300, float("inf")])
+def test_a_time_out_may_be_as_long_as_it_likes(peer: PtyPeer, timeout: float) -> None:
+    with compat.Serial(peer.path, timeout=timeout, write_timeout=timeout) as port:
+        peer.write(b"abc")
+        arrived(port, 3)
+        port.cancel_read()  # ends the wait for the fourth byte
+        assert port.read(4) == b"abc"
+        port.cancel_write()
+        assert 0 < port.write(bytes(200_000)) < 200_000
+        port.reset_output_buffer()
+
+
 def test_a_refused_setting_keeps_its_value(peer: PtyPeer) -> None:
     with compat.Serial(peer.path, 9600) as port:
         with pytest.raises(ValueError, match="baudrate must be"):
@@ -272,5 +284,8 @@ print(serial.tools.list_ports.comports() is not None, issubclass(SerialException
 
 
 def test_installing_over_pyserial_is_refused() -> None:
+    import serial as pyserial
+
+    assert sys.modules["serial"] is pyserial
     with pytest.raises(RuntimeError, match="pyserial is imported already"):
         compat.install()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import signal
@@ -37,6 +38,7 @@ from penstock.serial.sync import (
     configure_portal,
     open_serial_port,
 )
+from penstock.serial.sync.poll_readiness import PollReadiness
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 
@@ -175,6 +177,33 @@ def test_a_timeout_that_is_none_is_refused_also_where_nothing_waits(
     with pytest.raises(ValueError, match="timeout must be 0 or more seconds"):
         port.send(b"x", timeout=timeout)
     assert port.receive() == b"abc"
+
+
+LONG_TIMES = [25 * 86_400, 1e10, 1e300]
+
+
+@pytest.mark.parametrize("timeout", LONG_TIMES)
+def test_a_time_out_may_be_as_long_as_it_likes(
+    port: SerialPort, peer: PtyPeer, timeout: float
+) -> None:
+    port.send(b"question")  # what follows a question waits before it reads
+    peer.write(b"answer")
+    assert port.receive_exactly(6, timeout=timeout) == b"answer"
+
+
+@pytest.mark.parametrize("seconds", LONG_TIMES)
+def test_a_wait_for_a_large_descriptor_may_be_as_long_as_it_likes(
+    peer: PtyPeer, seconds: float
+) -> None:
+    large = fcntl.fcntl(peer._follower, fcntl.F_DUPFD_CLOEXEC, 1024)
+    room = PollReadiness(large)
+    try:
+        peer.raw()
+        peer.write(b"answer")
+        assert room.wait_readable(time.monotonic() + seconds)
+    finally:
+        room.discard()
+        os.close(large)
 
 
 def test_a_send_that_runs_out_of_time_tells_how_much_went(port: SerialPort, peer: PtyPeer) -> None:

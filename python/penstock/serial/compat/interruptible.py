@@ -10,6 +10,8 @@ import time
 
 __all__ = ["InterruptibleWait"]
 
+_LONGEST_WAIT_S = 86_400.0  # poll(2) takes 24.8 days at the most; then the wait goes on
+
 
 class InterruptibleWait:
     """Waits for one direction of a descriptor. One thread waits; any may :meth:`interrupt`."""
@@ -30,7 +32,8 @@ class InterruptibleWait:
         while True:
             milliseconds = None
             if deadline is not None:
-                milliseconds = max(0, math.ceil((deadline - time.monotonic()) * 1000))
+                left = min(deadline - time.monotonic(), _LONGEST_WAIT_S)
+                milliseconds = max(0, math.ceil(left * 1000))
             ready = self._poll.poll(milliseconds)
             for fd, _ in ready:
                 if fd == self._interrupted:

@@ -17,6 +17,7 @@ __all__ = ["Overdue", "PollReadiness", "deadline_after"]
 T = TypeVar("T")
 
 _FOREVER = math.inf
+_LONGEST_WAIT_S = 86_400.0  # poll(2) takes 24.8 days at the most; then the wait goes on
 _SELECT_LIMIT = 1024  # FD_SETSIZE
 
 
@@ -101,7 +102,9 @@ class PollReadiness:
 
     def _wait(self, waiter: _Waiter, deadline: float) -> bool:
         while True:
-            left = None if deadline == _FOREVER else max(0.0, deadline - time.monotonic())
+            left = None
+            if deadline != _FOREVER:
+                left = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT_S)
             try:
                 ready = waiter.wait(left)
             except OSError as exc:
