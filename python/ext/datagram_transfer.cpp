@@ -243,7 +243,8 @@ void resume_protocol_if_drained(DatagramTransportObject* transport) noexcept {
     }
     transport->protocol_paused = false;
     const ProtocolContext context(transport->context);
-    if (!Ref(PyObject_CallMethodNoArgs(transport->protocol,
+    const Ref protocol = Ref::borrow(transport->protocol);
+    if (!Ref(PyObject_CallMethodNoArgs(protocol.get(),
                                        transport->loop->state->name_resume_writing))) {
         report(transport, "protocol.resume_writing() failed");
     }
@@ -448,7 +449,8 @@ void pause_protocol_if_full(DatagramTransportObject* transport) noexcept {
         return;
     }
     transport->protocol_paused = true;
-    if (!Ref(PyObject_CallMethodNoArgs(transport->protocol,
+    const Ref protocol = Ref::borrow(transport->protocol);
+    if (!Ref(PyObject_CallMethodNoArgs(protocol.get(),
                                        transport->loop->state->name_pause_writing))) {
         report(transport, "protocol.pause_writing() failed");
     }

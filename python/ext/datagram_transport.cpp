@@ -33,16 +33,16 @@ void tell_protocol(DatagramTransportObject* transport, PyObject* method, PyObjec
     }
 }
 
-void start_step(LoopObject* /*loop*/, PyObject* target) {
+void start_step(LoopObject* loop, PyObject* target) {
     DatagramTransportObject* transport = datagram_transport_of(target);
     if (transport->loop == nullptr || transport->protocol == nullptr) {
         return;
     }
-    tell_protocol(transport, transport->loop->state->name_connection_made, target,
+    tell_protocol(transport, loop->state->name_connection_made, target,
                   "Exception in callback protocol.connection_made()");
     transport->started = true;
     update_interest(transport);
-    finish_waiter(transport->loop, Ref(std::exchange(transport->waiter, nullptr)), target);
+    finish_waiter(loop, Ref(std::exchange(transport->waiter, nullptr)), target);
 }
 
 void lose_connection_step(LoopObject* /*loop*/, PyObject* target) {
@@ -137,6 +137,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     transport->fd = fd;
     link_to_loop(loop->datagram_transports, transport);
     if (!schedule_native(loop, &start_step, as_object(transport))) {
+        unlink_from_loop(loop->datagram_transports, transport);
         return nullptr;
     }
     return Py_NewRef(owner.get());
@@ -344,6 +345,10 @@ void update_interest(DatagramTransportObject* transport) noexcept {
 }
 
 void fail_with_raised(DatagramTransportObject* transport, const char* message) noexcept {
+    if (transport->loop == nullptr) {
+        PyErr_WriteUnraisable(as_object(transport));
+        return;
+    }
     if (exception_ends_program()) {
         interrupt_with_raised(transport->loop);
         return;
@@ -377,21 +382,26 @@ void lose_connection(DatagramTransportObject* transport) noexcept {
         return;
     }
     const Ref alive = Ref::borrow(as_object(transport));
+    const Ref loop_alive = Ref::borrow(as_object(loop));
     transport->lost += transport->lost == 0 ? 1 : 0;
     if (loop->io != nullptr) {
         loop->io->poller().remove(transport->watch);
     }
-    PyObject* reason = transport->lost_reason != nullptr ? transport->lost_reason : Py_None;
-    tell_protocol(transport, loop->state->name_connection_lost, reason,
+    const Ref reason = Ref::borrow(transport->lost_reason);
+    tell_protocol(transport, loop->state->name_connection_lost, reason ? reason.get() : Py_None,
                   "Exception in callback protocol.connection_lost()");
     close_socket(transport);
+    if (transport->loop == nullptr) {
+        return; // lost again meanwhile, by a loop that was run by hand
+    }
     unlink_from_loop(loop->datagram_transports, transport);
+    // The loop first: without one nothing is called, or set, any more.
+    const Ref last_of_loop(as_object(std::exchange(transport->loop, nullptr)));
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->context);
     Py_CLEAR(transport->lost_reason);
     Py_CLEAR(transport->undelivered);
     Py_CLEAR(transport->waiter);
-    Py_CLEAR(transport->loop);
 }
 
 DatagramTransportObject* datagram_transport_of(const io::Watch& watch) noexcept {

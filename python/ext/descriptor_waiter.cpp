@@ -44,7 +44,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* const* arguments, Py_ssize
     if (handle == nullptr) {
         return nullptr;
     }
-    if (waiter->state == State::waiting) {
+    if (waiter->state == State::waiting && waiter->handle == nullptr) {
         waiter->handle = handle;
     } else {
         schedule(loop, handle);
@@ -56,7 +56,8 @@ PyObject* remove_done_callback(PyObject* self, PyObject* callback) {
     DescriptorWaiterObject* waiter = self_of(self);
     int same = 0;
     if (waiter->handle != nullptr) {
-        same = PyObject_RichCompareBool(waiter->handle->callback, callback, Py_EQ);
+        const Ref own = Ref::borrow(waiter->handle->callback);
+        same = PyObject_RichCompareBool(own.get(), callback, Py_EQ);
         if (same > 0) {
             drop_handle(waiter);
         }

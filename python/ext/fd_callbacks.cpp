@@ -46,9 +46,7 @@ int descriptor_registered_for(LoopObject* loop, PyObject* file_object) noexcept 
 
 void invoke_if_set(HandleObject* handle) noexcept {
     if (handle != nullptr && !handle->cancelled) {
-        Py_INCREF(handle);
         invoke(handle);
-        Py_DECREF(handle);
     }
 }
 
@@ -66,12 +64,27 @@ bool wake_first(FdCallbacks& callbacks, const Direction& direction,
     return true;
 }
 
-/// Tells everybody on one side; false when nobody is there.
-bool serve(FdCallbacks& callbacks, const Direction& direction) noexcept {
-    const bool has_callback = callbacks.*direction.slot != nullptr;
-    invoke_if_set(callbacks.*direction.slot);
-    return wake_first(callbacks, direction) || has_callback;
-}
+/// Who was there on one side when an event came. The other side's callback or task may replace them, and
+/// close the descriptor whose number then is another file's: the event is none of the newcomers'. (A
+/// connect in progress that is woken by it would take itself for done.)
+class Present {
+public:
+    Present(const FdCallbacks& callbacks, const Direction& direction) noexcept
+        : direction_(direction), handle_(Ref::borrow(as_object(callbacks.*direction.slot))),
+          waiter_(Ref::borrow(as_object(callbacks.*direction.queue))) {}
+
+    /// Tells them; false when nobody was there.
+    bool serve(FdCallbacks& callbacks) const noexcept {
+        invoke_if_set(reinterpret_cast<HandleObject*>(handle_.get()));
+        const bool waits = waiter_ && as_object(callbacks.*direction_.queue) == waiter_.get();
+        return (waits && wake_first(callbacks, direction_)) || handle_;
+    }
+
+private:
+    const Direction& direction_;
+    Ref handle_;
+    Ref waiter_;
+};
 
 /// Asks for `interest` and nothing else; a descriptor that cannot be asked is let go.
 void settle(FdCallbacks& callbacks, std::uint32_t interest) noexcept {
@@ -162,11 +175,13 @@ void FdCallbacks::on_ready_event(io::Watch& watch, std::uint32_t events) {
     // A hang-up or an error wakes both sides, as asyncio's selector does: each finds out by trying.
     constexpr std::uint32_t trouble = io::hung_up | io::failed;
     std::uint32_t kept = callbacks.interest & io::readable;
-    if ((events & (io::readable | trouble)) != 0 && !serve(callbacks, reading)) {
+    const Present readers(callbacks, reading);
+    const Present writers(callbacks, writing);
+    if ((events & (io::readable | trouble)) != 0 && !readers.serve(callbacks)) {
         kept = 0;
     }
     if ((events & (io::writable | trouble)) != 0 && callbacks.loop->pending_exception == nullptr) {
-        serve(callbacks, writing);
+        writers.serve(callbacks);
     }
     settle(callbacks, interest_of(callbacks) | (kept & callbacks.interest));
 }
@@ -209,6 +224,7 @@ PyObject* set_fd_callback(LoopObject* loop, const Direction& direction, PyObject
     if (callbacks == nullptr) {
         return nullptr;
     }
+    // The last that runs Python code (fileno() was too), and it finds out whether the loop is open still.
     HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[1], arguments + 2,
                                        count - 2, nullptr);
     if (handle == nullptr) {
@@ -288,7 +304,8 @@ bool begin_wait(LoopObject* loop, const Direction& direction, const SocketDescri
                 DescriptorWaiterObject* waiter) noexcept {
     FdCallbacks* callbacks = find_or_make(loop, socket.fd);
     if (callbacks == nullptr ||
-        (!kept_for(*callbacks, socket.socket) && !keep_for(*callbacks, socket.socket))) {
+        (!kept_for(*callbacks, socket.socket) && !keep_for(*callbacks, socket.socket)) ||
+        !check_open(loop)) { // a weak reference is an allocation that may collect garbage
         return false;
     }
     const std::uint32_t interest =

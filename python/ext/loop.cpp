@@ -514,6 +514,13 @@ PyObject* context_of(const ModuleState* state, PyObject* transport) noexcept {
 
 void report_raised(LoopObject* loop, const char* message, PyObject* transport,
                    PyObject* protocol) noexcept {
+    if (loop == nullptr) { // of a transport that was lost by the very call that has raised
+        PyErr_WriteUnraisable(transport);
+        return;
+    }
+    const Ref loop_alive = Ref::borrow(as_object(loop));
+    const Ref transport_alive = Ref::borrow(transport);
+    const Ref protocol_alive = Ref::borrow(protocol);
     if (exception_ends_program()) {
         interrupt_with_raised(loop);
         return;

@@ -67,7 +67,8 @@ bool schedule_native(LoopObject* loop, NativeStep step, PyObject* target) noexce
 void interrupt_with_raised(LoopObject* loop) noexcept;
 
 /// Gives the raised exception to `call_exception_handler`, with `message` and the objects given
-/// (each may be null). One that ends the program interrupts the loop instead.
+/// (each may be null). One that ends the program interrupts the loop instead. Without a loop (null), as
+/// a transport's is once it is lost, the exception is only shown.
 void report_raised(LoopObject* loop, const char* message, PyObject* transport,
                    PyObject* protocol) noexcept;
 

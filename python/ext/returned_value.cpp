@@ -70,6 +70,9 @@ PyStopIterationObject* make_stop(ModuleState* state, PyObject* value) noexcept {
         }
     }
     PyStopIterationObject* stop = self_of(self);
+    if (stop->args != nullptr && Py_REFCNT(stop->args) != 1) {
+        Py_CLEAR(stop->args); // found by somebody among the collector's objects
+    }
     if (stop->args == nullptr) {
         stop->args = PyTuple_Pack(1, value);
         if (stop->args == nullptr) {

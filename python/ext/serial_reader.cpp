@@ -157,8 +157,8 @@ PySendResult read_am_send(PyObject* self, PyObject* /*value*/, PyObject** result
         return PYGEN_RETURN;
     }
     const bool woken = read->waiter != nullptr;
+    read->stage = Stage::running; // first: what follows runs Python code, which may come back here
     stop_waiting(read);
-    read->stage = Stage::running;
     Ref value;
     const Outcome outcome = attempt(read, value);
     if (outcome == Outcome::blocked && wait_until_readable(read)) {

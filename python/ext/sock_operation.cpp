@@ -76,11 +76,12 @@ PySendResult resume(SockOperationObject* operation, PyObject** result) noexcept 
     if (!may_resume_operation(operation)) {
         return PYGEN_ERROR;
     }
+    // Marked first: what follows runs Python code, which may come back here.
+    const bool first = std::exchange(operation->stage, Stage::running) == Stage::created;
     if (operation->waiter != nullptr) {
         operation->woken = operation->waiter->state == DescriptorWaiterObject::State::ready;
         stop_waiting(operation);
     }
-    const bool first = std::exchange(operation->stage, Stage::running) == Stage::created;
     Ref value;
     Outcome outcome = Outcome::failed;
     if (!first || check_non_blocking(operation)) {

@@ -84,26 +84,24 @@ SocketTransportObject* allocate_transport(LoopObject* loop) noexcept {
 }
 
 bool bind_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept {
-    ModuleState* state = transport->loop->state;
-    if (Py_TYPE(protocol) == state->tls_transport_type) {
-        Py_XSETREF(transport->protocol, Py_NewRef(protocol));
-        Py_CLEAR(transport->stream);
-        Py_CLEAR(transport->asyncio_reader);
-        transport->buffered_protocol = false;
-        transport->native = &tls_protocol;
-        return true;
-    }
-    const int buffered = is_buffered(state, protocol);
+    ModuleState* state = state_of(Py_TYPE(transport));
+    const bool tls = Py_TYPE(protocol) == state->tls_transport_type;
+    const int buffered = tls ? 0 : is_buffered(state, protocol);
     if (buffered < 0) {
         return false;
     }
-    Py_XSETREF(transport->protocol, Py_NewRef(protocol));
+    Ref stream = Ref::borrow(tls ? nullptr : as_object(reader_to_feed(state, protocol)));
+    Ref asyncio_reader(tls ? nullptr : asyncio_reader_of(state, protocol));
+    if (transport->loop == nullptr) {
+        return true; // lost by what has just been asked
+    }
+    // All at once, and what was there is let go of at the end: its finalizers may come back here.
+    const Ref previous_protocol(std::exchange(transport->protocol, Py_NewRef(protocol)));
+    const Ref previous_stream(as_object(
+        std::exchange(transport->stream, reinterpret_cast<StreamReaderObject*>(stream.release()))));
+    const Ref previous_reader(std::exchange(transport->asyncio_reader, asyncio_reader.release()));
     transport->buffered_protocol = buffered != 0;
-    transport->native = nullptr;
-    StreamReaderObject* stream = reader_to_feed(state, protocol);
-    Py_XINCREF(stream);
-    Py_XSETREF(transport->stream, stream);
-    Py_XSETREF(transport->asyncio_reader, asyncio_reader_of(state, protocol));
+    transport->native = tls ? &tls_protocol : nullptr;
     return true;
 }
 
@@ -159,24 +157,24 @@ bool schedule_start(SocketTransportObject* transport) noexcept {
     return schedule_native(transport->loop, &start_step, as_object(transport));
 }
 
-ProtocolContext::ProtocolContext(PyObject* context) noexcept : context_(context) {
-    if (PyContext_Enter(context_) != 0) {
+ProtocolContext::ProtocolContext(PyObject* context) noexcept : context_(Ref::borrow(context)) {
+    if (PyContext_Enter(context_.get()) != 0) {
         // Only possible when the same context is entered already, which its owner never does.
         PyErr_Clear();
-        context_ = nullptr;
+        context_ = Ref();
     }
 }
 
 ProtocolContext::~ProtocolContext() {
-    if (context_ == nullptr) {
+    if (!context_) {
         return;
     }
     if (PyErr_Occurred() == nullptr) {
-        PyContext_Exit(context_);
+        PyContext_Exit(context_.get());
         return;
     }
     Ref exception = take_exception();
-    PyContext_Exit(context_);
+    PyContext_Exit(context_.get());
     raise_exception(std::move(exception));
 }
 
@@ -279,14 +277,17 @@ void lose_connection(SocketTransportObject* transport) noexcept {
         return;
     }
     const Ref alive = Ref::borrow(as_object(transport));
+    const Ref loop_alive = Ref::borrow(as_object(loop));
     transport->lost += transport->lost == 0 ? 1 : 0;
     if (loop->io != nullptr) {
         loop->io->poller().remove(transport->watch);
     }
-    PyObject* reason = transport->lost_reason != nullptr ? transport->lost_reason : Py_None;
+    const Ref kept_reason = Ref::borrow(transport->lost_reason);
+    PyObject* reason = kept_reason ? kept_reason.get() : Py_None;
     if (transport->native != nullptr) {
         const ProtocolContext context(transport->context);
-        transport->native->connection_lost(transport->protocol, reason);
+        const Ref protocol = Ref::borrow(transport->protocol);
+        transport->native->connection_lost(protocol.get(), reason);
     } else if (!call_protocol(transport, loop->state->name_connection_lost, reason)) {
         report_raised(loop, "Exception in callback protocol.connection_lost()",
                       as_object(transport), transport->protocol);
@@ -296,7 +297,12 @@ void lose_connection(SocketTransportObject* transport) noexcept {
         !call_rare_path(loop->state, "fail_empty_waiter", &transport->empty_waiter, 1)) {
         PyErr_WriteUnraisable(as_object(transport));
     }
+    if (transport->loop == nullptr) {
+        return; // lost again meanwhile, by a loop that was run by hand
+    }
     unlink_from_loop(loop->transports, transport);
+    // The loop first: without one nothing is called, or set, any more.
+    const Ref last_of_loop(as_object(std::exchange(transport->loop, nullptr)));
     transport->native = nullptr;
     Py_CLEAR(transport->protocol);
     Py_CLEAR(transport->stream);
@@ -308,7 +314,6 @@ void lose_connection(SocketTransportObject* transport) noexcept {
     if (loop->io != nullptr) {
         refill_reserve(loop); // what has just been let go may be what was missing
     }
-    Py_CLEAR(transport->loop);
 }
 
 void start_transport(SocketTransportObject* transport) noexcept {
@@ -316,10 +321,13 @@ void start_transport(SocketTransportObject* transport) noexcept {
     if (loop == nullptr || transport->protocol == nullptr) {
         return;
     }
+    const Ref alive = Ref::borrow(as_object(transport));
+    const Ref loop_alive = Ref::borrow(as_object(loop));
     const ModuleState* state = loop->state;
     if (transport->native != nullptr) {
         const ProtocolContext context(transport->context);
-        transport->native->connection_made(transport->protocol, transport);
+        const Ref protocol = Ref::borrow(transport->protocol);
+        transport->native->connection_made(protocol.get(), transport);
     } else if (!call_protocol(transport, state->name_connection_made, as_object(transport))) {
         report_raised(loop, "Exception in callback protocol.connection_made()",
                       as_object(transport), transport->protocol);
@@ -353,7 +361,8 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
 
 bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept {
     const int fd = descriptor_of(loop, file_object);
-    return fd >= 0 && check_no_transport(loop, file_object, fd);
+    // Asked after fileno(), which may have closed the loop.
+    return fd >= 0 && check_open(loop) && check_no_transport(loop, file_object, fd);
 }
 
 bool check_no_transport(LoopObject* loop, PyObject* file_object, int fd) noexcept {

@@ -1,6 +1,7 @@
 // What a socket transport receives.
 
 #include "asyncio_reader.hpp"
+#include "buffer_view.hpp"
 #include "callback_scope.hpp"
 #include "read_buffer.hpp"
 #include "received_bytes.hpp"
@@ -27,7 +28,8 @@ void close_unless_kept_open(SocketTransportObject* transport, bool keep_open) no
 void receive_end(SocketTransportObject* transport) noexcept {
     if (transport->native != nullptr) {
         const ProtocolContext context(transport->context);
-        close_unless_kept_open(transport, transport->native->eof_received(transport->protocol));
+        const Ref protocol = Ref::borrow(transport->protocol);
+        close_unless_kept_open(transport, transport->native->eof_received(protocol.get()));
         return;
     }
     const Ref keep_open(call_protocol(transport, transport->loop->state->name_eof_received));
@@ -58,7 +60,8 @@ void receive_for_native(SocketTransportObject* transport) noexcept {
     const ssize_t count = receive_into(transport, buffer);
     if (count > 0) {
         const ProtocolContext context(transport->context);
-        transport->native->data_received(transport->protocol, buffer.data(),
+        const Ref protocol = Ref::borrow(transport->protocol);
+        transport->native->data_received(protocol.get(), buffer.data(),
                                          static_cast<std::size_t>(count));
     } else if (count == 0) {
         receive_end(transport);
@@ -71,10 +74,14 @@ void receive_for_native(SocketTransportObject* transport) noexcept {
 /// a bytes object that a read then gets as it is. The copy saved was not to be seen at 10 KiB, and
 /// messages of 100 KiB came in more pieces for 7 % more CPU.)
 void feed_stream(SocketTransportObject* transport, const char* data, std::size_t size) noexcept {
-    const bool fed = transport->stream != nullptr
-                         ? feed_from_dispatcher(transport->stream, data, size)
-                         : feed_asyncio_reader(transport->loop->state, transport->asyncio_reader,
-                                               data, size, Feeding::where_no_task_runs);
+    // Owned: the task that is stepped may set another protocol.
+    const Ref stream = Ref::borrow(as_object(transport->stream));
+    const Ref reader = Ref::borrow(transport->asyncio_reader);
+    const bool fed =
+        stream
+            ? feed_from_dispatcher(reinterpret_cast<StreamReaderObject*>(stream.get()), data, size)
+            : feed_asyncio_reader(transport->loop->state, reader.get(), data, size,
+                                  Feeding::where_no_task_runs);
     if (!fed) {
         fail_with_raised(transport, "Fatal error: protocol.data_received() call failed.");
     }
@@ -129,17 +136,16 @@ void receive_into_buffer(SocketTransportObject* transport) noexcept {
             size_hint ? call_method(transport->protocol, transport->loop->state->name_get_buffer,
                                     size_hint.get())
                       : Ref();
-        Py_buffer buffer;
-        if (!target || PyObject_GetBuffer(target.get(), &buffer, PyBUF_WRITABLE) != 0) {
+        BufferView buffer;
+        if (!target || !buffer.acquire(target.get(), PyBUF_WRITABLE)) {
             count = -1;
-        } else if (buffer.len == 0) {
-            PyBuffer_Release(&buffer);
+        } else if (buffer.size() == 0) {
             PyErr_SetString(PyExc_RuntimeError, "get_buffer() returned an empty buffer");
             count = -1;
         } else {
-            count = ::recv(transport->fd, buffer.buf, static_cast<std::size_t>(buffer.len), 0);
+            count =
+                ::recv(transport->fd, buffer.data(), static_cast<std::size_t>(buffer.size()), 0);
             error = count < 0 ? errno : 0;
-            PyBuffer_Release(&buffer);
         }
     }
     if (error != 0) {

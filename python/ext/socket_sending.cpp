@@ -27,18 +27,22 @@ constexpr std::size_t hold_limit = default_high_water;
 /// So many callbacks in a row have written several times each before a transport holds writes.
 constexpr unsigned bursts_before_holding = 3;
 
+// What calls the protocol, here as elsewhere, may come back with everything changed: the protocol, what is
+// queued, the connection lost and the transport without its loop. Whoever goes on afterwards asks again.
+
 void pause_protocol_if_full(SocketTransportObject* transport) noexcept {
     if (transport->protocol_paused || queued(transport) <= transport->water_marks.high ||
         transport->protocol == nullptr) {
         return;
     }
     transport->protocol_paused = true;
+    const Ref protocol = Ref::borrow(transport->protocol);
     if (transport->native != nullptr) {
-        transport->native->pause_writing(transport->protocol);
+        transport->native->pause_writing(protocol.get());
         return;
     }
     const Ref result(
-        PyObject_CallMethodNoArgs(transport->protocol, transport->loop->state->name_pause_writing));
+        PyObject_CallMethodNoArgs(protocol.get(), transport->loop->state->name_pause_writing));
     if (!result) {
         report_raised(transport->loop, "protocol.pause_writing() failed", as_object(transport),
                       transport->protocol);
@@ -53,7 +57,8 @@ void resume_protocol_if_drained(SocketTransportObject* transport) noexcept {
     transport->protocol_paused = false;
     if (transport->native != nullptr) {
         const ProtocolContext context(transport->context);
-        transport->native->resume_writing(transport->protocol);
+        const Ref protocol = Ref::borrow(transport->protocol);
+        transport->native->resume_writing(protocol.get());
         return;
     }
     const Ref result(call_protocol(transport, transport->loop->state->name_resume_writing));
@@ -66,8 +71,8 @@ void resume_protocol_if_drained(SocketTransportObject* transport) noexcept {
 /// The future stays in place until `_reset_empty_waiter`: writes are refused until then.
 void finish_empty_waiter(SocketTransportObject* transport) noexcept {
     const Ref waiter = Ref::borrow(transport->empty_waiter);
-    if (waiter && !Ref(PyObject_CallMethodOneArg(
-                      waiter.get(), transport->loop->state->name_set_result, Py_None))) {
+    const ModuleState* state = state_of(Py_TYPE(transport));
+    if (waiter && !Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None))) {
         report_raised(transport->loop, "Fatal error on transport", as_object(transport), nullptr);
     }
 }
@@ -78,7 +83,7 @@ void finish_sending(SocketTransportObject* transport) noexcept {
     finish_empty_waiter(transport);
     if (transport->closing) {
         lose_connection(transport);
-    } else if (transport->eof_sent) {
+    } else if (transport->eof_sent && transport->fd >= 0) {
         ::shutdown(transport->fd, SHUT_WR);
     }
 }

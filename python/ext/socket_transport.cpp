@@ -29,8 +29,15 @@ bool make_socket(SocketTransportObject* transport) noexcept {
     Ref socket = fd && family
                      ? call_rare_path(state_of(Py_TYPE(transport)), "socket_for", arguments, 2)
                      : Ref();
+    if (!socket) {
+        return false;
+    }
+    if (transport->socket != nullptr ||
+        transport->fd < 0) { // finalizers ran: one has just been made
+        return static_cast<bool>(Ref(PyObject_CallMethod(socket.get(), "detach", nullptr)));
+    }
     transport->socket = socket.release();
-    return transport->socket != nullptr;
+    return true;
 }
 
 /// asyncio looks for the peer at once: a connection that has ended does not know it any more.
@@ -90,6 +97,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
         transport->waiter = Py_NewRef(waiter);
     }
     if (!schedule_start(transport)) {
+        unlink_from_loop(loop->transports, transport);
         return nullptr;
     }
     return Py_NewRef(owner.get());
@@ -232,12 +240,12 @@ PyObject* transport_make_empty_waiter(PyObject* self, PyObject* /*unused*/) {
     if (!waiter) {
         return nullptr;
     }
+    const ModuleState* state = state_of(Py_TYPE(transport));
     if (queued(transport) == 0 &&
-        !Ref(PyObject_CallMethodOneArg(waiter.get(), transport->loop->state->name_set_result,
-                                       Py_None))) {
+        !Ref(PyObject_CallMethodOneArg(waiter.get(), state->name_set_result, Py_None))) {
         return nullptr;
     }
-    transport->empty_waiter = Py_NewRef(waiter.get());
+    Py_XSETREF(transport->empty_waiter, Py_NewRef(waiter.get()));
     return waiter.release();
 }
 
@@ -264,7 +272,10 @@ PyObject* get_socket_attribute(PyObject* self, void* /*unused*/) {
     if (transport->fd < 0) {
         Py_RETURN_NONE;
     }
-    return make_socket(transport) ? Py_NewRef(transport->socket) : nullptr;
+    if (!make_socket(transport)) {
+        return nullptr;
+    }
+    return Py_NewRef(transport->socket != nullptr ? transport->socket : Py_None);
 }
 
 PyObject* get_true(PyObject* /*self*/, void* /*unused*/) {

@@ -110,7 +110,7 @@ void start_transport(SocketTransportObject* transport) noexcept;
 /// A transport with no descriptor and no protocol yet. Null with an exception set.
 SocketTransportObject* allocate_transport(LoopObject* loop) noexcept;
 
-/// Makes a protocol the one that is called. False with an exception set.
+/// Makes a protocol the one that is called, if any still is. False with an exception set.
 bool bind_protocol(SocketTransportObject* transport, PyObject* protocol) noexcept;
 
 /// The part that both ways of making a transport share; `fd` and `extra` are set already. False with
@@ -126,7 +126,8 @@ void close_descriptor(SocketTransportObject* transport) noexcept;
 void detach_from_server(SocketTransportObject* transport) noexcept;
 
 /// Enters a transport's context for a call of its protocol, and leaves it with an exception that the
-/// call raised kept.
+/// call raised kept. Owns the context meanwhile: the call may lose the connection, whose transport then
+/// lets go of it.
 class ProtocolContext {
 public:
     explicit ProtocolContext(PyObject* context) noexcept;
@@ -135,7 +136,7 @@ public:
     ProtocolContext& operator=(const ProtocolContext&) = delete;
 
 private:
-    PyObject* context_;
+    Ref context_;
 };
 
 /// Whether a protocol takes its data by get_buffer and buffer_updated; -1 with an exception set.
