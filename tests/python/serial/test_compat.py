@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import os
 import select
+import socket
 import sys
 import termios
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -127,10 +132,13 @@ def public_names(thing: Any) -> set[str]:
 def test_every_public_name_of_pyserial_is_there() -> None:
     # Names of its own implementation, which a program has no use for.
     internals = {
-        *("absolute_import", "basestring", "unicode", "memoryview", "protocol_handler_packages"),
-        *("SerialBase", "io", "time", "os", "sys", "importlib", "serialposix", "rfc2217"),
-        *("urlhandler", "serialwin32"),
+        *("absolute_import", "basestring", "unicode", "memoryview", "serialwin32"),
+        *("io", "time", "os", "sys", "importlib"),
     }
+    import penstock.serial.compat.rfc2217
+    import penstock.serial.compat.serialposix
+    import penstock.serial.compat.urlhandler  # noqa: F401 - as pyserial has them once imported
+
     assert public_names(pyserial) - internals <= public_names(compat)
     ours, theirs = compat.Serial(), pyserial.Serial()
     internals = {"BAUDRATE_CONSTANTS", "TIOCSBRK", "TIOCCBRK"}
@@ -189,6 +197,184 @@ def test_reads_and_writes_take_their_arguments_by_name(serial: Any, peer: PtyPee
         buffer = bytearray(2)
         assert port.readinto(b=buffer) == 2
         assert buffer == b"er"
+
+
+# ---- ports that are no tty -----------------------------------------------------------------------
+
+
+@contextmanager
+def tcp_echo() -> Iterator[str]:
+    """A TCP server that sends back what it gets, to one client; yields the client's URL."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError), listener.accept()[0] as connection:
+            while data := connection.recv(65_536):
+                connection.sendall(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"socket://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            thread.join()
+
+
+@BOTH
+def test_a_socket_has_constants_for_lines(serial: Any) -> None:
+    with tcp_echo() as url, serial.serial_for_url(url, timeout=60) as port:
+        port.rts = False
+        port.dtr = False
+        port.break_condition = True
+        port.send_break(0)
+        assert (port.cts, port.dsr, port.ri, port.cd) == (True, True, False, True)
+        assert (port.rts, port.dtr) == (False, False)
+        port.write(b"echo")
+        assert port.read(4) == b"echo"
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["cts", "dsr", "ri", "cd"])
+def test_lines_of_a_closed_socket_are_not_told(serial: Any, name: str) -> None:
+    port = serial.serial_for_url("socket://127.0.0.1:9", do_not_open=True)
+    with pytest.raises(serial.PortNotOpenError):
+        getattr(port, name)
+
+
+@BOTH
+def test_a_loop_that_is_too_slow_for_the_time_out_takes_nothing(serial: Any) -> None:
+    with serial.serial_for_url("loop://", 300, timeout=0, write_timeout=0.1) as port:
+        with pytest.raises(serial.SerialTimeoutException):
+            port.write(bytes(100))
+        assert port.read(1) == b""
+        assert port.write(b"abc") == 3
+        assert port.read(3) == b"abc"
+
+
+@BOTH
+def test_a_write_to_a_slow_loop_can_be_cancelled(serial: Any) -> None:
+    with serial.serial_for_url("loop://", 300, timeout=0, write_timeout=3000) as port:
+        written: list[int] = []
+        thread = threading.Thread(target=lambda: written.append(port.write(bytes(100_000))))
+        thread.start()
+        while thread.is_alive():  # pyserial forgets a cancel that comes before the write
+            port.cancel_write()
+            thread.join(0.05)
+        assert written == [0]
+
+
+@BOTH
+def test_another_class_is_chosen_by_url(serial: Any, peer: PtyPeer) -> None:
+    with serial.serial_for_url(f"alt://{peer.path}?class=PosixPollSerial") as port:
+        assert port.name == peer.path
+        assert isinstance(port, serial.PosixPollSerial)
+    for wrong in ("class=open", "class=SerialException", "class=nothing"):
+        with pytest.raises((ValueError, TypeError)):
+            serial.serial_for_url(f"alt://{peer.path}?{wrong}")
+    with pytest.raises(serial.SerialException):
+        serial.serial_for_url(f"alt://{peer.path}?colour=red")
+
+
+HANDLER = """
+from {package} import PortNotOpenError, SerialBase, to_bytes
+
+class Serial(SerialBase):
+    done = []
+
+    def open(self):
+        self._reconfigure_port()
+        self.is_open = True
+
+    def close(self):
+        self.is_open = False
+
+    def _reconfigure_port(self):
+        self.done.append(("baudrate", self.baudrate))
+
+    def _update_rts_state(self):
+        self.done.append(("rts", self._rts_state))
+
+    def _update_dtr_state(self):
+        self.done.append(("dtr", self._dtr_state))
+
+    def _update_break_state(self):
+        self.done.append(("break", self._break_state))
+
+    @property
+    def in_waiting(self):
+        return 3
+
+    def read(self, size=1):
+        return b"abc"[:size]
+
+    def write(self, data):
+        self.done.append(to_bytes(data))
+        return len(data)
+"""
+
+
+@BOTH
+def test_a_program_brings_its_own_kind_of_port(
+    serial: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = f"handlers_for_{serial.__name__.replace('.', '_')}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    source = HANDLER.format(package=f"{serial.__name__}.serialutil")
+    (tmp_path / package / "protocol_mine.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="'mine' not known"):
+        serial.serial_for_url("mine://")
+    serial.protocol_handler_packages.append(package)
+    try:
+        with serial.serial_for_url("MINE://", 19_200) as port:
+            assert isinstance(port, serial.SerialBase)
+            port.rts = False
+            port.dtr = True
+            port.baudrate = 300
+            port.send_break(0)
+            port.write(b"out")
+            assert port.read_all() == b"abc"
+            buffer = bytearray(2)
+            assert port.readinto(buffer) == 2
+            assert buffer == b"ab"
+            assert port.done == [
+                *(("baudrate", 19_200), ("rts", False), ("dtr", True), ("baudrate", 300)),
+                *(("break", True), ("break", False), b"out"),
+            ]
+    finally:
+        serial.protocol_handler_packages.remove(package)
+
+
+# ---- time-outs -----------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_span_of_time_goes_by_the_clock_of_its_class(serial: Any) -> None:
+    now = 1000.0
+
+    class OwnClock(serial.Timeout):  # type: ignore[misc]
+        def TIME(self) -> float:
+            return now
+
+    span = OwnClock(10)
+    assert (span.target_time, span.time_left(), span.expired()) == (1010, 10, False)
+    now = 1004.0
+    assert span.time_left() == 6
+    now = 100.0  # set back: the span begins anew
+    assert (span.time_left(), span.target_time) == (10, 110)
+    now = 5000.0
+    assert (span.time_left(), span.expired()) == (0, True)
+    span.restart(5)
+    assert (span.target_time, span.expired()) == (5005, False)
+
+
+@BOTH
+@pytest.mark.parametrize("duration", [None, 0])
+def test_a_span_without_length_or_end(serial: Any, duration: float | None) -> None:
+    span = serial.Timeout(duration)
+    assert (span.is_infinite, span.is_non_blocking) == (duration is None, duration == 0)
+    assert (span.time_left(), span.expired()) == (duration, duration == 0)
 
 
 @pytest.mark.parametrize("name", compat.serialutil.__all__)

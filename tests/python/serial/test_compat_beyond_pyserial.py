@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import termios
@@ -271,16 +272,78 @@ with serial.Serial({peer.path!r}, 19200, timeout=1) as ser:
     print(ser.name)
 print(serial.tools.list_ports.comports() is not None, issubclass(SerialException, OSError))
 """
-    done = subprocess.run(
+    done = run_python(script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [peer.path, "True", "True"]
+    assert os.read(peer.fd, 10) == b"hello"
+
+
+MODULES = [
+    *("serial.rfc2217", "serial.rs485", "serial.serialposix", "serial.serialutil"),
+    *("serial.threaded", "serial.urlhandler", "serial.tools.list_ports"),
+    *("serial.tools.list_ports_common", "serial.tools.list_ports_linux"),
+    *("serial.tools.list_ports_posix", "serial.tools.miniterm"),
+]
+
+
+def test_after_install_pyserials_modules_are_this_packages() -> None:
+    script = f"""
+import importlib, penstock.serial.compat as compat
+compat.install()
+import serial.tools.list_ports_linux, serial.urlhandler.protocol_loop
+for name in {MODULES!r}:
+    module = importlib.import_module(name)
+    assert module.__name__ == "penstock.serial.compat" + name.removeprefix("serial"), module
+    assert eval(name) is module, name
+assert serial.rfc2217.Serial is serial.serialposix.Serial is serial.Serial is compat.Serial
+assert serial.serialutil.SerialBase is serial.SerialBase
+assert issubclass(serial.Serial, serial.SerialBase)
+port = serial.tools.list_ports_linux.SysFS("/dev/null")
+assert isinstance(port, serial.tools.list_ports_common.ListPortInfo), port
+assert tuple(port) == ("/dev/null", "n/a", "n/a"), tuple(port)
+assert serial.tools.list_ports_common.numsplit("ttyS10x") == ["ttyS", 10, "x"]
+"""
+    done = run_python(script)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("use", "remedy"),
+    [
+        ("serial.rfc2217.PortManager", "serve_serial_port"),
+        ("serial.tools.miniterm.Miniterm", "penstock term"),
+        ("serial.tools.miniterm.main('/dev/ttyS0', 300, True)", "term /dev/ttyS0 --baud 300 --rts"),
+    ],
+)
+def test_what_is_not_here_names_what_is(use: str, remedy: str) -> None:
+    done = run_python(f"""
+import penstock.serial.compat as compat
+compat.install()
+import serial.rfc2217, serial.tools.miniterm
+{use}
+""")
+    assert done.returncode == 1
+    assert remedy in done.stderr
+
+
+def test_a_socket_tells_the_log_what_it_ignores(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
+        with caplog.at_level("INFO"), compat.Serial(url) as port:
+            port.rts = False
+            assert port.cts
+    assert f"{url}: a socket has no RTS; ignored" in caplog.messages
+    assert f"{url}: a socket has no CTS; told as True" in caplog.messages
+
+
+def run_python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [peer.path, "True", "True"]
-    assert os.read(peer.fd, 10) == b"hello"
 
 
 def test_installing_over_pyserial_is_refused() -> None:

@@ -6,21 +6,25 @@ import ``serial`` themselves get this package after :func:`install`.
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from penstock.serial.compat import rs485, serialutil, threaded, tools
-from penstock.serial.compat.port import Serial
-from penstock.serial.compat.serialutil import *  # noqa: F403 - pyserial's names, all of them
-from penstock.serial.compat.tools import list_ports
-from penstock.serial.compat.urls import serial_for_url
+from penstock.serial.compat import definitions, rs485, serialutil, threaded, tools
+from penstock.serial.compat.base import SerialBase
+from penstock.serial.compat.definitions import *  # noqa: F403 - pyserial's names, all of them
+from penstock.serial.compat.serialposix import PosixPollSerial, Serial, VTIMESerial
+from penstock.serial.compat.tools import list_ports  # noqa: F401 - so that tools has it
+from penstock.serial.compat.urls import protocol_handler_packages, serial_for_url
 
 __all__ = [
-    *serialutil.__all__,
+    *definitions.__all__,
     "VERSION",
     "PosixPollSerial",
     "Serial",
+    "SerialBase",
     "VTIMESerial",
     "install",
+    "protocol_handler_packages",
     "rs485",
     "serial_for_url",
     "serialutil",
@@ -32,17 +36,11 @@ __version__ = "3.5"
 VERSION = __version__
 """The version of pyserial whose interface this is."""
 
-# pyserial's two other ways of waiting; here there is one, and it has the virtues of each.
-PosixPollSerial = Serial
-VTIMESerial = Serial
-
-_MODULES = {
-    "serial.rs485": rs485,
-    "serial.serialutil": serialutil,
-    "serial.threaded": threaded,
-    "serial.tools": tools,
-    "serial.tools.list_ports": list_ports,
-}
+_MODULES = (
+    *("rfc2217", "rs485", "serialposix", "serialutil", "threaded", "tools", "urlhandler"),
+    *("tools.list_ports", "tools.list_ports_common", "tools.list_ports_linux"),
+    *("tools.list_ports_posix", "tools.miniterm"),
+)
 
 
 def install() -> None:
@@ -57,5 +55,6 @@ def install() -> None:
         raise RuntimeError(
             "pyserial is imported already; call install() before anything imports it"
         )
+    found = {f"serial.{name}": importlib.import_module(f"{__name__}.{name}") for name in _MODULES}
     sys.modules["serial"] = this
-    sys.modules.update(_MODULES)
+    sys.modules.update(found)

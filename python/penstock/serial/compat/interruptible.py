@@ -44,6 +44,16 @@ class InterruptibleWait:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
 
+    def sleep(self, deadline: float) -> bool:
+        """Return True at *deadline*, False when interrupted; ready or not."""
+        interruption = select.poll()
+        interruption.register(self._interrupted, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0:
+            if interruption.poll(math.ceil(min(left, _LONGEST_WAIT_S) * 1000)):
+                self._consume()
+                return False
+        return True
+
     def interrupt(self) -> None:
         os.eventfd_write(self._interrupted, 1)
         self._asked = True  # after it: who sees this finds something to read

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import termios
 import threading
 import time
-import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
 from penstock.serial import ttyioctl
 from penstock.serial.backend import SerialBackend
-from penstock.serial.compat.interruptible import InterruptibleWait
-from penstock.serial.compat.rs485settings import RS485Settings
-from penstock.serial.compat.serialutil import (
-    EIGHTBITS,
-    LF,
-    PARITY_NONE,
-    STOPBITS_ONE,
+from penstock.serial.compat.base import SerialBase
+from penstock.serial.compat.definitions import (
     PortNotOpenError,
     SerialException,
     SerialTimeoutException,
     to_bytes,
 )
-from penstock.serial.compat.settings import SerialSettings
+from penstock.serial.compat.interruptible import InterruptibleWait
 from penstock.serial.compat.translation import translated, translation
 from penstock.serial.drain import CLOSE_LINGER_S, nap_for
 from penstock.serial.exceptions import (
@@ -39,66 +34,30 @@ from penstock.serial.urls import open_backend
 
 __all__ = ["Serial"]
 
+_log = logging.getLogger(__name__)
+
 _LONGEST_NAP_S = 0.01
 _READ_AT_ONCE = 65_536
+_ASSERTED_ON_A_SOCKET = frozenset({"cts", "dsr", "cd"})  # pyserial's constants
+_BITS_A_BYTE = 10
 
 
-class Serial(SerialSettings):
+class Serial(SerialBase):
     """A serial port with pyserial's attributes, methods, defaults and exceptions.
 
     Unlike pyserial's, it opens URLs too, and a setting that a device refuses keeps its value.
     One thread may read while another writes; any may cancel either, or close the port.
     """
 
-    def __init__(
-        self,
-        port: str | None = None,
-        baudrate: int = 9600,
-        bytesize: int = EIGHTBITS,
-        parity: str = PARITY_NONE,
-        stopbits: float = STOPBITS_ONE,
-        timeout: float | None = None,
-        xonxoff: bool = False,
-        rtscts: bool = False,
-        write_timeout: float | None = None,
-        dsrdtr: bool | None = False,
-        inter_byte_timeout: float | None = None,
-        exclusive: bool | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Keep the settings, and open *port* unless it is None."""
+    # ---- opening and closing -------------------------------------------------------------------
+
+    def _begin(self) -> None:
         self._device: SerialBackend | None = None
         self._reading = threading.RLock()
         self._writing = threading.RLock()
-        self._port: str | None = None
-        self._rs485_mode: RS485Settings | None = None
         self._reader = self._writer = 0  # the threads within read and write
         self._close_put_off = False
         self._in_a_hurry = threading.Event()
-        self._rts_state = True
-        self._dtr_state = True
-        self._break_state = False
-        self.is_open = False
-        self.portstr: str | None = None
-        self.name: str | None = None
-        self.port = port
-        self.baudrate = baudrate
-        self.bytesize = bytesize
-        self.parity = parity
-        self.stopbits = stopbits
-        self.timeout = timeout
-        self.write_timeout = kwargs.pop("writeTimeout", write_timeout)
-        self.xonxoff = xonxoff
-        self.rtscts = rtscts
-        self.dsrdtr = dsrdtr
-        self.inter_byte_timeout = kwargs.pop("interCharTimeout", inter_byte_timeout)
-        self.exclusive = exclusive
-        if kwargs:
-            raise ValueError(f"unexpected keyword arguments: {kwargs!r}")
-        if port is not None:
-            self.open()
-
-    # ---- opening and closing -------------------------------------------------------------------
 
     def open(self) -> None:
         """Open ``port`` with the present settings; SerialException where that is not possible."""
@@ -195,35 +154,6 @@ class Serial(SerialSettings):
             forget()
         self._make_waits(device)
 
-    def __enter__(self) -> Self:
-        if self._port is not None and not self.is_open:
-            self.open()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    @property
-    def port(self) -> str | None:
-        """The name of the port. Setting it while open closes the old one and opens the new one."""
-        return self._port
-
-    @port.setter
-    def port(self, port: str | None) -> None:
-        if port is not None and not isinstance(port, str):
-            raise ValueError(f'"port" must be None or a string, not {type(port)}')
-        was_open = self.is_open
-        if was_open:
-            self.close()
-        self._port = self.portstr = self.name = port
-        if was_open:
-            self.open()
-
-    def _apply_settings(self) -> None:
-        if self.is_open:
-            with translated():
-                self._opened().configure(self._config())
-
     # ---- reading -------------------------------------------------------------------------------
 
     def read(self, size: int = 1) -> bytes:
@@ -271,40 +201,6 @@ class Serial(SerialSettings):
         ready = self._read_wait.wait(deadline)
         return bool(ready) and self.is_open
 
-    def read_until(self, expected: bytes = LF, size: int | None = None) -> bytes:
-        """Return the bytes up to and with *expected*, at most *size*, or until a time-out.
-
-        The time-out is one for all of it.
-        """
-        line = bytearray()
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        while True:
-            byte = self.read(1)
-            if not byte:
-                break
-            line += byte
-            if line.endswith(expected) or (size is not None and len(line) >= size):
-                break
-            if deadline is not None and time.monotonic() >= deadline and self._timeout != 0:
-                break
-        return bytes(line)
-
-    def iread_until(self, *args: Any, **kwargs: Any) -> Iterator[bytes]:
-        """Yield what :meth:`read_until` returns, until that is nothing."""
-        while line := self.read_until(*args, **kwargs):
-            yield line
-
-    def read_all(self) -> bytes:
-        """Return what is there."""
-        return self.read(self.in_waiting)
-
-    def readinto(self, b: Any) -> int:
-        """Read into a buffer; as :meth:`read` of its length."""
-        view = memoryview(b).cast("B")
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
-
     def cancel_read(self) -> None:
         """End a read that waits in another thread; it returns what it has."""
         if self.is_open:
@@ -331,6 +227,10 @@ class Serial(SerialSettings):
         deadline = None
         if self._write_timeout is not None:
             deadline = time.monotonic() + self._write_timeout
+        if deadline is not None and self._is_too_slow(device, length):
+            if self._write_wait.sleep(deadline):
+                raise SerialTimeoutException("Write timeout")
+            return 0
         while unsent:
             try:
                 unsent = unsent[device.write(unsent) :]
@@ -346,6 +246,13 @@ class Serial(SerialSettings):
             if not ready:
                 raise SerialTimeoutException("Write timeout")
         return length - len(unsent)
+
+    def _is_too_slow(self, device: SerialBackend, length: int) -> bool:
+        # pyserial's loop takes no time, but a write that a line of this rate could not finish
+        # within its time-out fails, or is cancelled, after it.
+        if device.capabilities.backend != "loop" or not self._write_timeout:
+            return False
+        return length * _BITS_A_BYTE > self._write_timeout * self._baudrate
 
     def flush(self) -> None:
         """Wait until all has been sent."""
@@ -394,76 +301,44 @@ class Serial(SerialSettings):
         with translated():
             self._opened().discard_output()
 
-    # ---- lines ---------------------------------------------------------------------------------
+    # ---- settings and lines --------------------------------------------------------------------
 
-    @property
-    def rts(self) -> bool:
-        """Request To Send; set before opening, it is the state from then on."""
-        return self._rts_state
+    def _reconfigure_port(self, force_update: bool = False) -> None:
+        with translated():
+            self._opened().configure(self._config())
 
-    @rts.setter
-    def rts(self, value: bool) -> None:
-        if self.is_open:
-            with translated():
-                self._opened().set_control_lines(bool(value), None)
-        self._rts_state = value
+    def _update_rts_state(self) -> None:
+        self._set_line("RTS", self._rts_state, None)
 
-    @property
-    def dtr(self) -> bool:
-        """Data Terminal Ready; set before opening, it is the state from then on."""
-        return self._dtr_state
+    def _update_dtr_state(self) -> None:
+        self._set_line("DTR", None, self._dtr_state)
 
-    @dtr.setter
-    def dtr(self, value: bool) -> None:
-        if self.is_open:
-            with translated():
-                self._opened().set_control_lines(None, bool(value))
-        self._dtr_state = value
+    def _set_line(self, name: str, rts: bool | None, dtr: bool | None) -> None:
+        device = self._opened()
+        if _has_bytes_alone(device):
+            _log.info("%s: a socket has no %s; ignored", self._port, name)
+            return
+        with translated():
+            device.set_control_lines(
+                None if rts is None else bool(rts), None if dtr is None else bool(dtr)
+            )
 
-    @property
-    def break_condition(self) -> bool:
-        """Whether the line is held in the break state."""
-        return self._break_state
-
-    @break_condition.setter
-    def break_condition(self, value: bool) -> None:
-        if self.is_open:
-            with translated():
-                self._opened().set_break(bool(value))
-        self._break_state = value
-
-    def send_break(self, duration: float = 0.25) -> None:
-        """Hold the line in the break state for *duration* seconds."""
-        self._opened()
-        self.break_condition = True
-        try:
-            time.sleep(duration)
-        finally:
-            self.break_condition = False
-
-    @property
-    def cts(self) -> bool:
-        """Clear To Send."""
-        return self._modem_line("cts")
-
-    @property
-    def dsr(self) -> bool:
-        """Data Set Ready."""
-        return self._modem_line("dsr")
-
-    @property
-    def ri(self) -> bool:
-        """Ring Indicator."""
-        return self._modem_line("ri")
-
-    @property
-    def cd(self) -> bool:
-        """Carrier Detect."""
-        return self._modem_line("cd")
+    def _update_break_state(self) -> None:
+        device = self._opened()
+        if _has_bytes_alone(device):
+            _log.info("%s: a socket has no break; ignored", self._port)
+            return
+        with translated():
+            device.set_break(bool(self._break_state))
 
     def _modem_line(self, name: str) -> bool:
+        device = self._opened()
+        if _has_bytes_alone(device):
+            state = name in _ASSERTED_ON_A_SOCKET
+            _log.info("%s: a socket has no %s; told as %s", self._port, name.upper(), state)
+            return state
         with translated():
-            state: bool = getattr(self._opened().modem_lines(), name)
+            state = bool(getattr(device.modem_lines(), name))
         return state
 
     # ---- of this platform ----------------------------------------------------------------------
@@ -504,71 +379,16 @@ class Serial(SerialSettings):
         with translated():
             ttyioctl.ioctl(self._opened().fileno(), termios.TCXONC, action)
 
-    def nonblocking(self) -> None:
-        """Do nothing; deprecated in pyserial."""
-        warnings.warn("nonblocking() has no effect", DeprecationWarning, stacklevel=2)
-
-    # ---- as a file -----------------------------------------------------------------------------
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}<id=0x{id(self):x}, open={self.is_open}>"
-            f"(port={self.portstr!r}, baudrate={self.baudrate!r}, bytesize={self.bytesize!r}, "
-            f"parity={self.parity!r}, stopbits={self.stopbits!r}, timeout={self.timeout!r}, "
-            f"xonxoff={self.xonxoff!r}, rtscts={self.rtscts!r}, dsrdtr={self.dsrdtr!r})"
-        )
-
     def _opened(self) -> SerialBackend:
         device = self._device
         if device is None or not self.is_open:
             raise PortNotOpenError
         return device
 
-    # ---- names of pyserial 2 -------------------------------------------------------------------
 
-    getSettingsDict = SerialSettings.get_settings
-    applySettingsDict = SerialSettings.apply_settings
-    writeTimeout = SerialSettings.write_timeout
-    interCharTimeout = SerialSettings.inter_byte_timeout
-    flushInput = reset_input_buffer
-    flushOutput = reset_output_buffer
-    sendBreak = send_break
-
-    def inWaiting(self) -> int:
-        return self.in_waiting
-
-    def isOpen(self) -> bool:
-        return self.is_open
-
-    def setPort(self, port: str | None) -> None:
-        self.port = port
-
-    def setRTS(self, value: bool = True) -> None:
-        self.rts = value
-
-    def setDTR(self, value: bool = True) -> None:
-        self.dtr = value
-
-    def getCTS(self) -> bool:
-        return self.cts
-
-    def getDSR(self) -> bool:
-        return self.dsr
-
-    def getRI(self) -> bool:
-        return self.ri
-
-    def getCD(self) -> bool:
-        return self.cd
+def _has_bytes_alone(device: SerialBackend) -> bool:
+    # As pyserial has it: its scripts set DTR and RTS on whatever they are given.
+    return device.capabilities.backend == "socket"
 
 
 def _until_sent(device: SerialBackend, in_a_hurry: threading.Event) -> None:

@@ -6,8 +6,7 @@ import io
 import math
 from typing import Any
 
-from penstock.serial.compat.rs485settings import RS485Settings, rs485_config
-from penstock.serial.compat.serialutil import (
+from penstock.serial.compat.definitions import (
     EIGHTBITS,
     FIVEBITS,
     PARITY_EVEN,
@@ -21,6 +20,7 @@ from penstock.serial.compat.serialutil import (
     STOPBITS_ONE_POINT_FIVE,
     STOPBITS_TWO,
 )
+from penstock.serial.compat.rs485settings import RS485Settings, rs485_config
 from penstock.serial.config import ByteSize, FlowControl, Parity, SerialConfig, StopBits
 from penstock.serial.exceptions import ConfigurationError
 from penstock.serial.urls import is_url

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from penstock.serial.compat.definitions import PortNotOpenError, SerialException, iterbytes
 from penstock.serial.compat.port import Serial
-from penstock.serial.compat.serialutil import PortNotOpenError, SerialException, iterbytes
 
 __all__ = ["FramedPacket", "LineReader", "Packetizer", "Protocol", "ReaderThread"]
 

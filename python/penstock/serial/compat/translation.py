@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.serial.compat.serialutil import SerialException
+from penstock.serial.compat.definitions import SerialException
 from penstock.serial.exceptions import ConfigurationError, UnsupportedConfigurationError
 
 __all__ = ["translated", "translation"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import anyio
@@ -90,7 +90,9 @@ class Connection(ByteStream):
 
 
 async def serve_connections(
-    listener: Listener[Any], handler: Callable[[ByteStream], Awaitable[None]], tasks: TaskGroup
+    listener: Listener[Any],
+    handler: Callable[[ByteStream], Coroutine[Any, Any, None]],
+    tasks: TaskGroup,
 ) -> None:
     """As ``listener.serve(handler, tasks)``, with :class:`Connection` objects where that can be.
 
@@ -107,7 +109,9 @@ async def serve_connections(
 
 
 async def _accept(
-    listening: socket.socket, handler: Callable[[ByteStream], Awaitable[None]], tasks: TaskGroup
+    listening: socket.socket,
+    handler: Callable[[ByteStream], Coroutine[Any, Any, None]],
+    tasks: TaskGroup,
 ) -> None:
     # A descriptor of its own: whoever closes the listener meanwhile tells AnyIO, and not this.
     with listening.dup() as own:

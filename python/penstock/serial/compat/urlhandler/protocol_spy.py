@@ -1,0 +1,7 @@
+"""``spy://``: another port, with a log; see :mod:`penstock.serial.urls`."""
+
+from __future__ import annotations
+
+from penstock.serial.compat.port import Serial
+
+__all__ = ["Serial"]
