@@ -1,8 +1,11 @@
 #include <penstock/detail/send_file_operation.hpp>
 
 #include <algorithm>
+#include <cerrno>
 
 #include <sys/sendfile.h>
+
+#include "detail/pipe_signal.hpp"
 
 namespace penstock::detail {
 
@@ -14,8 +17,13 @@ bool SendFileOperation::attempt() noexcept {
         return true;
     }
     auto position = static_cast<off_t>(offset_);
-    const ssize_t count =
-        uninterrupted([&] { return ::sendfile(fd(), file_, &position, std::min(left_, most)); });
+    ssize_t count = 0;
+    {
+        errno = 0;
+        const WithoutPipeSignal guard;
+        count = uninterrupted(
+            [&] { return ::sendfile(fd(), file_, &position, std::min(left_, most)); });
+    }
     if (count < 0) {
         return failed_for_good();
     }

@@ -84,13 +84,6 @@ std::int64_t move_until_cancelled(const FileOperation& operation, const Span& sp
     }
 }
 
-/// What may block for as long as it likes unless it is waited for with `wait_until_ready`.
-bool is_stream(int fd) noexcept {
-    struct stat status{};
-    return fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode) &&
-           !S_ISDIR(status.st_mode);
-}
-
 std::int64_t move_in_stream(const FileOperation& operation, const Span& span, int flags,
                             CallContext& context) noexcept {
     const short events = is_read(operation.kind) ? POLLIN : POLLOUT;
@@ -212,6 +205,12 @@ std::int64_t read_file(FileOperation& operation, CallContext& context) noexcept 
 }
 
 } // namespace
+
+bool is_stream(int fd) noexcept {
+    struct stat status{};
+    return fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode) &&
+           !S_ISDIR(status.st_mode);
+}
 
 Span rest_of(const FileOperation& operation, std::uint32_t max_transfer) noexcept {
     const bool follows = operation.offset != FileOperation::current_position;

@@ -23,6 +23,9 @@ public:
     std::uint32_t max_transfer = 0x7ffff000;
 };
 
+/// Whether a transfer on `fd` may block for as long as it likes: a pipe, a socket, a terminal.
+[[nodiscard]] bool is_stream(int fd) noexcept;
+
 /// Performs an operation, blocking, and returns its result. A `read_file` that needs more room says
 /// so in `engine.wants_room`, and goes on when it is performed again with it.
 std::int64_t perform(FileOperation& operation, CallContext& context) noexcept;

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include <penstock/io/choose_file_engine.hpp>
+#include <penstock/io/uring_compat.hpp>
 
+#include "io/file_call.hpp"
 #include "io/uring_request.hpp"
 
 namespace penstock::io {
@@ -18,6 +20,10 @@ using Place = FileOperation::EnginePart::Place;
 
 /// The open, the read and the tail of a `read_file` go in one submission, or they are no chain.
 constexpr unsigned read_file_requests = 3;
+
+bool is_write(Kind kind) noexcept {
+    return kind == Kind::write || kind == Kind::writev;
+}
 
 bool is_transfer(Kind kind) noexcept {
     return kind == Kind::read || kind == Kind::readv || kind == Kind::write || kind == Kind::writev;
@@ -54,7 +60,7 @@ bool did_not_wait(const FileOperation& operation, std::int32_t result) noexcept 
 
 UringEngine::UringEngine(const FileEngineOptions& options)
     : PooledEngine(options), ring_(std::make_unique<Uring>(options, descriptor())),
-      max_transfer_(options.max_transfer) {
+      max_transfer_(options.max_transfer), quiet_writes_(!options.withhold_quiet_writes) {
     for (unsigned slot = 0; slot < ring_->fixed_files(); ++slot) {
         free_slots_.push(slot);
     }
@@ -82,6 +88,11 @@ bool UringEngine::ring_can(const FileOperation& operation) const noexcept {
     if (operation.kind == Kind::read_file) {
         return !free_slots_.empty() && ring_->supports(IORING_OP_OPENAT) &&
                ring_->supports(IORING_OP_CLOSE);
+    }
+    // The kernel writes on the thread that submits, or on it at any moment once a pipe has room, and
+    // raises SIGPIPE there. Worker threads have it blocked.
+    if (is_write(operation.kind) && !quiet_writes_ && is_stream(operation.fd)) {
+        return false;
     }
     return ring_->supports(opcode_of(operation));
 }
@@ -117,6 +128,9 @@ bool UringEngine::enter(FileOperation& operation) noexcept {
     } else {
         io_uring_sqe* request = ring_->next();
         describe(*request, operation, max_transfer_);
+        if (is_write(operation.kind) && quiet_writes_) {
+            request->rw_flags |= uring::rwf_nosignal;
+        }
         tag(request, operation, Part::all);
         await(operation, Part::all);
     }
@@ -418,6 +432,12 @@ bool UringEngine::settle(FileOperation& operation, std::int32_t result) noexcept
     }
     if (result == -EAGAIN && is_transfer(operation.kind) && (operation.flags & RWF_NOWAIT) != 0) {
         return true;
+    }
+    if (result == -EOPNOTSUPP && is_write(operation.kind) && quiet_writes_) {
+        // Of the operation's own flags it may be true as well: then a worker thread is told the same.
+        quiet_writes_ = operation.flags != 0;
+        hand_to_pool(operation);
+        return false;
     }
     if (was_not_served(result) && (!operation.engine.cancelled || operation.kind == Kind::close)) {
         hand_to_pool(operation);

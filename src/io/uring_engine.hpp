@@ -96,6 +96,7 @@ private:
     unsigned unanswered_ = 0;  ///< requests whose answers are still to come
     unsigned cancels_due_ = 0; ///< running operations whose cancel is still to be entered
     bool cancels_missed_ = false;
+    bool quiet_writes_;    ///< the kernel knows RWF_NOSIGNAL, as far as it has not said otherwise
     bool stalled_ = false; ///< the kernel did not take all that was prepared
     bool pushing_ = false;
     OperationList waiting_; ///< for room in the ring

@@ -27,6 +27,9 @@ struct FileEngineOptions {
 
     /// Opcodes that count as unknown to the kernel, as bits; their operations go to worker threads.
     std::uint64_t withheld_opcodes = 0;
+
+    /// The kernel counts as older than Linux 6.18, which brought writes that raise no SIGPIPE.
+    bool withhold_quiet_writes = false;
 };
 
 } // namespace penstock::io

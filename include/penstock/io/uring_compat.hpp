@@ -91,6 +91,7 @@ inline constexpr std::uint32_t nop_inject_result = 1U << 0; ///< 6.10; in `rw_fl
 
 /// Per-I/O flags of preadv2(2) that the C library's headers may lack.
 inline constexpr int rwf_noappend = 0x20;  ///< 6.9
+inline constexpr int rwf_nosignal = 0x100; ///< 6.18; EPIPE raises no SIGPIPE
 inline constexpr int rwf_dontcache = 0x80; ///< 6.14
 
 /// io_uring_enter(2)'s extended argument: `min_wait_microseconds` has taken the place of `pad`.
