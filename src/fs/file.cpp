@@ -38,7 +38,7 @@ void OpenOperation::describe(io::FileOperation& request) const noexcept {
     request.to_open(path_.c_str(), options_.flags(), options_.permissions);
 }
 
-File OpenOperation::result(std::int64_t answer) noexcept {
+File OpenOperation::result(std::int64_t answer) {
     return File(OwnedDescriptor(static_cast<int>(answer)));
 }
 
@@ -47,7 +47,7 @@ bool ReadOperation::try_now() noexcept {
         const iovec part{.iov_base = into_.data() + done_, .iov_len = into_.size() - done_};
         const std::int64_t offset =
             offset_ < 0 ? offset_ : offset_ + static_cast<std::int64_t>(done_);
-        const ssize_t count = ::preadv2(fd_, &part, 1, offset, RWF_NOWAIT);
+        const ssize_t count = ::preadv2(file_.get(), &part, 1, offset, RWF_NOWAIT);
         if (count < 0) { // EAGAIN: a device must be waited for; anything else the engine will tell
             return false;
         }
@@ -61,30 +61,39 @@ bool ReadOperation::try_now() noexcept {
 
 void ReadOperation::describe(io::FileOperation& request) const noexcept {
     const std::int64_t offset = offset_ < 0 ? offset_ : offset_ + static_cast<std::int64_t>(done_);
-    request.to_read(fd_, into_.data() + done_, into_.size() - done_, offset, extent_);
+    request.to_read(file_.get(), into_.data() + done_, into_.size() - done_, offset, extent_);
 }
 
-StatusOperation::StatusOperation(int fd) noexcept : directory_(fd), flags_(AT_EMPTY_PATH) {}
+StatusOperation::StatusOperation(SharedDescriptor file) noexcept
+    : file_(std::move(file)), flags_(AT_EMPTY_PATH) {}
 
 StatusOperation::StatusOperation(std::string_view path, bool follow)
-    : FileSystemOperation(check(path)), path_(path), directory_(AT_FDCWD),
-      flags_(follow ? 0 : AT_SYMLINK_NOFOLLOW) {}
+    : FileSystemOperation(check(path)), path_(path), flags_(follow ? 0 : AT_SYMLINK_NOFOLLOW) {}
 
 void StatusOperation::describe(io::FileOperation& request) noexcept {
-    request.to_stat(path_.c_str(), native_, flags_, STATX_BASIC_STATS | STATX_BTIME, directory_);
+    const bool of_path = (flags_ & AT_EMPTY_PATH) == 0;
+    request.to_stat(path_.c_str(), native_, flags_, STATX_BASIC_STATS | STATX_BTIME,
+                    of_path ? AT_FDCWD : file_.get());
 }
 
 void DescriptorOperation::describe(io::FileOperation& request) const noexcept {
     switch (what_) {
     case What::sync:
-        return request.to_fsync(fd_);
+        return request.to_fsync(file_.get());
     case What::sync_data:
-        return request.to_fdatasync(fd_);
+        return request.to_fdatasync(file_.get());
     case What::truncate:
-        return request.to_truncate(fd_, first_);
+        return request.to_truncate(file_.get(), first_);
     case What::allocate:
-        return request.to_allocate(fd_, 0, first_, second_);
+        return request.to_allocate(file_.get(), 0, first_, second_);
     }
+}
+
+Task<Result<>> close_file(SharedDescriptor file) {
+    if (const Result<> alone = co_await file.alone(); !alone) {
+        co_return alone;
+    }
+    co_return co_await CloseOperation(file.take());
 }
 
 } // namespace detail
@@ -102,15 +111,15 @@ Result<std::uint64_t> move_to(int fd, std::int64_t offset, int whence) noexcept 
 } // namespace
 
 Result<std::uint64_t> File::seek(std::uint64_t offset) noexcept {
-    return move_to(fd(), static_cast<std::int64_t>(offset), SEEK_SET);
+    return move_to(native_handle(), static_cast<std::int64_t>(offset), SEEK_SET);
 }
 
 Result<std::uint64_t> File::seek_to_end() noexcept {
-    return move_to(fd(), 0, SEEK_END);
+    return move_to(native_handle(), 0, SEEK_END);
 }
 
 Result<std::uint64_t> File::position() const noexcept {
-    return move_to(fd(), 0, SEEK_CUR);
+    return move_to(native_handle(), 0, SEEK_CUR);
 }
 
 } // namespace penstock::fs

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include <penstock/detail/pollable.hpp>
+#include <penstock/detail/shared_descriptor.hpp>
 
 namespace penstock::detail {
 
@@ -14,11 +16,18 @@ public:
         : SystemCallOperation(pollable, Direction::writing), file_(file), offset_(offset),
           left_(length) {}
 
+    /// Keeps the file open until it has ended.
+    SendFileOperation(Pollable* pollable, SharedDescriptor file, std::uint64_t offset,
+                      std::uint64_t length) noexcept
+        : SystemCallOperation(pollable, Direction::writing), owned_file_(std::move(file)),
+          file_(owned_file_.get()), offset_(offset), left_(length) {}
+
     bool attempt() noexcept;
 
     [[nodiscard]] std::uint64_t result() const noexcept { return sent_; }
 
 private:
+    SharedDescriptor owned_file_;
     int file_;
     std::uint64_t offset_;
     std::uint64_t left_;

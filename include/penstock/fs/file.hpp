@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <sys/stat.h>
@@ -11,9 +13,11 @@
 
 #include <penstock/bytes.hpp>
 #include <penstock/detail/file_system_operation.hpp>
+#include <penstock/detail/shared_descriptor.hpp>
 #include <penstock/fs/status.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task.hpp>
 
 namespace penstock::fs {
 
@@ -47,12 +51,20 @@ struct OpenOptions {
 namespace detail {
 
 using penstock::detail::FileSystemOperation;
+using penstock::detail::SharedDescriptor;
+
+/// Offsets have 63 bits (off_t): a larger one is `invalid_argument`.
+[[nodiscard]] inline std::error_code check_offset(std::uint64_t offset) noexcept {
+    return std::in_range<std::int64_t>(offset) ? std::error_code()
+                                               : std::make_error_code(std::errc::invalid_argument);
+}
 
 class OpenOperation final : public FileSystemOperation<OpenOperation, File> {
 public:
     OpenOperation(std::string_view path, const OpenOptions& options);
     void describe(io::FileOperation& request) const noexcept;
-    [[nodiscard]] static File result(std::int64_t answer) noexcept;
+    /// Throws `std::bad_alloc`; the file is closed then.
+    [[nodiscard]] static File result(std::int64_t answer);
 
 private:
     std::string path_;
@@ -62,9 +74,13 @@ private:
 /// Reads what the page cache has without another thread or the ring; waits for a device in the engine.
 class ReadOperation final : public FileSystemOperation<ReadOperation, std::size_t> {
 public:
-    ReadOperation(int fd, MutableBytes into, std::int64_t offset,
-                  io::FileOperation::Extent extent) noexcept
-        : into_(into), offset_(offset), fd_(fd), extent_(extent) {}
+    /// From the file's position.
+    ReadOperation(SharedDescriptor file, MutableBytes into) noexcept
+        : file_(std::move(file)), into_(into), offset_(io::FileOperation::current_position),
+          extent_(io::FileOperation::Extent::once) {}
+    ReadOperation(SharedDescriptor file, MutableBytes into, std::uint64_t offset) noexcept
+        : FileSystemOperation(check_offset(offset)), file_(std::move(file)), into_(into),
+          offset_(static_cast<std::int64_t>(offset)), extent_(io::FileOperation::Extent::whole) {}
 
     [[nodiscard]] bool try_now() noexcept;
     void describe(io::FileOperation& request) const noexcept;
@@ -73,31 +89,35 @@ public:
     }
 
 private:
+    SharedDescriptor file_;
     MutableBytes into_;
     std::int64_t offset_;
     std::size_t done_ = 0; ///< of `into_`, by `try_now`
-    int fd_;
     io::FileOperation::Extent extent_;
 };
 
 class WriteOperation final : public FileSystemOperation<WriteOperation, void> {
 public:
-    WriteOperation(int fd, Bytes from, std::int64_t offset) noexcept
-        : from_(from), offset_(offset), fd_(fd) {}
+    /// At the file's position.
+    WriteOperation(SharedDescriptor file, Bytes from) noexcept
+        : file_(std::move(file)), from_(from), offset_(io::FileOperation::current_position) {}
+    WriteOperation(SharedDescriptor file, Bytes from, std::uint64_t offset) noexcept
+        : FileSystemOperation(check_offset(offset)), file_(std::move(file)), from_(from),
+          offset_(static_cast<std::int64_t>(offset)) {}
     void describe(io::FileOperation& request) const noexcept {
-        request.to_write(fd_, from_.data(), from_.size(), offset_);
+        request.to_write(file_.get(), from_.data(), from_.size(), offset_);
     }
 
 private:
+    SharedDescriptor file_;
     Bytes from_;
     std::int64_t offset_;
-    int fd_;
 };
 
 class StatusOperation final : public FileSystemOperation<StatusOperation, Status> {
 public:
     /// Of an open file.
-    explicit StatusOperation(int fd) noexcept;
+    explicit StatusOperation(SharedDescriptor file) noexcept;
     StatusOperation(std::string_view path, bool follow);
     void describe(io::FileOperation& request) noexcept;
     [[nodiscard]] Status result(std::int64_t /*answer*/) const noexcept {
@@ -105,9 +125,9 @@ public:
     }
 
 private:
+    SharedDescriptor file_;
     std::string path_;
     struct statx native_{};
-    int directory_;
     int flags_;
 };
 
@@ -116,14 +136,17 @@ class DescriptorOperation final : public FileSystemOperation<DescriptorOperation
 public:
     enum class What : unsigned char { sync, sync_data, truncate, allocate };
 
-    DescriptorOperation(What what, int fd, std::int64_t first = 0, std::int64_t second = 0) noexcept
-        : first_(first), second_(second), fd_(fd), what_(what) {}
+    DescriptorOperation(What what, SharedDescriptor file, std::uint64_t first = 0,
+                        std::uint64_t second = 0) noexcept
+        : FileSystemOperation(check_offset(std::max(first, second))), file_(std::move(file)),
+          first_(static_cast<std::int64_t>(first)), second_(static_cast<std::int64_t>(second)),
+          what_(what) {}
     void describe(io::FileOperation& request) const noexcept;
 
 private:
+    SharedDescriptor file_;
     std::int64_t first_;
     std::int64_t second_;
-    int fd_;
     What what_;
 };
 
@@ -140,6 +163,9 @@ private:
     OwnedDescriptor descriptor_;
 };
 
+/// Waits until no operation has the file any more, and closes it.
+[[nodiscard]] Task<Result<>> close_file(SharedDescriptor file);
+
 } // namespace detail
 
 /// An open file. Its reads and writes run on the loop's file engine (io_uring, or worker threads) and
@@ -152,7 +178,8 @@ private:
 /// kernel has let go of its buffer: with `operation_canceled`, or with its own result when that was
 /// faster.
 ///
-/// A file stays open until its operations have ended: until then its number is the kernel's to use.
+/// A file stays open until its operations have ended, also when this object is closed, assigned to or
+/// destroyed meanwhile: until then its number is the kernel's to use, and is no other file's.
 ///
 /// Not bound to a loop. Not thread safe.
 class File {
@@ -161,11 +188,17 @@ public:
     using Read = detail::ReadOperation;
     using Write = detail::WriteOperation;
     using Change = detail::DescriptorOperation;
-    using Close = detail::CloseOperation;
 
     /// A closed file.
     File() = default;
-    explicit File(OwnedDescriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+    /// Takes a descriptor over. Throws `std::bad_alloc`; it is closed then.
+    explicit File(OwnedDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+
+    File(File&&) noexcept = default;
+    File& operator=(File&&) noexcept = default;
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    ~File() = default;
 
     /// Errors: open(2)'s, such as `no_such_file_or_directory`, `permission_denied`, `file_exists`,
     /// `is_a_directory`; `invalid_argument` for a path with a zero byte.
@@ -175,21 +208,18 @@ public:
     [[nodiscard]] static Open open(std::string_view path) { return open(path, OpenOptions()); }
 
     /// Yields how many bytes it read, at most `into.size()`; 0 at the end of the file.
-    [[nodiscard]] Read read(MutableBytes into) noexcept {
-        return {fd(), into, io::FileOperation::current_position, io::FileOperation::Extent::once};
-    }
+    [[nodiscard]] Read read(MutableBytes into) noexcept { return {descriptor_, into}; }
 
     /// From an offset; less than `into.size()` at the end of the file only.
     [[nodiscard]] Read read_at(std::uint64_t offset, MutableBytes into) noexcept {
-        return {fd(), into, static_cast<std::int64_t>(offset), io::FileOperation::Extent::whole};
+        return {descriptor_, into, offset};
     }
 
-    /// Writes all of `from`. After an error or a cancellation a part may have been written.
-    [[nodiscard]] Write write_all(Bytes from) noexcept {
-        return {fd(), from, io::FileOperation::current_position};
-    }
+    /// Writes all of `from`. After an error or a cancellation a part may have been written. A FIFO without
+    /// a reader is `broken_pipe`, and no SIGPIPE.
+    [[nodiscard]] Write write_all(Bytes from) noexcept { return {descriptor_, from}; }
     [[nodiscard]] Write write_all_at(std::uint64_t offset, Bytes from) noexcept {
-        return {fd(), from, static_cast<std::int64_t>(offset)};
+        return {descriptor_, from, offset};
     }
 
     /// Where the next `read` or `write_all` begins. Errors: lseek(2)'s.
@@ -200,36 +230,39 @@ public:
     /// Returns when all that was written is on the device (fsync(2)); `sync_data` leaves out what is
     /// not needed to read it again (fdatasync(2)). After an error nobody knows what is on the device:
     /// the kernel may not report it again.
-    [[nodiscard]] Change sync() noexcept { return {Change::What::sync, fd()}; }
-    [[nodiscard]] Change sync_data() noexcept { return {Change::What::sync_data, fd()}; }
+    [[nodiscard]] Change sync() noexcept { return {Change::What::sync, descriptor_}; }
+    [[nodiscard]] Change sync_data() noexcept { return {Change::What::sync_data, descriptor_}; }
 
     /// Cuts the file, or makes it longer with zeros.
     [[nodiscard]] Change truncate(std::uint64_t size) noexcept {
-        return {Change::What::truncate, fd(), static_cast<std::int64_t>(size)};
+        return {Change::What::truncate, descriptor_, size};
     }
 
     /// Reserves room on the device, and makes the file as long (posix_fallocate(3)).
     [[nodiscard]] Change allocate(std::uint64_t offset, std::uint64_t size) noexcept {
-        return {Change::What::allocate, fd(), static_cast<std::int64_t>(offset),
-                static_cast<std::int64_t>(size)};
+        return {Change::What::allocate, descriptor_, offset, size};
     }
 
     [[nodiscard]] detail::StatusOperation status() noexcept {
-        return detail::StatusOperation(fd());
+        return detail::StatusOperation(descriptor_);
     }
 
     /// Closes the file and tells what close(2) says, which on a network file system may be an error of
-    /// an earlier write. Also in a cancelled task it is closed. A file that ends without it is closed
-    /// on the loop's thread.
-    [[nodiscard]] Close close() noexcept { return Close(std::move(descriptor_)); }
+    /// an earlier write. Operations that are in flight end first; cancelled while it waits for them, it
+    /// ends with `operation_canceled`, and the last of them closes the file. Otherwise the file is closed
+    /// also in a cancelled task. A file that ends without it is closed on the loop's thread.
+    [[nodiscard]] Task<Result<>> close() { return detail::close_file(std::move(descriptor_)); }
 
     [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(descriptor_); }
     [[nodiscard]] int native_handle() const noexcept { return descriptor_.get(); }
 
-private:
-    [[nodiscard]] int fd() const noexcept { return descriptor_.get(); }
+    /// For operations of other kinds: who has a copy keeps the file open.
+    [[nodiscard]] const penstock::detail::SharedDescriptor& shared_descriptor() const noexcept {
+        return descriptor_;
+    }
 
-    OwnedDescriptor descriptor_;
+private:
+    penstock::detail::SharedDescriptor descriptor_;
 };
 
 } // namespace penstock::fs

@@ -7,6 +7,7 @@
 #include <penstock/detail/descriptor_stream.hpp>
 #include <penstock/detail/send_file_operation.hpp>
 #include <penstock/detail/stream_operations.hpp>
+#include <penstock/fs/file.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::net {
@@ -25,8 +26,14 @@ public:
     /// Sends a part of an open file without bringing it into the program (sendfile(2)), and yields how
     /// many bytes that was: fewer than `length` where the file ends before. The file's own position is
     /// not used. What is not in the page cache is read from the disk meanwhile, and the loop waits for
-    /// it. Errors: sendfile(2)'s. After one, or a cancellation, a part may have been sent. `file` stays
-    /// open until this has ended.
+    /// it. Errors: sendfile(2)'s; `broken_pipe`, and no SIGPIPE, once the peer has gone. After one, or a
+    /// cancellation, a part may have been sent. The file stays open until this has ended.
+    [[nodiscard]] detail::SendFileOperation send_file(const fs::File& file, std::uint64_t offset,
+                                                      std::uint64_t length) noexcept {
+        return {pollable_.get(), file.shared_descriptor(), offset, length};
+    }
+
+    /// The same with a bare descriptor, which the caller keeps open until this has ended.
     [[nodiscard]] detail::SendFileOperation send_file(int file, std::uint64_t offset,
                                                       std::uint64_t length) noexcept {
         return {pollable_.get(), file, offset, length};
