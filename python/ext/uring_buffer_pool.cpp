@@ -30,8 +30,9 @@ PoolBufferObject* buffer_self(PyObject* object) noexcept {
     return reinterpret_cast<PoolBufferObject*>(object);
 }
 
-bool check_mapped(const BufferPoolObject* pool) noexcept {
-    if (pool->memory == nullptr) {
+/// Whether the pool is initialised and not closed, nor cleared by the garbage collector.
+bool check_open(const BufferPoolObject* pool) noexcept {
+    if (pool->memory == nullptr || pool->buffers == nullptr) {
         PyErr_SetString(PyExc_ValueError, "the buffer pool is closed");
         return false;
     }
@@ -49,7 +50,7 @@ void unmap(BufferPoolObject* pool) noexcept {
 int buffer_get(PyObject* object, Py_buffer* view, int flags) {
     PoolBufferObject* self = buffer_self(object);
     view->obj = nullptr;
-    if (!check_mapped(self->pool) ||
+    if (!check_open(self->pool) ||
         PyBuffer_FillInfo(view, object, self->pool->memory + self->index * self->pool->stride,
                           static_cast<Py_ssize_t>(self->pool->size), 0, flags) < 0) {
         return -1;
@@ -161,82 +162,116 @@ bool parse_size(PyObject* object, const char* name, std::size_t& size) noexcept 
     return true;
 }
 
-bool map(BufferPoolObject* self) noexcept {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    self->stride = (self->size + self->alignment - 1) / self->alignment * self->alignment;
-    if (self->stride > std::numeric_limits<Py_ssize_t>::max() / 2 / self->count) {
-        PyErr_Format(PyExc_ValueError, "%zu buffers of %zu bytes are more than there is memory for",
-                     self->count, self->size);
-        return false;
-    }
-    const std::size_t slack = self->alignment > page ? self->alignment : 0;
-    self->mapped = self->stride * self->count + slack;
-    void* mapping =
-        mmap(nullptr, self->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapping == MAP_FAILED) {
-        raise_error(self->state, errno, "no memory for %zu buffers of %zu bytes", self->count,
-                    self->size);
-        return false;
-    }
-    self->mapping = static_cast<std::byte*>(mapping);
-    const auto start = reinterpret_cast<std::uintptr_t>(mapping);
-    self->memory = self->mapping + (-start & (self->alignment - 1));
-    return true;
-}
+/// What a pool is made of, until all of it is there.
+struct Shape {
+    std::size_t count = 0;
+    std::size_t size = 0;
+    std::size_t alignment = 4096;
+    std::size_t stride = 0;
+    std::byte* mapping = nullptr;
+    std::size_t mapped = 0;
+    int registered = 0;
+};
 
-int pool_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
-    BufferPoolObject* self = pool_self(object);
+bool read_shape(PyObject* arguments, PyObject* keywords, Shape& shape) noexcept {
     static const char* names[] = {"count", "size", "alignment", "registered", nullptr};
     PyObject* count = nullptr;
     PyObject* size = nullptr;
     PyObject* alignment = nullptr;
-    int registered = 0;
-    if (self->mapping != nullptr) {
-        PyErr_SetString(PyExc_RuntimeError, "a BufferPool is initialised once");
-        return -1;
-    }
     if (PyArg_ParseTupleAndKeywords(arguments, keywords, "OO|$Op", const_cast<char**>(names),
-                                    &count, &size, &alignment, &registered) == 0 ||
-        !parse_size(count, "count", self->count) || !parse_size(size, "size", self->size)) {
-        return -1;
-    }
-    self->alignment = 4096;
-    if (alignment != nullptr && !parse_size(alignment, "alignment", self->alignment)) {
-        return -1;
+                                    &count, &size, &alignment, &shape.registered) == 0 ||
+        !parse_size(count, "count", shape.count) || !parse_size(size, "size", shape.size) ||
+        (alignment != nullptr && !parse_size(alignment, "alignment", shape.alignment))) {
+        return false;
     }
     constexpr std::size_t most_aligned = std::size_t{1} << 30;
-    if (!std::has_single_bit(self->alignment) || self->alignment > most_aligned) {
+    if (!std::has_single_bit(shape.alignment) || shape.alignment > most_aligned) {
         PyErr_Format(PyExc_ValueError, "alignment is %zu; it must be a power of two up to %zu",
-                     self->alignment, most_aligned);
-        return -1;
+                     shape.alignment, most_aligned);
+        return false;
     }
     constexpr std::size_t most_registered = 16384; // IORING_MAX_REG_BUFFERS
-    if (registered != 0 && self->count > most_registered) {
+    if (shape.registered != 0 && shape.count > most_registered) {
         PyErr_Format(PyExc_ValueError, "count is %zu; a ring registers at most %zu buffers",
-                     self->count, most_registered);
-        return -1;
+                     shape.count, most_registered);
+        return false;
     }
-    self->wants_registration = registered != 0;
-    if (!map(self)) {
-        return -1;
+    shape.stride = (shape.size + shape.alignment - 1) / shape.alignment * shape.alignment;
+    if (shape.stride > std::numeric_limits<Py_ssize_t>::max() / 2 / shape.count) {
+        PyErr_Format(PyExc_ValueError, "%zu buffers of %zu bytes are more than there is memory for",
+                     shape.count, shape.size);
+        return false;
     }
-    Ref buffers(PyTuple_New(static_cast<Py_ssize_t>(self->count)));
+    return true;
+}
+
+bool map(ModuleState* state, Shape& shape) noexcept {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t slack = shape.alignment > page ? shape.alignment : 0;
+    shape.mapped = shape.stride * shape.count + slack;
+    void* mapping =
+        mmap(nullptr, shape.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) {
+        raise_error(state, errno, "no memory for %zu buffers of %zu bytes", shape.count,
+                    shape.size);
+        return false;
+    }
+    shape.mapping = static_cast<std::byte*>(mapping);
+    return true;
+}
+
+/// The pool's buffers: a tuple that the collector does not know yet, since Python code that it runs
+/// could find it half filled.
+Ref make_buffers(BufferPoolObject* self, std::size_t count) noexcept {
+    Ref buffers(PyTuple_New(static_cast<Py_ssize_t>(count)));
     if (!buffers) {
-        return -1;
+        return buffers;
     }
-    for (std::size_t i = 0; i < self->count; ++i) {
+    PyObject_GC_UnTrack(buffers.get());
+    for (std::size_t i = 0; i < count; ++i) {
         auto* buffer = PyObject_GC_New(PoolBufferObject, self->state->pool_buffer_type);
         if (buffer == nullptr) {
-            return -1;
+            return Ref();
         }
-        buffer->pool = reinterpret_cast<BufferPoolObject*>(Py_NewRef(object));
+        buffer->pool = reinterpret_cast<BufferPoolObject*>(Py_NewRef(as_object(self)));
         buffer->index = i;
         buffer->exports = 0;
         buffer->acquired = false;
-        PyObject_GC_Track(as_object(buffer));
         PyTuple_SET_ITEM(buffers.get(), static_cast<Py_ssize_t>(i), as_object(buffer));
     }
+    return buffers;
+}
+
+int pool_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
+    BufferPoolObject* self = pool_self(object);
+    Shape shape;
+    if (!read_shape(arguments, keywords, shape) || !map(self->state, shape)) {
+        return -1;
+    }
+    Ref buffers = make_buffers(self, shape.count);
+    // Asked last: reading the arguments and collecting garbage may have run this function.
+    if (!buffers || self->count != 0) {
+        munmap(shape.mapping, shape.mapped);
+        if (buffers) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "a BufferPool is initialised once; make a new one instead");
+        }
+        return -1;
+    }
+    self->count = shape.count;
+    self->size = shape.size;
+    self->alignment = shape.alignment;
+    self->stride = shape.stride;
+    self->mapping = shape.mapping;
+    self->mapped = shape.mapped;
+    const auto start = reinterpret_cast<std::uintptr_t>(shape.mapping);
+    self->memory = self->mapping + (-start & (self->alignment - 1));
+    self->wants_registration = shape.registered != 0;
     self->buffers = buffers.release();
+    for (std::size_t i = 0; i < self->count; ++i) {
+        PyObject_GC_Track(PyTuple_GET_ITEM(self->buffers, static_cast<Py_ssize_t>(i)));
+    }
+    PyObject_GC_Track(self->buffers);
     return 0;
 }
 
@@ -250,7 +285,7 @@ PyObject* pool_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keyw
 
 PyObject* acquire(PyObject* object, PyObject* /*unused*/) {
     BufferPoolObject* self = pool_self(object);
-    if (!check_mapped(self)) {
+    if (!check_open(self)) {
         return nullptr;
     }
     for (std::size_t i = 0; i < self->count; ++i) {
@@ -290,7 +325,7 @@ PyObject* pool_close(PyObject* object, PyObject* /*unused*/) {
 }
 
 PyObject* pool_enter(PyObject* object, PyObject* /*unused*/) {
-    return check_mapped(pool_self(object)) ? Py_NewRef(object) : nullptr;
+    return check_open(pool_self(object)) ? Py_NewRef(object) : nullptr;
 }
 
 PyObject* pool_exit(PyObject* object, PyObject* const* /*arguments*/, Py_ssize_t /*count*/) {
@@ -303,7 +338,7 @@ Py_ssize_t pool_length(PyObject* object) {
 
 PyObject* pool_item(PyObject* object, Py_ssize_t index) {
     BufferPoolObject* self = pool_self(object);
-    if (!check_mapped(self)) {
+    if (!check_open(self)) {
         return nullptr;
     }
     if (index < 0 || static_cast<std::size_t>(index) >= self->count) {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,3 +81,24 @@ def results(completions: list[tuple[Any, Any, int]]) -> dict[Any, Any]:
     found = {tag: result for tag, result, _ in completions}
     assert len(found) == len(completions)
     return found
+
+
+def run_python(program: str, *, seconds: float = 20) -> str:
+    """What a program prints, in a process of its own: a test of what may crash or hang.
+
+    One that hangs is ended after ``seconds``, far more than it needs, and tells where it was.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-X", "dev", "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            told, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # "-X dev" has it print a trace
+            told, _ = process.communicate()
+    assert process.returncode == 0, f"exit code {process.returncode}: {told}"
+    return told

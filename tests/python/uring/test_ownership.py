@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -15,6 +13,7 @@ import pytest
 
 from penstock.uring import BufferPool, Message, UringCtx, probe
 from penstock.uring.constants import OPCODE
+from tests.python.uring.conftest import run_python
 
 CALLS: list[Callable[[UringCtx], Any]] = [
     lambda ctx: ctx.prep_nop(),
@@ -155,18 +154,6 @@ def test_a_stale_number_completes_nothing() -> None:
         assert target.wait_completions() == [("second", b"2", 0)]
         os.close(reader)
         os.close(writer)
-
-
-def run_python(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
 
 
 def test_a_child_of_fork_is_refused_and_the_parent_goes_on() -> None:
