@@ -1,5 +1,7 @@
 #pragma once
 
+#include "lease.hpp"
+
 #include <Python.h>
 
 #include <utility>

@@ -14,36 +14,6 @@ RingObject* self_of(PyObject* object) noexcept {
     return reinterpret_cast<RingObject*>(object);
 }
 
-/// Takes the last `count` prepared operations back.
-void take_back(RingObject* self, std::size_t count) noexcept {
-    io_uring_sq& queue = self->ring.sq;
-    for (; count > 0; --count) {
-        --queue.sqe_tail;
-        const std::uint32_t slot =
-            self->operations.slot_of(queue.sqes[queue.sqe_tail & queue.ring_mask].user_data);
-        if (slot != OperationTable::no_slot) {
-            drop(self->operations.remove(slot));
-        }
-    }
-}
-
-bool check_room(RingObject* self, Py_ssize_t count) noexcept {
-    if (make_room(self, static_cast<std::size_t>(count))) {
-        return true;
-    }
-    const std::uint32_t room = free_entries(self);
-    raise_error(self->state, EBUSY,
-                "%zd operations do not fit: the submission queue has room for %u of %u; submit() "
-                "first, or make the ring with more entries",
-                count, room, self->ring.sq.ring_entries);
-    return false;
-}
-
-/// `tags[i]`, or null where no tags are given.
-Ref tag_at(const Ref& tags, Py_ssize_t index) noexcept {
-    return tags ? Ref::borrow(PySequence_Fast_GET_ITEM(tags.get(), index)) : Ref();
-}
-
 /// A sequence of `count` items; an empty reference for None. False with an exception set.
 bool read_sequence(PyObject* object, const char* name, Py_ssize_t count, Ref& sequence) noexcept {
     if (object == nullptr || object == Py_None) {
@@ -73,19 +43,21 @@ PyObject* prep_nop_many(PyObject* object, PyObject* tags_object) {
         return nullptr;
     }
     const Py_ssize_t count = PyTuple_GET_SIZE(tags.get());
-    if (!check_room(self, count)) {
+    Reservation reservation(self);
+    if (!reservation.reserve(static_cast<std::size_t>(count))) {
         return nullptr;
     }
     for (Py_ssize_t i = 0; i < count; ++i) {
-        Draft draft(IORING_OP_NOP);
-        draft.entry.fd = -1;
-        Options options;
-        options.tag = PyTuple_GET_ITEM(tags.get(), i);
-        const Ref tag(commit(self, draft, options));
+        const Ref tag(reservation.add(PyTuple_GET_ITEM(tags.get(), i)));
         if (!tag) {
-            take_back(self, static_cast<std::size_t>(i));
             return nullptr;
         }
+    }
+    Draft draft(IORING_OP_NOP);
+    draft.entry.fd = -1;
+    // Each takes the same draft anew: it holds nothing.
+    if (!reservation.commit([&draft](std::size_t) -> Draft& { return draft; }, Options{})) {
+        return nullptr;
     }
     Py_RETURN_NONE;
 }
@@ -116,12 +88,43 @@ bool read_transfers(PyObject* buffers, PyObject* offsets, PyObject* tags,
     return read_sequence(tags, "user_data", count, transfers.tags);
 }
 
+/// The operations of one call, converted but for their tags. False with an exception set.
+bool read_drafts(RingObject* self, const Transfers& transfers, PyObject* fd, const Options& options,
+                 bool reads, std::vector<Draft>& drafts) noexcept {
+    Draft file(reads ? IORING_OP_READ : IORING_OP_WRITE);
+    if (!take_fd(file, fd, options)) {
+        return false;
+    }
+    const Py_ssize_t count = PyTuple_GET_SIZE(transfers.offsets.get());
+    try {
+        drafts.reserve(static_cast<std::size_t>(count));
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        Draft& draft = drafts.emplace_back(file.entry.opcode);
+        draft.entry.fd = file.entry.fd;
+        PyObject* buffer = transfers.size != nullptr ? transfers.size
+                                                     : PyTuple_GET_ITEM(transfers.buffers.get(), i);
+        const bool plain = (options.flags & IOSQE_FIXED_FILE) == 0;
+        if (!(reads ? take_target(self, draft, buffer) : take_source(self, draft, buffer)) ||
+            !take_offset(draft, PyTuple_GET_ITEM(transfers.offsets.get(), i)) ||
+            (plain && !check_alignment(self, draft))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 PyObject* prep_transfer_many(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
                              PyObject* keywords, bool reads) noexcept {
     RingObject* self = self_of(object);
     PrepareParameters<3> parameters{Name::fd, reads ? Name::buffers : Name::data, Name::offsets};
     Options options;
     Transfers transfers;
+    std::vector<Draft> drafts;
+    Reservation reservation(self);
     if (!parameters.parse(self->state, reads ? "prep_read_many" : "prep_write_many", arguments,
                           count, keywords, 3, options) ||
         !read_transfers(parameters[1], parameters[2], options.tag, transfers) ||
@@ -133,35 +136,27 @@ PyObject* prep_transfer_many(PyObject* object, PyObject* const* arguments, Py_ss
         return nullptr;
     }
     const Py_ssize_t number = PyTuple_GET_SIZE(transfers.offsets.get());
-    if (!check_room(self, number)) {
+    if (!reservation.reserve(static_cast<std::size_t>(number)) ||
+        !read_drafts(self, transfers, parameters[0], options, reads, drafts)) {
         return nullptr;
     }
     Ref told(PyList_New(number));
     if (!told) {
         return nullptr;
     }
-    const bool plain = (options.flags & IOSQE_FIXED_FILE) == 0;
+    PyObject_GC_UnTrack(told.get()); // comparing tags may run Python code, which could find it
     for (Py_ssize_t i = 0; i < number; ++i) {
-        Draft draft(reads ? IORING_OP_READ : IORING_OP_WRITE);
-        PyObject* buffer = transfers.size != nullptr ? transfers.size
-                                                     : PyTuple_GET_ITEM(transfers.buffers.get(), i);
-        const Ref wanted = tag_at(transfers.tags, i);
-        options.tag = wanted.get() == Py_None ? nullptr : wanted.get();
-        PyObject* tag = nullptr;
-        if (take_fd(draft, parameters[0], options) &&
-            (reads ? take_target(self, draft, buffer) : take_source(self, draft, buffer)) &&
-            take_offset(draft, PyTuple_GET_ITEM(transfers.offsets.get(), i)) &&
-            (!plain || check_alignment(self, draft))) {
-            tag = commit(self, draft, options);
-        }
+        PyObject* tag =
+            reservation.add(transfers.tags ? PyTuple_GET_ITEM(transfers.tags.get(), i) : nullptr);
         if (tag == nullptr) {
-            const Ref raised = take_exception();
-            take_back(self, static_cast<std::size_t>(i));
-            raise_exception(Ref::borrow(raised.get()));
             return nullptr;
         }
         PyList_SET_ITEM(told.get(), i, tag);
     }
+    if (!reservation.commit([&drafts](std::size_t i) -> Draft& { return drafts[i]; }, options)) {
+        return nullptr;
+    }
+    PyObject_GC_Track(told.get());
     return told.release();
 }
 
@@ -171,87 +166,129 @@ PyObject* prep_many(PyObject* object, PyObject* const* arguments, Py_ssize_t cou
     return prep_transfer_many(object, arguments, count, keywords, reads);
 }
 
+/// What `read_offsets` was called with, converted.
+struct BatchRequest {
+    std::uint32_t size = 0;
+    int fd = -1;
+    Options options;
+    std::vector<std::uint64_t> offsets;
+};
+
+bool read_request(RingObject* self, PyObject* const* arguments, Py_ssize_t count,
+                  PyObject* keywords, BatchRequest& request) noexcept {
+    Parameters<4> parameters{Name::fd, Name::block_size, Name::offsets, Name::fixed_file};
+    Ref offsets;
+    if (!parameters.parse(self->state, "read_offsets", arguments, count, keywords, 3) ||
+        !read_sequence(parameters[2], "offsets", -1, offsets)) {
+        return false;
+    }
+    if (!offsets || !PyLong_Check(parameters[1])) {
+        PyErr_SetString(PyExc_TypeError, "read_offsets() needs a size and a sequence of offsets");
+        return false;
+    }
+    const int fixed = parameters[3] != nullptr ? PyObject_IsTrue(parameters[3]) : 0;
+    if (fixed < 0) {
+        return false;
+    }
+    request.options.flags = fixed > 0 ? IOSQE_FIXED_FILE : 0;
+    Draft draft(IORING_OP_READ);
+    if (!take_fd(draft, parameters[0], request.options) ||
+        !take_target(self, draft, parameters[1])) {
+        return false;
+    }
+    request.fd = draft.entry.fd;
+    request.size = draft.entry.length;
+    const Py_ssize_t number = PyTuple_GET_SIZE(offsets.get());
+    try {
+        request.offsets.reserve(static_cast<std::size_t>(number));
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < number; ++i) {
+        if (!take_offset(draft, PyTuple_GET_ITEM(offsets.get(), i)) ||
+            (fixed == 0 && !check_alignment(self, draft))) {
+            return false;
+        }
+        request.offsets.push_back(draft.entry.offset);
+    }
+    return true;
+}
+
 /// Queues one read of a batch. False with an exception set.
-bool queue_read(RingObject* self, ReadBatch& batch, Draft& draft, const Options& options,
+bool queue_read(RingObject* self, ReadBatch& batch, const BatchRequest& request,
                 std::uint32_t index) noexcept {
-    if (!check_usable(self)) { // looking up the descriptor may have run Python code
+    Draft draft(IORING_OP_READ);
+    draft.holdings.bytes = self->recycled.take(request.size).release();
+    if (draft.holdings.bytes == nullptr) {
         return false;
     }
-    Operation* operation = enqueue(self, draft, options, nullptr, 0);
-    if (operation == nullptr) {
+    draft.point_to(PyBytes_AS_STRING(draft.holdings.bytes), request.size);
+    draft.entry.fd = request.fd;
+    draft.entry.offset = request.offsets[index];
+    // Waiting for room may have run Python code.
+    if (!check_usable(self) || !check_room(self, 1)) {
         return false;
     }
-    operation->fills_bytes = false; // they go into the batch's list, not into a completion
-    operation->batch = &batch;
-    operation->batch_index = index;
+    const std::uint32_t slot = self->operations.add(nullptr, 0);
+    if (slot == OperationTable::no_slot) {
+        return false;
+    }
+    Operation& operation = place(self, draft, request.options, slot);
+    operation.batch = &batch;
+    operation.batch_index = index;
     ++batch.in_flight;
     return true;
+}
+
+/// Reads everything into the batch's list. False with an exception set, and then some may be in flight.
+bool run_batch(RingObject* self, ReadBatch& batch, const BatchRequest& request) noexcept {
+    const std::size_t most = self->ring.sq.ring_entries;
+    for (std::size_t i = 0; i < request.offsets.size() && batch.error == 0 && !batch.discarded;
+         ++i) {
+        if ((batch.in_flight == most && !wait_for_batch(self, batch, most / 2)) ||
+            !queue_read(self, batch, request, static_cast<std::uint32_t>(i))) {
+            return false;
+        }
+    }
+    if (!wait_for_batch(self, batch, 0)) {
+        return false;
+    }
+    if (batch.error != 0) {
+        raise_error(self->state, batch.error, "the read at offset %lld failed: %s",
+                    static_cast<long long>(request.offsets[batch.failed_index]),
+                    std::strerror(batch.error));
+    } else if (batch.discarded) {
+        raise_error(self->state, ECANCELED,
+                    "reads of the batch were taken back by discard(), which was called in "
+                    "the middle of it");
+    } else if (batch.filled < request.offsets.size()) {
+        check_usable(self); // only by closing the ring can one get lost
+    }
+    return PyErr_Occurred() == nullptr;
 }
 
 PyObject* read_offsets(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
                        PyObject* keywords) {
     RingObject* self = self_of(object);
-    Parameters<4> parameters{Name::fd, Name::block_size, Name::offsets, Name::fixed_file};
-    Ref offsets;
-    Options options;
-    const auto start = [&] {
-        if (!parameters.parse(self->state, "read_offsets", arguments, count, keywords, 3) ||
-            !read_sequence(parameters[2], "offsets", -1, offsets)) {
-            return false;
-        }
-        if (!offsets || !PyLong_Check(parameters[1])) {
-            PyErr_SetString(PyExc_TypeError,
-                            "read_offsets() needs a size and a sequence of offsets");
-            return false;
-        }
-        const int fixed = parameters[3] != nullptr ? PyObject_IsTrue(parameters[3]) : 0;
-        options.flags = fixed > 0 ? IOSQE_FIXED_FILE : 0;
-        // What is prepared goes first; an open chain of it is refused by this.
-        return fixed >= 0 && check_usable(self) && submit(self) >= 0;
-    };
-    if (!start()) {
+    BatchRequest request;
+    // What is prepared goes first; an open chain of it is refused by this.
+    if (!check_usable(self) || !read_request(self, arguments, count, keywords, request) ||
+        !check_usable(self) || submit(self) < 0) {
         return nullptr;
     }
-    const Py_ssize_t number = PyTuple_GET_SIZE(offsets.get());
-    Ref list(PyList_New(number));
+    Ref list(PyList_New(static_cast<Py_ssize_t>(request.offsets.size())));
     if (!list) {
         return nullptr;
     }
     // Until all its places are filled nobody may find it.
     PyObject_GC_UnTrack(list.get());
     ReadBatch batch{.list = list.get()};
-    const std::size_t most = self->ring.sq.ring_entries;
-    Ref raised;
-    for (Py_ssize_t i = 0; i < number && batch.error == 0; ++i) {
-        if (batch.in_flight == most && !wait_for_batch(self, batch, most / 2)) {
-            raised = take_exception();
-            break;
-        }
-        Draft draft(IORING_OP_READ);
-        if (!take_fd(draft, parameters[0], options) || !take_target(self, draft, parameters[1]) ||
-            !take_offset(draft, PyTuple_GET_ITEM(offsets.get(), i)) ||
-            (options.flags == 0 && !check_alignment(self, draft)) ||
-            !queue_read(self, batch, draft, options, static_cast<std::uint32_t>(i))) {
-            raised = take_exception();
-            break;
-        }
-    }
-    if (!wait_for_batch(self, batch, 0) && !raised) {
-        raised = take_exception();
-    } else {
-        PyErr_Clear(); // the first exception is the one to tell
-    }
-    PyObject_GC_Track(list.get());
-    if (raised) {
-        raise_exception(std::move(raised));
+    if (!run_batch(self, batch, request)) {
+        end_batch(self, batch);
         return nullptr;
     }
-    if (batch.error != 0) {
-        const long long offset =
-            PyLong_AsLongLong(PyTuple_GET_ITEM(offsets.get(), batch.failed_index));
-        return raise_error(self->state, batch.error, "the read at offset %lld failed: %s", offset,
-                           std::strerror(batch.error));
-    }
+    PyObject_GC_Track(list.get());
     return list.release();
 }
 

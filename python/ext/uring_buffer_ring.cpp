@@ -222,7 +222,8 @@ PyObject* make_buffer_ring(RingObject* ring, std::uint32_t count, std::size_t si
     if (self == nullptr) {
         return nullptr;
     }
-    // From here on its deallocator cleans up.
+    // From here on its deallocator cleans up. The collector hears of it once it is whole: Python code
+    // that runs meanwhile must not find it.
     self->ring = nullptr;
     self->count = count;
     self->size = size;
@@ -232,8 +233,10 @@ PyObject* make_buffer_ring(RingObject* ring, std::uint32_t count, std::size_t si
     self->entries = static_cast<io_uring_buf_ring*>(map_memory(entries_size(self)));
     self->memory = static_cast<std::byte*>(map_memory(count * size));
     self->lent = static_cast<unsigned char*>(PyMem_Calloc(count, 1));
-    PyObject_GC_Track(as_object(self));
     const Ref owned(as_object(self));
+    if (!check_usable(ring)) { // allocating the object may have run Python code
+        return nullptr;
+    }
     if (self->entries == nullptr || self->memory == nullptr || self->lent == nullptr) {
         return PyErr_NoMemory();
     }
@@ -254,6 +257,7 @@ PyObject* make_buffer_ring(RingObject* ring, std::uint32_t count, std::size_t si
         give(self, i);
     }
     publish(self);
+    PyObject_GC_Track(as_object(self));
     return Py_NewRef(owned.get());
 }
 

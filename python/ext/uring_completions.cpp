@@ -34,6 +34,7 @@ void settle_batch(RingObject* self, Operation& operation, std::int32_t result) n
         return;
     }
     PyList_SET_ITEM(batch.list, operation.batch_index, bytes);
+    ++batch.filled;
 }
 
 /// One completion, to where it belongs. False if there is no memory to keep it.
@@ -161,6 +162,8 @@ PyObject* deliver(RingObject* self, std::size_t limit) noexcept {
     if (!list) {
         return nullptr;
     }
+    // Python code that runs meanwhile must not find it half filled.
+    PyObject_GC_UnTrack(list.get());
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject* completion = deliver_one(self);
         if (completion == nullptr) {
@@ -172,6 +175,7 @@ PyObject* deliver(RingObject* self, std::size_t limit) noexcept {
         }
         PyList_SET_ITEM(list.get(), i, completion);
     }
+    PyObject_GC_Track(list.get());
     return list.release();
 }
 
@@ -270,8 +274,8 @@ PyObject* completions(PyObject* object, PyObject* const* arguments, Py_ssize_t c
 void reap(RingObject* self) noexcept {
     const io_uring_cq& queue = self->ring.cq;
     // The head is read anew each time: what a completion lets go of may run Python code, which may
-    // take completions or close the ring.
-    while (self->life == RingObject::Life::open || self->life == RingObject::Life::closing) {
+    // take completions, close the ring or fork.
+    while (is_mapped(self)) {
         const std::uint32_t head = *queue.khead;
         if (head == io_uring_smp_load_acquire(queue.ktail) ||
             !settle(self, &queue.cqes[head & queue.ring_mask])) {

@@ -3,6 +3,7 @@
 #include "uring_buffer_pool.hpp"
 #include "uring_buffer_ring.hpp"
 
+#include <cerrno>
 #include <cstring>
 
 namespace penstock::python {
@@ -37,23 +38,44 @@ Ref make_ticket(RingObject* self, Py_hash_t& hash) noexcept {
 bool take_pool_buffer(RingObject* self, Draft& draft, PyObject* object) noexcept {
     BufferPoolObject* pool = pool_of(object);
     if (pool->wants_registration && self->pool == nullptr && self->registered.empty() &&
-        !register_pool(self, pool)) {
+        !(check_usable(self) && register_pool(self, pool))) {
         return false;
     }
     if (PyObject_GetBuffer(object, &draft.holdings.view, PyBUF_WRITABLE) < 0) {
         return false;
     }
     draft.point_to(draft.holdings.view.buf, static_cast<std::size_t>(draft.holdings.view.len));
-    if (self->pool == pool) {
-        if (draft.entry.opcode == IORING_OP_READ) {
-            draft.entry.opcode = IORING_OP_READ_FIXED;
-        } else if (draft.entry.opcode == IORING_OP_WRITE) {
-            draft.entry.opcode = IORING_OP_WRITE_FIXED;
-        }
-        if (draft.entry.opcode == IORING_OP_READ_FIXED ||
-            draft.entry.opcode == IORING_OP_WRITE_FIXED) {
-            draft.entry.buffer = static_cast<std::uint16_t>(index_of(object));
-        }
+    draft.pool = pool; // kept by the view
+    draft.entry.buffer = static_cast<std::uint16_t>(index_of(object));
+    return check_length(draft.holdings.view.len);
+}
+
+/// Whether the range lies within the registered buffer of its index: the kernel says EFAULT.
+bool check_registered(const RingObject* self, const Entry& entry) noexcept {
+    const std::size_t registered =
+        self->pool != nullptr ? self->pool->count : self->registered.size();
+    const unsigned index = entry.buffer;
+    if (index >= registered) {
+        PyErr_Format(PyExc_ValueError, "there is no registered buffer %u: %zu are registered",
+                     index, registered);
+        return false;
+    }
+    std::uintptr_t begin = 0;
+    std::size_t size = 0;
+    if (self->pool != nullptr) {
+        begin = reinterpret_cast<std::uintptr_t>(self->pool->memory) + index * self->pool->stride;
+        size = self->pool->size;
+    } else {
+        begin = reinterpret_cast<std::uintptr_t>(self->registered[index].buf);
+        size = static_cast<std::size_t>(self->registered[index].len);
+    }
+    if (entry.address < begin || entry.address + entry.length > begin + size) {
+        PyErr_Format(
+            PyExc_ValueError,
+            "the buffer does not lie within the registered buffer %u; pass that buffer or a "
+            "memoryview of a part of it",
+            index);
+        return false;
     }
     return true;
 }
@@ -85,13 +107,41 @@ bool read_options(PyObject* const* given, Options& options) noexcept {
     return true;
 }
 
+bool check_draft(RingObject* self, const Draft& draft) noexcept {
+    return (!draft.fixed || check_registered(self, draft.entry)) &&
+           (!draft.buffers ||
+            check_belongs(reinterpret_cast<BufferRingObject*>(draft.buffers.get()), self));
+}
+
+bool check_room(RingObject* self, std::size_t count) noexcept {
+    if (make_room(self, count)) {
+        return true;
+    }
+    const auto [size, room] = [self] {
+        const SubmissionQueue queue(self);
+        return std::pair(queue.size(), queue.free());
+    }();
+    if (count == 1) {
+        raise_error(
+            self->state, EBUSY,
+            "the submission queue is full: %u operations are prepared; submit() them first, "
+            "or make the ring with more entries",
+            size);
+    } else {
+        raise_error(self->state, EBUSY,
+                    "%zu operations do not fit: the submission queue has room for %u of %u; "
+                    "submit() first, or make the ring with more entries",
+                    count, room, size);
+    }
+    return false;
+}
+
 PyObject* commit(RingObject* self, Draft& draft, const Options& options) noexcept {
     if (options.skip_success && draft.yields_fd) {
         PyErr_SetString(PyExc_ValueError,
                         "skip_success would lose the descriptor that this operation opens");
         return nullptr;
     }
-    // What was read from the arguments so far may have run Python code; so may comparing the tag.
     Ref tag;
     Py_hash_t hash = 0;
     if (options.tag == nullptr) {
@@ -105,34 +155,102 @@ PyObject* commit(RingObject* self, Draft& draft, const Options& options) noexcep
             return nullptr;
         }
     }
-    if (!check_usable(self)) {
+    // Reading the arguments and comparing the tag may have run Python code. Nothing from here on does,
+    // other than to tell why this ends.
+    if (!check_usable(self) || !check_draft(self, draft) || !check_room(self, 1)) {
         return nullptr;
     }
-    return enqueue(self, draft, options, tag.get(), hash) != nullptr ? tag.release() : nullptr;
+    const std::uint32_t slot = self->operations.add(tag.get(), hash);
+    if (slot == OperationTable::no_slot) {
+        return nullptr;
+    }
+    place(self, draft, options, slot);
+    return tag.release();
 }
 
-Operation* enqueue(RingObject* self, Draft& draft, const Options& options, PyObject* tag,
-                   Py_hash_t hash) noexcept {
-    io_uring_sqe* entry = next_entry(self);
-    if (entry == nullptr) {
-        return nullptr;
+Operation& place(RingObject* self, Draft& draft, const Options& options,
+                 std::uint32_t slot) noexcept {
+    Entry& entry = draft.entry;
+    if (draft.pool != nullptr && draft.pool == self->pool) {
+        if (entry.opcode == IORING_OP_READ) {
+            entry.opcode = IORING_OP_READ_FIXED;
+        } else if (entry.opcode == IORING_OP_WRITE) {
+            entry.opcode = IORING_OP_WRITE_FIXED;
+        }
     }
-    const std::uint32_t slot = self->operations.add(tag, hash);
-    if (slot == OperationTable::no_slot) {
-        --self->ring.sq.sqe_tail;
-        return nullptr;
+    const bool by_index = entry.opcode == IORING_OP_READ_FIXED ||
+                          entry.opcode == IORING_OP_WRITE_FIXED || draft.fixed || draft.buffers;
+    if (!by_index) {
+        entry.buffer = 0;
     }
-    draft.entry.flags |= options.flags;
-    draft.entry.user_data = self->operations.key(slot);
-    std::memcpy(entry, &draft.entry, sizeof draft.entry);
-    self->unsubmitted_bytes += draft.entry.length;
-    Operation& operation = self->operations.at(slot);
+    entry.flags |= options.flags;
+    entry.user_data = self->operations.key(slot);
+    std::memcpy(SubmissionQueue(self).append(), &entry, sizeof entry);
+    self->unsubmitted_bytes += entry.length;
+    Operation& operation = self->operations.start(slot);
     operation.holdings = std::move(draft.holdings);
     operation.buffers = reinterpret_cast<BufferRingObject*>(draft.buffers.release());
     operation.fills_bytes = draft.fills_bytes;
     operation.yields_fd = draft.yields_fd;
     operation.skip_success = options.skip_success;
-    return &operation;
+    return operation;
+}
+
+Reservation::~Reservation() {
+    for (const std::uint64_t key : keys_) {
+        const std::uint32_t slot = ring_->operations.slot_of(key);
+        if (slot != OperationTable::no_slot) {
+            ring_->operations.withdraw(slot);
+        }
+    }
+    if (!keys_.empty()) {
+        Ref raised = take_exception();
+        ring_->operations.drop_withdrawn();
+        if (raised) {
+            raise_exception(std::move(raised));
+        }
+    }
+}
+
+bool Reservation::reserve(std::size_t count) noexcept {
+    try {
+        keys_.reserve(count);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    return true;
+}
+
+PyObject* Reservation::add(PyObject* tag) noexcept {
+    OperationTable& operations = ring_->operations;
+    Py_hash_t hash = 0;
+    Ref kept;
+    if (tag == nullptr || tag == Py_None) {
+        kept = make_ticket(ring_, hash);
+    } else if (operations.check_free(tag, hash)) {
+        kept = Ref::borrow(tag);
+    }
+    // A ring that was abandoned meanwhile has forgotten its operations, for good.
+    if (!kept || !check_usable(ring_)) {
+        return nullptr;
+    }
+    const std::uint32_t slot = operations.add(kept.get(), hash);
+    if (slot == OperationTable::no_slot) {
+        return nullptr;
+    }
+    keys_.push_back(operations.key(slot)); // `reserve` has made the room
+    return kept.release();
+}
+
+bool Reservation::check_kept() noexcept {
+    for (const std::uint64_t key : keys_) {
+        if (ring_->operations.slot_of(key) == OperationTable::no_slot) {
+            PyErr_SetString(PyExc_RuntimeError, "a reserved user_data was lost");
+            return false;
+        }
+    }
+    return true;
 }
 
 bool take_target(RingObject* self, Draft& draft, PyObject* target) noexcept {

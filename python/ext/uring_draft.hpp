@@ -1,7 +1,7 @@
 #pragma once
 
 #include "uring_parameters.hpp"
-#include "uring_ring.hpp"
+#include "uring_submission_queue.hpp"
 
 #include <limits>
 
@@ -77,13 +77,17 @@ struct Entry {
 
 static_assert(sizeof(Entry) == sizeof(io_uring_sqe));
 
-/// An operation that has no place in the queue yet. If it never gets one, all that it holds is let go.
+/// An operation that has no place in the queue yet: its arguments, converted. Converting may run Python
+/// code, so all of a call's drafts are finished before the first touches the queue. If a draft never
+/// gets a place, all that it holds is let go.
 struct Draft {
     Entry entry{};
     Holdings holdings;
-    Ref buffers; ///< the buffer ring that the kernel picks from
+    Ref buffers;                      ///< the buffer ring that the kernel picks from
+    BufferPoolObject* pool = nullptr; ///< whose buffer `holdings` keeps
     bool fills_bytes = false;
     bool yields_fd = false;
+    bool fixed = false; ///< must lie within the registered buffer `entry.buffer`
 
     explicit Draft(unsigned opcode) noexcept { entry.opcode = static_cast<std::uint8_t>(opcode); }
 
@@ -97,10 +101,67 @@ struct Draft {
 /// and then nothing was prepared.
 PyObject* commit(RingObject* self, Draft& draft, const Options& options) noexcept;
 
-/// The second half of that: the tag is free, or null for an operation that is nobody's. Runs no Python
-/// code. Null with an exception set if the queue is full or there is no memory.
-Operation* enqueue(RingObject* self, Draft& draft, const Options& options, PyObject* tag,
-                   Py_hash_t hash) noexcept;
+/// Tags that operations will have, kept from all others meanwhile. What gets no place in the queue is
+/// let go with this.
+class Reservation {
+public:
+    explicit Reservation(RingObject* ring) noexcept : ring_(ring) {}
+    ~Reservation();
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+
+    /// Room for so many. False with an exception set.
+    bool reserve(std::size_t count) noexcept;
+
+    /// Reserves a tag that is free, or a number where `tag` is null or None. Returns it, owned; null with an
+    /// exception set. May run Python code.
+    PyObject* add(PyObject* tag) noexcept;
+
+    /// Gives the drafts their places in the queue, each with the tag of the same number: all of them, or
+    /// none and an exception. `draft_of(i)` makes or finds one; it runs no Python code.
+    template <typename DraftOf>
+    bool commit(const DraftOf& draft_of, const Options& options) noexcept;
+
+private:
+    /// The slot of each tag, whatever Python code did meanwhile. False with an exception set.
+    bool check_kept() noexcept;
+
+    RingObject* ring_;
+    std::vector<std::uint64_t> keys_;
+};
+
+/// Whether the draft still fits the ring as it is now: what is registered may have changed since the
+/// arguments were read. False with an exception set.
+bool check_draft(RingObject* self, const Draft& draft) noexcept;
+
+/// Whether `count` operations have room in the queue. False with an exception set.
+bool check_room(RingObject* self, std::size_t count) noexcept;
+
+/// Fills the next place of the queue, which must be there, for the operation of a slot. Runs no Python code.
+Operation& place(RingObject* self, Draft& draft, const Options& options,
+                 std::uint32_t slot) noexcept;
+
+template <typename DraftOf>
+bool Reservation::commit(const DraftOf& draft_of, const Options& options) noexcept {
+    const std::size_t count = keys_.size();
+    if (!check_usable(ring_) || !check_kept()) {
+        return false;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!check_draft(ring_, draft_of(i))) {
+            return false;
+        }
+    }
+    // The last that may give up; nothing from here on runs Python code.
+    if (!check_room(ring_, count)) {
+        return false;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        place(ring_, draft_of(i), options, static_cast<std::uint32_t>(keys_[i]));
+    }
+    keys_.clear();
+    return true;
+}
 
 /// What the kernel shall write to: a size, a writable buffer, a pool's buffer, or a buffer ring.
 bool take_target(RingObject* self, Draft& draft, PyObject* target) noexcept;

@@ -124,15 +124,24 @@ bool OperationTable::check_free(PyObject* tag, Py_hash_t& hash) noexcept {
     if (hash == -1 && PyErr_Occurred() != nullptr) {
         return false;
     }
-    if (find(tag, hash) != no_slot) {
-        PyErr_Format(
-            PyExc_ValueError,
-            "user_data %R is in flight already; give each operation its own until its final "
-            "completion is taken",
-            tag);
-        return false;
+    for (;;) {
+        const std::uint64_t listed = tags_listed_;
+        if (find(tag, hash) != no_slot) {
+            PyErr_Format(
+                PyExc_ValueError,
+                "user_data %R is in flight already; give each operation its own until its final "
+                "completion is taken",
+                tag);
+            return false;
+        }
+        if (PyErr_Occurred() != nullptr) {
+            return false;
+        }
+        if (listed == tags_listed_) {
+            return true;
+        }
+        // Comparing has run Python code that prepared operations: one of them may have this tag.
     }
-    return PyErr_Occurred() == nullptr;
 }
 
 bool OperationTable::grow() noexcept {
@@ -145,7 +154,7 @@ bool OperationTable::grow() noexcept {
         return false;
     }
     for (std::size_t slot = new_size; slot-- > old_size;) {
-        slots_[slot].next_free = first_free_;
+        slots_[slot].next = first_free_;
         first_free_ = static_cast<std::uint32_t>(slot);
     }
     return true;
@@ -174,12 +183,18 @@ std::uint32_t OperationTable::add(PyObject* tag, Py_hash_t hash) noexcept {
         }
     }
     Operation& operation = slots_[slot];
-    first_free_ = operation.next_free;
+    first_free_ = operation.next;
     operation.used = true;
     operation.hash = hash;
     operation.tag = Py_XNewRef(tag);
-    ++in_flight_;
+    tags_listed_ += tag != nullptr ? 1 : 0;
     return slot;
+}
+
+Operation& OperationTable::start(std::uint32_t slot) noexcept {
+    slots_[slot].started = true;
+    ++in_flight_;
+    return slots_[slot];
 }
 
 Operation OperationTable::finish(std::uint32_t slot) noexcept {
@@ -192,30 +207,57 @@ Operation OperationTable::finish(std::uint32_t slot) noexcept {
     return finished;
 }
 
-Operation OperationTable::remove(std::uint32_t slot) noexcept {
+void OperationTable::unlist(std::uint32_t slot) noexcept {
     Operation& operation = slots_[slot];
-    if (operation.tag != nullptr) {
-        const Py_ssize_t small = small_tag_of(operation.tag);
-        if (small >= 0 && small < small_tags) {
-            by_small_int_[static_cast<std::size_t>(small)] = 0;
-        } else {
-            const auto [begin, end] = by_hash_.equal_range(operation.hash);
-            for (auto each = begin; each != end; ++each) {
-                if (each->second == slot) {
-                    by_hash_.erase(each);
-                    break;
-                }
-            }
+    if (operation.tag == nullptr) {
+        return;
+    }
+    const Py_ssize_t small = small_tag_of(operation.tag);
+    if (small >= 0 && small < small_tags) {
+        by_small_int_[static_cast<std::size_t>(small)] = 0;
+        return;
+    }
+    const auto [begin, end] = by_hash_.equal_range(operation.hash);
+    for (auto each = begin; each != end; ++each) {
+        if (each->second == slot) {
+            by_hash_.erase(each);
+            break;
         }
     }
-    Operation removed = std::move(operation);
+}
+
+Operation OperationTable::take(std::uint32_t slot) noexcept {
+    Operation& operation = slots_[slot];
+    Operation taken = std::move(operation);
     operation = Operation{};
     // 31 bits: the highest bit of user_data marks what is no operation.
-    operation.generation = removed.generation == 0x7FFFFFFF ? 1 : removed.generation + 1;
-    operation.next_free = first_free_;
+    operation.generation = taken.generation == 0x7FFFFFFF ? 1 : taken.generation + 1;
+    operation.next = first_free_;
     first_free_ = slot;
-    in_flight_ -= removed.done ? 0 : 1;
-    return removed;
+    return taken;
+}
+
+Operation OperationTable::remove(std::uint32_t slot) noexcept {
+    unlist(slot);
+    in_flight_ -= slots_[slot].started && !slots_[slot].done ? 1 : 0;
+    return take(slot);
+}
+
+void OperationTable::withdraw(std::uint32_t slot) noexcept {
+    unlist(slot);
+    in_flight_ -= slots_[slot].started && !slots_[slot].done ? 1 : 0;
+    slots_[slot].used = false;
+    slots_[slot].next = first_withdrawn_;
+    first_withdrawn_ = slot;
+}
+
+void OperationTable::drop_withdrawn() noexcept {
+    // Letting go of one may withdraw others, or forget all of them.
+    while (first_withdrawn_ != no_slot) {
+        const std::uint32_t slot = first_withdrawn_;
+        first_withdrawn_ = slots_[slot].next;
+        drop(take(slot));
+    }
 }
 
 void OperationTable::leak() noexcept {
@@ -226,14 +268,12 @@ void OperationTable::leak() noexcept {
     by_small_int_.clear();
     by_hash_.clear();
     first_free_ = no_slot;
+    first_withdrawn_ = no_slot;
     in_flight_ = 0;
 }
 
 int OperationTable::traverse(visitproc visit, void* arg) const noexcept {
-    for (const Operation& operation : slots_) {
-        if (!operation.used) {
-            continue;
-        }
+    for (const Operation& operation : slots_) { // a free slot holds nothing
         Py_VISIT(operation.tag);
         Py_VISIT(reinterpret_cast<PyObject*>(operation.buffers));
         if (const int stop = operation.holdings.traverse(visit, arg); stop != 0) {

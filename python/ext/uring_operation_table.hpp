@@ -57,9 +57,10 @@ struct Operation {
     ReadBatch* batch = nullptr;          ///< of `read_offsets`; not owned
     Py_hash_t hash = 0;                  ///< of the tag
     std::uint32_t generation = 1;
-    std::uint32_t next_free = 0;
+    std::uint32_t next = 0; ///< slot of the list that this one is in
     std::uint32_t batch_index = 0;
     bool used = false;
+    bool started = false;      ///< has a place in the submission queue, or had one
     bool done = false;         ///< the kernel has said its final word
     bool fills_bytes = false;  ///< the kernel writes into `holdings.bytes`
     bool skip_success = false; ///< only a failure is told
@@ -84,12 +85,15 @@ public:
     std::uint32_t find(PyObject* tag, Py_hash_t hash) noexcept;
 
     /// Whether the tag is free. False with an exception set if it is in flight or has no hash. May
-    /// run Python code.
+    /// run Python code; what that has prepared is taken into account.
     bool check_free(PyObject* tag, Py_hash_t& hash) noexcept;
 
-    /// Takes a slot for an operation with this tag, which must be free; null tags are not listed.
-    /// `no_slot` with an exception set when there is no memory.
+    /// Takes a slot for an operation with this tag, which must be free; null tags are not listed. The
+    /// operation is not in flight yet. `no_slot` with an exception set when there is no memory.
     std::uint32_t add(PyObject* tag, Py_hash_t hash) noexcept;
+
+    /// From here on the operation is in flight.
+    Operation& start(std::uint32_t slot) noexcept;
 
     /// The kernel is done with the operation: it is no longer in flight, but keeps its tag. What it
     /// held is moved out, for the caller to drop once all is in order.
@@ -97,6 +101,11 @@ public:
 
     /// Frees the slot. What it held is moved out, for the caller to drop once all is in order.
     Operation remove(std::uint32_t slot) noexcept;
+
+    /// Takes the operation out as `remove` does, but keeps what it held until `drop_withdrawn`: letting
+    /// go of one runs Python code, which may change the queue that its caller walks through.
+    void withdraw(std::uint32_t slot) noexcept;
+    void drop_withdrawn() noexcept;
 
     Operation& at(std::uint32_t slot) noexcept { return slots_[slot]; }
 
@@ -128,12 +137,16 @@ private:
 
     bool grow() noexcept;
     std::uint32_t find_among_others(PyObject* tag, Py_hash_t hash) noexcept;
+    void unlist(std::uint32_t slot) noexcept;
+    Operation take(std::uint32_t slot) noexcept;
 
     std::vector<Operation> slots_;
     std::vector<std::uint32_t> by_small_int_; ///< slot + 1, by tag
     std::unordered_multimap<Py_hash_t, std::uint32_t> by_hash_;
     std::uint32_t first_free_ = no_slot;
+    std::uint32_t first_withdrawn_ = no_slot;
     std::size_t in_flight_ = 0;
+    std::uint64_t tags_listed_ = 0; ///< over all time
 };
 
 /// The value of an exact int from 0 to a few ten thousand, else -1.

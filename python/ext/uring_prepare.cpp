@@ -58,35 +58,6 @@ PyObject* prep_transfer(PyObject* object, PyObject* const* arguments, Py_ssize_t
                : nullptr;
 }
 
-/// Whether the range lies within the registered buffer of this index: the kernel says EFAULT.
-bool check_registered(const RingObject* self, const Draft& draft, std::uint32_t index) noexcept {
-    const std::size_t registered =
-        self->pool != nullptr ? self->pool->count : self->registered.size();
-    if (index >= registered) {
-        PyErr_Format(PyExc_ValueError, "there is no registered buffer %u: %zu are registered",
-                     index, registered);
-        return false;
-    }
-    std::uintptr_t begin = 0;
-    std::size_t size = 0;
-    if (self->pool != nullptr) {
-        begin = reinterpret_cast<std::uintptr_t>(self->pool->memory) + index * self->pool->stride;
-        size = self->pool->size;
-    } else {
-        begin = reinterpret_cast<std::uintptr_t>(self->registered[index].buf);
-        size = static_cast<std::size_t>(self->registered[index].len);
-    }
-    if (draft.entry.address < begin || draft.entry.address + draft.entry.length > begin + size) {
-        PyErr_Format(
-            PyExc_ValueError,
-            "the buffer does not lie within the registered buffer %u; pass that buffer or a "
-            "memoryview of a part of it",
-            index);
-        return false;
-    }
-    return true;
-}
-
 PyObject* prep_fixed(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
                      PyObject* keywords, bool reads) noexcept {
     RingObject* self = self_of(object);
@@ -115,10 +86,11 @@ PyObject* prep_fixed(PyObject* object, PyObject* const* arguments, Py_ssize_t co
         PyErr_SetString(PyExc_TypeError, "prep_read_fixed() cannot read into a buffer ring");
         return nullptr;
     }
-    if (!check_registered(self, draft, index)) {
-        return nullptr;
+    if (index > std::numeric_limits<std::uint16_t>::max()) {
+        return PyErr_Format(PyExc_ValueError, "there is no registered buffer %u", index);
     }
     draft.entry.buffer = static_cast<std::uint16_t>(index);
+    draft.fixed = true;
     return commit(self, draft, options);
 }
 
@@ -213,11 +185,12 @@ PyObject* prep_send(PyObject* object, PyObject* const* arguments, Py_ssize_t cou
 
 /// The buffers of a vectored operation, exported and listed.
 bool take_vectors(Draft& draft, PyObject* buffers, bool writable) noexcept {
-    const Ref sequence(PySequence_Fast(buffers, "buffers must be a sequence of buffers"));
+    // A copy: exporting a buffer may run Python code, which may change the list.
+    const Ref sequence(PySequence_Tuple(buffers));
     if (!sequence) {
         return false;
     }
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.get());
+    const Py_ssize_t count = PyTuple_GET_SIZE(sequence.get());
     constexpr Py_ssize_t most = 1024; // UIO_MAXIOV
     if (count > most) {
         PyErr_Format(PyExc_ValueError, "%zd buffers: one operation takes at most %zd", count, most);
@@ -232,10 +205,10 @@ bool take_vectors(Draft& draft, PyObject* buffers, bool writable) noexcept {
         return false;
     }
     Vectors& vectors = *draft.holdings.vectors;
-    for (Py_ssize_t i = 0; i < count && i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i));
+    for (Py_ssize_t i = 0; i < count; ++i) {
         Py_buffer view{};
-        if (PyObject_GetBuffer(item.get(), &view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) {
+        if (PyObject_GetBuffer(PyTuple_GET_ITEM(sequence.get(), i), &view,
+                               writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) {
             return false;
         }
         vectors.views.push_back(view);

@@ -1,6 +1,7 @@
 #include "uring_ring.hpp"
 
 #include "uring_buffer_pool.hpp"
+#include "uring_submission_queue.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -47,34 +48,34 @@ int ring_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
                                   "sq_thread_cpu", "sq_thread_idle", nullptr};
     unsigned entries = 0;
     io_uring_params params{};
-    if (self->life != Life::closed || self->owner != 0) {
-        PyErr_SetString(PyExc_RuntimeError, "a ring is initialised once");
-        return -1;
-    }
     if (PyArg_ParseTupleAndKeywords(arguments, keywords, "IIIII", const_cast<char**>(names),
                                     &entries, &params.flags, &params.cq_entries,
                                     &params.sq_thread_cpu, &params.sq_thread_idle) == 0) {
         return -1;
     }
-    const int result = io_uring_queue_init_params(entries, &self->ring, &params);
+    // Asked after the arguments were read, which may have run this function.
+    if (self->life != Life::closed || self->owner != 0) {
+        PyErr_SetString(PyExc_RuntimeError, "a ring is initialised once; make a new one instead");
+        return -1;
+    }
+    io_uring ring{};
+    const int result = io_uring_queue_init_params(entries, &ring, &params);
     if (result < 0) {
-        self->ring.ring_fd = -1;
         raise_error(self->state, -result, "io_uring_setup() failed: %s", std::strerror(-result));
         return -1;
     }
     if ((params.features & needed_features) != needed_features) {
-        io_uring_queue_exit(&self->ring);
-        self->ring.ring_fd = -1;
+        io_uring_queue_exit(&ring);
         raise_error(self->state, ENOSYS, "this kernel's io_uring is too old; Linux 5.11 is needed");
         return -1;
     }
-    if (const int error = io_uring_ring_dontfork(&self->ring); error < 0) {
-        io_uring_queue_exit(&self->ring);
-        self->ring.ring_fd = -1;
+    if (const int error = io_uring_ring_dontfork(&ring); error < 0) {
+        io_uring_queue_exit(&ring);
         raise_error(self->state, -error, "the ring cannot be kept from child processes: %s",
                     std::strerror(-error));
         return -1;
     }
+    self->ring = ring;
     self->owner = PyThread_get_thread_ident();
     self->fork_generation = fork_generation();
     self->life = Life::open;
@@ -119,6 +120,17 @@ void forget_in_child(RingObject* self) noexcept {
     self->pool = nullptr;
 }
 
+/// The last step of closing. `drained`: the kernel is done with everything.
+void end(RingObject* self, bool drained) noexcept {
+    if (is_forked(self)) { // by what completed operations let go of meanwhile
+        forget_in_child(self);
+    } else if (drained) {
+        exit_ring(self);
+    } else {
+        abandon(self);
+    }
+}
+
 PyObject* ring_close(PyObject* object, PyObject* /*unused*/) {
     RingObject* self = self_of(object);
     if (self->life != Life::open) {
@@ -133,11 +145,7 @@ PyObject* ring_close(PyObject* object, PyObject* /*unused*/) {
     }
     self->life = Life::closing;
     const Ref alive = Ref::borrow(object);
-    if (drain(self)) {
-        exit_ring(self);
-    } else {
-        abandon(self);
-    }
+    end(self, drain(self));
     Py_RETURN_NONE;
 }
 
@@ -157,11 +165,7 @@ void finalize(PyObject* object) {
         const bool own_thread = self->owner == PyThread_get_thread_ident();
         self->life = Life::closing;
         reap(self); // where the ring's thread has ended, so has all that was in flight
-        if (own_thread ? drain(self) : self->operations.in_flight() == 0) {
-            exit_ring(self);
-        } else {
-            abandon(self);
-        }
+        end(self, own_thread ? drain(self) : self->operations.in_flight() == 0);
     }
     if (raised) {
         raise_exception(std::move(raised));
@@ -221,9 +225,9 @@ PyObject* get_in_flight(PyObject* object, void* /*unused*/) {
 }
 
 PyObject* get_prepared(PyObject* object, void* /*unused*/) {
-    const RingObject* self = self_of(object);
+    RingObject* self = self_of(object);
     const bool mapped = self->life == Life::open && !is_forked(self);
-    return PyLong_FromUnsignedLong(mapped ? prepared_count(self) : 0);
+    return PyLong_FromUnsignedLong(mapped ? SubmissionQueue(self).prepared() : 0);
 }
 
 PyObject* get_descriptor(PyObject* object, void* /*unused*/) {

@@ -34,8 +34,10 @@ struct Finished {
 struct ReadBatch {
     PyObject* list; ///< of bytes, filled in place
     std::size_t in_flight = 0;
+    std::size_t filled = 0; ///< places of the list
     std::int32_t error = 0; ///< of the first that failed: an errno
     std::uint32_t failed_index = 0;
+    bool discarded = false; ///< Python code that ran meanwhile has taken one of them back
 };
 
 /// user_data of what is no operation of the ring's table: a message that another ring's `msg_ring`
@@ -77,11 +79,17 @@ struct RingObject {
 };
 
 /// False with an exception set if the ring is closed, belongs to another thread or to the parent
-/// process.
+/// process. To be asked again wherever Python code may have run.
 bool check_usable(RingObject* ring) noexcept;
 
-/// Whether this process was forked from the ring's. Its memory is then not even mapped.
+/// Whether this process was forked from the ring's. Its queues are then not even mapped.
 bool is_forked(const RingObject* ring) noexcept;
+
+/// Whether the ring's queues are there to be looked into.
+inline bool is_mapped(const RingObject* ring) noexcept {
+    return (ring->life == RingObject::Life::open || ring->life == RingObject::Life::closing) &&
+           !is_forked(ring);
+}
 
 /// Takes every completion that the kernel has delivered, without entering it.
 void reap(RingObject* ring) noexcept;
@@ -99,8 +107,12 @@ Py_ssize_t submit_and_wait(RingObject* ring, std::size_t wanted,
                            std::optional<std::int64_t> deadline) noexcept;
 
 /// Submits, and waits until the batch has at most `keep` operations in flight. False with an
-/// exception set if that fails or a signal handler raised; none is in flight then.
+/// exception set if that fails or a signal handler raised; `end_batch` must follow.
 bool wait_for_batch(RingObject* ring, ReadBatch& batch, std::size_t keep) noexcept;
+
+/// Ends what is in flight of the batch, whose memory is the kernel's until then. Keeps a raised
+/// exception.
+void end_batch(RingObject* ring, ReadBatch& batch) noexcept;
 
 /// Gives the ring up while the kernel may still write: what it may write to is never freed.
 void abandon(RingObject* ring) noexcept;
@@ -108,26 +120,16 @@ void abandon(RingObject* ring) noexcept;
 /// Lets go of the registered buffers, once the kernel has.
 void release_registered(RingObject* ring) noexcept;
 
-/// Takes back what was prepared and not submitted, or only a batch's part of it, which is last;
-/// the number of operations.
-std::size_t discard_prepared(RingObject* ring, const ReadBatch* only = nullptr) noexcept;
+/// Takes back what was prepared and not submitted; the number of operations.
+std::size_t discard_prepared(RingObject* ring) noexcept;
 
 /// Cancels everything and waits until the kernel is done with all. False if that was impossible,
 /// and then buffers are still the kernel's. Keeps a raised exception.
 bool drain(RingObject* ring) noexcept;
 
-/// Operations prepared and not submitted.
-std::uint32_t prepared_count(const RingObject* ring) noexcept;
-
-/// Places left for operations before the next submission.
-std::uint32_t free_entries(const RingObject* ring) noexcept;
-
 /// Whether `count` more operations can be prepared. Where a kernel thread does the submitting, waits
 /// until it has freed the places of what was submitted.
 bool make_room(RingObject* ring, std::size_t count) noexcept;
-
-/// The place for one more operation, to be filled whole; null with an exception set if the queue is full.
-io_uring_sqe* next_entry(RingObject* ring) noexcept;
 
 extern PyMethodDef submission_methods[];
 extern PyMethodDef completion_methods[];

@@ -1,9 +1,8 @@
 // Handing operations to the kernel, waiting for it, and ending them.
 
-#include "uring_ring.hpp"
+#include "uring_submission_queue.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -18,28 +17,6 @@ constexpr std::size_t gil_free_bytes = std::size_t{64} * 1024;
 /// How long a drain waits before it asks again: a hard link may have started the next operation.
 constexpr std::int64_t drain_patience = 20'000'000;
 
-bool has_kernel_thread(const RingObject* self) noexcept {
-    return (self->ring.flags & IORING_SETUP_SQPOLL) != 0;
-}
-
-std::uint32_t submission_flags(const RingObject* self) noexcept {
-    return io_uring_smp_load_acquire(self->ring.sq.kflags);
-}
-
-/// Shows the kernel what is prepared; how much it has not taken yet.
-std::uint32_t flush(RingObject* self) noexcept {
-    io_uring_sq& queue = self->ring.sq;
-    if (queue.sqe_head != queue.sqe_tail) {
-        queue.sqe_head = queue.sqe_tail;
-        io_uring_smp_store_release(queue.ktail, queue.sqe_tail);
-        if (has_kernel_thread(self)) {
-            // Whether that thread sleeps must be looked up after it could have seen the new tail.
-            std::atomic_thread_fence(std::memory_order_seq_cst);
-        }
-    }
-    return queue.sqe_tail - io_uring_smp_load_acquire(queue.khead);
-}
-
 /// What ends a look at the kernel.
 struct Enter {
     std::uint32_t to_submit = 0;
@@ -52,7 +29,7 @@ struct Enter {
 /// io_uring_enter(2): what was submitted, or a negated errno.
 int enter(RingObject* self, const Enter& call) noexcept {
     unsigned flags = call.events || call.min_complete > 0 ? IORING_ENTER_GETEVENTS : 0U;
-    if (has_kernel_thread(self) && (submission_flags(self) & IORING_SQ_NEED_WAKEUP) != 0) {
+    if (has_kernel_thread(self) && (SubmissionQueue(self).flags() & IORING_SQ_NEED_WAKEUP) != 0) {
         flags |= IORING_ENTER_SQ_WAKEUP;
     }
     __kernel_timespec timeout{};
@@ -79,13 +56,13 @@ int enter(RingObject* self, const Enter& call) noexcept {
 }
 
 /// A chain must not be cut in two: the kernel ends it with the submission.
-bool check_chain_complete(const RingObject* self) noexcept {
-    const io_uring_sq& queue = self->ring.sq;
-    if (queue.sqe_head == queue.sqe_tail) {
-        return true;
-    }
-    const io_uring_sqe& last = queue.sqes[(queue.sqe_tail - 1) & queue.ring_mask];
-    if ((last.flags & (IOSQE_IO_LINK | IOSQE_IO_HARDLINK)) != 0) {
+bool check_chain_complete(RingObject* self) noexcept {
+    const auto is_open = [self] {
+        const SubmissionQueue queue(self);
+        return queue.unseen() > 0 &&
+               (queue.last()->flags & (IOSQE_IO_LINK | IOSQE_IO_HARDLINK)) != 0;
+    };
+    if (is_open()) {
         PyErr_SetString(
             PyExc_ValueError,
             "the last prepared operation is linked to a next one; prepare that, or take "
@@ -95,25 +72,30 @@ bool check_chain_complete(const RingObject* self) noexcept {
     return true;
 }
 
+/// What is prepared is the kernel's from here on. How much of it a system call must hand over; where
+/// the kernel's own thread takes it, nothing unless that thread sleeps.
+std::uint32_t show_prepared(RingObject* self) noexcept {
+    SubmissionQueue queue(self);
+    const std::uint32_t waiting = queue.show();
+    const bool taken = has_kernel_thread(self) && (queue.flags() & IORING_SQ_NEED_WAKEUP) == 0;
+    return taken ? 0 : waiting;
+}
+
 /// Submits and waits. `missing()` says how many completions must still come; 0 ends the wait.
 template <typename Missing>
 Py_ssize_t submit_until(RingObject* self, const Missing& missing,
-                        std::optional<std::int64_t> deadline, bool heed_signals) noexcept {
-    const std::uint32_t before = self->ring.sq.sqe_head;
+                        std::optional<std::int64_t> deadline) noexcept {
+    const std::uint32_t before = SubmissionQueue(self).shown();
     Py_ssize_t submitted = 0;
     bool late = false;
     for (;;) {
         reap(self);
-        if (self->life != RingObject::Life::open) {
-            PyErr_SetString(PyExc_ValueError, "the ring was closed meanwhile");
+        if (!check_usable(self)) { // what completed operations let go of may run Python code
             return -1;
         }
-        std::uint32_t waiting = flush(self);
+        const std::uint32_t waiting = show_prepared(self);
         if (has_kernel_thread(self)) {
-            submitted = self->ring.sq.sqe_head - before;
-            if ((submission_flags(self) & IORING_SQ_NEED_WAKEUP) == 0) {
-                waiting = 0; // its thread takes them
-            }
+            submitted = SubmissionQueue(self).shown() - before;
         }
         const std::size_t wanted = missing();
         if (waiting == 0 && (wanted == 0 || late)) {
@@ -139,7 +121,7 @@ Py_ssize_t submit_until(RingObject* self, const Missing& missing,
         ++self->submit_round;
         const int result = enter(self, call);
         // A wait that a signal has cut short tells what it had submitted, not EINTR.
-        if (call.min_complete > 0 && heed_signals && PyErr_CheckSignals() != 0) {
+        if (call.min_complete > 0 && (PyErr_CheckSignals() != 0 || !check_usable(self))) {
             return -1;
         }
         if (result >= 0) {
@@ -199,39 +181,100 @@ PyObject* discard(PyObject* object, PyObject* /*unused*/) {
     return check_usable(self) ? PyLong_FromSize_t(discard_prepared(self)) : nullptr;
 }
 
-/// Asks for the end of everything in flight, as far as the queue has room.
-void prepare_cancels(RingObject* self, bool each) noexcept {
-    if (!each) {
-        if (io_uring_sqe* entry = io_uring_get_sqe(&self->ring)) {
-            std::memset(entry, 0, sizeof *entry);
-            entry->opcode = IORING_OP_ASYNC_CANCEL;
-            entry->fd = -1;
-            entry->cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
-            entry->user_data = internal_mark;
-        }
+/// Asks for the end of one operation, or with `IORING_ASYNC_CANCEL_ANY` of all, and does not wait. Not by
+/// the queue, where a cancel waits behind an operation that waits for all before it. False if the
+/// kernel cannot (before Linux 6.0).
+bool cancel_at_once(RingObject* self, std::uint64_t key, std::uint32_t flags) noexcept {
+    io_uring_sync_cancel_reg request{};
+    request.addr = key;
+    request.fd = -1;
+    request.flags = flags;
+    const int result = io_uring_register_sync_cancel(&self->ring, &request);
+    return result != -EINVAL && result != -ENOSYS && result != -EOPNOTSUPP;
+}
+
+/// The same by the queue, if that has room.
+void prepare_cancel(RingObject* self, std::uint64_t key, std::uint32_t flags) noexcept {
+    SubmissionQueue queue(self);
+    if (queue.free() == 0) {
         return;
     }
-    // Kernels before 5.19 know no "any": one by one.
+    io_uring_sqe* entry = queue.append();
+    std::memset(entry, 0, sizeof *entry);
+    entry->opcode = IORING_OP_ASYNC_CANCEL;
+    entry->fd = -1;
+    entry->addr = key;
+    entry->cancel_flags = flags;
+    entry->user_data = internal_mark;
+}
+
+/// Asks for the end of each operation that is `wanted`.
+template <typename Wanted> void cancel_each(RingObject* self, const Wanted& wanted) noexcept {
     for (std::uint32_t slot = 0; slot < self->operations.slots(); ++slot) {
-        if (!self->operations.at(slot).used || self->operations.at(slot).done) {
-            continue;
+        const Operation& operation = self->operations.at(slot);
+        const std::uint64_t key = self->operations.key(slot);
+        if (operation.started && !operation.done && wanted(operation) &&
+            !cancel_at_once(self, key, 0)) {
+            prepare_cancel(self, key, 0);
         }
-        io_uring_sqe* entry = io_uring_get_sqe(&self->ring);
-        if (entry == nullptr) {
-            return;
-        }
-        std::memset(entry, 0, sizeof *entry);
-        entry->opcode = IORING_OP_ASYNC_CANCEL;
-        entry->fd = -1;
-        entry->addr = self->operations.key(slot);
-        entry->user_data = internal_mark;
     }
+}
+
+/// Waits a moment for what was asked to end. `left()` says how much there still is. False if the kernel
+/// no longer answers.
+template <typename Left> bool await_end(RingObject* self, const Left& left) noexcept {
+    const std::int64_t end = monotonic_now() + drain_patience;
+    for (reap(self); left() > 0 && is_mapped(self); reap(self)) {
+        const std::int64_t time_left = end - monotonic_now();
+        if (time_left <= 0) {
+            break;
+        }
+        const std::uint32_t waiting = SubmissionQueue(self).show();
+        const int result = enter(self, {.to_submit = waiting,
+                                        .min_complete = 1,
+                                        .events = true,
+                                        .timeout = time_left,
+                                        .release_gil = true});
+        if (result < 0 && result != -EINTR && result != -ETIME && result != -EBUSY &&
+            result != -EAGAIN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Takes those of the batch's operations back that the kernel does not have.
+void withdraw_batch(RingObject* self, ReadBatch& batch) noexcept {
+    {
+        SubmissionQueue queue(self);
+        bool is_last = true;
+        for (std::uint32_t i = queue.prepared(); i > 0; --i) {
+            io_uring_sqe& entry = queue.from_last(is_last ? 0 : queue.prepared() - i);
+            const std::uint32_t slot = self->operations.slot_of(entry.user_data);
+            if (slot == OperationTable::no_slot || self->operations.at(slot).batch != &batch) {
+                is_last = false;
+                continue;
+            }
+            self->operations.withdraw(slot);
+            --batch.in_flight;
+            if (is_last) {
+                queue.remove_last();
+                continue;
+            }
+            // Something was prepared behind it: its place stays.
+            std::memset(&entry, 0, sizeof entry);
+            entry.opcode = IORING_OP_NOP;
+            entry.fd = -1;
+            entry.user_data = internal_mark;
+        }
+    }
+    self->operations.drop_withdrawn();
 }
 
 } // namespace
 
 void fetch_deferred(RingObject* self) noexcept {
-    if ((submission_flags(self) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) {
+    if ((SubmissionQueue(self).flags() & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) {
         (void)enter(self, {.events = true}); // its failure shows as what is missing
         reap(self);
     }
@@ -241,7 +284,7 @@ Py_ssize_t submit(RingObject* self) noexcept {
     if (!check_chain_complete(self)) {
         return -1;
     }
-    return submit_until(self, [] { return std::size_t{0}; }, std::nullopt, true);
+    return submit_until(self, [] { return std::size_t{0}; }, std::nullopt);
 }
 
 Py_ssize_t submit_and_wait(RingObject* self, std::size_t wanted,
@@ -258,102 +301,71 @@ Py_ssize_t submit_and_wait(RingObject* self, std::size_t wanted,
         // With nothing in flight only another ring's messages can come.
         return std::min(wanted - have, possible == 0 && deadline ? 1 : possible);
     };
-    return submit_until(self, missing, deadline, true);
+    return submit_until(self, missing, deadline);
 }
 
 bool wait_for_batch(RingObject* self, ReadBatch& batch, std::size_t keep) noexcept {
-    Ref raised;
-    unsigned failures = 0;
     const auto missing = [&] { return batch.in_flight > keep ? batch.in_flight - keep : 0; };
-    while (missing() > 0) {
-        if (submit_until(self, missing, std::nullopt, !raised) < 0) {
-            // The kernel fills the batch's memory: it must end before the exception leaves.
-            raised = take_exception();
-            discard_prepared(self, &batch);
-            keep = 0;
-            constexpr unsigned patience = 8;
-            if (++failures == patience) {
-                abandon(self); // somebody has closed the ring's descriptor
-                break;
-            }
+    return missing() == 0 || submit_until(self, missing, std::nullopt) >= 0;
+}
+
+void end_batch(RingObject* self, ReadBatch& batch) noexcept {
+    Ref raised = take_exception();
+    const auto usable = [self] { return self->life == RingObject::Life::open && is_mapped(self); };
+    if (usable()) {
+        withdraw_batch(self, batch);
+    }
+    // Where the ring was closed meanwhile, that has ended them.
+    while (batch.in_flight > 0 && usable()) {
+        cancel_each(self, [&](const Operation& each) { return each.batch == &batch; });
+        if (!await_end(self, [&] { return batch.in_flight; })) {
+            abandon(self); // somebody has closed the ring's descriptor
         }
     }
     if (raised) {
         raise_exception(std::move(raised));
-        return false;
     }
-    return true;
 }
 
-std::size_t discard_prepared(RingObject* self, const ReadBatch* only) noexcept {
+std::size_t discard_prepared(RingObject* self) noexcept {
     std::size_t count = 0;
-    io_uring_sq& queue = self->ring.sq;
-    for (;;) {
-        const std::uint32_t begin =
-            has_kernel_thread(self) ? queue.sqe_head : io_uring_smp_load_acquire(queue.khead);
-        if (begin == queue.sqe_tail) {
-            self->unsubmitted_bytes = 0;
-            return count;
-        }
-        const std::uint64_t key = queue.sqes[(queue.sqe_tail - 1) & queue.ring_mask].user_data;
-        const std::uint32_t slot = self->operations.slot_of(key);
-        if (only != nullptr &&
-            (slot == OperationTable::no_slot || self->operations.at(slot).batch != only)) {
-            return count;
-        }
-        --queue.sqe_tail;
-        if (!has_kernel_thread(self) && queue.sqe_head - queue.sqe_tail == 1) {
-            // It was shown to a kernel that refused it.
-            queue.sqe_head = queue.sqe_tail;
-            io_uring_smp_store_release(queue.ktail, queue.sqe_tail);
-        }
-        if (slot != OperationTable::no_slot) {
+    {
+        SubmissionQueue queue(self);
+        while (const io_uring_sqe* last = queue.last()) {
+            const std::uint32_t slot = self->operations.slot_of(last->user_data);
+            queue.remove_last();
+            if (slot == OperationTable::no_slot) {
+                continue;
+            }
             if (ReadBatch* batch = self->operations.at(slot).batch) {
                 --batch->in_flight;
+                batch->discarded = true;
             }
-            drop(self->operations.remove(slot));
+            self->operations.withdraw(slot);
             ++count;
         }
+        self->unsubmitted_bytes = 0;
     }
+    self->operations.drop_withdrawn();
+    return count;
 }
 
 bool drain(RingObject* self) noexcept {
     Ref raised = take_exception();
     discard_prepared(self);
-    bool each = false;
-    bool drained = true;
-    for (reap(self); self->operations.in_flight() > 0; reap(self)) {
-        prepare_cancels(self, each);
-        each = !each;
-        const std::uint32_t waiting = flush(self);
-        const Enter call{
-            .to_submit = waiting,
-            .min_complete = 1,
-            .events = true,
-            .timeout = drain_patience,
-            .release_gil = true,
-        };
-        const int result = enter(self, call);
-        if (result < 0 && result != -EINTR && result != -ETIME && result != -EBUSY &&
-            result != -EAGAIN) {
-            drained = false;
-            break;
+    bool answers = true;
+    for (reap(self); answers && self->operations.in_flight() > 0 && is_mapped(self);) {
+        constexpr std::uint32_t all = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+        if (!cancel_at_once(self, 0, all)) {
+            // Kernels before 5.19 know no "any": one by one.
+            cancel_each(self, [](const Operation& /*each*/) { return true; });
         }
-        // The answers to the cancels come first; what they ended may take a moment longer.
-        const std::int64_t end = monotonic_now() + drain_patience;
-        for (reap(self); self->operations.in_flight() > 0; reap(self)) {
-            const std::int64_t left = end - monotonic_now();
-            if (left <= 0) {
-                break;
-            }
-            (void)enter(self,
-                        {.min_complete = 1, .events = true, .timeout = left, .release_gil = true});
-        }
+        answers = await_end(self, [self] { return self->operations.in_flight(); });
     }
     if (raised) {
         raise_exception(std::move(raised));
     }
-    return drained;
+    return self->operations.in_flight() == 0;
 }
 
 std::int64_t monotonic_now() noexcept {
@@ -362,29 +374,19 @@ std::int64_t monotonic_now() noexcept {
     return now.tv_sec * nanoseconds_per_second + now.tv_nsec;
 }
 
-std::uint32_t prepared_count(const RingObject* self) noexcept {
-    const io_uring_sq& queue = self->ring.sq;
-    return queue.sqe_tail -
-           (has_kernel_thread(self) ? queue.sqe_head : io_uring_smp_load_acquire(queue.khead));
-}
-
-std::uint32_t free_entries(const RingObject* self) noexcept {
-    const io_uring_sq& queue = self->ring.sq;
-    return queue.ring_entries - (queue.sqe_tail - io_uring_smp_load_acquire(queue.khead));
-}
-
 bool make_room(RingObject* self, std::size_t count) noexcept {
-    const io_uring_sq& queue = self->ring.sq;
-    if (free_entries(self) >= count) {
-        return true;
-    }
-    const std::size_t unseen = queue.sqe_tail - queue.sqe_head;
-    if (!has_kernel_thread(self) || unseen + count > queue.ring_entries) {
-        return false;
+    {
+        const SubmissionQueue queue(self);
+        if (queue.free() >= count) {
+            return true;
+        }
+        if (!has_kernel_thread(self) || queue.unseen() + count > queue.size()) {
+            return false;
+        }
     }
     // The kernel's thread frees places some time after it has taken what was there.
-    while (free_entries(self) < count) {
-        const unsigned asleep = submission_flags(self) & IORING_SQ_NEED_WAKEUP;
+    while (SubmissionQueue(self).free() < count) {
+        const unsigned asleep = SubmissionQueue(self).flags() & IORING_SQ_NEED_WAKEUP;
         const unsigned flags = IORING_ENTER_SQ_WAIT | (asleep != 0 ? IORING_ENTER_SQ_WAKEUP : 0U);
         const auto descriptor = static_cast<unsigned>(self->ring.ring_fd);
         PyThreadState* thread = PyEval_SaveThread();
@@ -395,21 +397,6 @@ bool make_room(RingObject* self, std::size_t count) noexcept {
         }
     }
     return true;
-}
-
-io_uring_sqe* next_entry(RingObject* self) noexcept {
-    io_uring_sq& queue = self->ring.sq;
-    if (!make_room(self, 1)) {
-        raise_error(
-            self->state, EBUSY,
-            "the submission queue is full: %u operations are prepared; submit() them first, "
-            "or make the ring with more entries",
-            queue.ring_entries);
-        return nullptr;
-    }
-    io_uring_sqe* entry = &queue.sqes[queue.sqe_tail & queue.ring_mask];
-    ++queue.sqe_tail;
-    return entry;
 }
 
 PyMethodDef submission_methods[] = {
