@@ -1,11 +1,14 @@
 // A listening stream socket: accepts natively, hands each connection to a protocol.
 
+#include "accept_task.hpp"
+#include "address.hpp"
 #include "slow_callback.hpp"
 #include "socket_transport.hpp"
 
 #include <cerrno>
 #include <cstddef>
 #include <new>
+#include <optional>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,9 +25,8 @@ struct ListenerObject {
     LoopObject* loop;
     PyObject* protocol_factory;
     PyObject* server;
-    PyObject* context; ///< of start_serving: connections inherit it
-    PyObject*
-        on_accepted; ///< in debug mode, takes (fd, family) instead of the native path; or null
+    PyObject* context;      ///< of start_serving: connections inherit it
+    PyObject* on_accepted;  ///< takes (fd, peer's address) instead of the native path; or null
     PyObject* on_exhausted; ///< takes the OSError when descriptors or memory ran out
     int fd;
     int backlog;
@@ -57,18 +59,28 @@ void pause_listening(ListenerObject* listener, int error) noexcept {
     }
 }
 
-/// Null where there is none, and the reason is reported; or in debug mode, where a task goes on.
+/// Lets `on_accepted` make a transport of the connection, which takes over the descriptor.
+void hand_to_callback(ListenerObject* listener, const AcceptedConnection& connection) noexcept {
+    const Ref address(address_to_python(reinterpret_cast<const sockaddr*>(&connection.peer),
+                                        connection.peer_length));
+    const Ref descriptor(address ? PyLong_FromLong(connection.fd) : nullptr);
+    if (!descriptor) {
+        ::close(connection.fd);
+    } else {
+        PyObject* arguments[] = {descriptor.get(), address.get()};
+        const ProtocolContext context(listener->context); // to begin in
+        const Ref called(PyObject_Vectorcall(listener->on_accepted, arguments, 2, nullptr));
+        if (called) {
+            return;
+        }
+    }
+    report_raised(listener->loop, "Exception while accepting a connection", nullptr, nullptr);
+}
+
+/// Null where there is none; the reason is reported.
 SocketTransportObject* make_transport(ListenerObject* listener,
                                       const AcceptedConnection& connection,
                                       PyObject* context) noexcept {
-    if (listener->on_accepted != nullptr && listener->loop->debug) {
-        if (!Ref(PyObject_CallFunction(listener->on_accepted, "ii", connection.fd,
-                                       static_cast<int>(connection.peer.ss_family)))) {
-            report_raised(listener->loop, "Exception while accepting a connection", nullptr,
-                          nullptr);
-        }
-        return nullptr;
-    }
     const Ref protocol(PyObject_CallNoArgs(listener->protocol_factory));
     if (!protocol) {
         ::close(connection.fd);
@@ -87,7 +99,8 @@ SocketTransportObject* make_transport(ListenerObject* listener,
 
 /// A context of the connection's own: what the protocol factory sets in it is seen by the connection's
 /// callbacks, not by the next connection.
-void hand_over(ListenerObject* listener, const AcceptedConnection& connection) noexcept {
+void hand_over(ListenerObject* listener, const AcceptedConnection& connection,
+               AcceptTask& task) noexcept {
     const Ref context(PyContext_Copy(listener->context));
     if (!context) {
         ::close(connection.fd);
@@ -100,12 +113,14 @@ void hand_over(ListenerObject* listener, const AcceptedConnection& connection) n
         transport = make_transport(listener, connection, context.get());
     }
     if (transport != nullptr) {
+        task.add(as_object(transport));
         start_transport(transport);
         Py_DECREF(transport);
     }
 }
 
 void accept_all(ListenerObject* listener) noexcept {
+    std::optional<AcceptTask> task;
     for (int accepted = 0; accepted < listener->backlog; ++accepted) {
         sockaddr_storage peer{};
         socklen_t length = sizeof peer;
@@ -122,7 +137,15 @@ void accept_all(ListenerObject* listener) noexcept {
             }
             return;
         }
-        hand_over(listener, AcceptedConnection{.fd = fd, .peer = peer, .peer_length = length});
+        const AcceptedConnection connection{.fd = fd, .peer = peer, .peer_length = length};
+        if (listener->on_accepted != nullptr) {
+            hand_to_callback(listener, connection);
+        } else {
+            if (!task) {
+                task.emplace(listener->loop);
+            }
+            hand_over(listener, connection, *task);
+        }
         if (listener->loop->pending_exception != nullptr || listener->watch.fd < 0) {
             return; // interrupted, or stopped by what was called
         }

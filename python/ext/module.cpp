@@ -1,5 +1,6 @@
 #include "module.hpp"
 
+#include "accept_task.hpp"
 #include "plain_socket.hpp"
 #include "returned_value.hpp"
 
@@ -112,6 +113,7 @@ constexpr std::array owned_types{
     &ModuleState::socket_transport_type,
     &ModuleState::tls_transport_type,
     &ModuleState::listener_type,
+    &ModuleState::accepting_type,
     &ModuleState::stream_reader_type,
     &ModuleState::read_operation_type,
     &ModuleState::asyncio_read_type,
@@ -202,14 +204,14 @@ int execute(PyObject* module) {
         add_handle_types(module, state) && add_thread_safe_handle_type(module, state) &&
         add_loop_type(module, state) && add_socket_transport_type(module, state) &&
         add_tls_transport_type(module, state) && add_listener_type(module, state) &&
-        add_stream_reader_type(module, state) && add_read_operation_type(module, state) &&
-        add_asyncio_read_types(module, state) && add_asyncio_drain_type(module) &&
-        add_stream_protocol_types(module, state) && add_descriptor_waiter_type(module, state) &&
-        add_sock_operation_type(module, state) && add_datagram_transport_type(module, state) &&
-        add_serial_reader_types(module, state) && add_ioctl_thread_type(module) &&
-        add_serial_abi(module) && add_file_engine_type(module, state) &&
-        add_file_operation_type(module, state) && add_ready_value_type(module) &&
-        add_returned_value_type(module, state);
+        add_accepting_type(module, state) && add_stream_reader_type(module, state) &&
+        add_read_operation_type(module, state) && add_asyncio_read_types(module, state) &&
+        add_asyncio_drain_type(module) && add_stream_protocol_types(module, state) &&
+        add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
+        add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
+        add_ioctl_thread_type(module) && add_serial_abi(module) &&
+        add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
+        add_ready_value_type(module) && add_returned_value_type(module, state);
     return done ? 0 : -1;
 }
 

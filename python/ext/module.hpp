@@ -14,6 +14,7 @@ struct ModuleState {
     PyTypeObject* socket_transport_type;
     PyTypeObject* tls_transport_type;
     PyTypeObject* listener_type;
+    PyTypeObject* accepting_type;
     PyTypeObject* stream_reader_type;
     PyTypeObject* read_operation_type;
     PyTypeObject* asyncio_read_type;

@@ -125,7 +125,7 @@ class Listener:
         server: asyncio.AbstractServer | None,
         backlog: int,
         on_exhausted: Callable[[OSError], None],
-        on_accepted: Callable[[int, int], None] | None = None,
+        on_accepted: Callable[[int, Any], None] | None = None,
     ) -> None: ...
     def stop(self) -> None: ...
 

@@ -15,11 +15,12 @@ import signal
 import socket
 import sys
 import threading
-from asyncio import base_events, events, sslproto, trsock
+from asyncio import base_events, events, sslproto
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import _core
+from penstock.loop.accepting import Acceptor
 from penstock.loop.tls import make_tls_transport, take_unread
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ _SSLProtocol: Any = sslproto.SSLProtocol
 _NATIVE_DATAGRAM_FAMILIES = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
 """Those whose addresses the native core can show; others go through asyncio's own transport."""
 
-_ACCEPT_RETRY_DELAY = 1.0
-"""Seconds until a listener that ran out of descriptors tries again; asyncio's value."""
-
 
 class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     """An asyncio event loop on epoll, written in C++.
@@ -48,7 +46,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     """
 
     def __init__(self) -> None:
-        self._listeners: dict[int, _core.Listener] = {}
+        self._acceptors: dict[int, Acceptor] = {}
         super().__init__(_PollerView(self))
 
     # ---- running --------------------------------------------------------------------------------
@@ -85,9 +83,8 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             raise RuntimeError("Cannot close a running event loop")
         if self.is_closed():
             return
-        for listener in self._listeners.values():
-            listener.stop()
-        self._listeners.clear()
+        while self._acceptors:  # what it lets go of may run code of the program's own
+            self._acceptors.popitem()[1].stop()
         super().close()
         self._close_native()
 
@@ -275,77 +272,26 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         context: Context | None = None,
     ) -> None:
         """``context`` is the server's: Python 3.15 gives it. Without one it is the current one."""
-        fd = sock.fileno()
-        options: dict[str, Any] = {
-            "ssl_handshake_timeout": ssl_handshake_timeout,
-            "ssl_shutdown_timeout": ssl_shutdown_timeout,
-        }
-
-        def make_tls() -> Any:
-            protocol = protocol_factory()
-            tls = make_tls_transport(
-                self,
-                protocol,
-                sslcontext,
-                None,
-                server_side=True,
-                server_hostname=None,
-                call_connection_made=True,
-                **options,
-            )
-            return tls or _SSLProtocol(
-                self, protocol, sslcontext, None, server_side=True, **options
-            )
-
-        def start() -> None:
-            self._listeners[fd] = _core.Listener(
-                self,
-                sock,
-                make_tls if sslcontext is not None else protocol_factory,
-                server,
-                backlog,
-                on_exhausted,
-                report_handshake if sslcontext is not None else None,
-            )
-
-        def on_exhausted(error: OSError) -> None:
-            self.call_exception_handler(
-                {
-                    "message": "socket.accept() out of system resource",
-                    "exception": error,
-                    "socket": trsock.TransportSocket(sock),
-                }
-            )
-            self.call_later(_ACCEPT_RETRY_DELAY, resume, self._listeners[fd])
-
-        def resume(paused: _core.Listener) -> None:
-            if self._listeners.get(fd) is paused:
-                _in_context(context, start)
-
-        def report_handshake(accepted_fd: int, family: int) -> None:
-            """In debug mode a task waits for the handshake, and reports one that fails."""
-            connection = socket.socket(family, socket.SOCK_STREAM, sock.proto, accepted_fd)
-            try:
-                extra = {"peername": connection.getpeername()}
-            except OSError:
-                extra = {"peername": None}
-            self.create_task(
-                self._accept_connection2(
-                    protocol_factory,
-                    connection,
-                    extra,
-                    sslcontext,
-                    server,
-                    **options,
-                )
-            )
-
-        _in_context(context, start)
+        acceptor = Acceptor(
+            self,
+            sock,
+            protocol_factory,
+            sslcontext,
+            server,
+            backlog,
+            {
+                "ssl_handshake_timeout": ssl_handshake_timeout,
+                "ssl_shutdown_timeout": ssl_shutdown_timeout,
+            },
+            context,
+        )
+        acceptor.start()
+        self._acceptors[sock.fileno()] = acceptor
 
     def _stop_serving(self, sock: socket.socket) -> None:
-        listener = self._listeners.pop(sock.fileno(), None)
-        if listener is not None:
-            listener.stop()
+        acceptor = self._acceptors.pop(sock.fileno(), None)
+        if acceptor is not None:
+            acceptor.stop()
         super()._stop_serving(sock)
 
     # ---- child processes ------------------------------------------------------------------------

@@ -1,0 +1,212 @@
+"""Who owns what a server accepts with: its sockets, its factory, the connections that are not made yet."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .certificates import server_context
+from .conftest import LoopFactory, Run
+
+LOCAL = "127.0.0.1"
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def port_of(server: asyncio.Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port
+
+
+def bind_again(port: int) -> None:
+    with socket.create_server((LOCAL, port)):
+        pass
+
+
+class Factory:
+    """Tells when it is called: a TLS handshake begins in the same turn."""
+
+    def __init__(self) -> None:
+        self.called = asyncio.Event()
+
+    def __call__(self) -> asyncio.Protocol:
+        self.called.set()
+        return asyncio.Protocol()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("tls", [False, True])
+def test_closing_the_loop_frees_the_ports_of_servers_that_nobody_closed(
+    new_loop: LoopFactory, tls: bool
+) -> None:
+    async def main() -> int:
+        context = server_context() if tls else None
+        server = await asyncio.start_server(print, LOCAL, 0, ssl=context)
+        return port_of(server)
+
+    for _ in range(2):
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            port = runner.run(main())
+        bind_again(port)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.usefixtures("without_collector")
+def test_closing_the_loop_frees_the_unix_sockets_of_servers_that_nobody_closed(
+    new_loop: LoopFactory, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "socket")
+
+    async def main() -> None:
+        await asyncio.start_unix_server(print, path)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
+    with socket.socket(socket.AF_UNIX) as client, pytest.raises(ConnectionRefusedError):
+        client.connect(path)
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_closed_server_lets_go_of_its_factory(
+    loop: asyncio.AbstractEventLoop, run: Run, tls: bool
+) -> None:
+    class Application:
+        def __call__(self) -> asyncio.Protocol:
+            return asyncio.Protocol()
+
+    async def main() -> None:
+        application = Application()
+        reference = weakref.ref(application)
+        context = server_context() if tls else None
+        server = await loop.create_server(application, LOCAL, 0, ssl=context)
+        del application
+        server.close()
+        await server.wait_closed()
+        del server
+        await asyncio.sleep(0)
+        assert reference() is None
+
+    run(main())
+
+
+def test_cancelling_all_tasks_ends_a_handshake_that_never_comes(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    async def main() -> None:
+        own = asyncio.all_tasks()
+        factory = Factory()
+        server = await loop.create_server(factory, LOCAL, 0, ssl=server_context())
+        with socket.create_connection((LOCAL, port_of(server))) as client:
+            client.setblocking(False)
+            await factory.called.wait()
+            server.close()
+            for task in asyncio.all_tasks() - own:
+                task.cancel()
+            await server.wait_closed()
+            assert await loop.sock_recv(client, 10) == b""
+
+    run(main())
+
+
+def test_a_handshake_may_be_cancelled_by_its_task(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    async def main() -> None:
+        own = asyncio.all_tasks()
+        factory = Factory()
+        server = await loop.create_server(factory, LOCAL, 0, ssl=server_context())
+        with socket.create_connection((LOCAL, port_of(server))) as client:
+            client.setblocking(False)
+            await factory.called.wait()
+            (handshake,) = asyncio.all_tasks() - own
+            handshake.cancel()
+            assert await loop.sock_recv(client, 10) == b""
+            assert handshake.done()
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+class Handled(asyncio.Protocol):
+    """Has a task that closes the connection in the end, as asyncio's streams have."""
+
+    def connection_made(self, transport: Any) -> None:
+        self.task = asyncio.get_running_loop().create_task(self.handle(transport))
+
+    async def handle(self, transport: asyncio.Transport) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            transport.close()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_cancelling_all_tasks_closes_a_connection_whose_protocol_begins(
+    loop: asyncio.AbstractEventLoop, run: Run, at_once: bool
+) -> None:
+    """The protocol's own task is cancelled before its first turn, so it cannot close it."""
+
+    async def main() -> None:
+        own = asyncio.all_tasks()
+
+        def cancel_all() -> None:
+            for task in asyncio.all_tasks() - own:
+                task.cancel()
+
+        def factory() -> asyncio.Protocol:
+            if at_once:
+                cancel_all()
+            else:
+                loop.call_soon(cancel_all)
+            return Handled()
+
+        server = await loop.create_server(factory, LOCAL, 0)
+        with socket.create_connection((LOCAL, port_of(server))) as client:
+            client.setblocking(False)
+            assert await loop.sock_recv(client, 10) == b""
+            server.close()
+            await server.wait_closed()
+
+    run(main())
+
+
+def test_a_connection_outlives_the_task_that_accepted_it(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    async def main() -> None:
+        own = asyncio.all_tasks()
+        made = loop.create_future()
+
+        class Protocol(asyncio.Protocol):
+            def connection_made(self, transport: Any) -> None:
+                made.set_result(transport)
+
+        server = await loop.create_server(Protocol, LOCAL, 0)
+        with socket.create_connection((LOCAL, port_of(server))) as client:
+            client.setblocking(False)
+            transport = await made
+            while asyncio.all_tasks() - own:
+                await asyncio.sleep(0)
+            transport.write(b"still here")
+            assert await loop.sock_recv(client, 10) == b"still here"
+            server.close()
+            transport.abort()
+            await server.wait_closed()
+
+    run(main())
