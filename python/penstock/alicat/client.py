@@ -24,6 +24,14 @@ asked; B's late line is known by its letter and skipped. A debt begins before th
 question is sent and ends only when its answer has been accepted, so a cancelled task, a crash in
 a parser and a garbled line all leave it standing.
 
+Some answers carry no letter (``DV``). Such a question is asked only when no unit of the bus owes
+anything: the debts of all units are settled first, by proof or by time. An answer without a
+letter that comes late is known by that, and skipped while its unit is in debt.
+
+**A lost line ends every debt**, and everything else that was known: the port that is opened again
+may lead to other instruments. The client counts its connections in :attr:`generation`, and a
+question that was meant for an earlier one is never sent.
+
 An answer to a proof that itself came late can only be a version line, which no other question
 accepts: it is recognised and skipped.
 
@@ -40,7 +48,8 @@ slow reply, or blind time for the whole bus at every dead unit); counting outsta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -74,6 +83,10 @@ T = TypeVar("T")
 _LOST = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 _CHUNK = 4096
 _RESTLESS_AFTER_S = 1.0
+_FIRST_RETRY_S = 0.25
+_LAST_RETRY_S = 10.0
+_REOPEN_TIMEOUT_S = 5.0
+_BEGINS_LETTERLESS = tuple(bytes([code]) for code in b"+-0123456789")
 
 
 class Exchange(NamedTuple, Generic[T]):
@@ -100,6 +113,8 @@ class BusStatistics:
     """Debts that had to be settled before a unit could be asked again."""
     discarded_lines: int
     """Lines thrown away: late, foreign, echoed or garbled."""
+    reconnects: int = 0
+    """Times that the line was lost and opened again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +138,8 @@ class AlicatProtocolClient:
             more; used only for units that have no proof. Default: twice ``default_timeout``, at
             least half a second.
         idle_timeout: Seconds of silence that end a table. Default: from the baud rate.
+        reconnect: Opens the line again after it was lost (see :meth:`reopen`). Without it, a lost
+            line stays lost.
     """
 
     def __init__(
@@ -133,25 +150,37 @@ class AlicatProtocolClient:
         multiline_timeout: float = 1.0,
         late_reply_window: float | None = None,
         idle_timeout: float | None = None,
+        reconnect: Callable[[], Awaitable[Transport]] | None = None,
     ) -> None:
+        self._default_timeout = default_timeout
+        self._multiline_timeout = multiline_timeout
+        self._window = late_reply_window or max(0.5, 2 * default_timeout)
+        self._stated_idle = idle_timeout
+        self._reconnect = reconnect
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._proofs: dict[int, _Proof] = {}
+        self._closed = False
+        self._generation = 0
+        self._retry_at = -math.inf
+        self._retry_delay = _FIRST_RETRY_S
+        self._exchanges = self._timeouts = self._malformed = 0
+        self._resyncs = self._discarded = 0
+        self._use(transport)
+
+    def _use(self, transport: Transport) -> None:
+        """Begin with a line of which nothing is known."""
         self._transport = transport
         self._send = transport.send
         self._receive = transport.receive
         self._waiting = transport.input_waiting
-        self._default_timeout = default_timeout
-        self._multiline_timeout = multiline_timeout
-        self._window = late_reply_window or max(0.5, 2 * default_timeout)
-        self._idle = idle_timeout or idle_gap_for(transport.baudrate)
-        self._lock = anyio.Lock(fast_acquire=True)
+        self._idle = self._stated_idle or idle_gap_for(transport.baudrate)
         self._lines = LineBuffer()
         self._debts: dict[int, float] = {}
-        self._proofs: dict[int, _Proof] = {}
+        self._letterless_debts: set[int] = set()
+        self._proofs.clear()
         self._last_byte_at = -math.inf
-        self._closed = False
-        self._stalled = False
+        self._failure: str | None = None
         self._streamed_lines = 0
-        self._exchanges = self._timeouts = self._malformed = 0
-        self._resyncs = self._discarded = 0
 
     # -- what one can ask about it
 
@@ -174,8 +203,28 @@ class AlicatProtocolClient:
     def statistics(self) -> BusStatistics:
         """What happened on this bus so far."""
         return BusStatistics(
-            self._exchanges, self._timeouts, self._malformed, self._resyncs, self._discarded
+            self._exchanges,
+            self._timeouts,
+            self._malformed,
+            self._resyncs,
+            self._discarded,
+            self._generation,
         )
+
+    @property
+    def generation(self) -> int:
+        """How often the line was opened again. What was learnt of a unit holds for one of them."""
+        return self._generation
+
+    @property
+    def is_open(self) -> bool:
+        """Whether questions can be asked: the line is neither closed nor lost."""
+        return self._usable()
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether :meth:`reopen` knows how to open the line again."""
+        return self._reconnect is not None and not self._closed
 
     def in_debt(self, unit_id: str) -> bool:
         """Whether an answer of this unit is outstanding."""
@@ -192,6 +241,59 @@ class AlicatProtocolClient:
         """Drop what is known of a unit: it may be another instrument when it comes back."""
         self._proofs.pop(ord(unit_id), None)
 
+    # -- the line itself
+
+    async def reopen(self) -> None:
+        """Open the line again if it was lost; does nothing while it is open.
+
+        After a failure the next try is made 0.25 s later at the earliest, then 0.5 s, and so on up
+        to 10 s; a call before that time fails at once. All debts and proofs are forgotten, and
+        :attr:`generation` counts on: who is at the other end now must be asked.
+
+        Raises:
+            AlicatConnectionError: the line cannot be opened (yet), or the client is closed.
+        """
+        if self._usable():
+            return
+        async with self._lock:
+            if self._usable():
+                return
+            reconnect = self._reconnect
+            if self._closed or reconnect is None:
+                raise self._lost(None)
+            if (wait := self._retry_at - monotonic()) > 0:
+                raise AlicatConnectionError(
+                    f"the connection to {self.label} is lost ({self._failure}); it is tried again "
+                    f"in {wait:.1f} s",
+                    context=ErrorContext(port=self.label),
+                )
+            try:
+                with anyio.CancelScope(shield=True), suppress(*_LOST):
+                    await self._transport.aclose()
+                with anyio.fail_after(_REOPEN_TIMEOUT_S):
+                    transport = await reconnect()
+            except (AlicatError, *_LOST) as error:
+                self._retry_at = monotonic() + self._retry_delay
+                self._retry_delay = min(2 * self._retry_delay, _LAST_RETRY_S)
+                if isinstance(error, AlicatError):
+                    raise
+                raise self._lost(error) from error
+            if not self.can_reopen:
+                # Closed meanwhile.
+                with anyio.CancelScope(shield=True):
+                    await transport.aclose()
+                raise self._lost(None)
+            self._use(transport)
+            self._generation += 1
+
+    def _usable(self) -> bool:
+        return not self._closed and self._failure is None
+
+    def line_is_good(self) -> None:
+        """State that an instrument has answered: the next loss is retried at once again."""
+        self._retry_at = -math.inf
+        self._retry_delay = _FIRST_RETRY_S
+
     # -- asking
 
     async def exchange(
@@ -201,6 +303,8 @@ class AlicatProtocolClient:
         *,
         timeout: float | None = None,
         unmistakable: bool = False,
+        letterless: bool = False,
+        generation: int | None = None,
     ) -> Exchange[T]:
         """Send ``command`` and return its one-line answer, decoded and stamped.
 
@@ -213,6 +317,10 @@ class AlicatProtocolClient:
             timeout: Seconds from sending to the end of the line.
             unmistakable: No answer to another question passes ``decode``. Lines that do not pass
                 are then skipped until the timeout, and the answer settles the unit's debt.
+            letterless: The answer does not begin with the unit's letter. It is asked only when
+                no unit of the bus owes an answer; their debts are settled first.
+            generation: The :attr:`generation` that the question is meant for. On another one
+                nothing is sent.
 
         Raises:
             AlicatTimeoutError: no answer in time.
@@ -220,16 +328,25 @@ class AlicatProtocolClient:
             AlicatUnitIdMismatchError: another unit, which was not asked, answered.
             AlicatStreamingModeError: an instrument on the port is streaming.
             AlicatParseError: the answer does not have the right form.
-            AlicatConnectionError: the port is lost or closed.
+            AlicatConnectionError: the port is lost or closed, or was opened again since.
         """
         async with self._lock:
             # A task that is cancelled already shall not set a valve in motion any more: the
             # sending below is shielded and would not notice.
             await anyio.lowlevel.checkpoint_if_cancelled()
+            if generation is not None and generation != self._generation:
+                raise self._opened_again()
             if self._untidy():
-                await self._prepare(command[0], unmistakable)
+                if letterless:
+                    await self._settle_everyone(command[0])
+                else:
+                    await self._prepare(command[0], unmistakable)
             return await self._transact(
-                command, decode, self._default_timeout if timeout is None else timeout, unmistakable
+                command,
+                decode,
+                self._default_timeout if timeout is None else timeout,
+                unmistakable,
+                letterless=letterless,
             )
 
     async def query_line(self, command: bytes, *, timeout: float | None = None) -> bytes:
@@ -255,6 +372,7 @@ class AlicatProtocolClient:
         wanted: str,
         first_timeout: float | None = None,
         idle_timeout: float | None = None,
+        generation: int | None = None,
     ) -> list[bytes]:
         """Send ``command`` and return the rows of the table that it answers with.
 
@@ -289,6 +407,8 @@ class AlicatProtocolClient:
                 raise _AnotherRow
 
         async with self._lock:
+            if generation is not None and generation != self._generation:
+                raise self._opened_again()
             if self._untidy():
                 await self._prepare(unit, True)
             scope = anyio.CancelScope()
@@ -303,7 +423,7 @@ class AlicatProtocolClient:
                 if unit in self._proofs:
                     await self._prove_end(unit, take_row)
                 else:
-                    del self._debts[unit]
+                    self._acquit(unit)
         return rows
 
     async def stop_stream(self, unit_id: str, *, old_firmware: bool = False) -> None:
@@ -347,6 +467,7 @@ class AlicatProtocolClient:
         timeout: float,
         unmistakable: bool,
         *,
+        letterless: bool = False,
         scope: anyio.CancelScope | None = None,
     ) -> Exchange[T]:
         unit = command[0]
@@ -355,8 +476,8 @@ class AlicatProtocolClient:
         skipped: AlicatProtocolError | None = None
         sent = False
         self._streamed_lines = 0
-        if self._closed or self._stalled:
-            raise self._lost(None) if self._closed else self._stall()
+        if not self.is_open:
+            raise self._lost(None)
         # Shielded while sending: half a command in an instrument's buffer would join the next
         # one ("ALS 1" + "A"), and what that does nobody knows.
         if scope is None:
@@ -364,6 +485,8 @@ class AlicatProtocolClient:
         scope.deadline = anyio.current_time() + timeout
         scope.shield = True
         self._debts[unit] = monotonic()
+        if letterless:
+            self._letterless_debts.add(unit)
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
         try:
@@ -387,7 +510,7 @@ class AlicatProtocolClient:
                             self._discarded += 1
                             continue
                         raise
-                    del self._debts[unit]
+                    self._acquit(unit)
                     self._exchanges += 1
                     return Exchange(
                         value, requested_ns, requested_unix_ns, received_ns, received_unix_ns
@@ -400,7 +523,6 @@ class AlicatProtocolClient:
         except _LOST as error:
             raise self._lost(error) from error
         if not sent:
-            self._stalled = True
             raise self._stall()
         self._timeouts += 1
         if skipped is not None:
@@ -436,6 +558,8 @@ class AlicatProtocolClient:
             return True
         if isinstance(error, AlicatUnitIdMismatchError):
             return unmistakable or (error.actual is not None and ord(error.actual) in self._debts)
+        if self._letterless_debts - {unit} and line[:1] in _BEGINS_LETTERLESS:
+            return True  # an answer without a letter that comes late
         if isinstance(error, AlicatStreamingModeError):
             # One may be an old reply that lost its first letter. Two are a stream.
             self._streamed_lines += 1
@@ -444,7 +568,7 @@ class AlicatProtocolClient:
             # A bare "?" does not tell who says it: with a debt open it may be an old one.
             if was_in_debt or len(self._debts) > 1:
                 return unmistakable
-            del self._debts[unit]
+            self._acquit(unit)
             return False
         return unmistakable
 
@@ -483,14 +607,45 @@ class AlicatProtocolClient:
     async def _settle(self, unit: int) -> None:
         if unit in self._proofs:
             await self._prove(unit)
-            return
+        else:
+            await self._settle_by_time(unit)
+
+    async def _settle_by_time(self, unit: int) -> None:
         while (remaining := self._debts[unit] + self._window - monotonic()) > 0:
             with anyio.move_on_after(remaining):
                 self._lines.feed(await self._receive(_CHUNK))
                 self._last_byte_at = monotonic()
                 self._discard()
         await self._drain()
-        del self._debts[unit]
+        self._acquit(unit)
+
+    async def _settle_everyone(self, unit: int) -> None:
+        """Get every unit of the bus out of debt, before a question whose answer has no letter.
+
+        A unit that gives no proof (it is switched off, say) is waited for: beyond the late reply
+        window nothing of it comes any more.
+        """
+        if self._has_strays():
+            self._debts.setdefault(unit, monotonic())
+            self._last_byte_at = monotonic()
+        try:
+            await self._drain()
+            for other in tuple(self._debts):
+                self._resyncs += 1
+                if other in self._proofs:
+                    with suppress(AlicatTimeoutError, AlicatProtocolError):
+                        await self._prove(other)
+                        continue
+                await self._settle_by_time(other)
+        except AlicatError:
+            raise
+        except _LOST as error:
+            raise self._lost(error) from error
+
+    def _acquit(self, unit: int) -> None:
+        """The unit owes nothing any more."""
+        self._debts.pop(unit, None)
+        self._letterless_debts.discard(unit)
 
     async def _prove(
         self, unit: int, take_row: Callable[[bytes], bool] = lambda line: False
@@ -575,9 +730,10 @@ class AlicatProtocolClient:
 
     def _stall(self) -> AlicatConnectionError:
         # Part of the command may stand in an instrument's buffer: another would be glued to it.
+        self._failure = "it took no bytes"
         return AlicatConnectionError(
             f"the port {self.label} took no bytes: check its flow control settings and the "
-            "adapter, then open the device again",
+            f"adapter{self._then()}",
             context=ErrorContext(port=self.label),
         )
 
@@ -585,12 +741,23 @@ class AlicatProtocolClient:
         if self._closed:
             message = f"the port {self.label} is closed; open the device again"
         else:
-            cause = str(error) or type(error).__name__
+            if error is not None:
+                self._failure = str(error) or type(error).__name__
             message = (
-                f"the connection to {self.label} is lost ({cause}): check the cable and the "
-                "adapter, then open the device again"
+                f"the connection to {self.label} is lost ({self._failure}): check the cable and "
+                f"the adapter{self._then()}"
             )
         return AlicatConnectionError(message, context=ErrorContext(port=self.label))
+
+    def _then(self) -> str:
+        return "; it is opened again" if self._reconnect else ", then open the device again"
+
+    def _opened_again(self) -> AlicatConnectionError:
+        return AlicatConnectionError(
+            f"the connection to {self.label} was lost and opened again; the unit must be "
+            "identified before it is asked",
+            context=ErrorContext(port=self.label),
+        )
 
 
 class _AnotherRow(Exception):
