@@ -7,8 +7,21 @@ runs on any loop that AnyIO runs on. The names are those of alicatlib 0.3.
 from __future__ import annotations
 
 from .client import AlicatProtocolClient, BusStatistics
+from .commands import (
+    AnalogOutputChannel,
+    Command,
+    Commands,
+    GasState,
+    StpNtpMode,
+    TimeUnit,
+    TotalizerId,
+    TotalizerLimitMode,
+    TotalizerMode,
+)
+from .config import AlicatConfig, config_from_env
+from .controller import FlowController, PressureController
 from .data_frame import DataFrameField, DataFrameFormat, DataFrameFormatFlavor
-from .device import Device, FlowController, FlowMeter, PressureController, PressureMeter
+from .device import Device, FlowMeter, PressureMeter
 from .errors import (
     AlicatCapabilityError,
     AlicatCommandRejectedError,
@@ -17,6 +30,7 @@ from .errors import (
     AlicatDiscoveryError,
     AlicatError,
     AlicatFirmwareError,
+    AlicatIdentityError,
     AlicatMediumMismatchError,
     AlicatMissingHardwareError,
     AlicatParseError,
@@ -24,6 +38,7 @@ from .errors import (
     AlicatStreamingModeError,
     AlicatTimeoutError,
     AlicatTransportError,
+    AlicatUnitChangedError,
     AlicatUnitIdMismatchError,
     AlicatUnsupportedCommandError,
     AlicatValidationError,
@@ -34,14 +49,17 @@ from .errors import (
     UnknownStatisticError,
     UnknownUnitError,
 )
+from .events import DeviceEvent, EventKind
 from .factory import open_device
 from .firmware import FirmwareFamily, FirmwareVersion
 from .identity import DeviceInfo, ManufacturingInfo
 from .kinds import Capability, DeviceKind, Medium
 from .manager import AlicatManager
 from .reading import FieldSchema, Reading
-from .registry import Gas, Statistic, Unit
+from .registry import Gas, LoopControlVariable, Statistic, Unit
 from .result import DeviceResult, ErrorPolicy
+from .results import AlicatDeviceSnapshot, MeasurementSet, TareResult, ValveHoldResult
+from .session import Session, SessionState
 from .setpoints import FullScaleValue, SetpointState
 from .status import StatusCode
 from .transport import ByteStreamTransport, SerialSettings, Transport
@@ -49,11 +67,14 @@ from .transport import ByteStreamTransport, SerialSettings, Transport
 __all__ = [
     "AlicatCapabilityError",
     "AlicatCommandRejectedError",
+    "AlicatConfig",
     "AlicatConfigurationError",
     "AlicatConnectionError",
+    "AlicatDeviceSnapshot",
     "AlicatDiscoveryError",
     "AlicatError",
     "AlicatFirmwareError",
+    "AlicatIdentityError",
     "AlicatManager",
     "AlicatMediumMismatchError",
     "AlicatMissingHardwareError",
@@ -63,21 +84,27 @@ __all__ = [
     "AlicatStreamingModeError",
     "AlicatTimeoutError",
     "AlicatTransportError",
+    "AlicatUnitChangedError",
     "AlicatUnitIdMismatchError",
     "AlicatUnsupportedCommandError",
     "AlicatValidationError",
+    "AnalogOutputChannel",
     "BusStatistics",
     "ByteStreamTransport",
     "Capability",
+    "Command",
+    "Commands",
     "DataFrameField",
     "DataFrameFormat",
     "DataFrameFormatFlavor",
     "Device",
+    "DeviceEvent",
     "DeviceInfo",
     "DeviceKind",
     "DeviceResult",
     "ErrorContext",
     "ErrorPolicy",
+    "EventKind",
     "FieldSchema",
     "FirmwareFamily",
     "FirmwareVersion",
@@ -85,21 +112,34 @@ __all__ = [
     "FlowMeter",
     "FullScaleValue",
     "Gas",
+    "GasState",
     "InvalidUnitIdError",
+    "LoopControlVariable",
     "ManufacturingInfo",
+    "MeasurementSet",
     "Medium",
     "PressureController",
     "PressureMeter",
     "Reading",
     "SerialSettings",
+    "Session",
+    "SessionState",
     "SetpointState",
     "Statistic",
     "StatusCode",
+    "StpNtpMode",
+    "TareResult",
+    "TimeUnit",
+    "TotalizerId",
+    "TotalizerLimitMode",
+    "TotalizerMode",
     "Transport",
     "Unit",
     "UnknownFluidError",
     "UnknownGasError",
     "UnknownStatisticError",
     "UnknownUnitError",
+    "ValveHoldResult",
+    "config_from_env",
     "open_device",
 ]

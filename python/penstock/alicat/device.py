@@ -1,58 +1,84 @@
-"""Instruments as objects: what one can ask of any, and set on a controller."""
+"""Instruments as objects: what one can ask of any of them."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from .client import AlicatProtocolClient, Exchange
-from .data_frame import (
-    DataFrameFormat,
-    is_format_row,
-    is_last_format_row,
-    parse_data_frame_format,
+from .commands import (
+    AnalogOutputChannel,
+    AnalogOutputSourceRequest,
+    AnalogOutputSourceSetting,
+    AverageTimingRequest,
+    AverageTimingSetting,
+    BlinkDisplayRequest,
+    BlinkDisplayState,
+    Command,
+    Commands,
+    EngineeringUnitsRequest,
+    FullScaleQueryRequest,
+    GasListRequest,
+    GasSelectLegacyRequest,
+    GasSelectRequest,
+    GasState,
+    LockDisplayRequest,
+    PowerUpTareRequest,
+    PowerUpTareState,
+    RequestDataRequest,
+    StpNtpMode,
+    StpNtpPressureRequest,
+    StpNtpPressureSetting,
+    StpNtpTemperatureRequest,
+    StpNtpTemperatureSetting,
+    TableCommand,
+    TareAbsolutePressureRequest,
+    TareFlowRequest,
+    TareGaugePressureRequest,
+    TotalizerConfig,
+    TotalizerConfigRequest,
+    TotalizerId,
+    TotalizerLimitMode,
+    TotalizerMode,
+    TotalizerResetPeakRequest,
+    TotalizerResetRequest,
+    TotalizerSaveRequest,
+    TotalizerSaveState,
+    UnitSetting,
+    UnlockDisplayRequest,
+    UserDataRequest,
+    UserDataSetting,
+    ZeroBandRequest,
+    ZeroBandSetting,
 )
-from .errors import (
-    AlicatCommandRejectedError,
-    AlicatFirmwareError,
-    AlicatParseError,
-    AlicatUnsupportedCommandError,
-    AlicatValidationError,
-    ErrorContext,
+from .errors import AlicatCommandRejectedError, AlicatFirmwareError, UnknownGasError
+from .registry import Gas, Statistic, Unit
+from .registry.unit_codes import unit_code
+from .results import (
+    AlicatDeviceSnapshot,
+    DisplayLockResult,
+    MeasurementSet,
+    TareResult,
+    TotalizerResetResult,
 )
-from .firmware import FirmwareFamily
-from .frame_decoder import FrameDecoder, ParsedFrame, UnseenGasError
-from .identity import DeviceInfo
-from .kinds import Capability, DeviceKind
-from .reading import FieldSchema, Reading
-from .registry import Statistic, Unit
-from .replies import refuse_line
-from .setpoints import (
-    FullScaleValue,
-    SetpointState,
-    decimal_text,
-    parse_full_scale,
-    parse_setpoint_reply,
-)
+from .session import Session, SessionState
+from .setpoints import FullScaleValue
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = [
-    "Device",
-    "FlowController",
-    "FlowMeter",
-    "PressureController",
-    "PressureMeter",
-    "device_class_for",
-    "read_data_frame_format",
-]
+    from .client import AlicatProtocolClient
+    from .data_frame import DataFrameFormat
+    from .events import DeviceEvent
+    from .identity import DeviceInfo
+    from .reading import FieldSchema, Reading
 
-_log = logging.getLogger("penstock.alicat")
+__all__ = ["Device", "FlowMeter", "PressureMeter"]
+
+Req = TypeVar("Req")
+Resp = TypeVar("Resp")
 
 
 class Device:
@@ -61,61 +87,70 @@ class Device:
     Several tasks may call it at once: their commands queue on the bus. Cancelling a call frees
     the bus and mixes nothing up; whether the instrument has executed the command is then
     unknown, as after a timeout.
+
+    Every method that asks may raise what :meth:`Session.execute` raises. A method with a value to
+    set only asks when that value is left out.
     """
 
-    def __init__(
-        self,
-        client: AlicatProtocolClient,
-        info: DeviceInfo,
-        data_frame_format: DataFrameFormat,
-        decoder: FrameDecoder,
-        *,
-        timeout: float = 0.5,
-        owns_client: bool = False,
-    ) -> None:
-        self._client = client
-        self._info = info
-        self._timeout = timeout
+    def __init__(self, session: Session, *, owns_client: bool = False) -> None:
+        self._session = session
         self._owns_client = owns_client
         self._closed = False
-        self._poll_command = f"{info.unit_id}\r".encode()
-        self._use_format(data_frame_format, decoder)
-
-    def _use_format(self, data_frame_format: DataFrameFormat, decoder: FrameDecoder) -> None:
-        self._format = data_frame_format
-        self._decoder = decoder
-        self._units: Mapping[str, str] = MappingProxyType(data_frame_format.units())
-        self._names_by_statistic: Mapping[Statistic, str] = MappingProxyType(
-            {f.statistic: f.name for f in reversed(data_frame_format.fields) if f.statistic}
-        )
 
     # -- what is known without asking
 
     @property
+    def session(self) -> Session:
+        """What is known of the instrument; executes its commands."""
+        return self._session
+
+    @property
     def info(self) -> DeviceInfo:
         """Model, serial number, firmware, calibration and what else it said of itself."""
-        return self._info
+        return self._session.info
 
     @property
     def unit_id(self) -> str:
         """Its letter on the bus."""
-        return self._info.unit_id
+        return self._session.unit_id
 
     @property
     def client(self) -> AlicatProtocolClient:
         """The client of its bus."""
-        return self._client
+        return self._session.client
 
     @property
     def data_frame_format(self) -> DataFrameFormat:
         """The columns of its data frame."""
-        return self._format
+        return self._session.data_frame_format
 
     def field_schema(self) -> tuple[FieldSchema, ...]:
         """Name, kind and unit of every field of its readings, in order, before the first."""
-        return self._format.field_schema()
+        return self._session.data_frame_format.field_schema()
 
-    # -- asking
+    def subscribe(self, callback: Callable[[DeviceEvent], None]) -> Callable[[], None]:
+        """Have ``callback`` called with every event; see :meth:`Session.subscribe`."""
+        return self._session.subscribe(callback)
+
+    async def snapshot(self) -> AlicatDeviceSnapshot:
+        """What is known of the device. Sends nothing."""
+        info, session = self.info, self._session
+        statistics = session.client.statistics
+        return AlicatDeviceSnapshot(
+            name=f"{info.unit_id} on {session.port_label}",
+            model=info.model,
+            firmware=str(info.firmware),
+            serial=info.serial,
+            connected=session.state is SessionState.OPERATIONAL and session.client.is_open,
+            last_error=session.last_error,
+            recoverable_error_count=statistics.timeouts + statistics.malformed,
+            captured_at=datetime.now(UTC),
+            unit_id=info.unit_id,
+            media=info.media,
+            capabilities=info.capabilities,
+        )
+
+    # -- measured values
 
     async def poll(self) -> Reading:
         """Ask for one data frame.
@@ -124,14 +159,22 @@ class Device:
             AlicatTimeoutError: no frame came in time.
             AlicatProtocolError: something else came; never a value of an older or another
                 unit's frame.
-            AlicatConnectionError: the port is lost or closed.
+            AlicatConnectionError: the port is lost or closed, or is not back yet.
         """
-        client, command, timeout = self._client, self._poll_command, self._timeout
-        try:
-            exchange = await client.exchange(command, self._decoder, timeout=timeout)
-        except UnseenGasError:
-            exchange = await client.exchange(command, self._decoder, timeout=timeout)
-        return self._reading(exchange)
+        return await self._session.poll()
+
+    async def request(
+        self, statistics: Sequence[Statistic | str | int], *, averaging_ms: int = 1
+    ) -> MeasurementSet:
+        """Measure up to 13 statistics, each averaged over ``averaging_ms`` (1 to 9999).
+
+        The answer bears no letter. It is asked for only while no unit of the bus owes an answer.
+        """
+        wanted = [Statistic.coerce(statistic) for statistic in statistics]
+        request = RequestDataRequest(wanted, averaging_ms)
+        values = await self.execute(Commands.REQUEST_DATA, request)
+        measured = MappingProxyType(dict(zip(wanted, values, strict=True)))
+        return MeasurementSet(self.unit_id, measured, averaging_ms, datetime.now(UTC))
 
     async def full_scale(self, statistic: Statistic | str | int) -> FullScaleValue | None:
         """The instrument's full scale of a quantity, or ``None`` if it does not have it.
@@ -139,41 +182,235 @@ class Device:
         Raises:
             UnknownStatisticError: there is no such quantity.
             AlicatFirmwareError: GP firmware cannot be asked.
-            AlicatError: as for :meth:`poll`.
         """
-        quantity = Statistic.coerce(statistic)
-        if self._info.firmware.family is FirmwareFamily.GP:
-            raise AlicatFirmwareError(
-                f"unit {self.unit_id} has GP firmware, which does not tell its full scale",
-                command="FPF",
-                reason="family_not_supported",
-                actual=self._info.firmware,
-            )
-        unit_id = self.unit_id
         try:
-            return (
-                await self._client.exchange(
-                    f"{unit_id}FPF {quantity.code}\r".encode(),
-                    lambda line: parse_full_scale(line, unit_id, quantity),
-                    timeout=self._timeout,
-                )
-            ).value
+            return await self.execute(Commands.FULL_SCALE_QUERY, FullScaleQueryRequest(statistic))
         except AlicatCommandRejectedError as error:
             if error.context.raw_response and error.context.raw_response.endswith(b"--"):
                 return None
             raise
 
     async def refresh_data_frame_format(self) -> DataFrameFormat:
-        """Read the columns of the data frame again, after units were changed on the panel.
+        """Read the columns of the data frame again, after units were changed on the panel."""
+        return await self._session.refresh_data_frame_format()
+
+    # -- gas and units
+
+    async def gas(
+        self, gas: Gas | str | int | None = None, *, save: bool | None = None
+    ) -> GasState:
+        """Read the gas that the instrument computes with, or choose another.
+
+        ``gas`` is a name, or the number of a mix. ``save`` keeps it over a power cycle. Firmware
+        before 10v05 cannot be asked, nor told to keep it.
 
         Raises:
-            AlicatError: as for :meth:`poll`; the old format stays in use then.
+            UnknownGasError: there is no such gas.
+            AlicatFirmwareError: old firmware was asked.
         """
-        data_frame_format, decoder = await read_data_frame_format(
-            self._client, self.unit_id, timeout=self._timeout
+        firmware = self.info.firmware
+        if gas is None or firmware in Commands.GAS_SELECT.firmware:
+            return await self.execute(Commands.GAS_SELECT, GasSelectRequest(gas, save))
+        if save is not None:
+            raise AlicatFirmwareError(
+                f"unit {self.unit_id} has firmware {firmware}, which keeps its gas by itself: "
+                "leave save out",
+                command="G",
+                reason="firmware_out_of_range",
+                actual=firmware,
+            )
+        reading = await self._session.execute_for_reading(
+            Commands.GAS_SELECT_LEGACY, GasSelectLegacyRequest(gas)
         )
-        self._use_format(data_frame_format, decoder)
-        return data_frame_format
+        label = str(reading.get_statistic(Statistic.FLUID_NAME) or "")
+        try:
+            shown: Gas | None = Gas.coerce(label)
+        except UnknownGasError:
+            shown = None
+        code = gas if isinstance(gas, int) else Gas.coerce(gas).code
+        return GasState(self.unit_id, code, shown, label, "")
+
+    async def gas_list(self) -> Mapping[int, str]:
+        """The gases that the instrument knows, their short names by number."""
+        gases = await self.execute(Commands.GAS_LIST, GasListRequest())
+        return MappingProxyType(gases)
+
+    async def engineering_units(
+        self,
+        statistic: Statistic | str | int,
+        unit: Unit | int | str | None = None,
+        *,
+        apply_to_group: bool = False,
+        override_special_rules: bool = False,
+    ) -> UnitSetting:
+        """Read the unit that a quantity is shown in, or choose another: a unit or its code.
+
+        ``apply_to_group`` changes its whole group, such as all flows. The data frame's format is
+        read again afterwards.
+
+        Raises:
+            UnknownUnitError: that quantity is not shown in that unit.
+        """
+        quantity = Statistic.coerce(statistic)
+        code = unit if unit is None or isinstance(unit, int) else unit_code(quantity, unit)
+        return await self.execute(
+            Commands.ENGINEERING_UNITS,
+            EngineeringUnitsRequest(quantity, code, apply_to_group, override_special_rules),
+        )
+
+    # -- taring
+
+    async def tare_flow(self) -> TareResult:
+        """Take the present flow for zero. The caller makes sure that nothing flows."""
+        return TareResult(
+            await self._session.execute_for_reading(Commands.TARE_FLOW, TareFlowRequest())
+        )
+
+    async def tare_gauge_pressure(self) -> TareResult:
+        """Take the present gauge pressure for zero. The caller makes sure that the line is
+        vented."""
+        return TareResult(
+            await self._session.execute_for_reading(
+                Commands.TARE_GAUGE_PRESSURE, TareGaugePressureRequest()
+            )
+        )
+
+    async def tare_absolute_pressure(self) -> TareResult:
+        """Set the absolute pressure to the barometer's. The caller makes sure that the line is
+        vented."""
+        return TareResult(
+            await self._session.execute_for_reading(
+                Commands.TARE_ABSOLUTE_PRESSURE, TareAbsolutePressureRequest()
+            )
+        )
+
+    async def power_up_tare(self, enable: bool | None = None) -> PowerUpTareState:
+        """Read or set whether the instrument tares when it is switched on."""
+        return await self.execute(Commands.POWER_UP_TARE, PowerUpTareRequest(enable))
+
+    # -- conditions of measuring
+
+    async def zero_band(self, zero_band: float | None = None) -> ZeroBandSetting:
+        """Read or set up to how many percent of full scale (0 to 6.38) a value is shown as zero."""
+        return await self.execute(Commands.ZERO_BAND, ZeroBandRequest(zero_band))
+
+    async def average_timing(
+        self, statistic_code: int, averaging_ms: int | None = None
+    ) -> AverageTimingSetting:
+        """Read or set over how many milliseconds (0 to 9999) a statistic is averaged."""
+        return await self.execute(
+            Commands.AVERAGE_TIMING, AverageTimingRequest(statistic_code, averaging_ms)
+        )
+
+    async def stp_ntp_pressure(
+        self, mode: StpNtpMode, pressure: float | None = None, unit_code: int | None = None
+    ) -> StpNtpPressureSetting:
+        """Read or set the pressure that standardised or normalised flow refers to."""
+        return await self.execute(
+            Commands.STP_NTP_PRESSURE, StpNtpPressureRequest(mode, pressure, unit_code)
+        )
+
+    async def stp_ntp_temperature(
+        self, mode: StpNtpMode, temperature: float | None = None, unit_code: int | None = None
+    ) -> StpNtpTemperatureSetting:
+        """Read or set the temperature that standardised or normalised flow refers to."""
+        return await self.execute(
+            Commands.STP_NTP_TEMPERATURE, StpNtpTemperatureRequest(mode, temperature, unit_code)
+        )
+
+    # -- outputs, panel, notes
+
+    async def analog_output_source(
+        self,
+        channel: AnalogOutputChannel = AnalogOutputChannel.PRIMARY,
+        value: int | None = None,
+        unit_code: int | None = None,
+    ) -> AnalogOutputSourceSetting:
+        """Read or choose what an analogue output shows."""
+        return await self.execute(
+            Commands.ANALOG_OUTPUT_SOURCE, AnalogOutputSourceRequest(channel, value, unit_code)
+        )
+
+    async def blink_display(self, duration_s: int | None = None) -> BlinkDisplayState:
+        """Let the display blink for so many seconds (-1: until 0 is sent), or ask if it does."""
+        return await self.execute(Commands.BLINK_DISPLAY, BlinkDisplayRequest(duration_s))
+
+    async def lock_display(self) -> DisplayLockResult:
+        """Make the panel's buttons do nothing."""
+        return DisplayLockResult(
+            await self._session.execute_for_reading(Commands.LOCK_DISPLAY, LockDisplayRequest())
+        )
+
+    async def unlock_display(self) -> DisplayLockResult:
+        """Let the panel's buttons work again."""
+        return DisplayLockResult(
+            await self._session.execute_for_reading(Commands.UNLOCK_DISPLAY, UnlockDisplayRequest())
+        )
+
+    async def user_data(self, slot: int, value: str | None = None) -> UserDataSetting:
+        """Read or write one of the four texts that the instrument keeps for its user."""
+        return await self.execute(Commands.USER_DATA, UserDataRequest(slot, value))
+
+    # -- totals
+
+    async def totalizer_config(
+        self,
+        totalizer: TotalizerId = TotalizerId.FIRST,
+        *,
+        flow_statistic_code: int | None = None,
+        mode: TotalizerMode | None = None,
+        limit_mode: TotalizerLimitMode | None = None,
+        digits: int | None = None,
+        decimal_place: int | None = None,
+    ) -> TotalizerConfig:
+        """Read or set what a totalizer counts. The data frame's format is read again after a
+        change."""
+        request = TotalizerConfigRequest(
+            totalizer, flow_statistic_code, mode, limit_mode, digits, decimal_place
+        )
+        return await self.execute(Commands.TOTALIZER_CONFIG, request)
+
+    async def totalizer_reset(
+        self, totalizer: TotalizerId = TotalizerId.FIRST, *, confirm: bool = False
+    ) -> TotalizerResetResult:
+        """Begin to count from zero.
+
+        Raises:
+            AlicatValidationError: ``confirm`` is not true; nothing was sent.
+        """
+        return TotalizerResetResult(
+            await self._session.execute_for_reading(
+                Commands.TOTALIZER_RESET, TotalizerResetRequest(totalizer, confirm)
+            )
+        )
+
+    async def totalizer_reset_peak(
+        self, totalizer: TotalizerId = TotalizerId.FIRST, *, confirm: bool = False
+    ) -> TotalizerResetResult:
+        """Forget the peak.
+
+        Raises:
+            AlicatValidationError: ``confirm`` is not true; nothing was sent.
+        """
+        return TotalizerResetResult(
+            await self._session.execute_for_reading(
+                Commands.TOTALIZER_RESET_PEAK, TotalizerResetPeakRequest(totalizer, confirm)
+            )
+        )
+
+    async def totalizer_save(
+        self, enable: bool | None = None, *, save: bool | None = None
+    ) -> TotalizerSaveState:
+        """Read or set whether the totals are kept over a power cycle."""
+        return await self.execute(Commands.TOTALIZER_SAVE, TotalizerSaveRequest(enable, save))
+
+    # -- anything
+
+    async def execute(
+        self, command: Command[Req, Resp] | TableCommand[Req, Resp], request: Req
+    ) -> Resp:
+        """Execute a command of the catalogue; see :meth:`Session.execute`."""
+        return await self._session.execute(command, request)
 
     async def close(self) -> None:
         """Let go of the instrument, and close its port unless others share it. Sends nothing:
@@ -181,8 +418,9 @@ class Device:
         if self._closed:
             return
         self._closed = True
+        self._session.close()
         if self._owns_client:
-            await self._client.aclose()
+            await self.client.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -196,25 +434,10 @@ class Device:
         await self.close()
 
     def __repr__(self) -> str:
-        info = self._info
+        info = self.info
         return (
             f"<{type(self).__name__} {info.unit_id} {info.model or 'of unknown model'} "
-            f"on {self._client.label}>"
-        )
-
-    def _reading(self, exchange: Exchange[ParsedFrame]) -> Reading:
-        frame, requested_ns, requested_unix_ns, received_ns, received_unix_ns = exchange
-        return Reading(
-            frame.unit_id,
-            frame.values,
-            self._units,
-            frame.status,
-            requested_ns,
-            requested_unix_ns,
-            received_ns,
-            received_unix_ns,
-            frame.unknown_status,
-            self._names_by_statistic,
+            f"on {self.client.label}>"
         )
 
 
@@ -224,200 +447,3 @@ class FlowMeter(Device):
 
 class PressureMeter(Device):
     """Measures pressure."""
-
-
-class _Controller(Device):
-    """What flow and pressure controllers have in common."""
-
-    async def setpoint(
-        self, value: float | None = None, unit: Unit | str | None = None
-    ) -> SetpointState:
-        """Read the setpoint, or set it to ``value`` and read it back.
-
-        The number is checked before a byte is sent: finite, not negative unless the instrument
-        is known as bidirectional, not beyond its full scale where that is known in the unit of
-        the setpoint. ``unit`` states the unit that ``value`` is meant in; it must be the one
-        that the instrument is set to, since nothing is converted.
-
-        Look at :attr:`SetpointState.accepted` afterwards: a controller whose setpoint source is
-        its analogue input ignores what it is told over the wire.
-
-        Raises:
-            AlicatValidationError: the value or its unit is not possible; nothing was sent.
-            AlicatFirmwareError: GP firmware takes no setpoint over the wire; nothing was sent.
-            AlicatError: as for :meth:`poll`. After a timeout it is unknown whether the value
-                was set: read it.
-        """
-        text = None if value is None else self._checked(value, unit)
-        firmware = self._info.firmware
-        if firmware.has_modern_setpoint:
-            return self._told(value, await self._modern(text))
-        if text is None:
-            return self._from_frame(await self.poll())
-        if firmware.family is FirmwareFamily.GP:
-            raise AlicatFirmwareError(
-                f"unit {self.unit_id} has GP firmware, which takes no setpoint over the wire: set "
-                "it on the panel or by the analogue input",
-                command="S",
-                reason="family_not_supported",
-                actual=firmware,
-            )
-        exchange = await self._client.exchange(
-            f"{self.unit_id}S {text}\r".encode(), self._decoder, timeout=self._timeout
-        )
-        return self._told(value, self._from_frame(self._reading(exchange)))
-
-    async def _modern(self, text: str | None) -> SetpointState:
-        unit_id = self.unit_id
-        field = self._format.setpoint_field
-        known_label = field.unit_label if field is not None else None
-
-        def decode(line: bytes) -> SetpointState:
-            state = parse_setpoint_reply(line, unit_id)
-            if state.unit is None and state.unit_label != known_label:
-                refuse_line(line, unit_id, wanted="its setpoint in a known unit")
-            return state
-
-        command = f"{unit_id}LS\r" if text is None else f"{unit_id}LS {text}\r"
-        return (await self._client.exchange(command.encode(), decode, timeout=self._timeout)).value
-
-    def _told(self, value: float | None, state: SetpointState) -> SetpointState:
-        if value is None:
-            return state
-        state = replace(state, commanded=float(value))
-        if not state.accepted:
-            _log.warning(
-                "unit %s on %s was told setpoint %s and reports %s: is its setpoint source the "
-                "analogue input?",
-                self.unit_id,
-                self._client.label,
-                value,
-                state.requested,
-            )
-        return state
-
-    def _from_frame(self, reading: Reading) -> SetpointState:
-        field = self._format.setpoint_field
-        value = None if field is None else reading.values.get(field.name)
-        if field is None or not isinstance(value, float):
-            raise AlicatUnsupportedCommandError(
-                f"unit {self.unit_id} reports no setpoint: its data frame has the fields "
-                f"{', '.join(reading.values)}",
-                context=ErrorContext(unit_id=self.unit_id),
-            )
-        return SetpointState(
-            self.unit_id,
-            current=value,
-            requested=value,
-            unit=field.unit,
-            unit_label=field.unit_label,
-            reading=reading,
-            # Frames of the firmware concerned have one or two decimals; one is the coarser.
-            resolution=0.1,
-        )
-
-    def _checked(self, value: float, unit: Unit | str | None) -> str:
-        text = decimal_text(value)
-        field = self._format.setpoint_field
-        label = field.unit_label if field is not None else None
-        if unit is not None and label is not None:
-            wanted = Unit.coerce(unit)
-            if wanted is not Unit.from_label(label):
-                raise self._invalid(
-                    f"unit {self.unit_id} takes its setpoint in {label}, not in {wanted.value}: "
-                    "convert the value, or change the instrument's unit"
-                )
-        bidirectional = Capability.BIDIRECTIONAL in self._info.capabilities
-        if value < 0 and not bidirectional:
-            raise self._invalid(
-                f"setpoint {text} is negative: open a bidirectional instrument with "
-                "assume_capabilities=Capability.BIDIRECTIONAL to allow it"
-            )
-        limit = self._setpoint_limit()
-        if limit is not None and abs(value) > limit.value:
-            raise self._invalid(
-                f"setpoint {text} is beyond unit {self.unit_id}'s full scale of "
-                f"{limit.value:g} {limit.unit_label}"
-            )
-        return text
-
-    def _setpoint_limit(self) -> FullScaleValue | None:
-        """The full scale of what is controlled, if known in the unit of the setpoint."""
-        field = self._format.setpoint_field
-        if field is None or field.statistic is None:
-            return None
-        if field.maximum is not None:
-            return FullScaleValue(
-                field.statistic, field.maximum, field.unit, field.unit_label or ""
-            )
-        controlled = field.statistic.controlled
-        if controlled is None:
-            return None
-        limit = self._info.full_scale.get(controlled)
-        if limit is None or limit.unit is None or limit.unit is not field.unit:
-            return None
-        return limit
-
-    def _invalid(self, message: str) -> AlicatValidationError:
-        return AlicatValidationError(
-            message, context=ErrorContext(unit_id=self.unit_id, port=self._client.label)
-        )
-
-
-class FlowController(_Controller):
-    """Measures and controls flow."""
-
-
-class PressureController(_Controller):
-    """Measures and controls pressure."""
-
-
-def device_class_for(info: DeviceInfo) -> type[Device]:
-    """The class that has the methods of this kind of instrument."""
-    return _CLASSES.get(info.kind, Device)
-
-
-_CLASSES: dict[DeviceKind, type[Device]] = {
-    DeviceKind.FLOW_METER: FlowMeter,
-    DeviceKind.FLOW_CONTROLLER: FlowController,
-    DeviceKind.PRESSURE_METER: PressureMeter,
-    DeviceKind.PRESSURE_CONTROLLER: PressureController,
-}
-
-
-async def read_data_frame_format(
-    client: AlicatProtocolClient, unit_id: str, *, timeout: float
-) -> tuple[DataFrameFormat, FrameDecoder]:
-    """Ask for the data frame's columns, and prove them on a frame.
-
-    A table of which rows were lost, or that was cut short by an instrument that pauses in it,
-    does not fit the frame; it is then read once more, waiting four times as long for its end.
-
-    Raises:
-        AlicatError: as for :meth:`Device.poll`.
-    """
-    last_error: AlicatParseError | None = None
-    for patience in (1, 4):
-        rows = await client.query_lines(
-            f"{unit_id}??D*\r".encode(),
-            is_format_row,
-            is_last_format_row,
-            wanted="a row of its data frame table",
-            first_timeout=2 * timeout,
-            idle_timeout=patience * client.idle_timeout,
-        )
-        try:
-            data_frame_format = parse_data_frame_format(rows)
-            loose = data_frame_format.decoder(unit_id)
-
-            def sample_of(line: bytes, loose: FrameDecoder = loose) -> bytes:
-                if not loose.accepts(line):
-                    loose(line)
-                return line
-
-            sample = await client.exchange(f"{unit_id}\r".encode(), sample_of, timeout=timeout)
-            return data_frame_format, data_frame_format.decoder(unit_id, sample.value)
-        except AlicatParseError as error:
-            last_error = error
-    assert last_error is not None
-    raise last_error

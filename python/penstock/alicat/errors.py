@@ -28,6 +28,7 @@ __all__ = [
     "AlicatDiscoveryError",
     "AlicatError",
     "AlicatFirmwareError",
+    "AlicatIdentityError",
     "AlicatMediumMismatchError",
     "AlicatMissingHardwareError",
     "AlicatParseError",
@@ -35,6 +36,7 @@ __all__ = [
     "AlicatStreamingModeError",
     "AlicatTimeoutError",
     "AlicatTransportError",
+    "AlicatUnitChangedError",
     "AlicatUnitIdMismatchError",
     "AlicatUnsupportedCommandError",
     "AlicatValidationError",
@@ -256,3 +258,23 @@ class AlicatFirmwareError(AlicatCapabilityError):
 
 class AlicatDiscoveryError(AlicatError):
     """The search for instruments failed."""
+
+
+class AlicatUnitChangedError(AlicatProtocolError):
+    """The instrument counts in another engineering unit than the caller meant."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: str | None = None,
+        actual: str | None = None,
+        context: ErrorContext | None = None,
+    ) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(message, context=context)
+
+
+class AlicatIdentityError(AlicatProtocolError):
+    """Another instrument answers than the one that was opened."""

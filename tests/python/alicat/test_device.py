@@ -119,7 +119,7 @@ async def test_damaged_gas_name_does_not_get_through() -> None:
 async def test_setpoint_is_set_and_read_back() -> None:
     device, bus = await opened(controller())
     state = await device.setpoint(100)
-    assert bus.commands == [b"ALS 100.0"]
+    assert bus.commands == [b"ALS", b"ALS 100.0"]
     assert (state.requested, state.unit, state.unit_label) == (100.0, Unit.SCCM, "SCCM")
     assert state.accepted
     assert (await device.setpoint()).requested == 100.0
@@ -129,7 +129,7 @@ async def test_setpoint_is_set_and_read_back() -> None:
 async def test_small_setpoint_is_sent_without_an_exponent() -> None:
     device, bus = await opened(controller())
     await device.setpoint(1e-05)
-    assert bus.commands == [b"ALS 0.00001"]
+    assert bus.commands == [b"ALS", b"ALS 0.00001"]
 
 
 async def test_setpoint_that_the_instrument_ignores_is_told(
@@ -165,7 +165,7 @@ async def test_impossible_setpoint_is_refused_before_anything_is_sent(
 async def test_bidirectional_controller_takes_negative_setpoints_to_its_full_scale() -> None:
     device, bus = await opened(controller(), assume=Capability.BIDIRECTIONAL)
     await device.setpoint(-500)
-    assert bus.commands == [b"ALS -500.0"]
+    assert bus.commands == [b"ALS", b"ALS -500.0"]
     with pytest.raises(AlicatValidationError):
         await device.setpoint(-501)
 
@@ -175,7 +175,7 @@ async def test_setpoint_unit_must_be_the_instruments() -> None:
     await device.setpoint(10, "SCCM")
     with pytest.raises(AlicatValidationError, match=r"in SCCM, not in SLPM"):
         await device.setpoint(10, Unit.SLPM)
-    assert bus.commands == [b"ALS 10.0"]
+    assert bus.commands == [b"ALS", b"ALS 10.0"]
 
 
 async def test_setpoint_in_an_unheard_of_unit_is_refused() -> None:
@@ -191,7 +191,7 @@ async def test_setpoint_in_an_unheard_of_unit_is_refused() -> None:
 async def test_old_firmware_is_set_by_its_own_command_and_never_locked() -> None:
     device, bus = await opened(old_controller())
     state = await device.setpoint(75)
-    assert bus.commands == [b"AS 75.0"]
+    assert bus.commands == [b"A??D*", b"A", b"AS 75.0"]
     assert (state.requested, state.unit) == (75.0, Unit.SCCM)
     assert state.reading is not None
     assert (await device.setpoint()).requested == 116.3
@@ -208,7 +208,7 @@ async def test_old_firmware_is_bounded_by_its_table() -> None:
 async def test_firmware_8v_is_set_by_the_legacy_command() -> None:
     device, bus = await opened(middle_controller())
     state = await device.setpoint(20)
-    assert bus.commands == [b"AS 20.0"]
+    assert bus.commands == [b"A??D*", b"A", b"AS 20.0"]
     assert state.requested == 20.0
 
 
@@ -224,7 +224,7 @@ async def test_gp_firmware_takes_no_setpoint() -> None:
     device, bus = await opened(old_controller())
     from dataclasses import replace
 
-    device._info = replace(device.info, firmware=FirmwareVersion.parse("GP"))
+    device.session._info = replace(device.info, firmware=FirmwareVersion.parse("GP"))
     with pytest.raises(AlicatFirmwareError, match="GP"):
         await device.setpoint(10)
     with pytest.raises(AlicatFirmwareError, match="GP"):
@@ -234,6 +234,7 @@ async def test_gp_firmware_takes_no_setpoint() -> None:
 
 async def test_setpoint_whose_answer_is_lost_is_not_answered_by_the_next_one() -> None:
     device, bus = await opened(controller())
+    bus.let_pass_next()
     bus.hold_next()
     with pytest.raises(AlicatTimeoutError):
         await device.setpoint(10)

@@ -106,7 +106,7 @@ async def test_status_codes_of_the_instrument_arrive() -> None:
         open_pty(Bus([unit], baudrate=BAUD)) as path,
         await open_device(path, serial=settings(path), timeout=TIMEOUT) as device,
     ):
-        await device.client.exchange(b"AHP\r", device._decoder)
+        await device.hold_valves()
         assert (await device.poll()).status == {"HLD"}
 
 

@@ -1,0 +1,217 @@
+"""How a controller follows its setpoint: controlled quantity, ramp, deadband."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ..errors import AlicatValidationError
+from ..firmware import FirmwareFamily, FirmwareVersion
+from ..registry import LoopControlVariable, Statistic, Unit
+from ..registry.units import clean_unit_label
+from ..setpoints import decimal_text
+from .arguments import FROM_10V05, NUMBER, UNIT, refuse_save_alone
+from .command import (
+    CONTROLLERS,
+    NUMERIC_FAMILIES,
+    V8_AND_NEWER,
+    Command,
+    CommandContext,
+    FirmwareRange,
+    match_reply,
+    parse_error,
+    reply_shape,
+)
+
+__all__ = [
+    "DEADBAND_LIMIT",
+    "LOOP_CONTROL_VARIABLE",
+    "RAMP_RATE",
+    "DeadbandLimitRequest",
+    "DeadbandSetting",
+    "LoopControlState",
+    "LoopControlVariableRequest",
+    "RampRateRequest",
+    "RampRateSetting",
+    "TimeUnit",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopControlVariableRequest:
+    """Control this quantity; ``None`` asks."""
+
+    variable: LoopControlVariable | Statistic | str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopControlState:
+    """The quantity that a controller controls."""
+
+    unit_id: str
+    variable: LoopControlVariable
+    label: str
+    """The name of its statistic."""
+
+
+_VARIABLE = reply_shape(rb"(\d{1,3})")
+
+
+def _decode_variable(
+    line: bytes, request: LoopControlVariableRequest, context: CommandContext
+) -> LoopControlState:
+    wanted = LOOP_CONTROL_VARIABLE.wanted
+    match = match_reply(_VARIABLE, line, context, wanted)
+    try:
+        variable = LoopControlVariable(int(match[2]))
+    except ValueError:
+        raise parse_error(line, context, wanted) from None
+    return LoopControlState(context.unit_id, variable, variable.statistic.value)
+
+
+LOOP_CONTROL_VARIABLE: Command[LoopControlVariableRequest, LoopControlState] = Command(
+    name="loop_control_variable",
+    token="LV",
+    wanted="the quantity that it controls",
+    arguments=lambda request, context: (
+        ()
+        if request.variable is None
+        else (str(LoopControlVariable.coerce(request.variable).value),)
+    ),
+    decode=_decode_variable,
+    device_kinds=CONTROLLERS,
+    firmware=FirmwareRange(V8_AND_NEWER, first=FirmwareVersion(FirmwareFamily.V8_V9, 9, 0)),
+    changes=lambda request: request.variable is not None,
+    saves=lambda request: request.variable is not None,
+    invalidates_format=lambda request: request.variable is not None,
+)
+
+
+class TimeUnit(IntEnum):
+    """The time that a ramp's rate refers to; the value is its number on the wire."""
+
+    MILLISECOND = 3
+    SECOND = 4
+    MINUTE = 5
+    HOUR = 6
+    DAY = 7
+
+
+@dataclass(frozen=True, slots=True)
+class RampRateRequest:
+    """Let the setpoint change by at most ``max_ramp`` (in its own unit) per ``time_unit``; 0 lifts
+    the limit. ``None`` asks."""
+
+    max_ramp: float | None = None
+    time_unit: TimeUnit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RampRateSetting:
+    """The fastest change of the setpoint."""
+
+    unit_id: str
+    max_ramp: float
+    """0: no limit."""
+    setpoint_unit_code: int
+    setpoint_unit: Unit | None
+    time_unit: TimeUnit
+    rate_unit_label: str
+    """As the instrument writes it: ``SCCM/s``."""
+
+
+_RAMP = reply_shape(NUMBER + rb"\s+(\d{1,3})\s+(\d)\s+(\S+(?: \S+)?)")
+
+
+def _ramp_arguments(request: RampRateRequest, context: CommandContext) -> tuple[str, ...]:
+    if request.max_ramp is None:
+        if request.time_unit is not None:
+            raise AlicatValidationError("time_unit=... belongs to a max_ramp: state both")
+        return ()
+    text = decimal_text(request.max_ramp)
+    if request.max_ramp < 0:
+        raise AlicatValidationError(f"max_ramp must not be negative, as {request.max_ramp!r} is")
+    if request.time_unit is None:
+        raise AlicatValidationError("state the time_unit that max_ramp refers to, also for 0")
+    return text, str(TimeUnit(request.time_unit).value)
+
+
+def _decode_ramp(line: bytes, request: RampRateRequest, context: CommandContext) -> RampRateSetting:
+    wanted = RAMP_RATE.wanted
+    match = match_reply(_RAMP, line, context, wanted)
+    try:
+        time_unit = TimeUnit(int(match[4]))
+    except ValueError:
+        raise parse_error(line, context, wanted) from None
+    label = clean_unit_label(match[5].decode("ascii", "replace"))
+    unit = Unit.from_label(label.rpartition("/")[0])
+    return RampRateSetting(context.unit_id, float(match[2]), int(match[3]), unit, time_unit, label)
+
+
+RAMP_RATE: Command[RampRateRequest, RampRateSetting] = Command(
+    name="ramp_rate",
+    token="SR",
+    wanted="its ramp rate",
+    arguments=_ramp_arguments,
+    decode=_decode_ramp,
+    device_kinds=CONTROLLERS,
+    firmware=FirmwareRange(NUMERIC_FAMILIES, first=FirmwareVersion(FirmwareFamily.V1_V7, 7, 11)),
+    changes=lambda request: request.max_ramp is not None,
+    saves=lambda request: request.max_ramp is not None,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadbandLimitRequest:
+    """Do not correct deviations up to ``deadband`` (in the unit of the controlled quantity);
+    ``None`` asks. ``save`` keeps it over a power cycle."""
+
+    deadband: float | None = None
+    save: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadbandSetting:
+    """The deviation that is not corrected."""
+
+    unit_id: str
+    deadband: float
+    unit_code: int
+    unit: Unit | None
+    unit_label: str
+
+
+_DEADBAND = reply_shape(NUMBER + rb"\s+" + UNIT)
+
+
+def _deadband_arguments(request: DeadbandLimitRequest, context: CommandContext) -> tuple[str, ...]:
+    if request.deadband is None:
+        return refuse_save_alone(request.save)
+    text = decimal_text(request.deadband)
+    if request.deadband < 0:
+        raise AlicatValidationError(f"deadband must not be negative, as {request.deadband!r} is")
+    # Here the flag comes first, and is not optional.
+    return str(int(bool(request.save))), text
+
+
+def _decode_deadband(
+    line: bytes, request: DeadbandLimitRequest, context: CommandContext
+) -> DeadbandSetting:
+    match = match_reply(_DEADBAND, line, context, DEADBAND_LIMIT.wanted)
+    label = clean_unit_label(match[4].decode("ascii", "replace"))
+    return DeadbandSetting(
+        context.unit_id, float(match[2]), int(match[3]), Unit.from_label(label), label
+    )
+
+
+DEADBAND_LIMIT: Command[DeadbandLimitRequest, DeadbandSetting] = Command(
+    name="deadband_limit",
+    token="LCDB",
+    wanted="its deadband",
+    arguments=_deadband_arguments,
+    decode=_decode_deadband,
+    device_kinds=CONTROLLERS,
+    firmware=FROM_10V05,
+    changes=lambda request: request.deadband is not None,
+    saves=lambda request: bool(request.save),
+)

@@ -1,0 +1,105 @@
+"""The panel: finding an instrument by its blinking, and locking its buttons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..firmware import FirmwareFamily, FirmwareVersion
+from ..frame_decoder import ParsedFrame
+from ..kinds import Capability
+from .arguments import whole
+from .command import (
+    V8_AND_NEWER,
+    Command,
+    CommandContext,
+    FirmwareRange,
+    always,
+    match_reply,
+    reply_shape,
+)
+from .polling import decode_frame
+
+__all__ = [
+    "BLINK_DISPLAY",
+    "LOCK_DISPLAY",
+    "UNLOCK_DISPLAY",
+    "BlinkDisplayRequest",
+    "BlinkDisplayState",
+    "LockDisplayRequest",
+    "UnlockDisplayRequest",
+]
+
+_LONGEST_BLINKING_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class BlinkDisplayRequest:
+    """Blink for so many seconds; -1 until told otherwise, 0 stops, ``None`` asks."""
+
+    duration_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlinkDisplayState:
+    """Whether the display blinks."""
+
+    unit_id: str
+    flashing: bool
+
+
+_BLINKING = reply_shape(rb"([01])")
+
+
+def _blink_arguments(request: BlinkDisplayRequest, context: CommandContext) -> tuple[str, ...]:
+    if request.duration_s is None:
+        return ()
+    return (whole(request.duration_s, -1, _LONGEST_BLINKING_S, "duration_s"),)
+
+
+def _decode_blinking(
+    line: bytes, request: BlinkDisplayRequest, context: CommandContext
+) -> BlinkDisplayState:
+    match = match_reply(_BLINKING, line, context, BLINK_DISPLAY.wanted)
+    return BlinkDisplayState(context.unit_id, match[2] == b"1")
+
+
+BLINK_DISPLAY: Command[BlinkDisplayRequest, BlinkDisplayState] = Command(
+    name="blink_display",
+    token="FFP",
+    wanted="whether its display blinks",
+    arguments=_blink_arguments,
+    decode=_decode_blinking,
+    required_capabilities=Capability.DISPLAY,
+    firmware=FirmwareRange(V8_AND_NEWER, first=FirmwareVersion(FirmwareFamily.V8_V9, 8, 28)),
+    changes=lambda request: request.duration_s is not None,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LockDisplayRequest:
+    """Make the buttons do nothing."""
+
+
+LOCK_DISPLAY: Command[LockDisplayRequest, ParsedFrame] = Command(
+    name="lock_display",
+    token="L",
+    wanted="a data frame with its panel locked",
+    decode=decode_frame,
+    required_capabilities=Capability.DISPLAY,
+    changes=always,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockDisplayRequest:
+    """Let the buttons work again."""
+
+
+# Open to every instrument: on 1v to 7v a stray command that begins with L locks the panel.
+UNLOCK_DISPLAY: Command[UnlockDisplayRequest, ParsedFrame] = Command(
+    name="unlock_display",
+    token="U",
+    wanted="a data frame with its panel unlocked",
+    decode=decode_frame,
+    changes=always,
+)

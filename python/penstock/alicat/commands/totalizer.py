@@ -1,0 +1,268 @@
+"""Totalizers: what has flowed since a reset."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from ..errors import AlicatValidationError
+from ..frame_decoder import ParsedFrame
+from .arguments import FROM_10V05, refuse_save_alone, saving, whole
+from .command import (
+    FLOW_KINDS,
+    V8_AND_NEWER,
+    V10_ONLY,
+    Command,
+    CommandContext,
+    FirmwareRange,
+    always,
+    match_reply,
+    parse_error,
+    reply_shape,
+)
+from .polling import decode_frame
+
+__all__ = [
+    "TOTALIZER_CONFIG",
+    "TOTALIZER_DISABLED_CODE",
+    "TOTALIZER_RESET",
+    "TOTALIZER_RESET_PEAK",
+    "TOTALIZER_SAVE",
+    "TotalizerConfig",
+    "TotalizerConfigRequest",
+    "TotalizerId",
+    "TotalizerLimitMode",
+    "TotalizerMode",
+    "TotalizerResetPeakRequest",
+    "TotalizerResetRequest",
+    "TotalizerSaveRequest",
+    "TotalizerSaveState",
+]
+
+#: The statistic of a totalizer that is off.
+TOTALIZER_DISABLED_CODE: Final = 1
+
+
+class TotalizerId(IntEnum):
+    """Which totalizer."""
+
+    FIRST = 1
+    SECOND = 2
+
+
+class TotalizerMode(IntEnum):
+    """Which flow is counted."""
+
+    KEEP = -1
+    POSITIVE_ONLY = 0
+    NEGATIVE_ONLY = 1
+    BIDIRECTIONAL = 2
+    RESET_ON_STOP = 3
+
+
+class TotalizerLimitMode(IntEnum):
+    """What happens when the digits are full; the last two show the status TOV too."""
+
+    KEEP = -1
+    STOP_AT_MAX = 0
+    ROLLOVER = 1
+    STOP_AT_MAX_WITH_TOV = 2
+    ROLLOVER_WITH_TOV = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TotalizerConfigRequest:
+    """Count ``flow_statistic_code`` (1: switch the totalizer off); ``None`` asks.
+
+    A totalizer that counts needs all of ``mode``, ``limit_mode``, ``digits`` (7 to 10) and
+    ``decimal_place`` (0 to 9).
+    """
+
+    totalizer: TotalizerId = TotalizerId.FIRST
+    flow_statistic_code: int | None = None
+    mode: TotalizerMode | None = None
+    limit_mode: TotalizerLimitMode | None = None
+    digits: int | None = None
+    decimal_place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TotalizerConfig:
+    """What a totalizer counts, and how."""
+
+    unit_id: str
+    totalizer: TotalizerId
+    flow_statistic_code: int
+    mode: TotalizerMode
+    limit_mode: TotalizerLimitMode
+    digits: int
+    decimal_place: int
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it counts."""
+        return self.flow_statistic_code != TOTALIZER_DISABLED_CODE
+
+
+_LAST_STATISTIC = 999
+_NAMED = re.compile(rb"([A-Z])\s+(?:([12])\s+)?(\d{1,3})\s+(-?\d)\s+(-?\d)\s+(\d{1,2})\s+(\d)$")
+
+
+def _config_arguments(request: TotalizerConfigRequest, context: CommandContext) -> tuple[str, ...]:
+    number = str(TotalizerId(request.totalizer).value)
+    rest = (request.mode, request.limit_mode, request.digits, request.decimal_place)
+    if request.flow_statistic_code is None:
+        if any(value is not None for value in rest):
+            raise AlicatValidationError(
+                "a totalizer's mode, limit_mode, digits and decimal_place belong to a "
+                "flow_statistic_code: state it too"
+            )
+        return (number,)
+    code = whole(request.flow_statistic_code, 1, _LAST_STATISTIC, "flow_statistic_code")
+    if request.flow_statistic_code == TOTALIZER_DISABLED_CODE:
+        return number, code
+    mode, limit_mode, digits, decimal_place = rest
+    if mode is None or limit_mode is None or digits is None or decimal_place is None:
+        raise AlicatValidationError(
+            "a totalizer that counts needs mode, limit_mode, digits and decimal_place"
+        )
+    return (
+        number,
+        code,
+        str(TotalizerMode(mode).value),
+        str(TotalizerLimitMode(limit_mode).value),
+        whole(digits, 7, 10, "digits"),
+        whole(decimal_place, 0, 9, "decimal_place"),
+    )
+
+
+def _decode_config(
+    line: bytes, request: TotalizerConfigRequest, context: CommandContext
+) -> TotalizerConfig:
+    wanted = TOTALIZER_CONFIG.wanted
+    match = match_reply(_NAMED, line, context, wanted)
+    if match[2] is not None and int(match[2]) != request.totalizer:
+        raise parse_error(line, context, wanted)
+    try:
+        return TotalizerConfig(
+            context.unit_id,
+            TotalizerId(request.totalizer),
+            int(match[3]),
+            TotalizerMode(int(match[4])),
+            TotalizerLimitMode(int(match[5])),
+            int(match[6]),
+            int(match[7]),
+        )
+    except ValueError:
+        raise parse_error(line, context, wanted) from None
+
+
+TOTALIZER_CONFIG: Command[TotalizerConfigRequest, TotalizerConfig] = Command(
+    name="totalizer_config",
+    token="TC",
+    wanted="what its totalizer counts",
+    arguments=_config_arguments,
+    decode=_decode_config,
+    device_kinds=FLOW_KINDS,
+    firmware=FirmwareRange(V10_ONLY),
+    changes=lambda request: request.flow_statistic_code is not None,
+    saves=lambda request: request.flow_statistic_code is not None,
+    invalidates_format=lambda request: request.flow_statistic_code is not None,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalizerResetRequest:
+    """Begin to count from zero."""
+
+    totalizer: TotalizerId = TotalizerId.FIRST
+    confirm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TotalizerResetPeakRequest:
+    """Forget the peak."""
+
+    totalizer: TotalizerId = TotalizerId.FIRST
+    confirm: bool = False
+
+
+def _totalizer_argument(
+    request: TotalizerResetRequest | TotalizerResetPeakRequest, context: CommandContext
+) -> tuple[str, ...]:
+    # The number is never left out: without it the same letters are a tare.
+    return (str(TotalizerId(request.totalizer).value),)
+
+
+_RESETTING = FirmwareRange(V8_AND_NEWER)
+
+TOTALIZER_RESET: Command[TotalizerResetRequest, ParsedFrame] = Command(
+    name="totalizer_reset",
+    token="T",
+    wanted="a data frame after the reset",
+    arguments=_totalizer_argument,
+    decode=decode_frame,
+    device_kinds=FLOW_KINDS,
+    firmware=_RESETTING,
+    changes=always,
+    confirm=lambda request: "" if request.confirm else "the total is lost",
+)
+
+TOTALIZER_RESET_PEAK: Command[TotalizerResetPeakRequest, ParsedFrame] = Command(
+    name="totalizer_reset_peak",
+    token="TP",
+    wanted="a data frame after the reset",
+    arguments=_totalizer_argument,
+    decode=decode_frame,
+    device_kinds=FLOW_KINDS,
+    firmware=_RESETTING,
+    changes=always,
+    confirm=lambda request: "" if request.confirm else "the peak is lost",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalizerSaveRequest:
+    """Keep the total over a power cycle; ``None`` asks."""
+
+    enable: bool | None = None
+    save: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TotalizerSaveState:
+    """Whether the total is kept over a power cycle."""
+
+    unit_id: str
+    enabled: bool
+
+
+_SAVED = reply_shape(rb"([01])")
+
+
+def _save_arguments(request: TotalizerSaveRequest, context: CommandContext) -> tuple[str, ...]:
+    if request.enable is None:
+        return refuse_save_alone(request.save)
+    return (str(int(request.enable)), *saving(request.save))
+
+
+def _decode_saved(
+    line: bytes, request: TotalizerSaveRequest, context: CommandContext
+) -> TotalizerSaveState:
+    match = match_reply(_SAVED, line, context, TOTALIZER_SAVE.wanted)
+    return TotalizerSaveState(context.unit_id, match[2] == b"1")
+
+
+TOTALIZER_SAVE: Command[TotalizerSaveRequest, TotalizerSaveState] = Command(
+    name="totalizer_save",
+    token="TCR",
+    wanted="whether it keeps its totals",
+    arguments=_save_arguments,
+    decode=_decode_saved,
+    device_kinds=FLOW_KINDS,
+    firmware=FROM_10V05,
+    changes=lambda request: request.enable is not None,
+    saves=lambda request: request.enable is not None,
+)
