@@ -175,26 +175,15 @@ async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport
         ) from error
     except OSError as error:
         raise AlicatConnectionError(
-            f"cannot open {settings.port}: {_remedy(error)}",
+            f"cannot open the port: {_told(error)}",
             context=ErrorContext(port=settings.port, baudrate=settings.baudrate),
         ) from error
     return ByteStreamTransport(port, label=settings.port, baudrate=settings.baudrate)
 
 
-def _remedy(error: OSError) -> str:
-    import errno
+def _told(error: OSError) -> str:
+    from penstock.serial import PortBusyError
 
-    if isinstance(error, FileNotFoundError) or error.errno in (
-        errno.ENOENT,
-        errno.ENXIO,
-        errno.ENODEV,
-    ):
-        return "there is no such port; plug the adapter in and check the path"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return (
-            "permission denied; add this user to the port's group (usually dialout) and log in "
-            "again"
-        )
-    if error.errno in (errno.EBUSY, errno.EAGAIN):
-        return "another program has it open; close that program, or share one manager"
-    return error.strerror or str(error)
+    if isinstance(error, PortBusyError):
+        return f"{error}; instruments on one port share one AlicatManager"
+    return str(error)
