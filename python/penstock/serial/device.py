@@ -304,7 +304,10 @@ class TtyDevice:
                 if not feature:
                     raise
                 raise UnsupportedFeatureError(
-                    exc.errno, f"{self.path}: its driver does not support {feature}", self.path
+                    exc.errno,
+                    f"{self.path}: its driver does not support {feature}; leave it alone, or use "
+                    "an adapter that has it",
+                    self.path,
                 ) from exc
 
     @contextmanager
@@ -355,8 +358,7 @@ def _optional(policy: UnsupportedPolicy, what: str, path: str) -> Iterator[None]
         if policy is UnsupportedPolicy.RAISE:
             raise UnsupportedFeatureError(
                 mapped.errno,
-                f"{path}: its driver has no {what} ({mapped}); leave it out, or set "
-                "unsupported_policy to WARN or IGNORE",
+                _lacking_sentence(path, what, mapped),
                 path,
             ) from exc
         if policy is UnsupportedPolicy.WARN:
@@ -365,6 +367,14 @@ def _optional(policy: UnsupportedPolicy, what: str, path: str) -> Iterator[None]
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+def _lacking_sentence(path: str, what: str, error: UnsupportedFeatureError) -> str:
+    if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, PermissionError):
+        # The driver's one word, where the error's own sentence would name the port again.
+        reason = f"its driver has no {what} ({os.strerror(error.errno or 0)})"
+        return f"{path}: {reason}; leave it out, or set unsupported_policy to WARN or IGNORE"
+    return f"{error}; or set unsupported_policy to WARN or IGNORE"
 
 
 def _capabilities_of(fd: int) -> SerialCapabilities:

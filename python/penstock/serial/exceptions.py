@@ -8,13 +8,13 @@ from the standard exception that a caller without knowledge of this package woul
 from __future__ import annotations
 
 import errno
-import grp
 import os
-import stat
 import termios
 from typing import Literal
 
 import anyio
+
+from penstock.serial.permission import permission_remedy
 
 __all__ = [
     "ConfigurationError",
@@ -197,22 +197,4 @@ def _missing_sentence(port: str, code: int) -> str:
 def _permission_sentence(port: str, path: str | None, context: ErrorContext) -> str:
     if context != "open":
         return f"{port}: the kernel does not permit this operation to the current user"
-    group = _group_of(path)
-    return (
-        f"no permission to open {port}; add yourself to the group {group} "
-        f"(sudo usermod -aG {group} $USER) and log in again"
-    )
-
-
-def _group_of(path: str | None) -> str:
-    # Debian's group is dialout, Arch's uucp: the device itself knows. A device that belongs to
-    # root's group, or whose group has no rights either, leaves only the usual name to offer.
-    try:
-        info = os.stat(path) if path is not None else None
-        if info is not None and info.st_gid != 0 and info.st_mode & stat.S_IWGRP:
-            name = grp.getgrgid(info.st_gid).gr_name
-            if name != "tty":
-                return name
-    except (OSError, KeyError):
-        pass
-    return "dialout"
+    return f"no permission to open {port}: {permission_remedy(path)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -43,7 +44,7 @@ async def open_serial_port(path: str, config: SerialConfig | None = None) -> Ser
 
     After an error, and after a cancellation, the port is neither open nor locked nor changed.
     """
-    name = os.fspath(path)
+    name = _name_of(path)
     config = _checked(name, config)
     if is_pty(name) and not has_stand_in():  # no hardware to wait for, and so no thread
         await checkpoint()
@@ -78,8 +79,19 @@ def open_device(
     path: str, config: SerialConfig | None = None
 ) -> tuple[SerialBackend, PortInfo | None]:
     """Open a device without any event loop; blocks, and raises as :func:`open_serial_port`."""
-    name = os.fspath(path)
+    name = _name_of(path)
     return _open(name, _checked(name, config))
+
+
+def _name_of(path: str) -> str:
+    name: object = path
+    with contextlib.suppress(TypeError):
+        name = os.fspath(path)
+    if isinstance(name, bytes):
+        raise TypeError(f"a port's name is text, not bytes; decode it: os.fsdecode({name!r})")
+    if not isinstance(name, str):
+        raise TypeError(f"a port is named by a path such as '/dev/ttyUSB0' or a URL, not {path!r}")
+    return name
 
 
 def _checked(path: str, config: SerialConfig | None) -> SerialConfig:

@@ -262,7 +262,12 @@ def _copy(data: bytes, view: memoryview) -> int:
 
 
 def _writable_bytes(buffer: bytearray | memoryview) -> memoryview:
-    view = memoryview(buffer)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise TypeError(
+            f"receive_into needs a writable buffer, such as a bytearray, not {buffer!r}"
+        ) from None
     if view.readonly:
         raise TypeError("receive_into needs a writable buffer, such as a bytearray")
     if not view.c_contiguous:

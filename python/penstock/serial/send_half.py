@@ -142,5 +142,14 @@ def as_bytes(data: BytesLike) -> bytes:
     """Return what *data* holds, strided or not."""
     # A copy, also for the memoryview of a bytearray: the caller may change it, or be unable to
     # resize it, while the port waits for room.
-    view = memoryview(data)
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(_not_bytes(data)) from None
     return view.tobytes()
+
+
+def _not_bytes(data: object) -> str:
+    if isinstance(data, str):
+        return f"a port sends bytes, not text; encode it: {data!r}.encode()"
+    return f"a port sends bytes, such as b'...', not {data!r}"

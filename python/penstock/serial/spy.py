@@ -70,7 +70,10 @@ def _open_log(path: str, options: dict[str, str]) -> TrafficLog:
         return TrafficLog(open(name, "ab", buffering=0), owned=True, **settings)
     except OSError as exc:
         raise ConfigurationError(
-            exc.errno or 0, f"{path}: cannot write the log {name}: {exc.strerror}", path
+            exc.errno or 0,
+            f"{path}: cannot write the log {name} ({exc.strerror}); name a file that you may "
+            "write, in a folder that is there, as ?file=LOG",
+            path,
         ) from exc
 
 

@@ -126,7 +126,8 @@ class StreamBackend:
     :meth:`_release`. Thread-safe, as far as the subclass is.
     """
 
-    kind = "stream"
+    kind = "a stream"
+    remedy = "leave it alone, or use a port that has it"
     is_plain_descriptor = False
     never_blocks = False
     read: Callable[[int], bytes]
@@ -233,7 +234,9 @@ class StreamBackend:
     def _lacks(self, feature: str) -> NoReturn:
         self._check_open()
         raise UnsupportedFeatureError(
-            errno.EOPNOTSUPP, f"{self.path}: {self.kind} does not support {feature}", self.path
+            errno.EOPNOTSUPP,
+            f"{self.path}: {self.kind} does not support {feature}; {self.remedy}",
+            self.path,
         )
 
     def _refuse_comforts(self, config: SerialConfig) -> None:
@@ -262,6 +265,7 @@ class SocketBackend(StreamBackend):
     """A device whose bytes come and go through one connected stream socket, as they are."""
 
     kind = "a socket"
+    remedy = "leave it alone, or use rfc2217:// where the server speaks that"
     is_plain_descriptor = True
 
     def __init__(

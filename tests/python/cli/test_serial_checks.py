@@ -11,6 +11,7 @@ import pytest
 from penstock.cli.checks import Finding, Status
 from penstock.cli.checks import serial as checks
 from penstock.cli.checks.serial import Machine, check_serial
+from penstock.serial import permission
 from tests.python.serial.sysfs_tree import Sysfs
 
 
@@ -77,17 +78,25 @@ def test_a_machine_without_ports_is_no_failure(tmp_path: Path) -> None:
     assert (found.status, found.text) == (Status.FINE, "no ports")
 
 
-def test_no_permission_names_the_group(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_permission_names_what_helps(
+    computer: Computer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     computer.port()
     node = computer.sysfs.dev / "ttyUSB0"
     monkeypatch.setattr(checks.os, "access", lambda path, mode: False)
-    group = grp.getgrgid(os.stat(node).st_gid).gr_name
-    expected = "dialout" if group in ("root", "tty") else group
+    node.chmod(0o600)
     found = computer.troubles()["serial-permission"]
     assert found.status is Status.BROKEN
-    assert f"you may not open {node}: sudo usermod -aG {expected} $USER" in found.text
-    monkeypatch.setattr(checks, "_is_member", lambda group: True)
-    monkeypatch.setattr(checks.os, "getgroups", list)
+    assert f"you may not open {node}: it belongs to" in found.text
+    assert "with mode 0600, so no group helps; run sudo chgrp dialout" in found.text
+    node.chmod(0o660)
+    if os.geteuid() == 0:
+        os.chown(node, 0, grp.getgrnam("dialout").gr_gid)
+    group = grp.getgrgid(os.stat(node).st_gid).gr_name
+    text = computer.troubles()["serial-permission"].text
+    assert f"you may not open {node}: add yourself to the group {group} (sudo usermod" in text
+    monkeypatch.setattr(permission, "_is_member", lambda group: True)
+    monkeypatch.setattr(permission.os, "getgroups", list)
     assert "log in again" in computer.troubles()["serial-permission"].text
     node.unlink()
     assert "start udev" in computer.troubles()["serial-permission"].text

@@ -422,6 +422,15 @@ def test_an_absent_port_is_a_serial_exception(serial: Any) -> None:
     assert isinstance(caught.value, OSError)
 
 
+def test_an_absent_port_is_named_once_with_the_remedy(tmp_path: Path) -> None:
+    for name in ("/dev/ttyUSB97", str(tmp_path)):
+        with pytest.raises(compat.SerialException) as caught:
+            compat.Serial(name)
+        assert str(caught.value).count(name) == 1
+        assert str(caught.value).startswith("[Errno")
+        assert f"could not open port {name}: " in str(caught.value)
+
+
 @BOTH
 def test_a_closed_port_says_so(serial: Any, peer: PtyPeer) -> None:
     port = serial.Serial(peer.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from penstock.serial import (
     open_serial_port,
     opening,
 )
+from penstock.serial import sync as blocking
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 
@@ -84,8 +86,20 @@ anyio.run(main)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
-def test_a_user_without_rights_is_told_the_group(peer: PtyPeer) -> None:
-    os.chmod(peer.path, 0o600)
+@pytest.mark.parametrize(
+    ("group", "mode", "remedy"),
+    [
+        ("dialout", 0o660, "add yourself to the group dialout (sudo usermod -aG dialout $USER)"),
+        ("dialout", 0o600, "belongs to root:dialout with mode 0600, so no group helps; run sudo"),
+        ("root", 0o600, "belongs to root:root with mode 0600, so no group helps; run sudo chgrp"),
+        ("root", 0o660, "belongs to root:root with mode 0660, so no group helps; run sudo chgrp"),
+    ],
+)
+def test_a_user_without_rights_is_told_what_helps(
+    peer: PtyPeer, group: str, mode: int, remedy: str
+) -> None:
+    os.chown(peer.path, 0, grp.getgrnam(group).gr_gid)
+    os.chmod(peer.path, mode)
     done = subprocess.run(
         [sys.executable, "-c", NO_PERMISSION, peer.path],
         capture_output=True,
@@ -94,8 +108,17 @@ def test_a_user_without_rights_is_told_the_group(peer: PtyPeer) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert f"no permission to open {peer.path}" in done.stdout
-    assert "sudo usermod -aG dialout" in done.stdout
+    assert done.stdout.startswith(f"no permission to open {peer.path}: ")
+    assert remedy in done.stdout
+
+
+@pytest.mark.parametrize("name", [b"/dev/ttyUSB0", None, 7])
+async def test_a_name_of_another_type_is_refused_in_a_sentence(name: Any) -> None:
+    told = "decode it: os.fsdecode" if isinstance(name, bytes) else "is named by a path such as"
+    with pytest.raises(TypeError, match=told):
+        await open_serial_port(name)
+    with pytest.raises(TypeError, match=told):
+        blocking.open_serial_port(name)
 
 
 async def test_settings_that_are_none_are_refused() -> None:

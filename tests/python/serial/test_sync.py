@@ -179,6 +179,24 @@ def test_a_timeout_that_is_none_is_refused_also_where_nothing_waits(
     assert port.receive() == b"abc"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda port: port.receive(timeout="x"),
+        lambda port: port.receive_exactly(3, timeout="x"),
+        lambda port: port.send(b"x", timeout="x"),
+        lambda port: port.drain(timeout=[]),
+        lambda port: port.close(timeout="x"),
+    ],
+)
+def test_a_time_out_of_another_type_is_refused_in_a_sentence(
+    port: SerialPort, call: Callable[[SerialPort], object]
+) -> None:
+    with pytest.raises(TypeError, match=r"must be a number of seconds, or None, not ('x'|\[\])"):
+        call(port)
+    assert port.is_open
+
+
 LONG_TIMES = [25 * 86_400, 1e10, 1e300]
 
 

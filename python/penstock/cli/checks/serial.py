@@ -5,7 +5,6 @@ Everything is read from /sys, /dev and /proc; no port is opened, which could res
 
 from __future__ import annotations
 
-import grp
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from penstock.cli.checks import Finding, Status
 from penstock.cli.errors import harmless
 from penstock.serial.discovery import native_ports
+from penstock.serial.permission import permission_remedy
 from penstock.serial.portinfo import PortInfo
 
 __all__ = ["Machine", "check_serial"]
@@ -78,9 +78,7 @@ def check_serial(machine: Machine | None = None) -> list[Finding]:
 def _permission(port: PortInfo) -> Iterator[Finding]:
     if os.access(port.device, os.R_OK | os.W_OK):
         return
-    try:
-        group = grp.getgrgid(os.stat(port.device).st_gid)
-    except (OSError, KeyError):
+    if not os.path.exists(port.device):
         yield Finding(
             "serial-permission",
             Status.BROKEN,
@@ -88,22 +86,8 @@ def _permission(port: PortInfo) -> Iterator[Finding]:
             f"pass the device on (--device {port.device})",
         )
         return
-    name = group.gr_name if group.gr_name not in ("root", "tty") else "dialout"
-    if group.gr_gid not in os.getgroups() and _is_member(name):
-        remedy = f"you are in the group {name} since your last login: log in again"
-    else:
-        remedy = f"sudo usermod -aG {name} $USER, then log in again"
+    remedy = permission_remedy(port.device)
     yield Finding("serial-permission", Status.BROKEN, f"you may not open {port.device}: {remedy}")
-
-
-def _is_member(group: str) -> bool:
-    try:
-        import pwd
-
-        user = pwd.getpwuid(os.getuid()).pw_name
-        return user in grp.getgrnam(group).gr_mem
-    except KeyError:
-        return False
 
 
 def _latency(port: PortInfo, machine: Machine) -> Iterator[Finding]:

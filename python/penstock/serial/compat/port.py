@@ -65,7 +65,7 @@ class Serial(SerialBase):
             raise SerialException("Port must be configured before it can be used.")
         if self.is_open:
             raise SerialException("Port is already open.")
-        with translated(f"could not open port {self._port}: "):
+        with translated(_could_not_open(self._port)):
             device = open_backend(self._port, self._config())
         try:
             with translated():
@@ -237,7 +237,7 @@ class Serial(SerialBase):
             except BlockingIOError:
                 pass
             except OSError as exc:
-                raise translation(exc, "write failed: ") from exc
+                raise translation(exc, "write failed: {}".format) from exc
             if not unsent or self._write_timeout == 0:
                 break
             ready = self._write_wait.wait(deadline)
@@ -384,6 +384,17 @@ class Serial(SerialBase):
         if device is None or not self.is_open:
             raise PortNotOpenError
         return device
+
+
+def _could_not_open(port: str) -> Callable[[str], str]:
+    # pyserial's beginning, which scripts look for, with the name told once.
+    def sentence(error: str) -> str:
+        rest = error.removeprefix(port).lstrip(": ")
+        if port in rest:
+            return f"could not open port: {error}"
+        return f"could not open port {port}: {rest}"
+
+    return sentence
 
 
 def _has_bytes_alone(device: SerialBackend) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.serial.compat.definitions import SerialException
@@ -13,17 +13,20 @@ __all__ = ["translated", "translation"]
 
 
 @contextmanager
-def translated(prefix: str = "") -> Iterator[None]:
-    """Raise errors as pyserial does: ValueError for a setting, else SerialException."""
+def translated(told: Callable[[str], str] = str) -> Iterator[None]:
+    """Raise errors as pyserial does: ValueError for a setting, else SerialException.
+
+    *told* makes pyserial's sentence of this package's.
+    """
     try:
         yield
     except SerialException:
         raise
     except (ConfigurationError, UnsupportedConfigurationError) as exc:
-        raise ValueError(f"{prefix}{exc}") from exc
+        raise ValueError(told(str(exc))) from exc
     except OSError as exc:
-        raise translation(exc, prefix) from exc
+        raise translation(exc, told) from exc
 
 
-def translation(exc: OSError, prefix: str = "") -> SerialException:
-    return SerialException(exc.errno or errno.EIO, f"{prefix}{exc}")
+def translation(exc: OSError, told: Callable[[str], str] = str) -> SerialException:
+    return SerialException(exc.errno or errno.EIO, told(str(exc)))

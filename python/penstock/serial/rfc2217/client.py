@@ -88,6 +88,7 @@ class Rfc2217Backend(SocketBackend):
     """A remote port. Thread-safe; its settings and lines wait for the server's answers."""
 
     kind = "an RFC 2217 port"
+    remedy = "leave it alone, or use a port of this machine"
 
     def __init__(
         self,
@@ -206,7 +207,8 @@ class Rfc2217Backend(SocketBackend):
         if state is None:
             raise UnsupportedFeatureError(
                 errno.EOPNOTSUPP,
-                f"{self.path}: the server does not tell the modem lines",
+                f"{self.path}: the server does not tell the modem lines; leave them alone, or "
+                "use another server",
                 self.path,
             )
         return state.lines()

@@ -31,11 +31,16 @@ class Overdue(Exception):
 def deadline_after(timeout: float | None) -> float:
     """Return the moment of ``time.monotonic()`` that lies *timeout* seconds ahead.
 
-    Raises ValueError for a time-out that is negative or no number.
+    Raises ValueError for a time-out that is negative or not a number, TypeError for another type.
     """
     if timeout is None:
         return _FOREVER
-    if not timeout >= 0:
+    try:
+        valid = timeout >= 0
+    except TypeError:
+        sentence = f"timeout must be a number of seconds, or None, not {timeout!r}"
+        raise TypeError(sentence) from None
+    if not valid:
         raise ValueError(f"timeout must be 0 or more seconds, or None, not {timeout}")
     return time.monotonic() + timeout
 
