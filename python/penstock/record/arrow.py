@@ -7,6 +7,7 @@ never needs it and its absence is one clear error.
 from __future__ import annotations
 
 import importlib
+import json
 from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,8 @@ def arrow_schema(schema: RecordSchema) -> Any:
         if name in kinds:
             field = kinds[name]
             metadata = {"unit": field.unit} if field.unit is not None else None
+            if field.units:
+                metadata = {"units": json.dumps(dict(field.units), ensure_ascii=False)}
             kind = pa.float64() if field.kind == "float" else text
             fields.append(pa.field(name, kind, nullable=True, metadata=metadata))
         elif name in TIME_COLUMNS:

@@ -29,6 +29,7 @@ __all__ = ["CsvFile", "CsvSink", "sidecar_path"]
 
 # One write call holds at most this many rows: text beyond 2 GiB does not fit Arrow's offsets.
 _ROWS_A_WRITE = 100_000
+_FIXED_UNITS = {"t_mono_ns": "ns", "latency_s": "s"}
 
 
 def sidecar_path(path: Path) -> Path:
@@ -188,10 +189,7 @@ class CsvFile:
         assert self._schema is not None
         document = {
             "format": "penstock csv 1",
-            "columns": [
-                {"name": name, "unit": unit}
-                for name, unit in ((n, self._unit_of(n)) for n in self._schema.names)
-            ],
+            "columns": [self._described(name) for name in self._schema.names],
             "recording": json.loads(self._schema.metadata),
             "rows": self._rows,
             **facts,
@@ -199,13 +197,16 @@ class CsvFile:
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         replace_file(sidecar_path(self.paths[-1]), text.encode())
 
-    def _unit_of(self, name: str) -> str | None:
+    def _described(self, name: str) -> dict[str, Any]:
+        """A column's name and unit; each device's unit where they differ."""
         assert self._schema is not None
-        if name == "t_mono_ns":
-            return "ns"
-        if name == "latency_s":
-            return "s"
-        return next((field.unit for field in self._schema.fields if field.name == name), None)
+        if name in _FIXED_UNITS:
+            return {"name": name, "unit": _FIXED_UNITS[name]}
+        field = next((field for field in self._schema.fields if field.name == name), None)
+        described: dict[str, Any] = {"name": name, "unit": None if field is None else field.unit}
+        if field is not None and field.units:
+            described["units"] = dict(field.units)
+        return described
 
     def _append(self, data: bytes | memoryview, rows: int) -> None:
         path = self.paths[-1]

@@ -71,6 +71,9 @@ class Journal:
             )
             try:
                 self._end = 0
+                # Arrow writes a stream's head with its first batch only, so an empty one is sent
+                # ahead: without it the file stays empty until the first row comes.
+                self._writer.write_batch(_empty_batch(schema))
                 self._flush()
                 # The name must never point to a journal whose head is not on the disk yet.
                 os.fsync(self._descriptor)
@@ -102,6 +105,13 @@ class Journal:
                 os.ftruncate(self._descriptor, self._end)
             raise
         self._end += len(data)
+
+
+def _empty_batch(schema: Any) -> Any:
+    pa = pyarrow_module()
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], type=field.type) for field in schema], schema=schema
+    )
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,13 @@ _RESERVED = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A measured column. ``unit`` is None when unknown or when the devices disagree."""
+    """A measured column. ``unit`` is None when unknown or when the devices disagree; where they
+    do, ``units`` has each device's own."""
 
     name: str
     kind: FieldKind
     unit: str | None = None
+    units: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +80,25 @@ def unite(schemas: Mapping[str, Sequence[FieldSchemaLike]]) -> tuple[Field, ...]
     """The union of the devices' fields, in order of first appearance.
 
     A field that is numeric for one device and text for another becomes a numeric column and a text
-    column beside it. A unit is kept only where all devices agree on it.
+    column beside it. Where the devices disagree on a unit, the column has each device's.
     """
     kinds: dict[str, set[str]] = {}
-    units: dict[str, set[str | None]] = {}
-    for fields in schemas.values():
+    by_device: dict[str, dict[str, str | None]] = {}
+    for device, fields in schemas.items():
         for field in fields:
             name = column_name(field.name)
             kinds.setdefault(name, set()).add(field.kind)
-            units.setdefault(name, set()).add(field.unit)
+            by_device.setdefault(name, {})[device] = field.unit
     united: list[Field] = []
     for name, kind in kinds.items():
-        unit = next(iter(units[name])) if len(units[name]) == 1 else None
+        found = by_device[name]
+        agreed = len(set(found.values())) == 1
+        unit = next(iter(found.values())) if agreed else None
+        units = () if agreed else tuple((d, u) for d, u in found.items() if u is not None)
         if "float" in kind:
-            united.append(Field(name, "float", unit))
+            united.append(Field(name, "float", unit, units))
             if "str" in kind and text_column_name(name) not in kinds:
                 united.append(Field(text_column_name(name), "str"))
         else:
-            united.append(Field(name, "str", unit))
+            united.append(Field(name, "str", unit, units))
     return tuple(united)

@@ -196,7 +196,7 @@ def test_samples_make_the_batch_they_came_from(drawn: list[dict[str, Any]]) -> N
     assert repr(again) == repr(first)
 
 
-def test_the_union_of_fields_keeps_units_that_agree() -> None:
+def test_the_union_of_fields_keeps_every_unit() -> None:
     fields = unite(
         {
             "a": [FakeField("Mass_Flow", "float", "SCCM"), FakeField("Temp", "float", "C")],
@@ -205,7 +205,7 @@ def test_the_union_of_fields_keeps_units_that_agree() -> None:
         }
     )
     assert fields == (
-        Field("Mass_Flow", "float", None),
+        Field("Mass_Flow", "float", None, (("a", "SCCM"), ("b", "SLPM"))),
         Field("Temp", "float", "C"),
         Field("Gas", "float"),
         Field("Gas_text", "str"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.record import (
+    CsvSink,
     Field,
     InMemorySink,
     ParquetSink,
@@ -183,6 +184,21 @@ async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
     assert (tmp_path / "run.part2.parquet").read_text() == "precious"
     assert flows(tmp_path / "run.parquet") == [0.0, 1.0]
+
+
+async def test_each_device_keeps_its_unit_where_they_differ(tmp_path: Path) -> None:
+    schema = RecordSchema(
+        (Field("Mass_Flow", "float", None, (("fuel", "SCCM"), ("air", "SLPM"))),), "{}"
+    )
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path) as sink, CsvSink(tmp_path / "run.csv") as csv:
+        await sink.write_batch(flow_batch(1, schema=schema))
+        await csv.write_batch(flow_batch(1, schema=schema))
+    units = {"fuel": "SCCM", "air": "SLPM"}
+    field = pq.ParquetFile(path).schema_arrow.field("Mass_Flow")
+    assert json.loads(field.metadata[b"units"]) == units
+    described = json.loads((tmp_path / "run.csv.meta.json").read_text())["columns"]
+    assert {"name": "Mass_Flow", "unit": None, "units": units} in described
 
 
 async def test_dictionaries_that_differ_from_batch_to_batch_are_united(tmp_path: Path) -> None:

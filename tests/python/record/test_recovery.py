@@ -56,6 +56,25 @@ def test_the_journal_is_joined_to_the_sealed_row_groups(tmp_path: Path) -> None:
     assert not (tmp_path / "run.parquet.journal").exists()
 
 
+def test_a_recorder_killed_before_its_first_row_leaves_a_journal_that_is_read(
+    tmp_path: Path,
+) -> None:
+    # The head must be on the disk by itself: Arrow would write it together with the first rows.
+    path = tmp_path / "live" / "run.parquet"
+    path.parent.mkdir()
+
+    async def main() -> None:
+        async with ParquetSink(path) as sink:
+            await sink.write_batch(flow_batch(0))
+            for file in path.parent.iterdir():
+                shutil.copy(file, tmp_path)
+
+    anyio.run(main)
+    assert (tmp_path / "run.parquet.journal").stat().st_size > 0
+    assert recover(tmp_path / "run.parquet").rows == 0
+    assert flows(tmp_path / "run.parquet") == []
+
+
 def test_recovering_twice_does_no_harm(tmp_path: Path) -> None:
     cut_off(tmp_path, 3)
     recover(tmp_path / "run.parquet")
