@@ -29,3 +29,11 @@ penstock_hold_ended_threads(penstock_core)
 install(TARGETS penstock_core COMPONENT python LIBRARY DESTINATION penstock)
 
 include(PenstockUring)
+
+# A module that leaks, by which scripts/test-extension-asan checks that it sees leaks.
+if(PENSTOCK_SANITIZE MATCHES "address")
+  Python_add_library(penstock_leaking MODULE "${PROJECT_SOURCE_DIR}/tests/sanitizers/leaking.cpp")
+  set_target_properties(penstock_leaking PROPERTIES OUTPUT_NAME leaking LIBRARY_OUTPUT_DIRECTORY leaking)
+  penstock_configure_target(penstock_leaking 20)
+  target_compile_options(penstock_leaking PRIVATE -Wno-missing-field-initializers)
+endif()

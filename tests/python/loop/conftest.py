@@ -23,8 +23,8 @@ T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 # One test; a loop that hangs in native code ignores the first and is ended by the second.
-TEST_TIMEOUT = 20
-PROCESS_TIMEOUT = 60
+TEST_TIMEOUT = 60
+PROCESS_TIMEOUT = 90
 
 _SCRIPT_PRELUDE = {
     "asyncio": "import asyncio\nnew_loop = asyncio.SelectorEventLoop\n",

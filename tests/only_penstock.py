@@ -1,0 +1,26 @@
+"""A pytest plugin: of tests that run on several event loops, only their runs on Penstock's.
+
+usage: python -m pytest -p tests.only_penstock ...
+
+What tells is the parameter, not the name: a test that is about asyncio has asyncio in its name and
+runs on Penstock's loop all the same.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+OTHER_LOOPS = frozenset({"asyncio", "asyncio+uvloop", "trio", "uvloop"})
+
+
+def runs_on_another_loop(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    return not OTHER_LOOPS.isdisjoint(item.callspec.id.split("-"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    others = [item for item in items if runs_on_another_loop(item)]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if not runs_on_another_loop(item)]
