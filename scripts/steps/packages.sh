@@ -13,6 +13,7 @@ pkg-config|pkg-config
 libgtest-dev|/usr/include/gtest/gtest.h
 clang-19|clang++-19
 libclang-rt-19-dev|/usr/lib/llvm-19/lib/clang/19/lib/linux
+llvm-19|llvm-symbolizer-19
 libc++-19-dev|/usr/lib/llvm-19/include/c++/v1/expected
 libc++abi-19-dev|/usr/lib/llvm-19/lib/libc++abi.so
 libssl-dev|/usr/include/openssl/ssl.h
@@ -48,20 +49,25 @@ require_packages() {
             is_present "${line#*|}" || missing+=("${line%%|*}")
         done
     done
-    # Debian splits venv and the headers off its Python; other Pythons have both.
+    # Debian splits venv, the headers and CPython's tests off its Python; other Pythons have them.
     local python
-    python=$(find_python)
+    python=$(find_venv_python)
     if [ -z "$python" ]; then
         missing+=(python3 python3-venv python3-dev)
     elif is_distribution_python "$python"; then
         has_venv "$python" || missing+=(python3-venv)
         has_headers "$python" || missing+=(python3-dev)
+        case " $* " in
+        *" test "*) has_testsuite "$python" || missing+=("lib$(basename "$(real_path "$python")")-testsuite") ;;
+        esac
     fi
     if [ ${#missing[@]} -eq 0 ]; then
         say "system packages: all present"
         return
     fi
     install_packages "${missing[@]}"
+    # Only now is there a Python to ask what else it lacks.
+    [ -n "$python" ] || require_packages "$@"
 }
 
 install_packages() {

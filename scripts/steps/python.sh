@@ -12,6 +12,8 @@ has_venv() { runs "$1" 'import ensurepip, venv'; }
 has_headers() {
     runs "$1" 'import os, sysconfig; assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))'
 }
+# CPython's own tests of asyncio, which the conformance tests run on Penstock's loop.
+has_testsuite() { runs "$1" 'import test.test_asyncio'; }
 
 real_path() { "$1" -I -c 'import os, sys; print(os.path.realpath(sys.executable))'; }
 
@@ -31,6 +33,11 @@ find_python() {
             return
         fi
     done
+}
+
+# What .venv is made of, where it is made; else what it will be made of.
+find_venv_python() {
+    if is_supported "$venv/bin/python"; then real_path "$venv/bin/python"; else find_python; fi
 }
 
 # A CPython 3.13 that starts and can hold extensions: by name, then among what pyenv keeps.

@@ -46,7 +46,6 @@ NOT_ABOUT_THE_LOOP: dict[str, tuple[str, ...]] = {
         "SafeChildWatcherTests",
         "SelectorEventLoopSignalTests",
         "SelectorEventLoopUnixSockSendfileTests",
-        "SelectorEventLoopUnixSocketTests",
         "TestChildWatcher",
         "ThreadedChildWatcherTests",
         "UnixReadPipeTransportTests",

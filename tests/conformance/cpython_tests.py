@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # The files whose tests make a loop and use it. Those of asyncio's own classes over mocks
-# (test_base_events, test_selector_events, test_tasks, ...) have nothing to ask of another loop.
+# (test_base_events, test_futures, test_selector_events, ...) have nothing to ask of another loop.
 FILES = (
     "test_buffered_proto",
     "test_context",
     "test_eager_task_factory",
     "test_events",
+    "test_futures2",
     "test_locks",
     "test_pep492",
     "test_queues",
@@ -39,6 +40,7 @@ FILES = (
     "test_streams",
     "test_subprocess",
     "test_taskgroups",
+    "test_tasks",
     "test_threads",
     "test_timeouts",
     "test_unix_events",

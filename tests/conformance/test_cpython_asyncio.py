@@ -3,13 +3,18 @@
 An expectation file (one for each Python version) has a line for each test that does not pass: its
 id, two spaces, and the reason. A failure without a line fails here, and so does a line whose test
 passes: the file tells exactly what is so.
+
+Where the extension, CPython's tests or the expectations are missing, the test is skipped; under
+``PENSTOCK_REQUIRE_LOOPS=1`` (``make test``) it fails instead.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -19,9 +24,15 @@ VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 EXPECTATIONS = Path(__file__).parent / "expected" / f"{VERSION}.txt"
 
 
+def lacks(what: str) -> NoReturn:
+    if os.environ.get("PENSTOCK_REQUIRE_LOOPS") == "1":
+        pytest.fail(what, pytrace=False)
+    pytest.skip(what)
+
+
 def expected_failures() -> dict[str, str]:
     if not EXPECTATIONS.exists():
-        pytest.skip(f"expected/{VERSION}.txt is not written: nothing is expected of this Python")
+        lacks(f"expected/{VERSION}.txt is not written: nothing is expected of this Python")
     lines = EXPECTATIONS.read_text(encoding="utf-8").splitlines()
     expected = {}
     for line in lines:
@@ -39,10 +50,13 @@ def test_cpythons_tests_pass_as_expected(file: str) -> None:
         importlib.import_module("penstock._core")
     except ModuleNotFoundError as exc:
         if exc.name in {"penstock", "penstock._core"}:
-            pytest.skip("the native extension penstock._core is not built")
+            lacks("the native extension penstock._core is not built (run 'make build')")
         raise
     if not available("test_events"):
-        pytest.skip("this interpreter has no test.test_asyncio (Debian: libpython3-testsuite)")
+        lacks(
+            f"{sys.executable} has no test.test_asyncio; run 'scripts/setup test' "
+            f"(Debian: apt-get install libpython{VERSION}-testsuite)"
+        )
     if not available(file):
         pytest.skip(f"Python {VERSION} has no {file}")
 
