@@ -1,6 +1,7 @@
 #include "uring_operation_table.hpp"
 
 #include "uring_buffer_ring.hpp"
+#include "uring_kept_for_good.hpp"
 
 #include <algorithm>
 
@@ -34,6 +35,9 @@ void Holdings::release() noexcept {
 }
 
 void Holdings::leak() noexcept {
+    keep_for_good(bytes);
+    keep_for_good(view.obj);
+    keep_for_good(vectors.get());
     bytes = nullptr;
     view = {};
     (void)vectors.release();
@@ -262,6 +266,8 @@ void OperationTable::drop_withdrawn() noexcept {
 
 void OperationTable::leak() noexcept {
     for (Operation& operation : slots_) {
+        keep_for_good(operation.tag);
+        keep_for_good(operation.buffers);
         operation.holdings.leak();
     }
     slots_.clear();

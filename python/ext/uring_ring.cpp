@@ -1,6 +1,7 @@
 #include "uring_ring.hpp"
 
 #include "uring_buffer_pool.hpp"
+#include "uring_kept_for_good.hpp"
 #include "uring_submission_queue.hpp"
 
 #include <cerrno>
@@ -116,6 +117,9 @@ void forget_in_child(RingObject* self) noexcept {
     self->life = Life::abandoned;
     drop_finished(self);
     self->operations.leak();
+    for (const Py_buffer& each : self->registered) {
+        keep_for_good(each.obj);
+    }
     self->registered.clear();
     self->pool = nullptr;
 }
@@ -337,6 +341,9 @@ void abandon(RingObject* self) noexcept {
     self->ring.ring_fd = -1;
     drop_finished(self);
     self->operations.leak();
+    for (const Py_buffer& each : self->registered) {
+        keep_for_good(each.obj);
+    }
     self->registered.clear(); // and their exports stay
     self->pool = nullptr;
 }

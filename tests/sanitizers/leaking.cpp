@@ -27,10 +27,11 @@ PyMethodDef methods[] = {
     {},
 };
 
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "leaking", nullptr, 0, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "leaking", nullptr, 0, methods, nullptr, nullptr, nullptr, nullptr};
 
-}  // namespace
-}  // namespace penstock
+} // namespace
+} // namespace penstock
 
 PyMODINIT_FUNC PyInit_leaking() {
     return PyModuleDef_Init(&penstock::module);
