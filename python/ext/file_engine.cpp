@@ -1,6 +1,7 @@
 #include "file_engine.hpp"
 
 #include "dirty_room.hpp"
+#include "file_flight.hpp"
 #include "file_operation.hpp"
 
 #include <cerrno>
@@ -52,6 +53,7 @@ FileEngineObject* make_engine(ModuleState* state, bool on_penstock) noexcept {
     engine->in_flight_count = 0;
     engine->held_count = 0;
     engine->spare_count = 0;
+    engine->deliveries = 0;
     engine->turn_credit = FileEngineObject::turn_bytes;
     engine->closing = false;
     PyObject_GC_Track(as_object(engine));
@@ -174,10 +176,17 @@ PyObject* get_in_flight(PyObject* self, void* /*unused*/) {
     return PyLong_FromSize_t(self_of(self)->in_flight_count);
 }
 
+PyObject* get_in_child(PyObject* self, void* /*unused*/) {
+    const FileEngineObject* engine = self_of(self);
+    return PyBool_FromLong(engine->io != nullptr && engine->io->in_child());
+}
+
 PyGetSetDef engine_attributes[] = {
     {"name", &get_name, nullptr, "'uring' or 'threads'.", nullptr},
     {"reason", &get_reason, nullptr, "Why it is this one, in one line.", nullptr},
     {"closed", &get_closed, nullptr, nullptr, nullptr},
+    {"in_child", &get_in_child, nullptr, "Whether this process was forked from the engine's.",
+     nullptr},
     {"in_flight", &get_in_flight, nullptr, "How many operations it works on.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -202,11 +211,18 @@ PyType_Spec engine_spec = {
     .slots = engine_slots,
 };
 
-/// Waits for the kernel's last word on all that is in flight.
+/// Waits for the kernel's last word on all that is in flight. In a forked child there is none to come: the
+/// kernel and the threads that work on it know the parent's memory only.
 void drain(FileEngineObject* engine) noexcept {
+    if (engine->io->in_child()) {
+        while (engine->in_flight != nullptr) {
+            on_complete(engine->in_flight->request, -EOWNERDEAD);
+        }
+        return;
+    }
     for (FileOperationObject* operation = engine->in_flight; operation != nullptr;
          operation = operation->next) {
-        if (operation->call->may_never_end) {
+        if (may_never_end(operation)) {
             engine->io->cancel(operation->request);
         }
     }

@@ -37,6 +37,7 @@ struct FileEngineObject {
     std::size_t in_flight_count;
     std::size_t held_count; ///< of those, closings that wait for others to end
     unsigned spare_count;
+    unsigned deliveries;      ///< completions that are being told of: Python code may run in each
     std::int64_t turn_credit; ///< bytes that may be moved at once before others get a turn
     bool closing;
 

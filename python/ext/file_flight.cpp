@@ -6,11 +6,26 @@
 
 #include <new>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace penstock::python {
 
 namespace {
+
+/// While the engine's own call into here is on the stack, which the engine must outlive.
+class DeliveryScope {
+public:
+    explicit DeliveryScope(FileEngineObject* engine) noexcept : engine_(engine) {
+        ++engine_->deliveries;
+    }
+    ~DeliveryScope() { --engine_->deliveries; }
+    DeliveryScope(const DeliveryScope&) = delete;
+    DeliveryScope& operator=(const DeliveryScope&) = delete;
+
+private:
+    FileEngineObject* engine_; ///< kept alive by the operation
+};
 
 void link_in_flight(FileOperationObject* operation) noexcept {
     FileEngineObject* engine = operation->engine;
@@ -40,6 +55,12 @@ void unlink_in_flight(FileOperationObject* operation) noexcept {
     operation->next = nullptr;
     --engine->in_flight_count;
     operation->in_flight = false;
+}
+
+/// What has no end of its own: a pipe, a terminal, a socket.
+bool is_stream(int fd) noexcept {
+    struct stat status = {};
+    return ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode);
 }
 
 /// Has the loop call `process` in its next iteration.
@@ -101,20 +122,23 @@ void wake(FileOperationObject* operation) noexcept {
     }
 }
 
-/// Starts the closings that nothing stands in the way of any more.
-void release_held(FileEngineObject* engine) noexcept {
+FileOperationObject* find_releasable(const FileEngineObject* engine) noexcept {
     FileOperationObject* operation = engine->held_count > 0 ? engine->in_flight : nullptr;
-    while (operation != nullptr) {
-        FileOperationObject* next = operation->next;
-        if (operation->held && !is_in_use(engine, operation->fd)) {
-            operation->held = false;
-            --engine->held_count;
-            if (!ask_engine(operation)) {
-                on_complete(operation->request, -operation->error);
-                next = engine->in_flight;
-            }
+    while (operation != nullptr && (!operation->held || is_in_use(engine, operation->fd))) {
+        operation = operation->next;
+    }
+    return operation;
+}
+
+/// Starts the closings that nothing stands in the way of any more. Looks for each anew: asking the engine may
+/// run Python code, after which the list may be another one.
+void release_held(FileEngineObject* engine) noexcept {
+    while (FileOperationObject* operation = find_releasable(engine)) {
+        operation->held = false;
+        --engine->held_count;
+        if (!ask_engine(operation)) {
+            on_complete(operation->request, -operation->error);
         }
-        operation = next;
     }
 }
 
@@ -140,25 +164,31 @@ void on_complete(io::FileOperation& request, std::int64_t answer) {
         operation->error = static_cast<int>(-answer);
     }
     const Ref reference(as_object(operation));
+    const DeliveryScope delivering(operation->engine);
     unlink_in_flight(operation);
-    release_held(operation->engine);
     if (operation->abandoned) {
         if (operation->error == 0 && call->discard != nullptr) {
             call->discard(operation);
         }
         settle(operation);
         release_buffers(operation);
-        return;
+    } else {
+        operation->stage = FileOperationObject::Stage::complete;
+        wake(operation);
+        settle(operation);
     }
-    operation->stage = FileOperationObject::Stage::complete;
-    wake(operation);
-    settle(operation);
+    release_held(operation->engine);
 }
 
 void cut_short(FileOperationObject* operation) noexcept {
     if (!operation->call->ends_descriptor && operation->engine->io != nullptr) {
         operation->engine->io->cancel(operation->request);
     }
+}
+
+bool may_never_end(const FileOperationObject* operation) noexcept {
+    const FileCall* call = operation->call;
+    return call->may_never_end && (call != &write_call || is_stream(operation->fd));
 }
 
 bool is_in_use(const FileEngineObject* engine, int fd) noexcept {

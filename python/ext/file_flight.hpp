@@ -13,6 +13,10 @@ void on_complete(io::FileOperation& request, std::int64_t answer);
 /// Has the engine leave undone what it can. Closing is always done.
 void cut_short(FileOperationObject* operation) noexcept;
 
+/// Whether it may wait for something that never happens, such as a pipe's other end. A write to a file ends,
+/// and is not to be lost.
+bool may_never_end(const FileOperationObject* operation) noexcept;
+
 /// Whether anything in flight uses a descriptor, leaving out closings. Needs the GIL only, not the
 /// loop's thread.
 bool is_in_use(const FileEngineObject* engine, int fd) noexcept;

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -33,6 +34,12 @@ bool is_in_memory(int fd) noexcept {
     struct statfs system = {};
     return ::fstatfs(fd, &system) == 0 &&
            (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
+}
+
+/// What cannot be asked for what is there: a terminal's driver waits in spite of RWF_NOWAIT.
+bool is_device(int fd) noexcept {
+    struct stat status = {};
+    return ::fstat(fd, &status) == 0 && S_ISCHR(status.st_mode);
 }
 
 /// Where what is left to do belongs.
@@ -81,7 +88,8 @@ Attempt attempt_read(FileOperationObject* operation) {
         return Attempt::done;
     }
     // Direct reads wait for the device in spite of RWF_NOWAIT.
-    if (operation->size > largest_read_at_once || needs_alignment(operation)) {
+    if (operation->size > largest_read_at_once || needs_alignment(operation) ||
+        (operation->offset < 0 && is_device(operation->fd))) {
         return Attempt::blocked;
     }
     const Attempt attempt =
@@ -210,6 +218,7 @@ const FileCall write_call = {
     .attempt = &attempt_write,
     .prepare = &prepare_write,
     .value = &value_of_count,
+    .may_never_end = true,
 };
 
 const FileCall fsync_call = {

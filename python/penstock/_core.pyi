@@ -242,6 +242,7 @@ class FileEngine:
     name: str
     reason: str
     closed: bool
+    in_child: bool
     in_flight: int
     def __init__(
         self,

@@ -77,7 +77,12 @@ std::error_code EventLoop::attach(FileEngine& engine) {
 }
 
 void EventLoop::detach_files() noexcept {
-    poller_.remove(completions_);
+    if (completions_.engine != nullptr && completions_.engine->in_child()) {
+        poller_.forget(
+            completions_); // an epoll is shared across a fork, and the parent goes on with it
+    } else {
+        poller_.remove(completions_);
+    }
     completions_.engine = nullptr;
     completions_.waiting = false;
 }

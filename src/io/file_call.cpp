@@ -91,7 +91,8 @@ std::int64_t move_in_stream(const FileOperation& operation, const Span& span, in
         if (const int error = context.wait_until_ready(operation.fd, events)) {
             return error;
         }
-        std::int64_t count = move(operation, span, flags | RWF_NOWAIT);
+        // A terminal's driver waits in spite of RWF_NOWAIT.
+        std::int64_t count = move_until_cancelled(operation, span, flags | RWF_NOWAIT, context);
         if (count == -EOPNOTSUPP) { // a FIFO, say
             count = move_until_cancelled(operation, span, flags, context);
         }

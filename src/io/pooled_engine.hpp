@@ -25,6 +25,7 @@ public:
     void interrupt() noexcept final { interrupted_ = true; }
     std::size_t process() final;
     [[nodiscard]] int descriptor() const noexcept final { return event_.descriptor(); }
+    [[nodiscard]] bool in_child() const noexcept final { return fork_mark_.in_child(); }
     [[nodiscard]] std::size_t in_flight() const noexcept final { return in_flight_; }
     void cancel_all() noexcept final;
     void wait() noexcept final;
@@ -57,7 +58,6 @@ protected:
 
     [[nodiscard]] WorkerPool& pool() noexcept { return *pool_; }
     [[nodiscard]] CompletionEvent& event() noexcept { return event_; }
-    [[nodiscard]] bool in_child() const noexcept { return fork_mark_.in_child(); }
 
 private:
     [[nodiscard]] bool usable() const noexcept { return !closed_ && !in_child(); }

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <utility>
 
+#include <unistd.h>
+
 #include <penstock/io/choose_file_engine.hpp>
 #include <penstock/io/uring_compat.hpp>
 
@@ -56,6 +58,17 @@ bool did_not_wait(const FileOperation& operation, std::int32_t result) noexcept 
            (result >= 0 && reads && fstat(result, &status) == 0 && S_ISFIFO(status.st_mode));
 }
 
+/// A terminal's driver waits though it is told not to (IOCB_NOWAIT; it knows O_NONBLOCK only), so a request
+/// waits while it is being submitted, on the loop's thread.
+bool waits_in_submission(const FileOperation& operation) noexcept {
+    if (!is_transfer(operation.kind) || operation.offset != FileOperation::current_position) {
+        return false;
+    }
+    struct stat status{};
+    return fstat(operation.fd, &status) == 0 && S_ISCHR(status.st_mode) &&
+           isatty(operation.fd) != 0;
+}
+
 } // namespace
 
 UringEngine::UringEngine(const FileEngineOptions& options)
@@ -94,7 +107,7 @@ bool UringEngine::ring_can(const FileOperation& operation) const noexcept {
     if (is_write(operation.kind) && !quiet_writes_ && is_stream(operation.fd)) {
         return false;
     }
-    return ring_->supports(opcode_of(operation));
+    return ring_->supports(opcode_of(operation)) && !waits_in_submission(operation);
 }
 
 void UringEngine::take(FileOperation& operation) noexcept {

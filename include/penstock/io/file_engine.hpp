@@ -67,6 +67,10 @@ public:
     /// a level-triggered one calls `process`.
     [[nodiscard]] virtual int descriptor() const noexcept = 0;
 
+    /// Whether this process is a child that was forked from the engine's: what is in flight then belongs
+    /// to the parent, and nothing here will ever complete it.
+    [[nodiscard]] virtual bool in_child() const noexcept = 0;
+
     /// Operations that were started and whose `on_complete` has not returned.
     [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
 

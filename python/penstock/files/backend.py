@@ -184,7 +184,8 @@ async def _close_at_shutdown(
     try:
         yield
     finally:
-        loop.remove_reader(engine.fileno())
+        if not engine.in_child:  # an epoll is shared across a fork: the parent goes on with it
+            loop.remove_reader(engine.fileno())
         engine.shutdown()
 
 

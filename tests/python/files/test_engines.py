@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import subprocess
-import sys
-import textwrap
 import time
 import warnings
 import weakref
@@ -22,17 +19,8 @@ import pytest
 import penstock
 from penstock import files
 from penstock.files.backend import current_backend
+from tests.python.files.child_script import run_script
 from tests.python.files.open_files import open_files
-
-
-def run_script(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(source)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 def threads_called(name: str) -> list[str]:
