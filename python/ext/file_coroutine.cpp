@@ -21,13 +21,16 @@ bool may_resume_operation(const FileOperationObject* operation) noexcept {
 
 PySendResult return_value(FileOperationObject* operation, PyObject** result) noexcept {
     Ref value;
+    operation->value_taken = true;
+    operation->running =
+        true; // making an object may collect garbage, whose finalizers may close it
     if (operation->error != 0) {
         raise_file_error(operation);
     } else {
         value = operation->call->value != nullptr ? Ref(operation->call->value(operation))
                                                   : Ref::borrow(Py_None);
     }
-    operation->stage = Stage::waiting; // its result is taken
+    operation->running = false;
     finish(operation);
     *result = value.release();
     return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
@@ -64,8 +67,10 @@ bool begin(FileOperationObject* operation) noexcept {
 
 /// On trio: makes the coroutine that waits instead of it.
 bool delegate_to(FileOperationObject* operation, PyObject* maker, bool itself) noexcept {
+    operation->running = true;
     PyObject* coroutine =
         itself ? PyObject_CallOneArg(maker, as_object(operation)) : PyObject_CallNoArgs(maker);
+    operation->running = false;
     operation->delegate = coroutine;
     return coroutine != nullptr;
 }
@@ -253,10 +258,11 @@ PyObject* operation_result(PyObject* self, PyObject* /*unused*/) {
 /// The task is woken in the next iteration; what the engine does meanwhile changes nothing.
 PyObject* operation_cancel(PyObject* self, PyObject* arguments, PyObject* keywords) {
     FileOperationObject* operation = self_of(self);
-    if (operation->stage != Stage::waiting || operation->task.cancelled) {
+    FileEngineObject* engine = operation->engine;
+    if (operation->stage != Stage::waiting || operation->task.cancelled ||
+        engine->loop == nullptr) { // trio cancels the coroutine that waits
         Py_RETURN_FALSE;
     }
-    FileEngineObject* engine = operation->engine;
     if (!note_cancel(operation->task, arguments, keywords) ||
         !step_later(engine->state, operation->task, self, engine->loop)) {
         return nullptr;

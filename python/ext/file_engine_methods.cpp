@@ -21,7 +21,20 @@ FileEngineObject* self_of(PyObject* object) noexcept {
 
 // ---- arguments ------------------------------------------------------------------------------------
 
-/// One method's arguments: how many it takes at least and at most, and where they are.
+/// A path as the system wants it, and as the caller gave it for error messages.
+struct Path {
+    Ref subject;
+    Ref encoded;
+
+    void move_to(PyObject*& given, PyObject*& bytes) noexcept {
+        given = subject.release();
+        bytes = encoded.release();
+    }
+};
+
+/// One method's arguments: how many it takes at least and at most, and what they stand for. Converting one
+/// may run Python code (`__index__`, `fileno`, `__fspath__`), so all of them are converted before there is an
+/// operation. After the first that is wrong none is looked at.
 class Arguments {
 public:
     Arguments(PyObject* const* values, Py_ssize_t count) noexcept
@@ -39,23 +52,39 @@ public:
     [[nodiscard]] bool has(Py_ssize_t index) const noexcept { return index < count_; }
     [[nodiscard]] PyObject* operator[](Py_ssize_t index) const noexcept { return values_[index]; }
 
-    /// The integer at `index`, or `otherwise` where there is none. Sets `failed_`.
+    /// The integer at `index`, or `otherwise` where there is none.
     std::int64_t integer(Py_ssize_t index, std::int64_t otherwise) noexcept {
-        if (!has(index)) {
+        if (failed_ || !has(index)) {
             return otherwise;
         }
         const long long value = PyLong_AsLongLong(values_[index]);
-        failed_ = failed_ || (value == -1 && PyErr_Occurred() != nullptr);
+        failed_ = value == -1 && PyErr_Occurred() != nullptr;
         return value;
     }
 
     int descriptor(Py_ssize_t index) noexcept {
+        if (failed_) {
+            return -1;
+        }
         const int fd = PyObject_AsFileDescriptor(values_[index]);
-        failed_ = failed_ || fd < 0;
+        failed_ = fd < 0;
         return fd;
     }
 
-    [[nodiscard]] bool failed() const noexcept { return failed_; }
+    Path path(Py_ssize_t index) noexcept {
+        PyObject* encoded = nullptr;
+        if (failed_ || PyUnicode_FSConverter(values_[index], static_cast<void*>(&encoded)) == 0) {
+            failed_ = true;
+            return {};
+        }
+        return {Ref::borrow(values_[index]), Ref(encoded)};
+    }
+
+    /// A new operation, when all that was asked for was right; null with an exception set.
+    FileOperationObject* make(PyObject* engine, const FileCall& call) noexcept {
+        return !failed_ && check_open(self_of(engine)) ? make_file_operation(self_of(engine), call)
+                                                       : nullptr;
+    }
 
 private:
     PyObject* const* values_;
@@ -63,34 +92,13 @@ private:
     bool failed_ = false;
 };
 
-FileOperationObject* make(PyObject* self, const FileCall& call) noexcept {
-    FileEngineObject* engine = self_of(self);
-    return check_open(engine) ? make_file_operation(engine, call) : nullptr;
-}
-
 /// Drops an operation whose arguments were wrong, without a word about its not being awaited.
 PyObject* refuse(FileOperationObject* operation) noexcept {
-    if (operation != nullptr) {
-        operation->stage = FileOperationObject::Stage::finished;
-        Ref exception = take_exception();
-        Py_DECREF(operation);
-        raise_exception(std::move(exception));
-    }
+    operation->stage = FileOperationObject::Stage::finished;
+    Ref exception = take_exception();
+    Py_DECREF(operation);
+    raise_exception(std::move(exception));
     return nullptr;
-}
-
-PyObject* finish_making(FileOperationObject* operation, const Arguments& arguments) noexcept {
-    return arguments.failed() ? refuse(operation) : as_object(operation);
-}
-
-/// Keeps a path as the system wants it, and as the caller gave it for error messages.
-bool set_path(PyObject* path, PyObject*& subject, PyObject*& encoded) noexcept {
-    if (PyUnicode_FSConverter(path, static_cast<void*>(&encoded)) == 0) {
-        encoded = nullptr;
-        return false;
-    }
-    subject = Py_NewRef(path);
-    return true;
 }
 
 // ---- operations -----------------------------------------------------------------------------------
@@ -100,13 +108,16 @@ PyObject* engine_open(PyObject* self, PyObject* const* values, Py_ssize_t count)
     if (!arguments.check_count("open", 2, 3)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, open_call);
-    if (operation == nullptr || !set_path(arguments[0], operation->subject, operation->path)) {
-        return refuse(operation);
+    Path path = arguments.path(0);
+    const auto flags = static_cast<int>(arguments.integer(1, 0));
+    const auto mode = static_cast<std::uint32_t>(arguments.integer(2, 0666));
+    FileOperationObject* operation = arguments.make(self, open_call);
+    if (operation != nullptr) {
+        path.move_to(operation->subject, operation->path);
+        operation->flags = flags;
+        operation->mode = mode;
     }
-    operation->flags = static_cast<int>(arguments.integer(1, 0));
-    operation->mode = static_cast<std::uint32_t>(arguments.integer(2, 0666));
-    return finish_making(operation, arguments);
+    return as_object(operation);
 }
 
 PyObject* engine_close(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -114,13 +125,14 @@ PyObject* engine_close(PyObject* self, PyObject* const* values, Py_ssize_t count
     if (!arguments.check_count("close", 1, 2)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, close_call);
-    if (operation == nullptr) {
-        return nullptr;
+    const int fd = arguments.descriptor(0);
+    const bool at_once = arguments.integer(1, 0) != 0;
+    FileOperationObject* operation = arguments.make(self, close_call);
+    if (operation != nullptr) {
+        operation->fd = fd;
+        operation->may_block_briefly = at_once;
     }
-    operation->fd = arguments.descriptor(0);
-    operation->may_block_briefly = arguments.integer(1, 0) != 0;
-    return finish_making(operation, arguments);
+    return as_object(operation);
 }
 
 PyObject* engine_abandon(PyObject* self, PyObject* descriptor) {
@@ -136,20 +148,20 @@ PyObject* engine_read(PyObject* self, PyObject* const* values, Py_ssize_t count)
     if (!arguments.check_count("read", 3, 4)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, read_call);
+    const int fd = arguments.descriptor(0);
+    const std::int64_t size = arguments.integer(1, 0);
+    const std::int64_t offset = arguments.integer(2, -1);
+    const std::int64_t alignment = arguments.integer(3, 1);
+    FileOperationObject* operation = arguments.make(self, read_call);
     if (operation == nullptr) {
         return nullptr;
     }
-    operation->fd = arguments.descriptor(0);
-    operation->size = arguments.integer(1, 0);
-    operation->offset = arguments.integer(2, -1);
-    operation->alignment = arguments.integer(3, 1);
-    if (arguments.failed()) {
-        return refuse(operation);
-    }
-    if (operation->size < 0) {
-        PyErr_Format(PyExc_ValueError, "cannot read %lld bytes",
-                     static_cast<long long>(operation->size));
+    operation->fd = fd;
+    operation->size = size;
+    operation->offset = offset;
+    operation->alignment = alignment;
+    if (size < 0) {
+        PyErr_Format(PyExc_ValueError, "cannot read %lld bytes", static_cast<long long>(size));
         return refuse(operation);
     }
     return allocate_bytes(operation) ? as_object(operation) : refuse(operation);
@@ -160,17 +172,17 @@ PyObject* engine_read_into(PyObject* self, PyObject* const* values, Py_ssize_t c
     if (!arguments.check_count("read_into", 3, 4)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, read_into_call);
+    const int fd = arguments.descriptor(0);
+    const std::int64_t offset = arguments.integer(2, -1);
+    const std::int64_t alignment = arguments.integer(3, 1);
+    FileOperationObject* operation = arguments.make(self, read_into_call);
     if (operation == nullptr) {
         return nullptr;
     }
-    operation->fd = arguments.descriptor(0);
-    operation->offset = arguments.integer(2, -1);
-    operation->alignment = arguments.integer(3, 1);
-    if (arguments.failed() || !export_buffer(operation, arguments[1], true)) {
-        return refuse(operation);
-    }
-    return as_object(operation);
+    operation->fd = fd;
+    operation->offset = offset;
+    operation->alignment = alignment;
+    return export_buffer(operation, arguments[1], true) ? as_object(operation) : refuse(operation);
 }
 
 PyObject* engine_write(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -178,18 +190,19 @@ PyObject* engine_write(PyObject* self, PyObject* const* values, Py_ssize_t count
     if (!arguments.check_count("write", 3, 5)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, write_call);
+    const int fd = arguments.descriptor(0);
+    const std::int64_t offset = arguments.integer(2, -1);
+    const std::int64_t alignment = arguments.integer(3, 1);
+    const bool cached = arguments.integer(4, 0) != 0;
+    FileOperationObject* operation = arguments.make(self, write_call);
     if (operation == nullptr) {
         return nullptr;
     }
-    operation->fd = arguments.descriptor(0);
-    operation->offset = arguments.integer(2, -1);
-    operation->alignment = arguments.integer(3, 1);
-    operation->may_block_briefly = arguments.integer(4, 0) != 0;
-    if (arguments.failed() || !export_buffer(operation, arguments[1], false)) {
-        return refuse(operation);
-    }
-    return as_object(operation);
+    operation->fd = fd;
+    operation->offset = offset;
+    operation->alignment = alignment;
+    operation->may_block_briefly = cached;
+    return export_buffer(operation, arguments[1], false) ? as_object(operation) : refuse(operation);
 }
 
 template <const FileCall& call>
@@ -198,19 +211,22 @@ PyObject* engine_on_descriptor(PyObject* self, PyObject* const* values, Py_ssize
     if (!arguments.check_count(call.name, 1, 2)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, call);
-    if (operation == nullptr) {
-        return nullptr;
+    const int fd = arguments.descriptor(0);
+    const std::int64_t offset = arguments.integer(1, 0);
+    FileOperationObject* operation = arguments.make(self, call);
+    if (operation != nullptr) {
+        operation->fd = fd;
+        operation->offset = offset;
     }
-    operation->fd = arguments.descriptor(0);
-    operation->offset = arguments.integer(1, 0);
-    return finish_making(operation, arguments);
+    return as_object(operation);
 }
 
 template <const FileCall& call> PyObject* engine_on_path(PyObject* self, PyObject* path) {
-    FileOperationObject* operation = make(self, call);
-    if (operation == nullptr || !set_path(path, operation->subject, operation->path)) {
-        return refuse(operation);
+    Arguments arguments(&path, 1);
+    Path converted = arguments.path(0);
+    FileOperationObject* operation = arguments.make(self, call);
+    if (operation != nullptr) {
+        converted.move_to(operation->subject, operation->path);
     }
     return as_object(operation);
 }
@@ -221,10 +237,12 @@ PyObject* engine_on_two_paths(PyObject* self, PyObject* const* values, Py_ssize_
     if (!arguments.check_count(call.name, 2, 2)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, call);
-    if (operation == nullptr || !set_path(arguments[0], operation->subject, operation->path) ||
-        !set_path(arguments[1], operation->other_subject, operation->other_path)) {
-        return refuse(operation);
+    Path source = arguments.path(0);
+    Path target = arguments.path(1);
+    FileOperationObject* operation = arguments.make(self, call);
+    if (operation != nullptr) {
+        source.move_to(operation->subject, operation->path);
+        target.move_to(operation->other_subject, operation->other_path);
     }
     return as_object(operation);
 }
@@ -234,12 +252,14 @@ PyObject* engine_mkdir(PyObject* self, PyObject* const* values, Py_ssize_t count
     if (!arguments.check_count("mkdir", 1, 2)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, mkdir_call);
-    if (operation == nullptr || !set_path(arguments[0], operation->subject, operation->path)) {
-        return refuse(operation);
+    Path path = arguments.path(0);
+    const auto mode = static_cast<std::uint32_t>(arguments.integer(1, 0777));
+    FileOperationObject* operation = arguments.make(self, mkdir_call);
+    if (operation != nullptr) {
+        path.move_to(operation->subject, operation->path);
+        operation->mode = mode;
     }
-    operation->mode = static_cast<std::uint32_t>(arguments.integer(1, 0777));
-    return finish_making(operation, arguments);
+    return as_object(operation);
 }
 
 PyObject* engine_stat(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -247,20 +267,17 @@ PyObject* engine_stat(PyObject* self, PyObject* const* values, Py_ssize_t count)
     if (!arguments.check_count("stat", 1, 2)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, stat_call);
-    if (operation == nullptr) {
-        return nullptr;
+    const bool by_descriptor = PyLong_Check(arguments[0]);
+    const int fd = by_descriptor ? arguments.descriptor(0) : -1;
+    Path path = by_descriptor ? Path{Ref::borrow(arguments[0]), Ref()} : arguments.path(0);
+    const int follow = arguments.integer(1, 1) != 0 ? 0 : AT_SYMLINK_NOFOLLOW;
+    FileOperationObject* operation = arguments.make(self, stat_call);
+    if (operation != nullptr) {
+        path.move_to(operation->subject, operation->path);
+        operation->fd = fd;
+        operation->flags = by_descriptor ? AT_EMPTY_PATH : follow;
     }
-    if (PyLong_Check(arguments[0])) {
-        operation->fd = arguments.descriptor(0);
-        operation->subject = Py_NewRef(arguments[0]);
-        operation->flags = AT_EMPTY_PATH;
-    } else if (!set_path(arguments[0], operation->subject, operation->path)) {
-        return refuse(operation);
-    } else if (arguments.integer(1, 1) == 0) {
-        operation->flags = AT_SYMLINK_NOFOLLOW;
-    }
-    return finish_making(operation, arguments);
+    return as_object(operation);
 }
 
 PyObject* engine_copy_range(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -268,20 +285,23 @@ PyObject* engine_copy_range(PyObject* self, PyObject* const* values, Py_ssize_t 
     if (!arguments.check_count("copy_range", 4, 4)) {
         return nullptr;
     }
-    FileOperationObject* operation = make(self, copy_range_call);
-    if (operation == nullptr) {
-        return nullptr;
-    }
-    operation->fd = arguments.descriptor(0);
-    operation->other_fd = arguments.failed() ? -1 : arguments.descriptor(1);
-    operation->offset = arguments.failed() ? 0 : arguments.integer(2, 0);
+    const int source = arguments.descriptor(0);
+    const int target = arguments.descriptor(1);
+    const std::int64_t offset = arguments.integer(2, 0);
     constexpr std::int64_t largest_copy = std::int64_t{1} << 30;
-    operation->size = arguments.failed() ? 0 : std::min(arguments.integer(3, 0), largest_copy);
-    return finish_making(operation, arguments);
+    const std::int64_t size = std::min(arguments.integer(3, 0), largest_copy);
+    FileOperationObject* operation = arguments.make(self, copy_range_call);
+    if (operation != nullptr) {
+        operation->fd = source;
+        operation->other_fd = target;
+        operation->offset = offset;
+        operation->size = size;
+    }
+    return as_object(operation);
 }
 
 PyObject* engine_call(PyObject* self, PyObject* function) {
-    FileOperationObject* operation = make(self, python_call);
+    FileOperationObject* operation = Arguments(nullptr, 0).make(self, python_call);
     if (operation != nullptr) {
         operation->target = Py_NewRef(function);
     }
@@ -332,7 +352,14 @@ PyObject* engine_fileno(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* engine_shutdown(PyObject* self, PyObject* /*unused*/) {
-    close_file_engine(self_of(self));
+    FileEngineObject* engine = self_of(self);
+    if (engine->deliveries > 0 && !engine->closing) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "a file engine cannot be shut down by what it resumes; do it later, from "
+                        "a callback of the loop");
+        return nullptr;
+    }
+    close_file_engine(engine);
     Py_RETURN_NONE;
 }
 

@@ -186,6 +186,7 @@ FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCal
     operation->running = false;
     operation->in_flight = false;
     operation->abandoned = false;
+    operation->value_taken = false;
     operation->started = false;
     operation->may_block_briefly = false;
     operation->patient = false;
@@ -218,6 +219,7 @@ void release_spare_operations(FileEngineObject* engine) noexcept {
 }
 
 void release_buffers(FileOperationObject* operation) noexcept {
+    operation->value_taken = true;
     Py_CLEAR(operation->target);
     operation->view.release();
     delete std::exchange(operation->extra, nullptr);
@@ -228,7 +230,7 @@ void release_buffers(FileOperationObject* operation) noexcept {
 }
 
 void finish(FileOperationObject* operation) noexcept {
-    const bool unwanted = operation->stage == Stage::complete;
+    const bool unwanted = operation->stage == Stage::complete && !operation->value_taken;
     operation->stage = Stage::finished;
     release(operation->task);
     Py_CLEAR(operation->delegate);
@@ -256,7 +258,7 @@ void settle(FileOperationObject* operation) noexcept {
     }
     Ref value;
     if (operation->abandoned && operation->error == 0 && operation->call->value != nullptr &&
-        operation->call->discard == nullptr) {
+        operation->call->discard == nullptr && !std::exchange(operation->value_taken, true)) {
         value = Ref(operation->call->value(operation));
         if (!value) {
             PyErr_WriteUnraisable(callback.get());

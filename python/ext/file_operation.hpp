@@ -37,7 +37,7 @@ struct FileCall {
     /// Nobody wants the result: gives back what it stands for. Null: nothing.
     void (*discard)(FileOperationObject* operation) = nullptr;
 
-    /// Whether it may wait for something that never happens: a pipe's other end.
+    /// Whether it may wait for something that never happens: see `may_never_end` of an operation.
     bool may_never_end = false;
 
     /// Whether it must be the last one on its descriptor.
@@ -110,8 +110,9 @@ struct FileOperationObject {
     Stage stage;
     bool running;
     bool in_flight;
-    bool abandoned; ///< nobody awaits it any more
-    bool started;   ///< by `start`: goes on when its await is cancelled
+    bool abandoned;   ///< nobody awaits it any more
+    bool value_taken; ///< its result was handed out, or what it is made of is gone
+    bool started;     ///< by `start`: goes on when its await is cancelled
     bool may_block_briefly;
     bool patient; ///< opens what is no regular file
     bool held;    ///< a closing that waits until nothing else uses its descriptor
@@ -144,7 +145,7 @@ void release_buffers(FileOperationObject* operation) noexcept;
 void finish(FileOperationObject* operation) noexcept;
 
 /// Tells whoever wanted to know that the operation is not in flight any more; and its result, when
-/// its task could not be told.
+/// its task could not be told and nobody has had it yet.
 void settle(FileOperationObject* operation) noexcept;
 
 } // namespace penstock::python

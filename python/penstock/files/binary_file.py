@@ -200,6 +200,8 @@ class BinaryFile(DescriptorFile):
             else:
                 with memoryview(data) as view:
                     size = view.nbytes
+                    if size < self._buffer_size:
+                        data = bytes(view)
             if size < self._buffer_size:
                 if self._unwritten_at + self._unwritten_size != self._position:
                     await self._write_out()
@@ -209,7 +211,7 @@ class BinaryFile(DescriptorFile):
                 elif self._unwritten_size + size > self._buffer_size:
                     await self._write_out()
                     self._unwritten_at = self._position
-                self._unwritten.append(bytes(data))
+                self._unwritten.append(data)
                 self._unwritten_size += size
                 self._position += size
             else:
@@ -224,7 +226,7 @@ class BinaryFile(DescriptorFile):
                     self._alignment,
                     self._cached,
                 )
-                await operation
+                size = await operation
                 self._current = None
                 self._position += size
                 if size and self._appending and self._seekable:
