@@ -22,6 +22,7 @@ from .config import AlicatConfig, config_from_env
 from .controller import FlowController, PressureController
 from .data_frame import DataFrameField, DataFrameFormat, DataFrameFormatFlavor
 from .device import Device, FlowMeter, PressureMeter
+from .discovery import DiscoveryResult, find_devices, list_serial_ports, probe
 from .errors import (
     AlicatCapabilityError,
     AlicatCommandRejectedError,
@@ -102,6 +103,7 @@ __all__ = [
     "DeviceInfo",
     "DeviceKind",
     "DeviceResult",
+    "DiscoveryResult",
     "ErrorContext",
     "ErrorPolicy",
     "EventKind",
@@ -141,5 +143,8 @@ __all__ = [
     "UnknownUnitError",
     "ValveHoldResult",
     "config_from_env",
+    "find_devices",
+    "list_serial_ports",
     "open_device",
+    "probe",
 ]

@@ -11,14 +11,10 @@ import anyio
 from .client import AlicatProtocolClient
 from .config import AlicatConfig
 from .controller import device_class_for
-from .data_frame import DataFrameFormat
 from .device import Device
 from .errors import AlicatConfigurationError
-from .identification import Identity, identify, read_data_frame_format, read_full_scale
-from .identity import DeviceInfo
-from .kinds import Capability, DeviceKind, Medium
-from .model_codes import kind_and_media_of_model
-from .registry import Statistic
+from .identification import describe, identify, read_data_frame_format, read_full_scale
+from .kinds import Capability, Medium
 from .replies import check_unit_id
 from .session import Session
 from .transport import (
@@ -26,6 +22,7 @@ from .transport import (
     SerialSettings,
     Transport,
     open_serial_transport,
+    port_address,
 )
 
 if TYPE_CHECKING:
@@ -55,9 +52,10 @@ async def open_device(
             print((await device.poll()).values)
 
     Args:
-        port: Path of a serial port, which the device then owns and closes; or an open AnyIO
-            byte stream or :class:`Transport`, likewise; or the client of a bus, which stays its
-            maker's to close.
+        port: Path of a serial port, or the address of a serial server (``tcp://host:port``,
+            ``host:port``, ``rfc2217://host:port``), which the device then owns and closes; or an
+            open AnyIO byte stream or :class:`Transport`, likewise; or the client of a bus, which
+            stays its maker's to close.
         unit_id: The instrument's letter on the bus.
         serial: How to open the port. Default: 19200 baud, 8N1.
         timeout: Seconds for each one-line reply.
@@ -91,8 +89,13 @@ async def open_device(
             client, unit_id, timeout=timeout, recover_from_stream=recover_from_stream
         )
         data_frame_format, decoder = await read_data_frame_format(client, unit_id, timeout=timeout)
-        info = _describe(
-            unit_id, identity, data_frame_format, model_hint, assume_capabilities, assume_media
+        info = describe(
+            unit_id,
+            identity,
+            data_frame_format,
+            model_hint=model_hint,
+            capabilities=assume_capabilities,
+            assume_media=assume_media,
         )
         full_scale = await read_full_scale(client, info, data_frame_format, timeout=timeout)
         info = replace(info, full_scale=full_scale)
@@ -144,48 +147,7 @@ async def _client_of_port(settings: SerialSettings, timeout: float) -> AlicatPro
 
 
 def port_key(path: str | os.PathLike[str]) -> str:
-    """One key for all names of a port: links such as /dev/serial/by-id lead to one device."""
-    return os.path.realpath(path)
-
-
-def _describe(
-    unit_id: str,
-    identity: Identity,
-    data_frame_format: DataFrameFormat,
-    model_hint: str | None,
-    capabilities: Capability,
-    assume_media: Medium | None,
-) -> DeviceInfo:
-    made = identity.made
-    model = (made.model if made else None) or model_hint
-    kind, media = kind_and_media_of_model(model)
-    if kind is DeviceKind.UNKNOWN:
-        kind = _kind_of_columns(data_frame_format)
-    setpoint = data_frame_format.setpoint_field
-    if setpoint is not None and setpoint.minimum is not None and setpoint.minimum < 0:
-        capabilities |= Capability.BIDIRECTIONAL
-    return DeviceInfo(
-        unit_id=unit_id,
-        manufacturer=made.manufacturer if made else None,
-        model=model,
-        serial=made.serial if made else None,
-        manufactured=made.manufactured if made else None,
-        calibrated=made.calibrated if made else None,
-        calibrated_by=made.calibrated_by if made else None,
-        software=identity.software,
-        firmware=identity.firmware,
-        firmware_date=identity.built,
-        kind=kind,
-        media=media if assume_media is None else assume_media,
-        capabilities=capabilities,
-    )
-
-
-def _kind_of_columns(data_frame_format: DataFrameFormat) -> DeviceKind:
-    statistics = {field.statistic for field in data_frame_format.fields}
-    controls = data_frame_format.setpoint_field is not None
-    if statistics & {Statistic.MASS_FLOW, Statistic.VOL_FLOW}:
-        return DeviceKind.FLOW_CONTROLLER if controls else DeviceKind.FLOW_METER
-    if statistics & {Statistic.ABS_PRESS, Statistic.GAUGE_PRESS, Statistic.DIFF_PRESS}:
-        return DeviceKind.PRESSURE_CONTROLLER if controls else DeviceKind.PRESSURE_METER
-    return DeviceKind.UNKNOWN
+    """One key for all names of a port: links such as /dev/serial/by-id lead to one device, and
+    ``tcp://host:port`` and ``host:port`` to one server."""
+    address = port_address(os.fspath(path))
+    return address.casefold() if "://" in address else os.path.realpath(address)

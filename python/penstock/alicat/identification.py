@@ -35,10 +35,12 @@ from .identity import (
     parse_manufacturing_info,
     parse_version_line,
 )
+from .kinds import Capability, DeviceKind, Medium
+from .model_codes import kind_and_media_of_model
 from .registry import Statistic
 from .setpoints import FullScaleValue
 
-__all__ = ["Identity", "identify", "read_data_frame_format", "read_full_scale"]
+__all__ = ["Identity", "describe", "identify", "read_data_frame_format", "read_full_scale"]
 
 T = TypeVar("T")
 
@@ -173,6 +175,43 @@ async def read_full_scale(
     return MappingProxyType({controlled: exchange.value})
 
 
+def describe(
+    unit_id: str,
+    identity: Identity,
+    data_frame_format: DataFrameFormat | None = None,
+    *,
+    model_hint: str | None = None,
+    capabilities: Capability = Capability.NONE,
+    assume_media: Medium | None = None,
+) -> DeviceInfo:
+    """What is known of an instrument, from what it said and what its user states."""
+    made = identity.made
+    model = (made.model if made else None) or model_hint
+    kind, media = kind_and_media_of_model(model)
+    setpoint = None
+    if data_frame_format is not None:
+        if kind is DeviceKind.UNKNOWN:
+            kind = _kind_of_columns(data_frame_format)
+        setpoint = data_frame_format.setpoint_field
+    if setpoint is not None and setpoint.minimum is not None and setpoint.minimum < 0:
+        capabilities |= Capability.BIDIRECTIONAL
+    return DeviceInfo(
+        unit_id=unit_id,
+        manufacturer=made.manufacturer if made else None,
+        model=model,
+        serial=made.serial if made else None,
+        manufactured=made.manufactured if made else None,
+        calibrated=made.calibrated if made else None,
+        calibrated_by=made.calibrated_by if made else None,
+        software=identity.software,
+        firmware=identity.firmware,
+        firmware_date=identity.built,
+        kind=kind,
+        media=media if assume_media is None else assume_media,
+        capabilities=capabilities,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Asking:
     client: AlicatProtocolClient
@@ -266,3 +305,13 @@ def _nobody_there(client: AlicatProtocolClient, unit_id: str, timeout: float) ->
             command_name="identify", unit_id=unit_id, port=client.label, baudrate=baudrate
         ),
     )
+
+
+def _kind_of_columns(data_frame_format: DataFrameFormat) -> DeviceKind:
+    statistics = {field.statistic for field in data_frame_format.fields}
+    controls = data_frame_format.setpoint_field is not None
+    if statistics & {Statistic.MASS_FLOW, Statistic.VOL_FLOW}:
+        return DeviceKind.FLOW_CONTROLLER if controls else DeviceKind.FLOW_METER
+    if statistics & {Statistic.ABS_PRESS, Statistic.GAUGE_PRESS, Statistic.DIFF_PRESS}:
+        return DeviceKind.PRESSURE_CONTROLLER if controls else DeviceKind.PRESSURE_METER
+    return DeviceKind.UNKNOWN

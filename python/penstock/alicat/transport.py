@@ -8,6 +8,8 @@ test. It adds nothing to the path of a byte: the client calls the stream's own `
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -25,6 +27,7 @@ __all__ = [
     "Transport",
     "idle_gap_for",
     "open_serial_transport",
+    "port_address",
 ]
 
 
@@ -154,6 +157,20 @@ def _unknown() -> None:
     return None
 
 
+_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+
+
+def port_address(port: str) -> str:
+    """What :mod:`penstock.serial` calls a port: ``tcp://host:port``, and ``host:port`` where there
+    is no file of that name, are raw TCP connections to a serial server (``socket://``)."""
+    scheme, separator, rest = port.partition("://")
+    if separator and scheme.casefold() == "tcp":
+        return f"socket://{rest}"
+    if not separator and _HOST_AND_PORT.fullmatch(port) and not os.path.exists(port):
+        return f"socket://{port}"
+    return port
+
+
 async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport:
     """Open the serial port that ``settings`` describe.
 
@@ -165,7 +182,7 @@ async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport
 
     config = settings.to_serial_config()
     try:
-        port = await open_serial_port(settings.port, config)
+        port = await open_serial_port(port_address(settings.port), config)
     except AlicatError:
         raise
     except (ValueError, NotImplementedError) as error:

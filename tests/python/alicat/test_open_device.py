@@ -307,7 +307,9 @@ async def test_unit_id_may_be_lower_case() -> None:
 
 async def test_missing_port_names_it_and_the_remedy(tmp_path: Path) -> None:
     missing = tmp_path / "ttyNONE"
-    with pytest.raises(AlicatConnectionError, match=r"ttyNONE does not exist; check the name and that"):
+    with pytest.raises(
+        AlicatConnectionError, match=r"ttyNONE does not exist; check the name and that"
+    ):
         await open_device(missing)
 
 

@@ -195,7 +195,9 @@ async def test_port_in_use_is_told_with_the_remedy() -> None:
         open_pty(Bus([MassFlowController("A")], baudrate=BAUD)) as path,
         await open_device(path, serial=settings(path), timeout=TIMEOUT),
     ):
-        with pytest.raises(AlicatConnectionError, match="in use by this very process; .* share one AlicatManager"):
+        with pytest.raises(
+            AlicatConnectionError, match="in use by this very process; .* share one AlicatManager"
+        ):
             await open_device(path, serial=settings(path))
 
 
