@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from penstock.uring import BufferPool, UringCtx, UringError
-from tests.python.uring.conftest import KINDS
+from tests.python.uring.conftest import KINDS, run_python
 
 BLOCK = 64
 BLOCKS = 24
@@ -333,3 +333,14 @@ def test_random_operations_keep_to_the_model(tmp_path: Path, kind: str, seed: in
     for _ in range(300):
         model.random.choice(STEPS)(model)
     model.finish()
+
+
+@pytest.mark.parametrize("options", ["", "--gc-threshold 1"])
+def test_python_code_in_the_middle_of_any_call_breaks_nothing(options: str) -> None:
+    program = f"""
+import runpy, sys
+sys.argv = ["", "--programs", "40", "--seed", "1", *{options!r}.split()]
+runpy.run_module("tests.python.uring.hostile_programs", run_name="__main__")
+"""
+    assert "40: " in (told := run_python(program, seconds=90))
+    assert ", 0 findings" in told

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.uring import Capabilities, UringError, check_result, probe
 from penstock.uring.errors import explain_refusal
-from tests.python.uring.test_ownership import run_python
+from tests.python.uring.conftest import run_python
 
 REFUSE = """
 import ctypes, struct
