@@ -120,8 +120,23 @@ PyObject* take(const ModuleState* state, PyObject* attributes, Py_ssize_t count)
     return bytes.release();
 }
 
-/// The same of what arrives right now; the rest goes to the buffer, which is empty. Without memory for
-/// the bytes all of it stays with `read`.
+/// Puts what arrived into the reader's buffer after all: before what came there later. False with an
+/// exception set.
+bool give_to_buffer(const ModuleState* state, PyObject* attributes, const char* data,
+                    std::size_t size) noexcept {
+    const Ref buffer = Ref::borrow(buffer_of(attributes, state));
+    if (!buffer) {
+        return false;
+    }
+    if (PyByteArray_GET_SIZE(buffer.get()) == 0) {
+        return append_to_buffer(buffer.get(), data, size);
+    }
+    const Ref bytes(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(size)));
+    return bytes && PySequence_SetSlice(buffer.get(), 0, 0, bytes.get()) == 0;
+}
+
+/// The same of what arrives right now; the rest goes to the buffer. Without memory for the bytes all of
+/// it stays with `read`.
 PyObject* take_arriving(AsyncioReadObject* read, PyObject* attributes) noexcept {
     const auto size = static_cast<Py_ssize_t>(read->size);
     const Py_ssize_t taken = std::min(read->count, size);
@@ -130,12 +145,9 @@ PyObject* take_arriving(AsyncioReadObject* read, PyObject* attributes) noexcept 
         return nullptr;
     }
     const char* data = std::exchange(read->data, nullptr);
-    if (taken < size) {
-        PyObject* buffer = buffer_of(attributes, module_of(read));
-        if (buffer == nullptr ||
-            !append_to_buffer(buffer, data + taken, static_cast<std::size_t>(size - taken))) {
-            return nullptr;
-        }
+    if (taken < size && !give_to_buffer(module_of(read), attributes, data + taken,
+                                        static_cast<std::size_t>(size - taken))) {
+        return nullptr;
     }
     return bytes.release();
 }
@@ -511,11 +523,11 @@ bool resume_native_read(ModuleState* state, PyObject* waiter, PyObject* attribut
                         const char* data, std::size_t size) noexcept {
     const Ref alive = Ref::borrow(waiter);
     AsyncioReadObject* read = self_of(waiter);
-    const Ref buffer = Ref::borrow(buffer_of(attributes, state));
+    PyObject* buffer = buffer_of(attributes, state);
     // Only a task of C goes straight from its wake-up to the read; before anyone else can run, the
-    // bytes must be the reader's own.
+    // bytes must be in the reader's buffer.
     const bool direct = read->caller == nullptr && PyCFunction_Check(read->task.wakeup);
-    if (!buffer || (!direct && !append_to_buffer(buffer.get(), data, size)) ||
+    if (buffer == nullptr || (!direct && !append_to_buffer(buffer, data, size)) ||
         PyDict_SetItem(attributes, state->name_waiter, Py_None) != 0) {
         return false;
     }
@@ -532,7 +544,7 @@ bool resume_native_read(ModuleState* state, PyObject* waiter, PyObject* attribut
     Ref exception = stepped ? Ref() : take_exception();
     read->data = nullptr;
     PyObject* next = attribute(attributes, state->name_waiter);
-    if (next == nullptr || !append_to_buffer(buffer.get(), data, size) ||
+    if (next == nullptr || !give_to_buffer(state, attributes, data, size) ||
         !wake_waiter(state, attributes, next)) {
         return false;
     }

@@ -49,8 +49,8 @@ bool pause_transport(const ModuleState* state, PyObject* attributes) noexcept {
 /// here it has run already, so everything is looked up now. False with an exception set.
 bool pause_transport_if_full(const ModuleState* state, PyObject* attributes) noexcept {
     PyObject* waiter = PyDict_GetItemWithError(attributes, state->name_waiter);
-    PyObject* buffer = waiter == Py_None ? PyDict_GetItemWithError(attributes, state->name_buffer)
-                                         : nullptr;
+    PyObject* buffer =
+        waiter == Py_None ? PyDict_GetItemWithError(attributes, state->name_buffer) : nullptr;
     if (buffer != nullptr && PyByteArray_Check(buffer) &&
         over_twice_the_limit(state, attributes, PyByteArray_GET_SIZE(buffer))) {
         return pause_transport(state, attributes);
@@ -87,6 +87,16 @@ bool has_native_waits(const ModuleState* state, PyObject* object, PyObject* plai
                       PyObject* fed) noexcept {
     const PyObject* type = as_object(Py_TYPE(object));
     return type == fed || (type == plain && PyObject_SetAttr(object, state->name_class, fed) == 0);
+}
+
+/// What `feed_data` asserts. Who waits natively has seen to it. False with an exception set.
+bool expects_data(const ModuleState* state, PyObject* attributes) noexcept {
+    PyObject* ended = PyDict_GetItemWithError(attributes, state->name_eof);
+    const int truth = ended != nullptr ? PyObject_IsTrue(ended) : 0;
+    if (truth > 0) {
+        PyErr_SetString(PyExc_AssertionError, "feed_data after feed_eof");
+    }
+    return truth == 0 && PyErr_Occurred() == nullptr;
 }
 
 } // namespace
@@ -133,7 +143,8 @@ bool feed_asyncio_reader(ModuleState* state, PyObject* reference, const char* da
         if (!resume_native_read(state, waiter, attributes.get(), data, size)) {
             return false;
         }
-    } else if (!append_to_buffer(buffer.get(), data, size) ||
+    } else if (!expects_data(state, attributes.get()) ||
+               !append_to_buffer(buffer.get(), data, size) ||
                !wake_waiter(state, attributes.get(), waiter)) {
         return false;
     }

@@ -44,7 +44,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* const* arguments, Py_ssize
     if (handle == nullptr) {
         return nullptr;
     }
-    if (waiter->state == State::waiting && waiter->handle == nullptr) {
+    if (waiter->state == State::waiting) {
         waiter->handle = handle;
     } else {
         schedule(loop, handle);
@@ -54,13 +54,17 @@ PyObject* add_done_callback(PyObject* self, PyObject* const* arguments, Py_ssize
 
 PyObject* remove_done_callback(PyObject* self, PyObject* callback) {
     DescriptorWaiterObject* waiter = self_of(self);
-    int same = 0;
-    if (waiter->handle != nullptr) {
-        const Ref own = Ref::borrow(waiter->handle->callback);
-        same = PyObject_RichCompareBool(own.get(), callback, Py_EQ);
-        if (same > 0) {
-            drop_handle(waiter);
-        }
+    HandleObject* handle = waiter->handle;
+    if (handle == nullptr) {
+        return PyLong_FromLong(0);
+    }
+    const Ref alive = Ref::borrow(as_object(handle));
+    const Ref mine = Ref::borrow(handle->callback);
+    int same = PyObject_RichCompareBool(mine.get(), callback, Py_EQ);
+    if (same > 0 && waiter->handle == handle) { // comparing may have ended the wait
+        drop_handle(waiter);
+    } else if (same > 0) {
+        same = 0;
     }
     return same < 0 ? nullptr : PyLong_FromLong(same);
 }

@@ -7,7 +7,8 @@
 
 namespace penstock::python {
 
-/// Memory to receive into: all of a loop's reads go through the same warm buffer, one at a time.
+/// Memory to receive into: all of a loop's reads go through the same warm buffer, one at a time. The rule
+/// that it stands for is told at `step` (waiting_task.hpp).
 ///
 /// Whoever reads takes the buffer away from the loop and gives it back when done, so that no two readers
 /// ever hold the same memory. What was received may therefore stay here while Python code runs, which may

@@ -195,13 +195,13 @@ Look look(ReadOperationObject* operation, Ref& value) noexcept {
 /// Becomes the one read that waits. False with an exception set.
 bool begin_to_wait(ReadOperationObject* operation) noexcept {
     StreamReaderObject* reader = operation->reader;
+    if (!resume_transport(reader)) { // first, since it may be somebody's Python code
+        return false;
+    }
     if (reader->waiting != nullptr && reader->waiting != operation) {
         PyErr_Format(PyExc_RuntimeError,
                      "%s() called while another coroutine is already waiting for incoming data",
                      method_name(operation->kind));
-        return false;
-    }
-    if (!resume_transport(reader)) {
         return false;
     }
     if (reader->waiting == nullptr) {

@@ -21,11 +21,11 @@ PyObject* protocol_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*
 }
 
 PyObject* protocol_data_received(PyObject* self, PyObject* data) {
-    StreamReaderObject* reader = self_of(self)->reader;
-    if (reader == nullptr) {
+    const Ref reader = Ref::borrow(as_object(self_of(self)->reader));
+    if (!reader) {
         Py_RETURN_NONE;
     }
-    return PyObject_CallMethod(as_object(reader), "feed_data", "(O)", data);
+    return PyObject_CallMethod(reader.get(), "feed_data", "(O)", data);
 }
 
 /// What StreamWriter.drain is: an awaitable that is ready in almost every case.

@@ -25,8 +25,14 @@ bool borrowed(const StreamReaderObject* reader) noexcept {
            (reader->data < reader->memory || reader->data >= reader->memory + reader->capacity);
 }
 
-/// Puts `size` more bytes behind the reader's own.
+/// Copies borrowed data into the reader's own memory. False with MemoryError set, and nothing changed.
+bool settle(StreamReaderObject* reader) noexcept;
+
+/// Puts `size` more bytes behind what is there. False with MemoryError set, and nothing lost.
 bool append(StreamReaderObject* reader, const char* data, std::size_t size) noexcept {
+    if (!settle(reader)) {
+        return false;
+    }
     const std::size_t needed = reader->size + size;
     const auto front =
         reader->size > 0 ? static_cast<std::size_t>(reader->data - reader->memory) : std::size_t{0};
@@ -56,13 +62,28 @@ bool append(StreamReaderObject* reader, const char* data, std::size_t size) noex
     return true;
 }
 
+bool settle(StreamReaderObject* reader) noexcept {
+    if (!borrowed(reader)) {
+        return true;
+    }
+    const char* data = std::exchange(reader->data, reader->memory);
+    const std::size_t size = std::exchange(reader->size, 0);
+    if (append(reader, data, size)) {
+        return true;
+    }
+    reader->data = data;
+    reader->size = size;
+    return false;
+}
+
 /// Stops the transport when much more than the limit waits and nobody reads.
 bool pause_transport_if_full(StreamReaderObject* reader) noexcept {
     if (reader->transport == nullptr || reader->paused || reader->waiting != nullptr ||
         reader->size <= 2 * reader->limit) {
         return true;
     }
-    if (Ref(PyObject_CallMethod(reader->transport, "pause_reading", nullptr))) {
+    const Ref transport = Ref::borrow(reader->transport);
+    if (Ref(PyObject_CallMethod(transport.get(), "pause_reading", nullptr))) {
         reader->paused = true;
         return true;
     }
@@ -339,49 +360,36 @@ PyType_Spec reader_spec = {
 
 bool feed_from_dispatcher(StreamReaderObject* reader, const char* data, std::size_t size) noexcept {
     const Ref alive = Ref::borrow(as_object(reader));
+    if (reader->eof) {
+        PyErr_SetString(PyExc_AssertionError, "feed_data after feed_eof");
+        return false;
+    }
     if (reader->size == 0 && reader->waiting != nullptr) {
         // Somebody waits, and there is nothing before this: let him take it from where it lies.
         reader->data = data;
         reader->size = size;
-        // Only a task goes straight from its wake-up to the read; before anyone else can run, the
-        // bytes must be the reader's own.
-        PyObject* wakeup = reader->waiting->task.wakeup;
-        if ((wakeup == nullptr || !PyCFunction_Check(wakeup)) && !settle(reader)) {
-            return false;
-        }
     } else if (!append(reader, data, size)) {
         return false;
     }
-    bool done = true;
-    if (reader->waiting != nullptr && would_complete(reader->waiting)) {
-        done = resume(reader->waiting);
+    const bool resumed =
+        reader->waiting == nullptr || !would_complete(reader->waiting) || resume(reader->waiting);
+    // What follows asks for everything anew: the task has run.
+    Ref failure = resumed ? Ref() : take_exception();
+    if (!settle(reader)) {
+        reader->data = reader->memory;
+        reader->size = 0; // lost, and with it the connection
+        failure = failure ? std::move(failure) : take_exception();
     }
-    if (!done) {
-        const Ref failure = take_exception();
-        settle(reader);
-        PyErr_Clear();
-        raise_exception(Ref::borrow(failure.get()));
+    if (failure) {
+        raise_exception(std::move(failure));
         return false;
     }
-    return settle(reader) && pause_transport_if_full(reader);
-}
-
-bool settle(StreamReaderObject* reader) noexcept {
-    if (!borrowed(reader)) {
-        return true;
-    }
-    const char* data = reader->data;
-    const std::size_t size = std::exchange(reader->size, 0);
-    reader->data = reader->memory;
-    return append(reader, data, size);
+    return pause_transport_if_full(reader);
 }
 
 bool consume(StreamReaderObject* reader, std::size_t count) noexcept {
     reader->data += count;
     reader->size -= count;
-    if (!settle(reader)) {
-        return false;
-    }
     if (reader->size == 0 && reader->capacity > max_idle_capacity) {
         PyMem_Free(std::exchange(reader->memory, nullptr));
         reader->capacity = 0;
@@ -394,9 +402,8 @@ bool resume_transport(StreamReaderObject* reader) noexcept {
         return true;
     }
     reader->paused = false;
-    return reader->transport == nullptr ||
-           static_cast<bool>(
-               Ref(PyObject_CallMethod(reader->transport, "resume_reading", nullptr)));
+    const Ref transport = Ref::borrow(reader->transport);
+    return !transport || Ref(PyObject_CallMethod(transport.get(), "resume_reading", nullptr));
 }
 
 bool add_stream_reader_type(PyObject* module, ModuleState* state) {

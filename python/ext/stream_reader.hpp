@@ -65,9 +65,6 @@ bool schedule_resume(ReadOperationObject* operation) noexcept;
 /// Removes the first `count` bytes; may resume a paused transport. False with an exception set.
 bool consume(StreamReaderObject* reader, std::size_t count) noexcept;
 
-/// Copies borrowed data into the reader's own memory. False with MemoryError set.
-bool settle(StreamReaderObject* reader) noexcept;
-
 /// Lets a paused transport go on. False with an exception set.
 bool resume_transport(StreamReaderObject* reader) noexcept;
 

@@ -181,6 +181,7 @@ void tell_lost(TlsTransportObject* tls, PyObject* reason) noexcept {
 
 bool receive_eof(PyObject* self) {
     TlsTransportObject* tls = tls_of(self);
+    const Ref alive = Ref::borrow(self);
     tls->eof_received = true;
     log_debug(tls, "log_received_eof", Py_None);
     switch (tls->state) {
@@ -249,6 +250,7 @@ const NativeProtocol tls_protocol = {
 
 void connect_tls(PyObject* self, SocketTransportObject* raw) {
     TlsTransportObject* tls = tls_of(self);
+    const Ref alive = Ref::borrow(self);
     if (tls->loop == nullptr || raw->loop == nullptr) {
         return; // lost before it began
     }

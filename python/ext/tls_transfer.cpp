@@ -352,6 +352,7 @@ void pause_raw_writing(PyObject* self) {
 
 void resume_raw_writing(PyObject* self) {
     TlsTransportObject* tls = tls_of(self);
+    const Ref alive = Ref::borrow(self);
     tls->raw_writing_paused = false;
     if (tls->loop == nullptr) {
         return;

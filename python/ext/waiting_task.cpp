@@ -89,13 +89,20 @@ bool step(ModuleState* state, WaitingTask& task, PyObject* awaitable) noexcept {
 
 bool step_later(ModuleState* state, WaitingTask& task, PyObject* awaitable,
                 PyObject* loop) noexcept {
-    const Ref wakeup(std::exchange(task.wakeup, nullptr));
-    const Ref context(std::exchange(task.context, nullptr));
+    Ref wakeup(std::exchange(task.wakeup, nullptr));
+    Ref context(std::exchange(task.context, nullptr));
     if (!wakeup) {
         return true;
     }
     PyObject* stack[] = {loop, wakeup.get(), awaitable, context.get()};
-    return static_cast<bool>(call_rare_path(state, "call_soon_on_loop", stack, 4));
+    if (call_rare_path(state, "call_soon_on_loop", stack, 4)) {
+        return true;
+    }
+    if (task.wakeup == nullptr) {
+        task.wakeup = wakeup.release();
+        task.context = context.release();
+    }
+    return false;
 }
 
 PyObject* loop_getter(ModuleState* state, PyObject* loop) noexcept {

@@ -36,9 +36,16 @@ PyObject* raise_if_cancelled(ModuleState* state, WaitingTask& task) noexcept;
 PyObject* argument_of_wakeup(ModuleState* state, PyObject* wakeup, PyObject* awaitable) noexcept;
 
 /// Steps the task now, if it waits; no other one may be running. False with an exception set.
+///
+/// The task's code runs before this returns, in the middle of the caller. It may have read on, begun
+/// another wait, closed, paused, changed a limit, set an exception or started TLS. So whoever steps a
+/// task, and likewise whoever calls a protocol, an exporter of a buffer or anything else that may be
+/// Python code:
+/// - owns beforehand what it will use afterwards: a reference to each object, a `ReadBuffer` for bytes;
+/// - reads every state again afterwards, and decides by what it finds then.
 bool step(ModuleState* state, WaitingTask& task, PyObject* awaitable) noexcept;
 
-/// Steps it in the loop's next iteration. False with an exception set.
+/// Steps it in the loop's next iteration. False with an exception set; then it waits still.
 bool step_later(ModuleState* state, WaitingTask& task, PyObject* awaitable,
                 PyObject* loop) noexcept;
 

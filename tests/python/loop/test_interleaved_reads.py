@@ -45,6 +45,8 @@ def read_other(loop: asyncio.AbstractEventLoop) -> Iterator[ReadOther]:
 def test_a_stream_keeps_its_bytes_while_its_task_reads_another_socket(
     run: Run, read_other: ReadOther, streams: Any, method: str
 ) -> None:
+    got: asyncio.Future[bytes]
+
     async def serve(reader: Any, writer: Any) -> None:
         first = b""
         try:
@@ -75,7 +77,6 @@ def test_a_stream_keeps_its_bytes_while_its_task_reads_another_socket(
         assert received == (data if method != "readline" else data[-len(received) :])
         assert b"Z" not in received
 
-    got: asyncio.Future[bytes]
     run(main())
 
 
@@ -123,5 +124,86 @@ def test_a_protocol_keeps_its_bytes_while_a_callback_reads_another_socket(
                 transport.close()
                 await protocol.closed.wait()
         assert protocol.lost_with == [None]
+
+    run(main())
+
+
+@pytest.mark.parametrize("streams", [asyncio, penstock])
+def test_data_fed_by_hand_in_the_middle_comes_behind_what_has_arrived(
+    run: Run, streams: Any
+) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await streams.open_connection(sock=ours, limit=100)
+
+        async def receive() -> bytes:
+            with pytest.raises(asyncio.LimitOverrunError):
+                await reader.readuntil(b"\xff")
+            reader.feed_data(b"fed")
+            return await reader.readexactly(1003)  # type: ignore[no-any-return]
+
+        with theirs:
+            receiving = asyncio.ensure_future(receive())
+            await asyncio.sleep(0.01)
+            theirs.sendall(b"a" * 1000)
+            assert await receiving == b"a" * 1000 + b"fed"
+        writer.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("streams", [asyncio, penstock])
+def test_data_that_arrives_after_an_end_fed_by_hand_ends_the_connection(
+    run: Run, contexts: list[dict[str, Any]], streams: Any
+) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await streams.open_connection(sock=ours)
+        with theirs:
+            reader.feed_eof()
+            assert await reader.read() == b""
+            theirs.sendall(b"late")
+            with pytest.raises(AssertionError, match="feed_data after feed_eof"):
+                await writer.wait_closed()
+
+    run(main())
+    assert [str(context["exception"]) for context in contexts] == ["feed_data after feed_eof"]
+
+
+@pytest.mark.parametrize("streams", [asyncio, penstock])
+def test_a_wrapper_that_acts_before_it_reads_on_finds_the_stream_in_order(
+    run: Run, streams: Any
+) -> None:
+    """An awaitable written in Python gets its turn between the arrival and the read."""
+
+    class Acting:
+        def __init__(self, reader: Any, read: Any) -> None:
+            self.reader = reader
+            self.read = read
+
+        def __await__(self) -> Any:
+            steps = self.read.__await__()
+            yield next(steps)
+            self.reader.feed_data(b"fed")
+            while True:
+                try:
+                    yield next(steps)
+                except StopIteration as end:
+                    return end.value
+
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await streams.open_connection(sock=ours)
+
+        async def receive() -> bytes:
+            first = await Acting(reader, reader.read(2))
+            return first + await reader.readexactly(5)  # type: ignore[no-any-return]
+
+        with theirs:
+            receiving = asyncio.ensure_future(receive())
+            await asyncio.sleep(0.01)
+            theirs.sendall(b"abcd")
+            assert await receiving == b"abcdfed"
+        writer.close()
 
     run(main())

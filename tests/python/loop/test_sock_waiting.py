@@ -227,3 +227,33 @@ def test_a_waiting_task_needs_no_other_reference(
         await received.wait()
 
     run(main())
+
+
+def test_a_callback_whose_comparison_ends_the_wait_is_not_removed_twice(
+    run: Run, pair: Pair, only_penstock: None
+) -> None:
+    class Callback:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self, waiter: Any) -> None:
+            self.calls += 1
+
+        def __eq__(self, other: object) -> bool:
+            waiter.cancel()
+            return True
+
+    waiter: Any = None
+
+    async def main() -> None:
+        nonlocal waiter
+        receiving = asyncio.get_running_loop().sock_recv(pair[0], 10)
+        waiter = receiving.send(None)
+        callback = Callback()
+        waiter.add_done_callback(callback)
+        assert waiter.remove_done_callback(Callback()) == 0
+        await settle()
+        assert callback.calls == 1
+        receiving.close()
+
+    run(main())
