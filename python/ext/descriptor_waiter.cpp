@@ -44,7 +44,7 @@ PyObject* add_done_callback(PyObject* self, PyObject* const* arguments, Py_ssize
     if (handle == nullptr) {
         return nullptr;
     }
-    if (waiter->state == State::waiting) {
+    if (waiter->state == State::waiting && waiter->handle == nullptr) {
         waiter->handle = handle;
     } else {
         schedule(loop, handle);
