@@ -86,6 +86,7 @@ _RESTLESS_AFTER_S = 1.0
 _FIRST_RETRY_S = 0.25
 _LAST_RETRY_S = 10.0
 _REOPEN_TIMEOUT_S = 5.0
+_SENDING_GRACE_S = 1.0
 _BEGINS_LETTERLESS = tuple(bytes([code]) for code in b"+-0123456789")
 
 
@@ -314,7 +315,7 @@ class AlicatProtocolClient:
             decode: Makes a value of a line, or raises an :class:`AlicatProtocolError` for every
                 line that cannot be the answer. It decides what is believed, so it must check
                 unit id, number and form of all fields.
-            timeout: Seconds from sending to the end of the line.
+            timeout: Seconds from the end of sending to the end of the line.
             unmistakable: No answer to another question passes ``decode``. Lines that do not pass
                 are then skipped until the timeout, and the answer settles the unit's debt.
             letterless: The answer does not begin with the unit's letter. It is asked only when
@@ -482,7 +483,9 @@ class AlicatProtocolClient:
         # one ("ALS 1" + "A"), and what that does nobody knows.
         if scope is None:
             scope = anyio.CancelScope()
-        scope.deadline = anyio.current_time() + timeout
+        # The port is given longer than the instrument: a machine that is late for a moment is not a
+        # port that takes nothing, and what follows from that is a lost connection.
+        scope.deadline = anyio.current_time() + timeout + _SENDING_GRACE_S
         scope.shield = True
         self._debts[unit] = monotonic()
         if letterless:
@@ -494,6 +497,7 @@ class AlicatProtocolClient:
                 await self._send(command)
                 sent = True
                 scope.shield = False
+                scope.deadline = anyio.current_time() + timeout
                 while True:
                     while (line := lines.next_line()) is None:
                         lines.feed(await self._receive(_CHUNK))

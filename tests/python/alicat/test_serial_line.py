@@ -196,7 +196,7 @@ async def test_port_in_use_is_told_with_the_remedy() -> None:
         await open_device(path, serial=settings(path), timeout=TIMEOUT),
     ):
         with pytest.raises(
-            AlicatConnectionError, match="in use by this very process; .* share one AlicatManager"
+            AlicatConnectionError, match=r"in use by this very process; .* share one AlicatManager"
         ):
             await open_device(path, serial=settings(path))
 

@@ -40,7 +40,7 @@ from .scripted_bus import Unit as Wired
 
 pytestmark = pytest.mark.anyio
 
-TIMEOUT = 0.1
+TIMEOUT = 0.3
 
 
 async def opened(
