@@ -192,9 +192,13 @@ int has_data_or_end(const ModuleState* state, PyObject* attributes) noexcept {
 PySendResult begin(AsyncioReadObject* read, PyObject* attributes, PyObject** result) noexcept {
     const ModuleState* state = module_of(read);
     *result = nullptr;
+    // Also where a read goes on that was woken by data: when the connection was lost before its task ran,
+    // asyncio's own code waits for ever.
+    if (!has_no_exception(state, attributes)) {
+        return PYGEN_ERROR;
+    }
     if (read->caller == nullptr) {
-        const int ready =
-            has_no_exception(state, attributes) ? has_data_or_end(state, attributes) : -1;
+        const int ready = has_data_or_end(state, attributes);
         if (ready != 0) {
             *result = ready > 0 ? take(state, attributes, read->count) : nullptr;
             return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;

@@ -280,6 +280,27 @@ def test_an_exception_set_on_the_reader_ends_the_wait(run: Run) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("method", ["readexactly", "readuntil", "readline", "read"])
+def test_a_loss_that_follows_data_at_once_ends_the_read(
+    run: Run, only_penstock: None, method: str
+) -> None:
+    # asyncio's own reader waits for ever: it looks for the exception when the read begins.
+    arguments = {"readexactly": [10], "readuntil": [b"!"], "readline": [], "read": [-1]}[method]
+
+    async def main() -> None:
+        reader, writer, peer = await connect()
+        with peer:
+            reading = asyncio.ensure_future(getattr(reader, method)(*arguments))
+            await settle()
+            reader.feed_data(b"abc")
+            reader.set_exception(KeyError("lost"))
+            with pytest.raises(KeyError):
+                await reading
+        writer.close()
+
+    run(main())
+
+
 def test_data_may_be_fed_by_hand(run: Run) -> None:
     async def main() -> None:
         reader, writer, peer = await connect()
