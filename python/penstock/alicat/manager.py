@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic_ns, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from .client import AlicatProtocolClient
+from .commands import Command, TableCommand
 from .device import Device
 from .errors import AlicatError, AlicatValidationError
+from .events import DeviceEvent
 from .factory import client_for, open_device, port_key
 from .kinds import Capability, Medium
 from .reading import FieldSchema, Reading
+from .registry import Statistic
 from .replies import check_unit_id
 from .result import DeviceResult, ErrorPolicy
+from .results import MeasurementSet
 from .transport import SerialSettings, Transport
 
 if TYPE_CHECKING:
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
 __all__ = ["AlicatManager"]
+
+Req = TypeVar("Req")
+Resp = TypeVar("Resp")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -209,11 +218,90 @@ class AlicatManager:
             async with anyio.create_task_group() as ports:
                 for devices in by_bus.values():
                     ports.start_soon(_poll_bus, devices, results)
+        self._raise_failures(results, "devices failed to answer a poll")
+        return {name: results[name] for name in wanted}
+
+    async def request(
+        self,
+        statistics: Sequence[Statistic | str | int],
+        *,
+        names: Sequence[str] | None = None,
+        averaging_ms: int = 1,
+    ) -> Mapping[str, DeviceResult[MeasurementSet]]:
+        """Measure statistics on the named devices, or on all; see :meth:`Device.request`.
+
+        Raises:
+            AlicatValidationError: a name is unknown; nothing was asked.
+            ExceptionGroup: devices failed and the policy is :attr:`ErrorPolicy.RAISE`.
+        """
+        return await self._ask_each(
+            self.names if names is None else names,
+            lambda device, name: device.request(statistics, averaging_ms=averaging_ms),
+        )
+
+    async def execute(
+        self,
+        command: Command[Req, Resp] | TableCommand[Req, Resp],
+        requests: Mapping[str, Req],
+    ) -> Mapping[str, DeviceResult[Resp]]:
+        """Execute a command on named devices, each with a request of its own.
+
+        Raises:
+            AlicatValidationError: a name is unknown; nothing was sent.
+            ExceptionGroup: devices failed and the policy is :attr:`ErrorPolicy.RAISE`.
+        """
+        return await self._ask_each(
+            tuple(requests), lambda device, name: device.execute(command, requests[name])
+        )
+
+    def subscribe(self, callback: Callable[[str, DeviceEvent], None]) -> Callable[[], None]:
+        """Have ``callback`` called with the name of a device and its event, for the devices that
+        are held now; returns what ends that. See :meth:`Session.subscribe`."""
+        ends = [
+            member.device.subscribe(partial(callback, name))
+            for name, member in self._members.items()
+        ]
+
+        def end() -> None:
+            for one in ends:
+                one()
+
+        return end
+
+    async def _ask_each(
+        self, names: Sequence[str], ask: Callable[[Device, str], Awaitable[T]]
+    ) -> Mapping[str, DeviceResult[T]]:
+        """Ask the devices of one bus one after another, those of several buses side by side."""
+        wanted = tuple(dict.fromkeys(names))
+        by_bus: dict[object, list[tuple[str, Device]]] = {}
+        for name in wanted:
+            member = self._member(name)
+            by_bus.setdefault(member.bus, []).append((name, member.device))
+        results: dict[str, DeviceResult[T]] = {}
+
+        async def ask_bus(devices: list[tuple[str, Device]]) -> None:
+            for name, device in devices:
+                asked = monotonic_ns(), time_ns()
+                try:
+                    value = await ask(device, name)
+                except AlicatError as error:
+                    results[name] = DeviceResult[T].failure(
+                        error, requested_monotonic_ns=asked[0], requested_unix_ns=asked[1]
+                    )
+                else:
+                    results[name] = DeviceResult(value, None, *asked, monotonic_ns(), time_ns())
+
+        async with anyio.create_task_group() as ports:
+            for devices in by_bus.values():
+                ports.start_soon(ask_bus, devices)
+        self._raise_failures(results, "devices failed to carry out a command")
+        return {name: results[name] for name in wanted}
+
+    def _raise_failures(self, results: Mapping[str, DeviceResult[T]], message: str) -> None:
         if self._error_policy is ErrorPolicy.RAISE:
             errors = [r.error for r in results.values() if r.error is not None]
             if errors:
-                raise ExceptionGroup("devices failed to answer a poll", errors)
-        return {name: results[name] for name in wanted}
+                raise ExceptionGroup(message, errors)
 
     async def __aenter__(self) -> Self:
         return self

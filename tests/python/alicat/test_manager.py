@@ -5,14 +5,20 @@ import anyio.lowlevel
 import pytest
 
 from penstock.alicat import (
+    AlicatCommandRejectedError,
     AlicatManager,
     AlicatProtocolClient,
     AlicatTimeoutError,
     AlicatValidationError,
     ByteStreamTransport,
+    Commands,
     ErrorPolicy,
+    EventKind,
+    FlowController,
+    Statistic,
     open_device,
 )
+from penstock.alicat.commands import SetpointRequest
 
 from .scripted_bus import ScriptedBus, controller, meter
 
@@ -175,3 +181,44 @@ async def test_devices_and_clients_of_others_stay_open() -> None:
         assert all(result.ok for result in (await manager.poll()).values())
     assert not bus.closed
     assert not other.closed
+
+
+async def test_a_command_is_executed_on_each_named_device() -> None:
+    async with AlicatManager(error_policy=ErrorPolicy.RETURN) as manager:
+        bus = await two_on_one(manager)
+        bus.commands.clear()
+        results = await manager.execute(
+            Commands.SETPOINT, {"air": SetpointRequest(), "fuel": SetpointRequest()}
+        )
+        assert bus.commands == [b"BLS", b"ALS"]
+        assert [name for name, result in results.items() if result.ok] == ["air", "fuel"]
+        with pytest.raises(AlicatValidationError, match="no device is named 'oxygen'"):
+            await manager.execute(Commands.SETPOINT, {"oxygen": SetpointRequest()})
+
+
+async def test_statistics_are_measured_and_a_failure_stands_in_its_place() -> None:
+    async with AlicatManager(error_policy=ErrorPolicy.RETURN) as manager:
+        bus = await two_on_one(manager)
+        bus.units[b"A"].replies[b"DV*"] = b"+014.62"
+        bus.units[b"B"].replies[b"DV*"] = b"?"
+        results = await manager.request(["abs_press"])
+        assert results["fuel"].value is not None
+        assert results["fuel"].value.values == {Statistic.ABS_PRESS: 14.62}
+        assert isinstance(results["air"].error, AlicatCommandRejectedError)
+    async with AlicatManager() as manager:
+        bus = await two_on_one(manager)
+        with pytest.raises(ExceptionGroup, match="failed to carry out a command"):
+            await manager.request(["abs_press"], names=["fuel"])
+
+
+async def test_events_come_with_the_name_of_their_device() -> None:
+    async with AlicatManager() as manager:
+        await two_on_one(manager)
+        seen: list[tuple[str, EventKind]] = []
+        end = manager.subscribe(lambda name, event: seen.append((name, event.kind)))
+        air = manager.get("air")
+        assert isinstance(air, FlowController)
+        await air.setpoint(10)
+        end()
+        await air.setpoint(20)
+        assert seen == [("air", EventKind.SETPOINT)]

@@ -7,9 +7,17 @@ import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import anyio
 import pytest
+from anyio.abc import TaskStatus
 
-from penstock.alicat import AlicatManager, ErrorPolicy, FlowController, SerialSettings
+from penstock.alicat import (
+    AlicatManager,
+    ErrorPolicy,
+    EventKind,
+    FlowController,
+    SerialSettings,
+)
 from penstock.record import CsvSink, InMemorySink, ParquetSink, PollSource, pipe, record
 from penstock.sim import Bus, FaultPlan, MassFlowController, open_pty
 
@@ -118,3 +126,47 @@ async def test_a_unit_that_falls_silent_leaves_rows_with_errors() -> None:
     assert "Timeout" in str(failed[0].error)
     # uvloop's timers count in whole milliseconds, and may be a part of one early.
     assert failed[0].latency_s >= 0.499
+
+
+async def test_an_instrument_that_comes_back_is_recorded_again(tmp_path: Path) -> None:
+    """Its adapter is pulled out and put in again, and gets another device node."""
+    link = tmp_path / "by-id"
+
+    async def plugged_in(
+        pulled_out: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with open_pty(Bus([MassFlowController("A")], baudrate=BAUD)) as path:
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+            task_status.started()
+            await pulled_out.wait()
+
+    kinds: list[EventKind] = []
+    first, second = anyio.Event(), anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(plugged_in, first)
+        async with AlicatManager(error_policy=ErrorPolicy.RETURN) as manager:
+            await manager.add(
+                "fuel",
+                str(link),
+                unit_id="A",
+                serial=SerialSettings(port=str(link), baudrate=BAUD),
+                timeout=5,
+            )
+            manager.subscribe(lambda name, event: kinds.append(event.kind))
+            async with record(manager, rate_hz=20) as recording:
+
+                async def until(ok: bool) -> None:
+                    while True:
+                        batch = await recording.next_batch()
+                        assert batch is not None
+                        if any(sample.ok is ok for sample in batch):
+                            return
+
+                await until(True)
+                first.set()
+                await until(False)
+                await tasks.start(plugged_in, second)
+                await until(True)
+        second.set()
+    assert kinds[:2] == [EventKind.CONNECTION_LOST, EventKind.RECONNECTED]
