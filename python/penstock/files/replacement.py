@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from penstock._temporary_name import temporary_name
 from penstock.files.backend import FileBackend
 from penstock.files.detached import Stop
 
@@ -21,7 +21,6 @@ T = TypeVar("T")
 PERMISSIONS = 0o777
 """The bits of a mode that are carried over; set-user-ID and its kin, a write clears as well."""
 
-_LONGEST_NAME = 255  # bytes, NAME_MAX of limits.h
 _ATTEMPTS = 100
 
 
@@ -107,11 +106,7 @@ async def _create(backend: FileBackend, target: str, mode: int) -> tuple[int, st
     folder, name = os.path.split(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     for _ in range(_ATTEMPTS):
-        token = secrets.token_hex(4)
-        # Cut as bytes, and not inside a character.
-        room = _LONGEST_NAME - len(f"..{token}.tmp")
-        start = os.fsencode(name)[:room].decode("utf-8", "ignore")
-        temporary = os.path.join(folder, f".{start}.{token}.tmp")
+        temporary = os.path.join(folder, temporary_name(name))
         creation = _Creation(temporary, flags, mode)
         try:
             return await backend.call(creation.run), temporary

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.uring.context import UringCtx
-from penstock.uring.errors import check_result
+from penstock.uring.errors import check_result, naming
 from penstock.uring.jobs import Job, run_jobs
 from penstock.uring.native import BufferPool
-from penstock.uring.temporary import choose_target, remove_quietly, sync_folders
+from penstock.uring.temporary import Target, choose_target, remove_quietly, sync_folders
 from penstock.uring.whole_files import check_depth
 
 if TYPE_CHECKING:
@@ -70,39 +70,50 @@ def copy(
     if sync_policy not in ("default", "none", "end"):
         raise ValueError(f"sync_policy is {sync_policy!r}; it must be 'default', 'none' or 'end'")
     durable = sync_policy == "end" or (fsync and sync_policy != "none")
-    source = os.open(src, os.O_RDONLY | os.O_CLOEXEC)
+    with naming(src):
+        source = os.open(src, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        about = os.fstat(source)
+        with naming(src):
+            about = os.fstat(source)
         if stat.S_ISDIR(about.st_mode):
             check_result(-errno.EISDIR, src)
         target = choose_target(dst)
         if os.path.exists(target.final) and os.path.samestat(os.stat(target.final), about):
             raise ValueError(f"{target.path!r} is the source itself")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        written = os.open(target.temporary, flags, 0o666)
-        try:
-            try:
-                task = _Copy(src, source, target.path, written, about.st_size, block)
-                task.progress_cb = progress_cb
-                task.buffer_size_cb = buffer_size_cb
-                # Only a regular file can be read at several places at once, and only a size that is
-                # told (as /proc does not) says which.
-                seekable = stat.S_ISREG(about.st_mode) and about.st_size > 0
-                total = task.run(depth) if seekable else task.run_in_order()
-                if target.mode is not None:
-                    os.fchmod(written, target.mode)
-                if durable:
-                    os.fsync(written)
-            finally:
-                os.close(written)
-            os.rename(target.temporary, target.final)
-        except BaseException:
-            remove_quietly(target.temporary)
-            raise
+        task = _Copy(src, source, target.path, about.st_size, block)
+        task.progress_cb = progress_cb
+        task.buffer_size_cb = buffer_size_cb
+        # Only a regular file can be read at several places at once, and only a size that is
+        # told (as /proc does not) says which.
+        seekable = stat.S_ISREG(about.st_mode) and about.st_size > 0
+        total = _write_target(target, task, depth if seekable else None, durable)
     finally:
         os.close(source)
     if durable:
         sync_folders([target.final])
+    return total
+
+
+def _write_target(target: Target, task: _Copy, depth: int | None, durable: bool) -> int:
+    """Copy to the temporary name, and give the file its own; with no ``depth`` in order."""
+    with naming(target.path):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        task.target = os.open(target.temporary, flags, 0o666)
+    try:
+        try:
+            total = task.run_in_order() if depth is None else task.run(depth)
+            with naming(target.path):
+                if target.mode is not None:
+                    os.fchmod(task.target, target.mode)
+                if durable:
+                    os.fsync(task.target)
+        finally:
+            os.close(task.target)
+        with naming(target.path):
+            os.rename(target.temporary, target.final)
+    except BaseException:
+        remove_quietly(target.temporary)
+        raise
     return total
 
 
@@ -123,13 +134,12 @@ class _Copy:
     progress_cb: Callable[[int, int], object] | None = None
     buffer_size_cb: Callable[[int, int, int], int] | None = None
 
-    def __init__(
-        self, src: Path, source: int, dst: str, target: int, size: int, block_size: int
-    ) -> None:
+    target = -1  # the descriptor
+
+    def __init__(self, src: Path, source: int, dst: str, size: int, block_size: int) -> None:
         self.src = src
         self.source = source
         self.dst = dst
-        self.target = target
         self.size = size
         self.block_size = block_size
         self.done = 0
@@ -143,7 +153,8 @@ class _Copy:
             if self.done < wanted:
                 # The source was cut short while it was read: what lies behind a gap is no copy.
                 end = _end_of(copied)
-                os.ftruncate(self.target, end)
+                with naming(self.dst):
+                    os.ftruncate(self.target, end)
                 return end
             run_jobs(ctx, [self._rest(ctx, self.done)], 1)
         return self.done

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -59,6 +62,19 @@ def check_result(result: Result, path: str | bytes | os.PathLike[Any] | None = N
     return result
 
 
+@contextlib.contextmanager
+def naming(path: str | bytes | os.PathLike[Any]) -> Iterator[None]:
+    """What fails within is a failure with ``path``, whatever name or class it had."""
+    try:
+        yield
+    except UringError as error:
+        if error.filename is not None:
+            raise
+        raise UringError(error.errno, error.strerror, os.fspath(path)) from error
+    except OSError as error:
+        raise UringError(error.errno, error.strerror, os.fspath(path)) from error
+
+
 def explain_refusal(number: int) -> str:
     """Why a kernel makes no ring, by the errno, and what helps."""
     try:
@@ -81,9 +97,13 @@ def explain_refusal(number: int) -> str:
             "such as gVisor may hide it"
         )
     if number == errno.ENOMEM:
+        limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+        if limit == resource.RLIM_INFINITY:
+            return "no memory for the ring; ask for fewer entries"
         return (
-            "no memory for the ring: before Linux 5.12 it counts against RLIMIT_MEMLOCK (ulimit "
-            "-l); raise that, or ask for fewer entries"
+            f"no memory for the ring: RLIMIT_MEMLOCK is {limit} bytes for all rings and other "
+            "locked memory of this user together; raise it (ulimit -l), close rings, or ask for "
+            "fewer entries"
         )
     if number in (errno.EMFILE, errno.ENFILE):
         return "no descriptor is left for the ring; close some, or raise 'ulimit -n'"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import secrets
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from penstock._temporary_name import temporary_name
+from penstock.uring.errors import UringError, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,26 +39,27 @@ def choose_target(path: Path) -> Target:
     """Look at what is there, and choose a name to write to meanwhile.
 
     Raises:
-        IsADirectoryError: if there is a directory.
+        UringError: if there is a directory, or what is there cannot be looked at.
         ValueError: if there is something that cannot be replaced, such as a device.
     """
     given = os.fsdecode(path)
     final, mode = given, None
-    try:
-        found = os.lstat(given)
-        if stat.S_ISLNK(found.st_mode):
-            final = os.path.realpath(given)
-            found = os.stat(given)
-    except FileNotFoundError:
-        pass
-    else:
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(21, os.strerror(21), given)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{given!r} is no regular file and cannot be replaced by one")
-        mode = stat.S_IMODE(found.st_mode)
+    with naming(given):
+        try:
+            found = os.lstat(given)
+            if stat.S_ISLNK(found.st_mode):
+                final = os.path.realpath(given)
+                found = os.stat(given)
+        except FileNotFoundError:
+            pass
+        else:
+            if stat.S_ISDIR(found.st_mode):
+                raise UringError(errno.EISDIR, os.strerror(errno.EISDIR), given)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError(f"{given!r} is no regular file and cannot be replaced by one")
+            mode = stat.S_IMODE(found.st_mode)
     folder, name = os.path.split(final)
-    temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+    temporary = os.path.join(folder, temporary_name(name))
     return Target(given, final, temporary, mode)
 
 
@@ -66,10 +70,15 @@ def remove_quietly(path: str) -> None:
 
 
 def sync_folders(paths: Iterable[str]) -> None:
-    """Make the names of files durable: fsync(2) each folder once."""
+    """Make the names of files durable: fsync(2) each folder once.
+
+    Raises:
+        UringError: names the folder.
+    """
     for folder in {os.path.dirname(path) or "." for path in paths}:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with naming(folder):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.uring.context import UringCtx
-from penstock.uring.errors import check_result
+from penstock.uring.errors import check_result, naming
 from penstock.uring.jobs import Job, run_jobs
 from penstock.uring.native import read_cached_file
 from penstock.uring.temporary import Target, choose_target, remove_quietly, sync_folders
@@ -166,7 +166,8 @@ def _write_file(
                     done += check_result(count, target.path)
                     part.release()
             if target.mode is not None:
-                os.fchmod(fd, target.mode)
+                with naming(target.path):
+                    os.fchmod(fd, target.mode)
             if fsync:
                 synced = yield lambda tag: ctx.prep_fsync(fd, user_data=tag)
                 check_result(synced, target.path)

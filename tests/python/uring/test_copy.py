@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.uring import UringError, copy
+from penstock.uring import UringError, copy, write_many
 
 DATA = random.Random(3).randbytes(300_007)
 
@@ -105,23 +105,58 @@ def test_a_callbacks_exception_ends_the_copy(source: Path) -> None:
 
 
 def test_a_missing_source_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(UringError) as caught:
         copy(tmp_path / "nowhere", tmp_path / "target")
-    with pytest.raises(IsADirectoryError):
+    assert isinstance(caught.value, FileNotFoundError)
+    assert caught.value.filename == str(tmp_path / "nowhere")
+    with pytest.raises(UringError) as caught:
         copy(tmp_path, tmp_path / "target")
+    assert isinstance(caught.value, IsADirectoryError)
+    assert caught.value.filename == str(tmp_path)
     assert names(tmp_path) == set()
 
 
-def test_a_target_that_cannot_be_is_named(source: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        copy(source, source.parent / "no folder" / "target")
-    with pytest.raises(IsADirectoryError):
-        copy(source, source.parent)
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("no folder/target", FileNotFoundError),
+        ("", IsADirectoryError),
+        ("source/target", NotADirectoryError),
+        ("n" * 300, OSError),
+        ("loop/target", OSError),
+    ],
+)
+def test_a_target_that_cannot_be_is_named(source: Path, target: str, kind: type[Exception]) -> None:
+    (source.parent / "loop").symlink_to("loop")
+    path = os.path.join(source.parent, target)
+    with pytest.raises(UringError) as caught:
+        copy(source, path)
+    assert isinstance(caught.value, kind)
+    assert caught.value.filename == path
+    with pytest.raises(UringError) as caught:
+        write_many([(path, b"data")])
+    assert isinstance(caught.value, kind)
+    assert caught.value.filename == path
+    assert names(source.parent) == {"source", "loop"}
+
+
+def test_a_target_that_cannot_be_replaced_is_refused(source: Path) -> None:
     with pytest.raises(ValueError, match="no regular file"):
         copy(source, "/dev/null")
     with pytest.raises(ValueError, match="the source itself"):
         copy(source, source)
     assert source.read_bytes() == DATA
+
+
+@pytest.mark.parametrize("character", ["n", "é", "漢", "\N{MUSICAL SYMBOL G CLEF}", "\udcff"])
+def test_a_target_may_have_the_longest_name(source: Path, character: str) -> None:
+    width = len(os.fsencode(character))
+    path = source.parent / (character * (255 // width))
+    copy(source, path)
+    assert path.read_bytes() == DATA
+    write_many([(path, b"data")])
+    assert path.read_bytes() == b"data"
+    assert len(names(source.parent)) == 2
 
 
 def test_a_replaced_file_keeps_its_permissions_and_a_link_stays(source: Path) -> None:
