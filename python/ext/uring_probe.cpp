@@ -1,6 +1,7 @@
 // What this kernel and this process may use of io_uring, found out by trying.
 
 #include "uring_module.hpp"
+#include "uring_setup.hpp"
 
 #include <cerrno>
 
@@ -13,7 +14,9 @@ namespace {
 /// Whether the kernel makes a ring with these flags: 0, or the errno of its refusal.
 int try_flags(unsigned flags) noexcept {
     io_uring ring{};
-    const int result = io_uring_queue_init(2, &ring, flags);
+    io_uring_params params{};
+    params.flags = flags;
+    const int result = set_up_ring(2, ring, params);
     if (result == 0) {
         io_uring_queue_exit(&ring);
     }
@@ -49,7 +52,11 @@ PyObject* probe_kernel(PyObject* /*module*/, PyObject* /*unused*/) {
     if (!found) {
         return nullptr;
     }
-    const int result = io_uring_queue_init_params(2, &ring, &params);
+    // As large as a UringCtx is by default: where memory is short a smaller one says nothing.
+    constexpr unsigned entries = 256;
+    params.flags = IORING_SETUP_CQSIZE;
+    params.cq_entries = 4 * entries;
+    const int result = set_up_ring(entries, ring, params);
     if (!set_number(found.get(), "error", static_cast<unsigned long>(-result))) {
         return nullptr;
     }

@@ -2,6 +2,7 @@
 
 #include "uring_buffer_pool.hpp"
 #include "uring_kept_for_good.hpp"
+#include "uring_setup.hpp"
 #include "uring_submission_queue.hpp"
 
 #include <cerrno>
@@ -54,13 +55,8 @@ int ring_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
                                     &params.sq_thread_cpu, &params.sq_thread_idle) == 0) {
         return -1;
     }
-    // Asked after the arguments were read, which may have run this function.
-    if (self->life != Life::closed || self->owner != 0) {
-        PyErr_SetString(PyExc_RuntimeError, "a ring is initialised once; make a new one instead");
-        return -1;
-    }
     io_uring ring{};
-    const int result = io_uring_queue_init_params(entries, &ring, &params);
+    const int result = set_up_ring(entries, ring, params);
     if (result < 0) {
         raise_error(self->state, -result, "io_uring_setup() failed: %s", std::strerror(-result));
         return -1;
@@ -74,6 +70,12 @@ int ring_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
         io_uring_queue_exit(&ring);
         raise_error(self->state, -error, "the ring cannot be kept from child processes: %s",
                     std::strerror(-error));
+        return -1;
+    }
+    // Asked last: reading the arguments may have run this function, as may another thread meanwhile.
+    if (self->life != Life::closed || self->owner != 0) {
+        io_uring_queue_exit(&ring);
+        PyErr_SetString(PyExc_RuntimeError, "a ring is initialised once; make a new one instead");
         return -1;
     }
     self->ring = ring;

@@ -14,7 +14,7 @@ class Capabilities:
     """What :func:`probe` found.
 
     Attributes:
-        available: whether a ring can be made.
+        available: whether a ring of the default size can be made.
         reason: one sentence: which kernel, or why there is no ring and what helps.
         operations: names of the operations that the kernel knows, such as ``"read"``.
         features: the kernel's ``IORING_FEAT_*`` bits.

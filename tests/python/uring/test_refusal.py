@@ -58,6 +58,35 @@ except uring.UringError as error:
     assert words in run_python(program)
 
 
+@pytest.mark.parametrize("limit", [0, 8192, 65536, 1 << 20])
+def test_what_is_said_of_locked_memory_is_what_happens(limit: int) -> None:
+    program = f"""
+import os, resource
+from penstock import uring
+resource.setrlimit(resource.RLIMIT_MEMLOCK, ({limit}, {limit}))
+if os.getuid() == 0:  # whose memory nobody counts
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+for _ in range(3):  # what a closed ring has locked is given back a little later
+    found = uring.probe()
+    try:
+        with uring.UringCtx() as ctx:
+            ctx.prep_nop(1)
+            assert ctx.wait_completions() == [(1, 0, 0)]
+    except uring.UringError as error:
+        assert not found.available, found
+        assert error.strerror == found.reason
+        assert "RLIMIT_MEMLOCK is {limit} bytes" in found.reason, found.reason
+    else:
+        assert found.available, found
+        assert found.defer_taskrun == {probe().defer_taskrun}
+if {limit} >= 65536:
+    assert found.available, found.reason
+"""
+    run_python(program)
+
+
 def test_a_build_without_liburing_imports_and_says_so() -> None:
     program = """
 import sys
