@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import Any
+from typing import Any, NoReturn
 
 import hypothesis
 import pytest
@@ -22,6 +22,13 @@ hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("untimed")
+
+
+def skip_absent(reason: str) -> NoReturn:
+    """Skip a test for what this machine lacks; under ``PENSTOCK_REQUIRE_LOOPS=1`` it fails."""
+    if REQUIRE_LOOPS:
+        pytest.fail(f"{reason} (PENSTOCK_REQUIRE_LOOPS=1 allows no skip)", pytrace=False)
+    pytest.skip(reason)
 
 
 def _missing(module: str) -> bool:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from penstock.files import append_log, copying, log_reader, writing
-from tests.python.conftest import BACKENDS, CORE_MISSING
+from tests.python.conftest import BACKENDS, CORE_MISSING, skip_absent
 
 UseBackend = Callable[[Any], None]
 
@@ -35,7 +35,7 @@ def penstock_loop(engine: str) -> Any:
             os.environ["PENSTOCK_FILES"] = before
     if chosen != engine:
         loop.close()
-        pytest.skip(f"the {engine} engine is not available here")
+        skip_absent(f"the {engine} engine is not available here")
     return loop
 
 

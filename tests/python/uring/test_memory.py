@@ -12,9 +12,19 @@ from typing import Any
 import pytest
 
 from penstock.uring import UringCtx
+from tests.python.conftest import skip_absent
 from tests.python.uring.conftest import results
 
-testcapi: Any = pytest.importorskip("_testcapi", reason="CPython's test modules are not installed")
+try:
+    import _testcapi as testcapi
+except ModuleNotFoundError:
+    testcapi = None
+
+
+@pytest.fixture(autouse=True)
+def _failing_allocations() -> None:
+    if testcapi is None:
+        skip_absent("CPython's test modules are missing (Debian: libpython3.11-testsuite)")
 
 
 def starved(allocation: int, function: Callable[[], Any]) -> Any:
