@@ -74,21 +74,28 @@ def available(file: str) -> bool:
 
 
 def run_file(file: str, specification: str) -> dict[str, Outcome]:
-    """Run one file; a test that hangs or crashes fails, and the file goes on behind it.
+    """Run one file; a test that hangs or crashes fails, and the file goes on behind it."""
+    return run_in_processes(file, [sys.executable, str(_PROCESS), specification, file], {})
 
-    A file that takes longer than SECONDS_A_FILE, or crashes PROCESSES_A_FILE times, is given up:
-    the test it stood at fails, those behind it are missing.
+
+def run_in_processes(
+    file: str, command: list[str], done_before: dict[str, Outcome]
+) -> dict[str, Outcome]:
+    """Run *command* with REPORT SECONDS DONE, again behind each test that hangs or crashes.
+
+    Returns *done_before*, whose tests are left out, and what became of the others. A file that
+    takes longer than SECONDS_A_FILE, or crashes PROCESSES_A_FILE times, is given up: the test it
+    stood at fails, those behind it are missing.
     """
     deadline = time.monotonic() + SECONDS_A_FILE
-    outcomes: dict[str, Outcome] = {}
+    outcomes = dict(done_before)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         report, done = Path(folder, "report"), Path(folder, "done")
-        command = [sys.executable, str(_PROCESS), specification, file, str(report)]
-        command += [str(SECONDS_A_TEST), str(done)]
+        whole = [*command, str(report), str(SECONDS_A_TEST), str(done)]
         for _ in range(PROCESSES_A_FILE):
             done.write_text("\n".join(outcomes), encoding="utf-8")
             report.write_text("", encoding="utf-8")
-            ended, output = _run_bounded(command, folder, deadline - time.monotonic())
+            ended, output = _run_bounded(whole, folder, deadline - time.monotonic())
             finished, running = _collect(report, outcomes)
             if finished:
                 return outcomes

@@ -432,6 +432,16 @@ def test_an_absent_port_is_named_once_with_the_remedy(tmp_path: Path) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("url", ["rfc2217://127goingtofail", "socket://:1"])
+def test_a_malformed_url_is_a_serial_exception_at_opening(serial: Any, url: str) -> None:
+    port = serial.serial_for_url(url, do_not_open=True)
+    with pytest.raises(serial.SerialException):
+        port.open()
+    assert not port.is_open
+    port.close()
+
+
+@BOTH
 def test_a_closed_port_says_so(serial: Any, peer: PtyPeer) -> None:
     port = serial.Serial(peer.path)
     port.close()

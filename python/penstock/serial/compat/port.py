@@ -26,6 +26,7 @@ from penstock.serial.compat.interruptible import InterruptibleWait
 from penstock.serial.compat.translation import translated, translation
 from penstock.serial.drain import CLOSE_LINGER_S, nap_for
 from penstock.serial.exceptions import (
+    ConfigurationError,
     SerialError,
     UnsupportedFeatureError,
     disconnected_error,
@@ -65,8 +66,12 @@ class Serial(SerialBase):
             raise SerialException("Port must be configured before it can be used.")
         if self.is_open:
             raise SerialException("Port is already open.")
+        config = self._config()
         with translated(_could_not_open(self._port)):
-            device = open_backend(self._port, self._config())
+            try:
+                device = open_backend(self._port, config)
+            except ConfigurationError as exc:  # of the name, since the settings are checked
+                raise translation(exc, _could_not_open(self._port)) from exc
         try:
             with translated():
                 self._set_lines(device)
