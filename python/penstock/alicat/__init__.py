@@ -6,6 +6,8 @@ runs on any loop that AnyIO runs on. The names are those of alicatlib 0.3.
 
 from __future__ import annotations
 
+from penstock.overflow import OverflowPolicy
+
 from .client import AlicatProtocolClient, BusStatistics
 from .commands import (
     AnalogOutputChannel,
@@ -63,6 +65,7 @@ from .results import AlicatDeviceSnapshot, MeasurementSet, TareResult, ValveHold
 from .session import Session, SessionState
 from .setpoints import FullScaleValue, SetpointState
 from .status import StatusCode
+from .streaming import StreamingSession
 from .transport import ByteStreamTransport, SerialSettings, Transport
 
 __all__ = [
@@ -120,6 +123,7 @@ __all__ = [
     "ManufacturingInfo",
     "MeasurementSet",
     "Medium",
+    "OverflowPolicy",
     "PressureController",
     "PressureMeter",
     "Reading",
@@ -130,6 +134,7 @@ __all__ = [
     "Statistic",
     "StatusCode",
     "StpNtpMode",
+    "StreamingSession",
     "TareResult",
     "TimeUnit",
     "TotalizerId",

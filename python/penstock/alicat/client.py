@@ -182,6 +182,7 @@ class AlicatProtocolClient:
         self._last_byte_at = -math.inf
         self._failure: str | None = None
         self._streamed_lines = 0
+        self._streaming: str | None = None
 
     # -- what one can ask about it
 
@@ -335,8 +336,7 @@ class AlicatProtocolClient:
             # A task that is cancelled already shall not set a valve in motion any more: the
             # sending below is shielded and would not notice.
             await anyio.lowlevel.checkpoint_if_cancelled()
-            if generation is not None and generation != self._generation:
-                raise self._opened_again()
+            self._check_question(generation)
             if self._untidy():
                 if letterless:
                     await self._settle_everyone(command[0])
@@ -408,8 +408,7 @@ class AlicatProtocolClient:
                 raise _AnotherRow
 
         async with self._lock:
-            if generation is not None and generation != self._generation:
-                raise self._opened_again()
+            self._check_question(generation)
             if self._untidy():
                 await self._prepare(unit, True)
             scope = anyio.CancelScope()
@@ -443,6 +442,54 @@ class AlicatProtocolClient:
             self._last_byte_at = monotonic()
             await self._drain()
 
+    async def start_stream(self, unit_id: str, *, generation: int | None = None) -> None:
+        """Make a unit send its frames by itself, and latch the port until :meth:`end_stream`.
+
+        Every unit of the bus settles its debt first: streamed frames bear no letter.
+
+        Raises:
+            AlicatStreamingModeError: a unit of this port streams already.
+            AlicatConnectionError: the port is lost or closed, or was opened again since.
+        """
+        async with self._lock:
+            self._check_question(generation)
+            if self._untidy():
+                await self._settle_everyone(ord(unit_id))
+            with anyio.CancelScope(shield=True, deadline=anyio.current_time() + 1.0):
+                self._streaming = unit_id
+                await self._put(f"{unit_id}@ @\r".encode())
+
+    async def next_streamed_line(self) -> tuple[bytes, int, int]:
+        """The next line that a streaming unit sends, and when it was complete: nanoseconds on the
+        monotonic clock and since 1970.
+
+        Raises:
+            AlicatConnectionError: the port is lost or closed.
+        """
+        lines = self._lines
+        try:
+            while (line := lines.next_line()) is None:
+                lines.feed(await self._receive(_CHUNK))
+        except _LOST as error:
+            raise self._lost(error) from error
+        return line, monotonic_ns(), time_ns()
+
+    async def end_stream(self, unit_id: str) -> None:
+        """Stop the stream and lift the latch; the unit has its letter back. A lost line is let go
+        without a word, since there is nothing to stop."""
+        try:
+            for old_firmware in (False, True):
+                try:
+                    await self.stop_stream(unit_id, old_firmware=old_firmware)
+                    break
+                except AlicatStreamingModeError:
+                    if old_firmware:
+                        raise
+                except AlicatConnectionError:
+                    break
+        finally:
+            self._streaming = None
+
     async def aclose(self) -> None:
         """Close the port. May be called more than once."""
         self._closed = True
@@ -458,6 +505,16 @@ class AlicatProtocolClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    def _check_question(self, generation: int | None) -> None:
+        if generation is not None and generation != self._generation:
+            raise self._opened_again()
+        if self._streaming is not None:
+            raise AlicatStreamingModeError(
+                f"unit {self._streaming} on {self.label} streams; leave its stream before anything "
+                "is asked on this port",
+                context=ErrorContext(port=self.label, unit_id=self._streaming),
+            )
 
     # -- one transaction; the lock is held by the caller
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from penstock.overflow import OverflowPolicy
+
 from .commands import (
     AnalogOutputChannel,
     AnalogOutputSourceRequest,
@@ -64,6 +66,7 @@ from .results import (
 )
 from .session import Session, SessionState
 from .setpoints import FullScaleValue
+from .streaming import StreamingSession
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -403,6 +406,29 @@ class Device:
     ) -> TotalizerSaveState:
         """Read or set whether the totals are kept over a power cycle."""
         return await self.execute(Commands.TOTALIZER_SAVE, TotalizerSaveRequest(enable, save))
+
+    # -- streaming
+
+    def stream(
+        self,
+        *,
+        rate_hz: float | None = None,
+        strict: bool = False,
+        overflow: OverflowPolicy | None = None,
+        buffer_size: int = 256,
+    ) -> StreamingSession:
+        """Readings that the instrument sends by itself; see :class:`StreamingSession`.
+
+        ``rate_hz`` sets how many a second (firmware 10v05 and newer); without it, the instrument
+        keeps its interval.
+        """
+        return StreamingSession(
+            self._session,
+            rate_hz=rate_hz,
+            strict=strict,
+            overflow=overflow or OverflowPolicy.DROP_OLDEST,
+            buffer_size=buffer_size,
+        )
 
     # -- anything
 

@@ -312,6 +312,21 @@ class Session:
         self._meant_setpoint_label = self._setpoint_label()
         return self._format
 
+    async def ensure_current(self) -> int:
+        """Have the instrument identify itself if it must; the client's generation that it answered
+        on."""
+        if not self._is_current():
+            await self._establish()
+        return self._generation
+
+    def decode_streamed(self, line: bytes) -> ParsedFrame:
+        """The values of a frame that came unasked, with the unit's letter put before it."""
+        return self._decoder(line)
+
+    def reading_of(self, exchange: Exchange[ParsedFrame]) -> Reading:
+        """A frame with the units in force and its times."""
+        return self._reading(exchange)
+
     def invalidate(self, reason: str) -> None:
         """Have the instrument identify itself before it is asked the next time."""
         if self._stale is None:

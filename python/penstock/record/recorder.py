@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from enum import Enum
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
+
+from penstock.overflow import OverflowPolicy
 
 from .batch import SampleBatch
 from .cadence import Cadence
@@ -26,19 +27,6 @@ from .source import DeviceResultLike, GroupedPollSource, PollSource, SchemaSourc
 from .summary import AcquisitionSummary, DeviceSummary
 
 __all__ = ["OverflowPolicy", "Recording", "record"]
-
-
-class OverflowPolicy(Enum):
-    """What happens when ``buffer_size`` rows wait because the sinks do not keep up.
-
-    BLOCK polls no further until there is room (slots that pass meanwhile count as late);
-    DROP_NEWEST polls on and throws the new rows away; DROP_OLDEST throws the oldest waiting rows
-    away. Dropped rows are counted in the summary.
-    """
-
-    BLOCK = "block"
-    DROP_NEWEST = "drop_newest"
-    DROP_OLDEST = "drop_oldest"
 
 
 class Recording:
@@ -327,7 +315,11 @@ async def record(
     before the next one is due is skipped and counted in ``summary.samples_late``; one that begins
     late but within its period is polled, and its lateness shows in ``max_drift_ms``. Each group
     of ``source.poll_groups()`` keeps this cadence for itself; the devices of a group are polled
-    one after another. A failed poll is a row with its error. ``buffer_size`` is in samples.
+    one after another. A failed poll is a row with its error.
+
+    ``overflow`` tells what happens when ``buffer_size`` rows wait because the sinks do not keep up.
+    BLOCK polls no further, and slots that pass meanwhile count as late; dropped rows are counted in
+    the summary.
 
     Leaving the block, by whatever way, ends all polling before it returns; an exception of the
     block leaves as itself, not wrapped in a group. ValueError for a rate, duration, name or

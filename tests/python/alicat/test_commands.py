@@ -450,11 +450,11 @@ def test_command_belongs_to_a_range_of_firmware(name: str, has_it: str, lacks_it
     assert FirmwareVersion.parse(lacks_it) not in firmware
 
 
-# What alicatlib 0.3.1's devices and controllers have; stream() is not there yet.
+# What alicatlib 0.3.1's devices and controllers have.
 DEVICE_NAMES = """
     analog_output_source average_timing blink_display close engineering_units execute full_scale gas
     gas_list info lock_display poll power_up_tare request session snapshot stp_ntp_pressure
-    stp_ntp_temperature tare_absolute_pressure tare_flow tare_gauge_pressure totalizer_config
+    stp_ntp_temperature stream tare_absolute_pressure tare_flow tare_gauge_pressure totalizer_config
     totalizer_reset totalizer_reset_peak totalizer_save unit_id unlock_display user_data zero_band
 """
 CONTROLLER_NAMES = """
