@@ -23,7 +23,7 @@ EXAMPLES = [
 
 
 def test_page_has_its_examples() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize(("code", "output"), EXAMPLES)
