@@ -135,7 +135,8 @@ class UnknownGasError(_UnknownNameError):
 
 
 class UnknownFluidError(_UnknownNameError):
-    """No liquid has this name or number."""
+    """No liquid has this name or number. No command takes a liquid yet; the name is here for
+    programs that catch it."""
 
     _what = "fluid"
 
@@ -257,7 +258,8 @@ class AlicatFirmwareError(AlicatCapabilityError):
 
 
 class AlicatDiscoveryError(AlicatError):
-    """The search for instruments failed."""
+    """The search for instruments failed. :func:`find_devices` returns its failures and raises
+    none; the name is here for programs that catch it."""
 
 
 class AlicatUnitChangedError(AlicatProtocolError):
