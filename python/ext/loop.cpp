@@ -5,6 +5,7 @@
 #include "datagram_transport.hpp"
 #include "fd_callbacks.hpp"
 #include "file_engine.hpp"
+#include "loop_clock.hpp"
 #include "memory_reserve.hpp"
 #include "named_arguments.hpp"
 #include "read_buffer.hpp"
@@ -58,10 +59,34 @@ LoopObject* self_of(PyObject* object) noexcept {
     return reinterpret_cast<LoopObject*>(object);
 }
 
-// One iteration. Null with an exception set when something must leave the run.
+/// One iteration: not begun within another, and the loop is not closed under it.
+class Iteration {
+public:
+    explicit Iteration(LoopObject* loop) noexcept : loop_(loop) { loop->iterating = true; }
+    ~Iteration() { loop_->iterating = false; }
+    Iteration(const Iteration&) = delete;
+    Iteration& operator=(const Iteration&) = delete;
+
+private:
+    LoopObject* loop_; ///< kept alive by the caller of its method
+};
+
+bool raise_pending(LoopObject* loop) noexcept {
+    if (loop->pending_exception == nullptr) {
+        return false;
+    }
+    raise_exception(Ref(std::exchange(loop->pending_exception, nullptr)));
+    return true;
+}
+
+// One iteration. False with an exception set when something must leave the run.
 bool run_iteration(LoopObject* loop) {
+    const Iteration iteration(loop);
     io::EventLoop& io = *loop->io;
     std::int64_t timeout = io.prepare();
+    if (loop->own_clock && raise_pending(loop)) {
+        return false;
+    }
     if (loop->stopping) {
         timeout = 0;
     }
@@ -79,17 +104,19 @@ bool run_iteration(LoopObject* loop) {
         return false;
     }
     io.dispatch();
-    if (loop->pending_exception != nullptr) {
-        raise_exception(Ref(std::exchange(loop->pending_exception, nullptr)));
-        return false;
-    }
-    return true;
+    return !raise_pending(loop);
 }
 
 bool ready_to_run(LoopObject* loop) noexcept {
     if (!check_open(loop)) {
         return false;
     }
+    if (loop->iterating) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "This event loop is already running; its iterations cannot be nested");
+        return false;
+    }
+    notice_clock(loop);
     loop->owner_thread = PyThread_get_thread_ident();
     loop->io->poll_eagerly();
     return true;
@@ -267,6 +294,10 @@ PyObject* get_file_engine(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* close_loop(PyObject* self, PyObject* /*unused*/) {
     LoopObject* loop = self_of(self);
+    if (loop->iterating) {
+        PyErr_SetString(PyExc_RuntimeError, "Cannot close a running event loop");
+        return nullptr;
+    }
     loop->closed = true;
     close_native(loop);
     Py_RETURN_NONE;
@@ -293,6 +324,7 @@ PyObject* loop_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keyw
         loop->fd_callbacks = new std::vector<std::unique_ptr<FdCallbacks>>;
         loop->io = new io::EventLoop;
         loop->signals = new InterpreterSignals(loop, loop->io->poller());
+        notice_clock(loop);
     } catch (const std::system_error& error) {
         errno = error.code().value();
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -300,6 +332,17 @@ PyObject* loop_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keyw
         return PyErr_NoMemory();
     }
     return self.release();
+}
+
+int loop_set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+    if (PyObject_GenericSetAttr(self, name, value) != 0) {
+        return -1;
+    }
+    // As test tools do that bring a clock of their own.
+    if (PyUnicode_CompareWithASCIIString(name, "time") == 0) {
+        notice_clock(self_of(self));
+    }
+    return 0;
 }
 
 int loop_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -456,6 +499,7 @@ PyType_Slot loop_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&loop_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&loop_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&loop_clear)},
+    {Py_tp_setattro, reinterpret_cast<void*>(&loop_set_attribute)},
     {Py_tp_methods, loop_methods},
     {Py_tp_members, loop_members},
     {Py_tp_getset, loop_attributes},
@@ -473,6 +517,10 @@ PyType_Spec loop_spec = {
 } // namespace
 
 void schedule(LoopObject* loop, HandleObject* handle) noexcept {
+    if (loop->io == nullptr) {
+        release_from_loop(handle); // closed since the caller has asked, by a finalizer
+        return;
+    }
     loop->io->schedule(handle->timer.work);
 }
 

@@ -49,6 +49,8 @@ struct LoopObject {
     PyObject* end_of_call_events;   ///< list of those that wait for its end, or null
     PyObject* pending_exception;    ///< SystemExit or KeyboardInterrupt on its way out of the run
     bool closed;
+    bool iterating; ///< an iteration is under way, or waits
+    bool own_clock; ///< the program has put its own time() in the place of the native one
     bool stopping;
     bool debug;
     bool in_callback;

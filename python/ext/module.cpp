@@ -21,6 +21,7 @@ constexpr std::array interned_names{
     InternedName{&ModuleState::name_loop, "loop"},
     InternedName{&ModuleState::name_name, "name"},
     InternedName{&ModuleState::name_context, "context"},
+    InternedName{&ModuleState::name_time, "time"},
     InternedName{&ModuleState::name_connection_made, "connection_made"},
     InternedName{&ModuleState::name_connection_lost, "connection_lost"},
     InternedName{&ModuleState::name_data_received, "data_received"},
@@ -245,6 +246,8 @@ void free_module(void* module) {
     clear(static_cast<PyObject*>(module));
 }
 
+// No Py_mod_gil: a free-threaded interpreter turns the GIL on when it imports this module. Ready queue, timers,
+// transports and futures are guarded by nothing else.
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(&execute)},
 #if PY_VERSION_HEX >= 0x030C0000

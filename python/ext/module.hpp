@@ -68,6 +68,7 @@ struct ModuleState {
     PyObject* name_loop;
     PyObject* name_name;
     PyObject* name_context;
+    PyObject* name_time;
     PyObject* name_connection_made;
     PyObject* name_connection_lost;
     PyObject* name_data_received;

@@ -3,10 +3,9 @@
 #include "scheduling.hpp"
 
 #include "loop.hpp"
+#include "loop_clock.hpp"
 #include "named_arguments.hpp"
 
-#include <cmath>
-#include <limits>
 #include <new>
 
 namespace penstock::python {
@@ -46,20 +45,6 @@ bool parse_context(const char* method, PyObject* const* arguments, Py_ssize_t co
     return true;
 }
 
-io::MonotonicTime deadline_of(double when) noexcept {
-    // Rounded up, so that loop.time() is never before `when` once the callback runs.
-    const double nanoseconds = std::ceil(when * 1e9);
-    constexpr double limit = 9.2e18;
-    if (nanoseconds >= limit) {
-        return std::numeric_limits<io::MonotonicTime>::max();
-    }
-    return nanoseconds > 0 ? static_cast<io::MonotonicTime>(nanoseconds) : 0;
-}
-
-double now_in_seconds() noexcept {
-    return static_cast<double>(io::monotonic_now()) / 1e9;
-}
-
 PyObject* schedule_at(LoopObject* loop, double when, PyObject* callback, PyObject* const* arguments,
                       Py_ssize_t count, PyObject* context) noexcept {
     HandleObject* handle =
@@ -68,6 +53,9 @@ PyObject* schedule_at(LoopObject* loop, double when, PyObject* callback, PyObjec
         return nullptr;
     }
     handle->when = when;
+    if (loop->io == nullptr) {
+        return as_object(handle); // closed by a finalizer that has just run
+    }
     try {
         loop->io->timers().add(handle->timer, deadline_of(when));
     } catch (const std::bad_alloc&) {
@@ -153,15 +141,10 @@ PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* arguments, Py_ss
         return nullptr;
     }
     Py_INCREF(handle);
-#ifdef Py_GIL_DISABLED
-    if (PyThread_get_thread_ident() != loop->owner_thread) {
-        loop->io->post(handle->timer.work);
-        return as_object(handle);
-    }
-#endif
-    // The GIL guards the ready queue: posts of all threads and call_soon keep one common order.
+    // The GIL guards the ready queue: posts of all threads and call_soon keep one common order. The module
+    // has it in a free-threaded build too: see its slots.
     schedule(loop, handle);
-    if (PyThread_get_thread_ident() != loop->owner_thread) {
+    if (PyThread_get_thread_ident() != loop->owner_thread && loop->io != nullptr) {
         loop->io->wakeup().notify();
     }
     return as_object(handle);
@@ -206,12 +189,17 @@ PyObject* call_later(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
         !debug_checks(loop, arguments[1], "call_at", false)) {
         return nullptr;
     }
-    return schedule_at(loop, now_in_seconds() + delay, arguments[1], arguments + 2, count - 2,
-                       context);
+    double now = 0;
+    if (!loop->own_clock) {
+        now = native_time();
+    } else if (!read_time(loop, now) || !check_open(loop)) {
+        return nullptr;
+    }
+    return schedule_at(loop, now + delay, arguments[1], arguments + 2, count - 2, context);
 }
 
 PyObject* loop_time(PyObject* /*self*/, PyObject* /*unused*/) {
-    return PyFloat_FromDouble(now_in_seconds());
+    return PyFloat_FromDouble(native_time());
 }
 
 PyObject* create_future(PyObject* self, PyObject* /*unused*/) {

@@ -18,7 +18,7 @@ std::int64_t EventLoop::prepare() {
     if (timers_.empty()) {
         return -1;
     }
-    now_ = monotonic_now();
+    now_ = now();
     now_is_current_ = timers_.next_deadline() <= now_;
     return now_is_current_ ? 0 : timers_.next_deadline() - now_;
 }
@@ -50,7 +50,7 @@ void EventLoop::dispatch() {
     wakeup_.collect(ready_);
     WorkQueue batch(std::move(ready_));
     const bool any_timers = !timers_.empty();
-    const MonotonicTime now = any_timers && !now_is_current_ ? monotonic_now() : now_;
+    const MonotonicTime now = any_timers && !now_is_current_ ? this->now() : now_;
     const std::uint64_t added_before = timers_.next_sequence();
     run_batch(batch);
     if (!interrupted_) {

@@ -43,6 +43,14 @@ public:
     /// callbacks do.
     int block(std::int64_t timeout_ns) noexcept;
 
+    /// Timers go by `clock(context)`, in nanoseconds, instead of `monotonic_now`; null for that again. It
+    /// may interrupt the loop, also during `prepare`.
+    using Clock = MonotonicTime (*)(void* context);
+    void use_clock(Clock clock, void* context) noexcept {
+        clock_ = clock;
+        clock_context_ = context;
+    }
+
     /// Makes the next iterations poll in any case; for the beginning of a run.
     void poll_eagerly() noexcept { fruitless_polls_ = 0; }
 
@@ -95,12 +103,17 @@ private:
     void run_batch(WorkQueue& batch);
     void run_due_timers(MonotonicTime now, std::uint64_t added_before);
     int poll() noexcept;
+    [[nodiscard]] MonotonicTime now() const {
+        return clock_ == nullptr ? monotonic_now() : clock_(clock_context_);
+    }
 
     Poller poller_;
     TimerQueue timers_;
     Wakeup wakeup_;
     WorkQueue ready_;
     CompletionWatch completions_{*this};
+    Clock clock_ = nullptr;
+    void* clock_context_ = nullptr;
     MonotonicTime now_ = 0;
     unsigned fruitless_polls_ = 0;
     unsigned work_since_poll_ = 0;

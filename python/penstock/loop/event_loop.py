@@ -36,6 +36,8 @@ _SSLProtocol: Any = sslproto.SSLProtocol
 _NATIVE_DATAGRAM_FAMILIES = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
 """Those whose addresses the native core can show; others go through asyncio's own transport."""
 
+_NESTING_MODULES = {"nest_asyncio", "nest_asyncio2"}
+
 
 class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     """An asyncio event loop on epoll, written in C++.
@@ -87,6 +89,19 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             self._acceptors.popitem()[1].stop()
         super().close()
         self._close_native()
+
+    @property
+    def _nest_patched(self) -> bool:
+        """nest_asyncio asks for it before it puts asyncio's own iteration in the place of this loop's.
+
+        The loop would then wait for what only the native iteration knows.
+        """
+        if not _NESTING_MODULES.isdisjoint(sys.modules):
+            raise RuntimeError(
+                "nest_asyncio cannot patch penstock's loop, which iterates natively; use await "
+                "instead of a nested run, or run this program on asyncio's own loop"
+            )
+        raise AttributeError("_nest_patched")
 
     # ---- asyncio's private seams ----------------------------------------------------------------
 
@@ -375,7 +390,10 @@ class _SignalWakeup:
     def install(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        previous = signal.set_wakeup_fd(self._fd, warn_on_full_buffer=False)
+        try:
+            previous = signal.set_wakeup_fd(self._fd, warn_on_full_buffer=False)
+        except ValueError:  # a sub-interpreter gets no signals, and has a main thread too
+            return
         if previous not in (-1, self._fd):
             signal.set_wakeup_fd(previous)
             return
