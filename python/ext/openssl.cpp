@@ -4,7 +4,9 @@
 
 #include "py_ref.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 #include <dlfcn.h>
 
@@ -69,32 +71,51 @@ bool is_openssl(const OpenSsl& openssl) noexcept {
     return std::strncmp(openssl.OpenSSL_version(0), name, std::strlen(name)) == 0;
 }
 
-const OpenSsl* look() noexcept {
-    static OpenSsl openssl{};
-    void* library = open_ssl_module();
-    if (library == nullptr || !find_all(library, openssl) || !is_openssl(openssl) ||
-        openssl.CRYPTO_get_ex_new_index(crypto_ex_index_ssl, 0, nullptr, &note_new_ssl, nullptr,
-                                        nullptr) < 0) {
-        return nullptr;
-    }
-    return &openssl;
+bool begin_to_capture(const OpenSsl& openssl) noexcept {
+    return openssl.CRYPTO_get_ex_new_index(crypto_ex_index_ssl, 0, nullptr, &note_new_ssl, nullptr,
+                                           nullptr) >= 0;
 }
+
+/// What there is of OpenSSL in the process. Interpreters whose GIL is their own share it.
+class Finding {
+public:
+    [[nodiscard]] bool known() const noexcept { return known_.load(std::memory_order_acquire); }
+
+    /// Null when it cannot be reached. To be called once it is known.
+    [[nodiscard]] const OpenSsl* openssl() const noexcept { return usable_ ? &openssl_ : nullptr; }
+
+    /// Looks into the library, unless another thread has done so. No Python code runs in here: who waits for the
+    /// lock holds a GIL.
+    void look_into(void* library) noexcept {
+        const std::lock_guard lock(mutex_);
+        if (!known()) {
+            usable_ =
+                find_all(library, openssl_) && is_openssl(openssl_) && begin_to_capture(openssl_);
+            known_.store(true, std::memory_order_release);
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::atomic<bool> known_{false};
+    bool usable_ = false;
+    OpenSsl openssl_{};
+};
+
+Finding finding;
 
 } // namespace
 
 const OpenSsl* interpreter_openssl() noexcept {
-    // Process-wide, as the library itself is. Not a function-local static with an initialiser: its
-    // lock would be waited for with the GIL held, which the import inside may let go.
-    static bool looked = false;
-    static const OpenSsl* openssl = nullptr;
-    if (!looked) {
-        const OpenSsl* found = look();
-        if (!looked) {
-            openssl = found;
-            looked = true;
+    if (!finding.known()) {
+        // An interpreter that has no `_ssl` says nothing about the others.
+        void* library = open_ssl_module();
+        if (library == nullptr) {
+            return nullptr;
         }
+        finding.look_into(library);
     }
-    return openssl;
+    return finding.openssl();
 }
 
 SslCapture::SslCapture() noexcept {

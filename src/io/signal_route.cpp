@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include <sched.h>
 #include <unistd.h>
 
 namespace penstock::io {
@@ -13,6 +14,8 @@ namespace {
 
 struct Route {
     std::atomic<int> write_fd{-1};
+    std::atomic<unsigned> running{0}; ///< handlers that may have read `write_fd`
+    std::atomic<pid_t> process{0};    ///< that made the route
     struct sigaction previous{};
 };
 
@@ -22,13 +25,26 @@ std::array<Route, NSIG> routes;
 
 void forward_signal(int signal_number) {
     const int saved = errno;
-    const int fd =
-        routes[static_cast<std::size_t>(signal_number)].write_fd.load(std::memory_order_relaxed);
+    Route& route = routes[static_cast<std::size_t>(signal_number)];
+    ++route.running;
+    const int fd = route.write_fd.load();
     if (fd >= 0) {
         const auto byte = static_cast<unsigned char>(signal_number);
         [[maybe_unused]] const ssize_t written = ::write(fd, &byte, 1);
     }
+    --route.running;
     errno = saved;
+}
+
+/// Handlers run to their end on other threads: their write does not block, and no signal interrupts them. In
+/// a forked child those threads are not, and what they had counted stays.
+void await_handlers(const Route& route) noexcept {
+    if (route.process.load() != ::getpid()) {
+        return;
+    }
+    while (route.running.load() != 0) {
+        ::sched_yield();
+    }
 }
 
 bool is_signal(int number) noexcept {
@@ -47,6 +63,7 @@ std::error_code route_signal(int signal_number, int write_fd) {
         return nobody == write_fd ? std::error_code{}
                                   : std::error_code{EBUSY, std::system_category()};
     }
+    route.process.store(::getpid());
     struct sigaction action{};
     action.sa_handler = &forward_signal;
     action.sa_flags = SA_RESTART;
@@ -67,6 +84,7 @@ void unroute_signal(int signal_number, int write_fd) noexcept {
     if (route.write_fd.load() == write_fd) {
         sigaction(signal_number, &route.previous, nullptr);
         route.write_fd.store(-1);
+        await_handlers(route);
     }
 }
 

@@ -12,7 +12,8 @@ namespace penstock::io {
 [[nodiscard]] std::error_code route_signal(int signal_number, int write_fd);
 
 /// Restores the handler that was there before; nothing happens when the route is another descriptor's.
-/// A handler that is running on another thread may still write to `write_fd`.
+/// Waits for handlers that are running on other threads: nothing writes to `write_fd` afterwards, so
+/// it may be closed and its number used again.
 void unroute_signal(int signal_number, int write_fd) noexcept;
 
 /// The same for all signals of a descriptor that is about to be closed.

@@ -244,6 +244,40 @@ TEST(SignalPipe, CallbackMayUnsubscribe) {
     EXPECT_EQ(pipe.calls, 1);
 }
 
+TEST(SignalPipe, NoLateHandlerWritesToWhatHasItsNumberNext) {
+    const Watchdog watchdog;
+    const OwnHandler own(SIGUSR1);
+    Poller poller;
+    std::atomic<bool> enough{false};
+    std::vector<std::thread> raisers(4);
+    for (std::thread& raiser : raisers) {
+        raiser = std::thread([&] {
+            while (!enough) {
+                raise(SIGUSR1);
+            }
+        });
+    }
+    int strays = 0;
+    for (int round = 0; round < 3000; ++round) {
+        {
+            RecordingPipe pipe(poller);
+            EXPECT_FALSE(pipe.subscribe(SIGUSR1));
+        }
+        std::array<int, 2> victim{};
+        ASSERT_EQ(pipe2(victim.data(), O_NONBLOCK | O_CLOEXEC), 0);
+        std::this_thread::yield();
+        char byte = 0;
+        strays += ::read(victim[0], &byte, 1) == 1 ? 1 : 0;
+        ::close(victim[0]);
+        ::close(victim[1]);
+    }
+    enough = true;
+    for (std::thread& raiser : raisers) {
+        raiser.join();
+    }
+    EXPECT_EQ(strays, 0);
+}
+
 TEST(SignalPipe, ThrowsEmfileAndLeavesNothingOpen) {
     Poller poller;
     const std::size_t before = penstock::testing::open_descriptors();
