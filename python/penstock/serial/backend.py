@@ -24,7 +24,8 @@ class SerialBackend(Protocol):
     The first three are attributes, not methods, so that a device can hand out C functions: one
     Python frame less for every byte received. ``is_plain_descriptor`` says that they are nothing
     but the system calls on ``fileno()``, which the event loop may then make itself.
-    ``never_blocks`` says that closing needs no worker thread.
+    ``never_blocks`` says that closing needs no worker thread. ``forget_threads`` is called in a
+    forked child, to let go of what a thread of the parent held.
     """
 
     path: str
@@ -54,6 +55,7 @@ class SerialBackend(Protocol):
     def line_activity(self) -> LineActivity: ...
     def begin_line_wait(self, mask: int) -> PendingIoctl: ...
     def begin_drain(self) -> PendingIoctl: ...
+    def forget_threads(self) -> None: ...
     def close(self) -> None: ...
 
 

@@ -167,9 +167,11 @@ class TtyDevice:
             lines = ttyioctl.get_lines(fd)
         try:
             with self._open_descriptor() as fd:
-                return LineActivity(lines, ttyioctl.get_counters(fd)[:4])
+                counts = ttyioctl.get_counters(fd)
         except UnsupportedFeatureError:
             return LineActivity(lines, None)
+        errors = sum(counts[6:9]) + counts[10]
+        return LineActivity(lines, counts[:4], errors=errors, breaks=counts[9])
 
     def begin_line_wait(self, mask: int) -> PendingIoctl:
         """Begin to wait in the kernel for a change of the lines in *mask*."""

@@ -65,12 +65,10 @@ async def find_serial_port(
 
 
 def canonical_port_name(path: str, *, platform: str | None = None) -> str:
-    """Return one name for one port: links resolved, where the path exists. Never raises."""
-    if platform is not None and platform.startswith("win"):
-        name = path
-        while name.startswith(("\\\\.\\", "\\\\?\\")):
-            name = name[4:]
-        return name.upper()
+    """Return one name for one port: links resolved, where the path exists. Never raises.
+
+    *platform* is there for anyserial's sake, and changes nothing: ports are Linux's here.
+    """
     try:
         return os.path.realpath(path) if os.path.exists(path) else path
     except (OSError, ValueError):

@@ -52,6 +52,8 @@ def changes_between(before: LineActivity, after: LineActivity, mask: int) -> Com
         dsr_changed=bool(changed & termios.TIOCM_DSR),
         rlsd_changed=bool(changed & termios.TIOCM_CD),
         ring=bool(changed & termios.TIOCM_RI),
+        error=after.errors != before.errors,
+        break_received=after.breaks != before.breaks,
     )
 
 

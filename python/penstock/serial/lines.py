@@ -27,7 +27,11 @@ class ControlLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommEvent:
-    """Which lines changed, and which conditions arose, since the last look."""
+    """Which lines changed since the wait began, and what else the driver counted meanwhile.
+
+    ``ring`` and ``rlsd_changed`` are RI and CD. ``error`` tells of framing and parity errors and
+    overruns; it and ``break_received`` are False where the driver keeps no counts.
+    """
 
     cts_changed: bool = False
     dsr_changed: bool = False
@@ -41,8 +45,11 @@ class CommEvent:
 class LineActivity:
     """The lines (TIOCM_* bits), and how often CTS, DSR, RI and CD have changed so far.
 
-    The counts are None where the driver keeps none.
+    The counts are None where the driver keeps none. ``errors`` and ``breaks`` are the receiver's,
+    counted from the driver's own beginning.
     """
 
     lines: int
     counts: tuple[int, ...] | None
+    errors: int = 0
+    breaks: int = 0

@@ -21,6 +21,7 @@ extension's reader makes the system call, and the loop's dispatcher continues th
 from __future__ import annotations
 
 import asyncio
+import errno
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -28,6 +29,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
+
+from penstock.serial.exceptions import UnsupportedAsyncBackendError
 
 if TYPE_CHECKING:
     from penstock._core import SerialReader
@@ -98,12 +101,15 @@ class AsyncioReadiness:
         return asyncio.get_running_loop() is self._loop
 
     async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+        if not self._registered:
+            try:
+                self._loop.add_reader(self._fd, self._on_readable)
+            except NotImplementedError as exc:
+                raise _cannot_wait(self._loop) from exc
+            self._registered = True
         parked: asyncio.Future[T] = self._loop.create_future()
         self._reader = parked
         self._attempt = attempt
-        if not self._registered:
-            self._loop.add_reader(self._fd, self._on_readable)
-            self._registered = True
         try:
             return await parked
         except asyncio.CancelledError:
@@ -136,11 +142,14 @@ class AsyncioReadiness:
     async def write(self, write: Callable[[memoryview], int], data: memoryview) -> None:
         # Not kept registered: a port can be written to nearly always, so a registration that
         # outlives the wait would fire at once and for nothing.
+        try:
+            self._loop.add_writer(self._fd, self._on_writable)
+        except NotImplementedError as exc:
+            raise _cannot_wait(self._loop) from exc
         parked = self._loop.create_future()
         self._writer = parked
         self._write = write
         self._unsent = data
-        self._loop.add_writer(self._fd, self._on_writable)
         try:
             await parked
         finally:
@@ -236,6 +245,14 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _cannot_wait(loop: asyncio.AbstractEventLoop) -> UnsupportedAsyncBackendError:
+    return UnsupportedAsyncBackendError(
+        errno.ENOSYS,
+        f"the event loop {type(loop).__name__} cannot wait for a serial port (it has no "
+        "add_reader); use penstock.run, asyncio's selector loop, uvloop or trio",
+    )
 
 
 def _nothing(*_: object) -> Any:

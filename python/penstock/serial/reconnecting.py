@@ -251,12 +251,15 @@ class ReconnectingSerialPort(ByteStream):
         await self._using(lambda port: port.send(item))
 
     async def send_eof(self) -> None:
+        """As :meth:`SerialPort.send_eof`: wait until the output buffer is empty."""
         await self._using(lambda port: port.send_eof())
 
     async def drain(self) -> None:
+        """As :meth:`SerialPort.drain`; a loss meanwhile raises, since its bytes are gone."""
         await self._using(lambda port: port.drain())
 
     async def drain_exact(self) -> None:
+        """As :meth:`SerialPort.drain_exact`; a loss meanwhile raises, since its bytes are gone."""
         await self._using(lambda port: port.drain_exact())
 
     # ---- settings and lines --------------------------------------------------------------------
@@ -277,9 +280,11 @@ class ReconnectingSerialPort(ByteStream):
             self._config = self._config.with_changes(initial_dtr=dtr)
 
     async def control_lines(self) -> ControlLines:
+        """As :meth:`SerialPort.control_lines`."""
         return await self._using(lambda port: port.control_lines())
 
     async def modem_lines(self) -> ModemLines:
+        """As :meth:`SerialPort.modem_lines`."""
         return await self._using(lambda port: port.modem_lines())
 
     async def wait_modem_event(
@@ -293,12 +298,15 @@ class ReconnectingSerialPort(ByteStream):
         return await self._using(lambda port: port.error_counters())
 
     async def send_break(self, duration: float = 0.25) -> None:
+        """As :meth:`SerialPort.send_break`; a loss meanwhile ends the break and raises."""
         await self._using(lambda port: port.send_break(duration))
 
     async def reset_input_buffer(self) -> None:
+        """As :meth:`SerialPort.reset_input_buffer`."""
         await self._using(lambda port: port.reset_input_buffer())
 
     async def reset_output_buffer(self) -> None:
+        """As :meth:`SerialPort.reset_output_buffer`."""
         await self._using(lambda port: port.reset_output_buffer())
 
     # ---- details -------------------------------------------------------------------------------

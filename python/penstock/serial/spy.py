@@ -173,9 +173,7 @@ class SpyBackend:
     def forget_threads(self) -> None:
         """Let go of what a thread held that a fork has left behind. Only in a forked child."""
         self._log.forget_threads()
-        forget: Callable[[], None] | None = getattr(self._inner, "forget_threads", None)
-        if forget is not None:
-            forget()
+        self._inner.forget_threads()
 
     @property
     def config(self) -> SerialConfig:

@@ -15,7 +15,7 @@ from penstock.serial.discovery import native_ports, port_info_for
 from penstock.serial.portinfo import PortInfo
 from penstock.serial.uevents import NetlinkUevents, parse_uevent
 
-__all__ = ["PortEvent", "UeventSource", "watch_serial_ports"]
+__all__ = ["PortEvent", "UeventSource", "watch_serial_ports", "watch_trees"]
 
 # Where messages do not come (a container with a network of its own) or were lost, ports are found
 # by looking. Reading sysfs takes a millisecond.
@@ -38,21 +38,25 @@ class UeventSource(Protocol):
     def close(self) -> None: ...
 
 
-async def watch_serial_ports(
+def watch_serial_ports(*, existing: bool = False) -> AsyncGenerator[PortEvent, None]:
+    """Yield an event for each port that comes or goes from now on, until the iterator is closed.
+
+    With *existing*, the ports that are there already come first, as ``added``. No port is
+    reported twice, and none that :func:`list_serial_ports` would not list.
+
+    Close the iterator (``contextlib.aclosing``) where you leave it before its end.
+    """
+    return watch_trees(existing=existing)
+
+
+async def watch_trees(
     *,
     existing: bool = False,
     source: Callable[[], UeventSource] = NetlinkUevents,
     sysfs: Path = Path("/sys/class/tty"),
     dev: Path = Path("/dev"),
 ) -> AsyncGenerator[PortEvent, None]:
-    """Yield an event for each port that comes or goes from now on, until the iterator is closed.
-
-    With *existing*, the ports that are there already come first, as ``added``. No port is
-    reported twice, and none that :func:`list_serial_ports` would not list. The other arguments are
-    for tests and simulations: where messages come from, and the trees of /sys and /dev.
-
-    Close the iterator (``contextlib.aclosing``) where you leave it before its end.
-    """
+    """As :func:`watch_serial_ports`, over any trees like /sys and /dev, with any messages."""
     watcher = _Watcher(source, sysfs, dev)
     try:
         await watcher.start()

@@ -68,6 +68,32 @@ async def test_a_pulse_that_is_over_before_anybody_looks_is_not_missed(
         assert await port.wait_modem_event(dsr=False) == CommEvent(cts_changed=True)
 
 
+@pytest.mark.parametrize(
+    ("counter", "expected"),
+    [
+        ("frame", CommEvent(cts_changed=True, error=True)),
+        ("parity", CommEvent(cts_changed=True, error=True)),
+        ("overrun", CommEvent(cts_changed=True, error=True)),
+        ("buf_overrun", CommEvent(cts_changed=True, error=True)),
+        ("brk", CommEvent(cts_changed=True, break_received=True)),
+    ],
+)
+async def test_what_else_the_driver_counted_is_told_with_the_change(
+    peer: PtyPeer, driver: EmulatedDriver, counter: str, expected: CommEvent
+) -> None:
+    driver.counters[counter] = 7  # before the wait: not its matter
+    async with await open_serial_port(peer.path) as port:
+        happened = iter([True])
+
+        def happen_before_the_wait(request: int) -> None:
+            if request == ttyioctl.TIOCMIWAIT and next(happened, False):
+                driver.counters[counter] += 1
+                driver.set_lines(CTS, CTS)
+
+        driver.on_request = happen_before_the_wait
+        assert await port.wait_modem_event() == expected
+
+
 async def test_only_the_chosen_lines_end_the_wait(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port:
         driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock.serial import SerialPort, open_serial_port
+from penstock.serial import SerialPort, UnsupportedAsyncBackendError, open_serial_port
 from tests.python.conftest import BACKENDS
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -118,6 +118,32 @@ async def test_closing_leaves_no_registration(peer: PtyPeer) -> None:
     await exchange(port, peer, 3)
     await port.aclose()
     assert counts["add"] == counts["remove"] == 1
+
+
+class CannotWait(asyncio.SelectorEventLoop):
+    """A loop without descriptors' readiness, as asyncio's proactor is."""
+
+    def add_reader(self, *_: Any) -> None:
+        raise NotImplementedError
+
+    def add_writer(self, *_: Any) -> None:
+        raise NotImplementedError
+
+
+def test_a_loop_that_cannot_wait_for_a_port_is_named(peer: PtyPeer) -> None:
+    async def use() -> None:
+        async with await open_serial_port(peer.path) as port:
+            with pytest.raises(UnsupportedAsyncBackendError, match="CannotWait cannot wait for a"):
+                await port.receive()
+            with pytest.raises(UnsupportedAsyncBackendError, match=r"use penstock\.run, asyncio's"):
+                await port.send(bytes(200_000))
+            peer.write(b"there")
+            assert await port.receive() == b"there"  # what needs no waiting works
+            await port.reset_output_buffer()
+
+    with asyncio.Runner(loop_factory=CannotWait) as runner:
+        # Its own wake-up goes around the refusal: it uses _add_reader.
+        runner.run(use())
 
 
 def test_a_port_moves_with_its_user_to_another_loop(peer: PtyPeer) -> None:

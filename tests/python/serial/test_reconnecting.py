@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import termios
 import tty
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from penstock.serial import (
     SerialDisconnectedError,
     opening,
     reconnecting,
+    watching,
 )
 from penstock.serial.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
 from penstock.serial.testing import EmulatedDriver
 from penstock.serial.watching import PortEvent
 from tests.python.serial.pty_peer import PtyPeer, until
+from tests.python.serial.sysfs_tree import Sysfs
+from tests.python.serial.test_watching import announce, message, plug_in
 
 pytestmark = pytest.mark.anyio
 
@@ -271,6 +275,45 @@ async def test_misuse_is_named() -> None:
         ReconnectingSerialPort("/dev/x", sending=wrong)
     with pytest.raises(RuntimeError, match="inside 'async with'"):
         await ReconnectingSerialPort("/dev/x").send(b"")
+
+
+# ---- with discovery and watching as they are -----------------------------------------------------
+
+
+async def test_a_message_of_the_kernel_cuts_a_long_delay_short(
+    socket: Socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages come over netlink; only the trees of /sys and /dev are a test's."""
+    sysfs = Sysfs(tmp_path)
+    plug_in(sysfs, "ttyUSB0")
+    listening = anyio.Event()
+
+    async def watch() -> AsyncIterator[PortEvent]:
+        trees = watching.watch_trees(existing=True, sysfs=sysfs.tty, dev=sysfs.dev)
+        async with aclosing(trees) as events:
+            async for event in events:
+                if event.port.name == "ttyUSB0":  # was there before
+                    listening.set()
+                else:
+                    yield event
+
+    monkeypatch.setattr(watching, "_LOOK_EVERY_S", 3600)
+    monkeypatch.setattr(watching, "_LOOK_WITHOUT_EVENTS_S", 3600)
+    monkeypatch.setattr(reconnecting, "watch_serial_ports", watch)
+    patient = Backoff(first=3600, longest=3600)
+    async with ReconnectingSerialPort(str(socket.link), backoff=patient) as port:
+        async with heard(port) as events:
+            await until(lambda: events)  # an attempt has failed; the next is an hour away
+            await listening.wait()
+        peer = socket.plug_in()
+        name = f"ttyUSB{os.getpid()}"
+        plug_in(sysfs, name, "B2")
+        announce(message("add", name))
+        with anyio.fail_after(60):
+            await port.wait_connected()
+        peer.write(b"back")
+        assert await port.receive() == b"back"
+        assert events[0].kind == "failed"
 
 
 # ---- which device it is --------------------------------------------------------------------------

@@ -154,9 +154,7 @@ class Serial(SerialBase):
             return
         self._read_wait.close()
         self._write_wait.close()
-        forget: Callable[[], None] | None = getattr(device, "forget_threads", None)
-        if forget is not None:
-            forget()
+        device.forget_threads()
         self._make_waits(device)
 
     # ---- reading -------------------------------------------------------------------------------

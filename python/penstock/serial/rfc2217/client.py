@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
+from dataclasses import replace
 
 from penstock.serial.config import SerialConfig
 from penstock.serial.error_counters import ErrorCounters
@@ -214,7 +215,10 @@ class Rfc2217Backend(SocketBackend):
         return state.lines()
 
     def line_activity(self) -> LineActivity:
-        return self._line_events.activity(self.modem_lines())
+        activity = self._line_events.activity(self.modem_lines())
+        counted = self.error_counters()
+        errors = counted.framing_errors + counted.parity_errors + counted.overruns
+        return replace(activity, errors=errors, breaks=counted.breaks)
 
     def begin_line_wait(self, mask: int) -> PendingIoctl:
         """Wait for the server's word; it tells of changes after at most its own interval."""

@@ -536,9 +536,8 @@ class SerialPort(PortFacts):
         self._halves.renew_room()
         self._halves._receiving = self._halves._sending = False
         self._halves.takes_question()
-        forget: Callable[[], None] | None = getattr(self._device, "forget_threads", None)
-        if forget is not None and not self._halves._closed:
-            forget()
+        if not self._halves._closed:
+            self._device.forget_threads()
             self._halves.bind_device()
 
 
