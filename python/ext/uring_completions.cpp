@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+#include <unistd.h>
+
 #include <penstock/io/uring_compat.hpp>
 
 namespace penstock::python {
@@ -96,42 +98,55 @@ bool settle(RingObject* self, const io_uring_cqe* entry) noexcept {
     return true;
 }
 
-/// The tuple of a completion; null with an exception set, and then nothing is lost.
-PyObject* deliver_one(RingObject* self) noexcept {
-    // This may collect garbage, and that may run anything: only then is the front looked at.
+using Place = std::deque<Finished>::iterator;
+
+/// The first completion, or the first with this very tag.
+Place place_of(RingObject* self, PyObject* wanted) noexcept {
+    return wanted == nullptr
+               ? self->finished.begin()
+               : std::find_if(self->finished.begin(), self->finished.end(),
+                              [wanted](const Finished& each) { return each.tag == wanted; });
+}
+
+/// The tuple of the first completion, or of the first that has the tag `wanted`. Null if there is none, or
+/// with an exception set, and then nothing is lost.
+PyObject* deliver_one(RingObject* self, PyObject* wanted) noexcept {
+    // This may collect garbage, and that may run anything: only then is a completion looked at.
     Ref tuple(PyTuple_New(3));
-    if (!tuple || self->finished.empty()) {
+    Place place = place_of(self, wanted);
+    if (!tuple || place == self->finished.end()) {
         return nullptr;
     }
     Ref tag;
-    if (self->finished.front().tag == nullptr) {
+    if (place->tag == nullptr) {
         tag = Ref(PyStructSequence_New(self->state->message_type));
-        if (!tag || self->finished.empty()) {
+        place = place_of(self, wanted);
+        if (!tag || place == self->finished.end()) {
             return nullptr;
         }
     }
-    Finished& front = self->finished.front();
-    if ((front.tag == nullptr) != static_cast<bool>(tag)) {
+    Finished& found = *place;
+    if ((found.tag == nullptr) != static_cast<bool>(tag)) {
         return nullptr; // taken meanwhile; the next call finds what is there now
     }
-    Ref flags(PyLong_FromUnsignedLong(front.flags));
+    Ref flags(PyLong_FromUnsignedLong(found.flags));
     Ref result;
-    if (front.bytes != nullptr) {
-        if (!self->recycled.fit(front.bytes, front.result)) {
+    if (found.bytes != nullptr) {
+        if (!self->recycled.fit(found.bytes, found.result)) {
             return nullptr;
         }
-        result = Ref::borrow(front.bytes);
+        result = Ref::borrow(found.bytes);
     } else {
-        result = Ref(PyLong_FromLong(front.result));
+        result = Ref(PyLong_FromLong(found.result));
     }
-    if (front.tag == nullptr) {
-        Ref value(PyLong_FromUnsignedLongLong(front.message));
+    if (found.tag == nullptr) {
+        Ref value(PyLong_FromUnsignedLongLong(found.message));
         if (!value) {
             return nullptr;
         }
         PyStructSequence_SetItem(tag.get(), 0, value.release());
     } else {
-        tag = Ref::borrow(front.tag);
+        tag = Ref::borrow(found.tag);
     }
     if (!flags || !result) {
         return nullptr;
@@ -139,8 +154,12 @@ PyObject* deliver_one(RingObject* self) noexcept {
     PyTuple_SET_ITEM(tuple.get(), 0, tag.release());
     PyTuple_SET_ITEM(tuple.get(), 1, result.release());
     PyTuple_SET_ITEM(tuple.get(), 2, flags.release());
-    const Finished told = front;
-    self->finished.pop_front();
+    const Finished told = found;
+    if (wanted == nullptr) {
+        self->finished.pop_front();
+    } else {
+        self->finished.erase(place);
+    }
     if (told.slot != OperationTable::no_slot) {
         drop(self->operations.remove(told.slot));
     }
@@ -165,7 +184,7 @@ PyObject* deliver(RingObject* self, std::size_t limit) noexcept {
     // Python code that runs meanwhile must not find it half filled.
     PyObject_GC_UnTrack(list.get());
     for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* completion = deliver_one(self);
+        PyObject* completion = deliver_one(self, nullptr);
         if (completion == nullptr) {
             if (i == 0 && PyErr_Occurred() != nullptr) {
                 return nullptr;
@@ -189,6 +208,25 @@ struct Wait {
     std::optional<std::int64_t> deadline;
 };
 
+bool parse_timeout(PyObject* timeout, Wait& wait) noexcept {
+    if (timeout == nullptr || timeout == Py_None) {
+        return true;
+    }
+    const double seconds = PyFloat_AsDouble(timeout);
+    if (seconds == -1.0 && PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (std::isnan(seconds) || seconds < 0) {
+        PyErr_Format(PyExc_ValueError, "timeout is %R; it must be 0 or more seconds, or None",
+                     timeout);
+        return false;
+    }
+    constexpr double longest = 1e9; // seconds: thirty years
+    wait.deadline = monotonic_now() +
+                    static_cast<std::int64_t>(std::min(seconds, longest) * nanoseconds_per_second);
+    return true;
+}
+
 bool parse_wait(RingObject* self, const char* function, PyObject* const* arguments,
                 Py_ssize_t count, PyObject* keywords, Wait& wait) noexcept {
     Parameters<2> parsed{Name::count, Name::timeout};
@@ -206,21 +244,7 @@ bool parse_wait(RingObject* self, const char* function, PyObject* const* argumen
         }
         wait.count = static_cast<std::size_t>(number);
     }
-    if (parsed[1] != nullptr && parsed[1] != Py_None) {
-        const double seconds = PyFloat_AsDouble(parsed[1]);
-        if (seconds == -1.0 && PyErr_Occurred() != nullptr) {
-            return false;
-        }
-        if (std::isnan(seconds) || seconds < 0) {
-            PyErr_Format(PyExc_ValueError, "timeout is %R; it must be 0 or more seconds, or None",
-                         parsed[1]);
-            return false;
-        }
-        constexpr double longest = 1e9; // seconds: thirty years
-        wait.deadline = monotonic_now() + static_cast<std::int64_t>(std::min(seconds, longest) *
-                                                                    nanoseconds_per_second);
-    }
-    return true;
+    return parse_timeout(parsed[1], wait);
 }
 
 PyObject* submit_and_wait_method(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
@@ -244,6 +268,84 @@ PyObject* wait_completions(PyObject* object, PyObject* const* arguments, Py_ssiz
         return nullptr;
     }
     return deliver(self, std::numeric_limits<std::size_t>::max());
+}
+
+/// The completion that is next, or None.
+PyObject* next_completion(RingObject* self) noexcept {
+    if (self->finished.empty()) {
+        fetch_deferred(self);
+    }
+    PyObject* completion = check_usable(self) ? deliver_one(self, nullptr) : nullptr;
+    if (completion == nullptr && PyErr_Occurred() == nullptr) {
+        Py_RETURN_NONE;
+    }
+    return completion;
+}
+
+PyObject* wait_completion(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* keywords) {
+    RingObject* self = self_of(object);
+    Parameters<1> parsed{Name::timeout};
+    Wait wait;
+    if (!parsed.parse(self->state, "wait_completion", arguments, count, keywords, 0) ||
+        !parse_timeout(parsed[0], wait) || !check_usable(self) ||
+        submit_and_wait(self, 1, wait.deadline) < 0) {
+        return nullptr;
+    }
+    return next_completion(self);
+}
+
+PyObject* peek_completion(PyObject* object, PyObject* /*unused*/) {
+    RingObject* self = self_of(object);
+    if (!check_usable(self)) {
+        return nullptr;
+    }
+    reap(self);
+    return check_usable(self) ? next_completion(self) : nullptr;
+}
+
+/// The next completion of one operation, others kept.
+PyObject* wait_for(PyObject* object, PyObject* tag) {
+    RingObject* self = self_of(object);
+    if (!check_usable(self) || !wait_for_operation(self, tag)) {
+        return nullptr;
+    }
+    PyObject* completion = deliver_one(self, tag);
+    if (completion == nullptr && PyErr_Occurred() == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the operation was discarded, or its completion taken, by code that ran "
+                        "in the middle of the wait");
+    }
+    return completion;
+}
+
+/// Ends the operation with this very tag, and drops what was said of it.
+PyObject* end_operation_method(PyObject* object, PyObject* tag) {
+    RingObject* self = self_of(object);
+    if (!is_mapped(self) || !check_usable(self)) {
+        PyErr_Clear(); // closing has ended it
+        Py_RETURN_NONE;
+    }
+    for (std::uint32_t slot = 0; slot < self->operations.slots(); ++slot) {
+        if (self->operations.at(slot).used && self->operations.at(slot).tag == tag) {
+            end_operation(self, self->operations.key(slot));
+            break;
+        }
+    }
+    for (Place place = place_of(self, tag); place != self->finished.end();
+         place = place_of(self, tag)) {
+        const Finished dropped = *place;
+        self->finished.erase(place);
+        if (dropped.yields_fd) {
+            close(dropped.result);
+        }
+        if (dropped.slot != OperationTable::no_slot) {
+            drop(self->operations.remove(dropped.slot));
+        }
+        Py_XDECREF(dropped.tag);
+        Py_XDECREF(dropped.bytes);
+    }
+    Py_RETURN_NONE;
 }
 
 PyObject* completions(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
@@ -271,6 +373,11 @@ PyObject* completions(PyObject* object, PyObject* const* arguments, Py_ssize_t c
 
 } // namespace
 
+bool has_finished(const RingObject* self, PyObject* tag) noexcept {
+    return std::any_of(self->finished.begin(), self->finished.end(),
+                       [tag](const Finished& each) { return each.tag == tag; });
+}
+
 void reap(RingObject* self) noexcept {
     const io_uring_cq& queue = self->ring.cq;
     // The head is read anew each time: what a completion lets go of may run Python code, which may
@@ -293,6 +400,18 @@ PyMethodDef completion_methods[] = {
     {"wait_completions", as_function(&wait_completions), METH_FASTCALL | METH_KEYWORDS,
      "wait_completions(count=1, timeout=None)\n--\n\n"
      "submit_and_wait(), then completions(), in one call."},
+    {"wait_completion", as_function(&wait_completion), METH_FASTCALL | METH_KEYWORDS,
+     "wait_completion(timeout=None)\n--\n\n"
+     "Submit, and wait for one completion: (user_data, result, flags).\n\n"
+     "None after `timeout` seconds, or if nothing is in flight."},
+    {"peek_completion", &peek_completion, METH_NOARGS,
+     "The next completion at hand, (user_data, result, flags), or None. Does not wait."},
+    {"_wait_for", &wait_for, METH_O,
+     "Submit, and wait for the next completion of the operation with this very user_data.\n"
+     "Completions of others are kept."},
+    {"_end", &end_operation_method, METH_O,
+     "Take back or cancel the operation with this very user_data, wait for its end, and drop its\n"
+     "completions."},
     {"completions", as_function(&completions), METH_FASTCALL | METH_KEYWORDS,
      "completions(limit=None)\n--\n\n"
      "The completions at hand, at most `limit`, as a list of (user_data, result, flags).\n\n"

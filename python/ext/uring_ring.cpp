@@ -155,6 +155,17 @@ PyObject* ring_close(PyObject* object, PyObject* /*unused*/) {
     Py_RETURN_NONE;
 }
 
+/// Closes the ring of a thread that has ended, and with it all that was in flight.
+PyObject* close_ended(PyObject* object, PyObject* /*unused*/) {
+    RingObject* self = self_of(object);
+    if (self->life == Life::open && !is_forked(self)) {
+        self->life = Life::closing;
+        reap(self);
+        end(self, self->operations.in_flight() == 0);
+    }
+    Py_RETURN_NONE;
+}
+
 void finalize(PyObject* object) {
     RingObject* self = self_of(object);
     if (self->life != Life::open) {
@@ -274,6 +285,8 @@ PyMethodDef life_methods[] = {
      "Cancel what is in flight, wait until the kernel is done with it, and free the ring.\n\n"
      "Completions that were not taken are dropped; a descriptor that one of them has opened is\n"
      "closed. Closing twice is allowed. In the child of a fork only the descriptor is closed."},
+    {"_close_ended", &close_ended, METH_NOARGS,
+     "Close the ring whose thread has ended. From any other thread."},
     {"__enter__", &ring_enter, METH_NOARGS, nullptr},
     {"__exit__", as_function(&ring_exit), METH_FASTCALL, nullptr},
 };

@@ -114,6 +114,17 @@ bool wait_for_batch(RingObject* ring, ReadBatch& batch, std::size_t keep) noexce
 /// exception.
 void end_batch(RingObject* ring, ReadBatch& batch) noexcept;
 
+/// Submits, and waits until a completion of the operation with this very tag is at hand, or nothing is
+/// in flight. False with an exception set.
+bool wait_for_operation(RingObject* ring, PyObject* tag) noexcept;
+
+/// Whether a completion with this very tag is at hand.
+bool has_finished(const RingObject* ring, PyObject* tag) noexcept;
+
+/// Ends one operation: takes it back, or cancels it and waits until the kernel is done with it. Keeps a
+/// raised exception.
+void end_operation(RingObject* ring, std::uint64_t key) noexcept;
+
 /// Gives the ring up while the kernel may still write: what it may write to is never freed.
 void abandon(RingObject* ring) noexcept;
 

@@ -243,20 +243,19 @@ template <typename Left> bool await_end(RingObject* self, const Left& left) noex
     return true;
 }
 
-/// Takes those of the batch's operations back that the kernel does not have.
-void withdraw_batch(RingObject* self, ReadBatch& batch) noexcept {
+/// Takes those of the `wanted` operations back that the kernel does not have. `wanted` may keep account.
+template <typename Wanted> void withdraw(RingObject* self, const Wanted& wanted) noexcept {
     {
         SubmissionQueue queue(self);
         bool is_last = true;
         for (std::uint32_t i = queue.prepared(); i > 0; --i) {
             io_uring_sqe& entry = queue.from_last(is_last ? 0 : queue.prepared() - i);
             const std::uint32_t slot = self->operations.slot_of(entry.user_data);
-            if (slot == OperationTable::no_slot || self->operations.at(slot).batch != &batch) {
+            if (slot == OperationTable::no_slot || !wanted(self->operations.at(slot))) {
                 is_last = false;
                 continue;
             }
             self->operations.withdraw(slot);
-            --batch.in_flight;
             if (is_last) {
                 queue.remove_last();
                 continue;
@@ -312,14 +311,63 @@ bool wait_for_batch(RingObject* self, ReadBatch& batch, std::size_t keep) noexce
 void end_batch(RingObject* self, ReadBatch& batch) noexcept {
     Ref raised = take_exception();
     const auto usable = [self] { return self->life == RingObject::Life::open && is_mapped(self); };
+    const auto of_batch = [&](const Operation& each) { return each.batch == &batch; };
     if (usable()) {
-        withdraw_batch(self, batch);
+        withdraw(self, [&](const Operation& each) {
+            batch.in_flight -= of_batch(each) ? 1 : 0;
+            return of_batch(each);
+        });
     }
     // Where the ring was closed meanwhile, that has ended them.
     while (batch.in_flight > 0 && usable()) {
-        cancel_each(self, [&](const Operation& each) { return each.batch == &batch; });
+        cancel_each(self, of_batch);
         if (!await_end(self, [&] { return batch.in_flight; })) {
             abandon(self); // somebody has closed the ring's descriptor
+        }
+    }
+    if (raised) {
+        raise_exception(std::move(raised));
+    }
+}
+
+bool wait_for_operation(RingObject* self, PyObject* tag) noexcept {
+    const auto missing = [&]() -> std::size_t {
+        return has_finished(self, tag) || self->operations.in_flight() == 0 ? 0 : 1;
+    };
+    if (!check_chain_complete(self)) {
+        return false;
+    }
+    // Another operation's completion may end a wait; what is missing is then told anew.
+    while (missing() > 0) {
+        const std::size_t known = self->finished.size();
+        const auto one_more = [&]() -> std::size_t {
+            return self->finished.size() > known ? 0 : missing();
+        };
+        if (submit_until(self, one_more, std::nullopt) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void end_operation(RingObject* self, std::uint64_t key) noexcept {
+    Ref raised = take_exception();
+    const auto usable = [self] { return self->life == RingObject::Life::open && is_mapped(self); };
+    const auto left = [&]() -> std::size_t {
+        const std::uint32_t slot = self->operations.slot_of(key);
+        return slot != OperationTable::no_slot && !self->operations.at(slot).done ? 1 : 0;
+    };
+    const auto wanted = [&](const Operation& each) {
+        const std::uint32_t slot = self->operations.slot_of(key);
+        return slot != OperationTable::no_slot && &each == &self->operations.at(slot);
+    };
+    if (usable()) {
+        withdraw(self, wanted);
+    }
+    while (usable() && left() > 0) {
+        cancel_each(self, wanted);
+        if (!await_end(self, left)) {
+            abandon(self);
         }
     }
     if (raised) {

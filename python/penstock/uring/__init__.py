@@ -10,6 +10,7 @@ Importing this package works everywhere. Where the kernel or a container refuses
 
 from __future__ import annotations
 
+from penstock.uring.awaiting import UringAsync
 from penstock.uring.capabilities import Capabilities, probe
 from penstock.uring.constants import CQE_F_BUFFER, CQE_F_MORE, CQE_F_NOTIF, CQE_F_SOCK_NONEMPTY
 from penstock.uring.context import UringCtx
@@ -17,6 +18,7 @@ from penstock.uring.copying import copy
 from penstock.uring.errors import UringError, check_result
 from penstock.uring.file_operations import StatxBuffer, StatxResult
 from penstock.uring.native import BufferPool, BufferRing, Message
+from penstock.uring.pool import UringPool
 from penstock.uring.whole_files import read_many, write_many
 
 __all__ = [
@@ -30,8 +32,10 @@ __all__ = [
     "Message",
     "StatxBuffer",
     "StatxResult",
+    "UringAsync",
     "UringCtx",
     "UringError",
+    "UringPool",
     "check_result",
     "copy",
     "probe",

@@ -8,6 +8,7 @@ from penstock.uring import constants, native
 from penstock.uring.control_operations import ControlOperations
 from penstock.uring.errors import UringError, explain_refusal
 from penstock.uring.file_operations import FileOperations
+from penstock.uring.single_operations import SingleOperations
 from penstock.uring.socket_operations import SocketOperations
 
 MOST_ENTRIES = 1 << 15
@@ -25,7 +26,7 @@ _DEFERRED = (
 _PLAIN = (_COOPERATIVE, constants.SETUP_SUBMIT_ALL, 0)
 
 
-class UringCtx(FileOperations, SocketOperations, ControlOperations):
+class UringCtx(FileOperations, SocketOperations, ControlOperations, SingleOperations):
     """A ring of io_uring: prepare many operations, submit them with one system call, and take
     their completions in batches.
 

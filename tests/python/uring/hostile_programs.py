@@ -173,6 +173,15 @@ class Program:
         wanted = [self.content[BLOCK * each : BLOCK * (each + 1)] for each in numbers]
         assert found == wanted, "a batch with wrong blocks"
 
+    def single(self) -> None:
+        found = self.ctx.read(self.descriptor(self.fd), BLOCK, BLOCK)
+        assert found == self.content[BLOCK : 2 * BLOCK], "a wrong block"
+
+    def next(self) -> None:
+        peek = self.random.random() < 0.5
+        found = self.ctx.peek_completion() if peek else self.ctx.wait_completion(0.001)
+        self.note([found] if found is not None else [])
+
     def feed(self) -> None:
         os.write(self.pipe[1], bytes(8))
 
@@ -227,8 +236,8 @@ class Program:
             old.close()
 
     steps: tuple[Callable[[Program], None], ...] = (
-        *(nop, read, read, read_vectors, write, many, many, many, batch, batch, feed),
-        *(submit, submit, discard, take, take, wait, cancel, register, buffer_ring),
+        *(nop, read, read, read_vectors, write, many, many, many, batch, batch, single, single),
+        *(feed, next, submit, submit, discard, take, take, wait, cancel, register, buffer_ring),
         *(new_pool, collect, close),
     )
 
