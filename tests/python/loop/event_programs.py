@@ -83,6 +83,10 @@ class _Execution:
         self.ended = False  # the peer has ended its side
         self.sent = 0
         self.peer: _SocketPeer | _TlsPeer
+        self.other = socket.socketpair()
+        for sock in self.other:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
 
     async def run(self) -> None:
         ours, theirs = socket.socketpair()
@@ -123,6 +127,8 @@ class _Execution:
         await self.rest()
         self.peer.end("abort")
         await self.rest()
+        for sock in self.other:
+            sock.close()
 
     async def rest(self) -> None:
         seen, quiet = -1, 0
@@ -151,6 +157,8 @@ class _Execution:
                 self.loop.call_soon(self.course.add, ("soon", argument))
             elif operation == "send":
                 self.peer.send(self.data(argument))
+            elif operation == "other socket":
+                self.read_other_socket(argument)
             elif operation == "receive":
                 self.peer.receive(argument)
             elif operation.startswith("peer "):
@@ -175,6 +183,14 @@ class _Execution:
                 getattr(transport, operation)()
         elif operation != "close" or not transport.is_closing():  # asyncio's TLS falls apart
             getattr(transport, operation)()
+
+    def read_other_socket(self, size: int) -> None:
+        """Receive what lies there, at once, as an eager task's first step would."""
+        self.other[1].send(b"\xff" * size)
+        try:
+            self.loop.sock_recv(self.other[0], size).send(None)
+        except StopIteration as end:
+            self.course.add(("other socket", len(end.value), set(end.value) == {255}))
 
     def data(self, size: int) -> bytes:
         """Bytes that differ from one write to the next."""
