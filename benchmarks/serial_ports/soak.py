@@ -198,8 +198,23 @@ class NearEnd:
         self.reconfigurations += 1
 
 
-async def soak(pairs: list[PtyPair], seconds: float, all_sent: Any) -> list[NearEnd]:
-    """Disturb all ports for *seconds*, then take what is left and wait until all has arrived."""
+def have_done(ends: list[NearEnd], least: int) -> bool:
+    """Whether *least* bytes have come, and each kind of disturbance has happened."""
+    return (
+        sum(end.received for end in ends) >= least
+        and any(end.cancelled_receives for end in ends)
+        and any(end.cancelled_sends for end in ends)
+        and any(end.reconfigurations for end in ends)
+    )
+
+
+async def soak(
+    pairs: list[PtyPair], seconds: float, least: int | None, all_sent: Any
+) -> list[NearEnd]:
+    """Disturb all ports for *seconds*, then take what is left and wait until all has arrived.
+
+    With *least*, it goes on until so many bytes have come and each disturbance has happened.
+    """
     serial = imported("penstock.serial")
     config = serial.SerialConfig(baudrate=BAUDRATE)
     ends = [
@@ -209,7 +224,7 @@ async def soak(pairs: list[PtyPair], seconds: float, all_sent: Any) -> list[Near
     finish = time.monotonic() + seconds
 
     async def repeat(action: Any) -> None:
-        while time.monotonic() < finish:
+        while time.monotonic() < finish or not (least is None or have_done(ends, least)):
             await action()
 
     async with anyio.create_task_group() as tasks:
@@ -233,6 +248,7 @@ def main() -> None:
     parser.add_argument("--loop", default="penstock")
     parser.add_argument("--ports", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--least", type=int, help="go on until so many bytes have come")
     arguments = parser.parse_args()
     pairs = [PtyPair() for _ in range(arguments.ports)]
     report, report_write = os.pipe()
@@ -260,7 +276,11 @@ def main() -> None:
         return parsed
 
     begin = time.monotonic()
-    ends: list[NearEnd] = run(arguments.loop, lambda: soak(pairs, arguments.seconds, all_sent))
+
+    def work() -> Any:
+        return soak(pairs, arguments.seconds, arguments.least, all_sent)
+
+    ends: list[NearEnd] = run(arguments.loop, work)
     seconds = time.monotonic() - begin
     os.waitpid(child, 0)
     print(

@@ -22,7 +22,10 @@ def test_no_byte_is_lost_doubled_or_out_of_order(loop: str) -> None:
     if loop != "asyncio":
         pytest.importorskip("penstock._core" if loop == "penstock" else loop)
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), "--loop", loop, "--seconds", "1", "--ports", "4"],
+        [
+            *(sys.executable, str(PROGRAM), "--loop", loop, "--ports", "4"),
+            *("--seconds", "1", "--least", "20000"),
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         capture_output=True,
         text=True,
@@ -30,8 +33,8 @@ def test_no_byte_is_lost_doubled_or_out_of_order(loop: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["received_bytes"] > 10_000
-    assert result["cancelled_receives"] > 10
+    assert result["received_bytes"] >= 20_000
+    assert result["cancelled_receives"] > 0
     assert result["cancelled_sends"] > 0
     assert result["reconfigurations"] > 0
 
