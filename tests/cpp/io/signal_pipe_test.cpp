@@ -1,15 +1,19 @@
 #include <penstock/io/event_loop.hpp>
 #include <penstock/io/signal_pipe.hpp>
+#include <penstock/io/signal_route.hpp>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -244,38 +248,52 @@ TEST(SignalPipe, CallbackMayUnsubscribe) {
     EXPECT_EQ(pipe.calls, 1);
 }
 
-TEST(SignalPipe, NoLateHandlerWritesToWhatHasItsNumberNext) {
+/// Whether a thread of this process sleeps in the kernel.
+bool sleeps(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    return text.find(") S ") != std::string::npos;
+}
+
+TEST(SignalRoute, EndsWhenItsHandlersHaveEnded) {
     const Watchdog watchdog;
     const OwnHandler own(SIGUSR1);
-    Poller poller;
-    std::atomic<bool> enough{false};
-    std::vector<std::thread> raisers(4);
-    for (std::thread& raiser : raisers) {
-        raiser = std::thread([&] {
-            while (!enough) {
-                raise(SIGUSR1);
-            }
-        });
-    }
-    int strays = 0;
-    for (int round = 0; round < 3000; ++round) {
-        {
-            RecordingPipe pipe(poller);
-            EXPECT_FALSE(pipe.subscribe(SIGUSR1));
-        }
-        std::array<int, 2> victim{};
-        ASSERT_EQ(pipe2(victim.data(), O_NONBLOCK | O_CLOEXEC), 0);
+    // A pipe that blocks and is full holds the handler where it has its descriptor and has not written yet.
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    const auto capacity = static_cast<std::size_t>(fcntl(ends[1], F_SETPIPE_SZ, 4096));
+    const std::vector<char> full(capacity, 0);
+    ASSERT_EQ(::write(ends[1], full.data(), full.size()), static_cast<ssize_t>(full.size()));
+    ASSERT_FALSE(penstock::io::route_signal(SIGUSR1, ends[1]));
+
+    std::atomic<pid_t> raiser_number{0};
+    std::thread raiser([&] {
+        raiser_number = gettid();
+        raise(SIGUSR1);
+    });
+    while (raiser_number == 0 || !sleeps(raiser_number)) {
         std::this_thread::yield();
-        char byte = 0;
-        strays += ::read(victim[0], &byte, 1) == 1 ? 1 : 0;
-        ::close(victim[0]);
-        ::close(victim[1]);
     }
-    enough = true;
-    for (std::thread& raiser : raisers) {
-        raiser.join();
+    std::atomic<bool> ended{false};
+    std::thread remover([&] {
+        penstock::io::unroute_signal(SIGUSR1, ends[1]);
+        ended = true;
+    });
+    while (handler_of(SIGUSR1) != &ignore_signal) {
+        std::this_thread::yield();
     }
-    EXPECT_EQ(strays, 0);
+    // The route is on its way out. It has every chance to end too early.
+    for (int turn = 0; turn < 1000 && !ended; ++turn) {
+        std::this_thread::yield();
+    }
+    EXPECT_FALSE(ended) << "the route ended under a handler that was about to write";
+    std::vector<char> drained(capacity);
+    ASSERT_EQ(::read(ends[0], drained.data(), drained.size()), static_cast<ssize_t>(capacity));
+    remover.join();
+    raiser.join();
+    ::close(ends[0]);
+    ::close(ends[1]);
 }
 
 TEST(SignalPipe, ThrowsEmfileAndLeavesNothingOpen) {
