@@ -1,8 +1,8 @@
-# Virtual environments: .venv from the machine's python3, build/venv-3.13 from a CPython 3.13 where there is one.
+# Virtual environments: .venv from the machine's python3, and build/venv-VERSION for each further CPython from 3.11 to
+# 3.14 that the machine has, or that scripts/steps/interpreters.sh has brought.
 # Versions are pinned in constraints.txt; which packages a job needs is said once, by pyproject.toml's extras.
 
 venv=.venv
-venv_313=build/venv-3.13
 
 # runs PYTHON CODE: true if that interpreter starts (a version manager's stand-in may not) and CODE passes.
 runs() { "$1" -I -c "$2" >/dev/null 2>&1; }
@@ -40,13 +40,18 @@ find_venv_python() {
     if is_supported "$venv/bin/python"; then real_path "$venv/bin/python"; else find_python; fi
 }
 
-# A CPython 3.13 that starts and can hold extensions: by name, then among what pyenv keeps.
-find_python_313() {
-    local candidate
-    for candidate in python3.13 \
-        "${PYENV_ROOT:-${HOME:-/nonexistent}/.pyenv}"/versions/3.13*/bin/python3.13; do
-        if runs "$candidate" 'import sys; assert sys.version_info[:2] == (3, 13) and sys._is_gil_enabled()' &&
-            has_venv "$candidate" && has_headers "$candidate"; then
+version_of() { "$1" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
+is_version() { runs "$1" "import sys; assert '%d.%d' % sys.version_info[:2] == '$2'"; }
+
+# find_cpython VERSION: one that starts and can hold extensions: by name, among what pyenv keeps, among what was brought.
+find_cpython() {
+    local version=$1 candidate
+    for candidate in "python$version" \
+        "${PYENV_ROOT:-${HOME:-/nonexistent}/.pyenv}"/versions/"$version"[.-]*/bin/"python$version" \
+        "$root/build/interpreters/$version/usr/bin/python$version"; do
+        if is_version "$candidate" "$version" && has_headers "$candidate" &&
+            runs "$candidate" 'import sys, venv; assert getattr(sys, "_is_gil_enabled", lambda: True)()'; then
             real_path "$candidate"
             return
         fi
@@ -64,28 +69,31 @@ require_venv() {
     fill_venv "$venv" "$@"
 }
 
-# second_venv EXTRA...: the same on CPython 3.13; false, with a word, where the machine has none.
-second_venv() {
-    local python
-    if ! runs "$venv_313/bin/python" 'import sys; assert sys.version_info[:2] == (3, 13)'; then
-        python=$(find_python_313)
-        if [ -z "$python" ]; then
-            say "CPython 3.13: not on this machine (looked for python3.13 on the path and under pyenv), going without"
-            return 1
-        fi
-        create_venv "$python" "$venv_313"
+# further_venv VERSION EXTRA...: the same in build/venv-VERSION; false where no such CPython can be had.
+further_venv() {
+    local version=$1 target=build/venv-$1 python
+    shift
+    if ! is_version "$target/bin/python" "$version"; then
+        python=$(find_cpython "$version")
+        [ -n "$python" ] || return 1
+        create_venv "$python" "$target"
     fi
-    fill_venv "$venv_313" "$@"
+    fill_venv "$target" "$@"
 }
 
 create_venv() {
     say "$2: creating from $1 ($("$1" -I -c 'import platform; print(platform.python_version())'))"
-    has_venv "$1" || fail "$1 lacks the modules venv and ensurepip; install them (Debian: apt-get install python3-venv)"
+    local options=()
+    if [ "$2" = "$venv" ]; then
+        has_venv "$1" || fail "$1 lacks the modules venv and ensurepip; install them (Debian: apt-get install python3-venv)"
+    else
+        options=(--without-pip) # .venv's pip serves all
+    fi
     rm -rf "$2"
-    "$1" -m venv "$2" || fail "could not create the virtual environment $2"
+    "$1" -m venv "${options[@]}" "$2" || fail "could not create the virtual environment $2"
 }
 
-# fill_venv VENV EXTRA...: installs the pinned packages that the record in the venv does not list yet.
+# fill_venv VENV EXTRA...: installs by .venv's pip the pinned packages that the record in the venv does not list yet.
 fill_venv() {
     local target=$1 record=$1/penstock-requirements extra
     shift
@@ -100,7 +108,7 @@ fill_venv() {
         lines=$("$target/bin/python" -I scripts/requirements.py list "$@")
         # shellcheck disable=SC2086 # one requirement a line
         printf '%s\n' "$lines" >"$record.txt"
-        "$target/bin/python" -m pip install --quiet --disable-pip-version-check \
+        "$venv/bin/python" -m pip --python "$target/bin/python" install --quiet --disable-pip-version-check \
             --constraint constraints.txt --requirement "$record.txt" ||
             fail "pip could not install into $target; mend the network or pip's configuration, then run again"
         rm -f "$record.txt"
