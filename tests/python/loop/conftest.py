@@ -184,6 +184,13 @@ def run_script(loop_name: str) -> RunScript:
     return run_script
 
 
+def survives(run_script: RunScript, source: str) -> None:
+    """A script that must end as it should: no fault of native code, and nothing reported."""
+    done = run_script(source)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr, done.stderr
+
+
 @pytest.fixture
 def in_thread() -> Iterator[Callable[..., threading.Thread]]:
     """Start a function in a thread; the test ends when it has ended, and fails if it raised."""

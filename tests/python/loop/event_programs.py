@@ -1,291 +1,250 @@
-"""Small programs over one connection, whose events and bytes can be compared between loops.
+"""Random programs whose protocols act in their callbacks: close, write, pause, raise, and so on.
 
-Everything happens over Unix sockets within one thread, so that a program's course depends on the
-loop alone: what one end sends has arrived when the call returns.
+python -m tests.python.loop.event_programs --programs N --seed S --gc-threshold N
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import socket
+import functools
+import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
-from .certificates import client_context, server_context
-
-Operation = tuple[str, int]
-Steps = list[list[Operation]]
-Hooks = dict[str, list[Operation]]
-
-QUIET_TURNS = 80
-"""So many turns without an event, and there will be none: a busy loop polls every 32 callbacks."""
-
-MOST_TURNS = 20_000
+from .event_courses import Body, Operation, Program, compare, run_program
+from .random_programs import Kind, main
 
 
-class MeantError(Exception):
-    """Raised by a protocol's callback."""
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the programs of a kind of transport are made of."""
+
+    writes: tuple[int, ...] = ()
+    sends: tuple[int, ...] = ()
+    acts: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    peer: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    receives: bool = True
+    schedules: bool = True
+    raises: bool = True
+    buffers: tuple[int, ...] = (20, 100, 4096, 65536)
+    connections: int = 3
 
 
-@dataclass
-class Program:
-    """Each step is one callback, after which everything comes to rest.
+READS = ("pause_reading", "resume_reading")
+CALLBACKS = ("connection_made", "data", "eof_received", "connection_lost", "get_buffer")
+FLOW = ("pause_writing", "resume_writing")
+BIG = (0, 1, 999, 5000, 70_000, 300_000)
 
-    A hook runs in the first of the protocol's callbacks of its name.
-    """
-
-    steps: Steps
-    hooks: Hooks = field(default_factory=dict)
-    buffered: bool = False
-    keep_open_on_eof: bool = False
-    tls: bool = False
-
-
-@dataclass
-class Course:
-    """What has happened: the protocol's events in order, and the bytes that the peer got."""
-
-    events: list[Any] = field(default_factory=list)
-    peer: bytearray = field(default_factory=bytearray)
-
-    def add(self, event: Any) -> None:
-        # How a stream is cut into reads is the loop's own affair.
-        if isinstance(event, bytes) and self.events and isinstance(self.events[-1], bytes):
-            self.events[-1] += event
-        else:
-            self.events.append(event)
-
-
-def run_program(factory: Callable[[], asyncio.AbstractEventLoop], program: Program) -> Course:
-    loop = factory()
-    course = Course()
-    try:
-        loop.set_exception_handler(
-            lambda _, context: course.add(("reported", type(context.get("exception")).__name__))
-        )
-        execution = _Execution(loop, program, course)
-        loop.run_until_complete(asyncio.wait_for(execution.run(), 15))
-    finally:
-        loop.close()
-    return course
-
-
-class _Execution:
-    def __init__(self, loop: asyncio.AbstractEventLoop, program: Program, course: Course) -> None:
-        self.loop = loop
-        self.program = program
-        self.course = course
-        self.hooks = dict(program.hooks)
-        self.transport: Any = None
-        self.lost = False
-        self.ended = False  # the peer has ended its side
-        self.sent = 0
-        self.peer: _SocketPeer | _TlsPeer
-        self.other = socket.socketpair()
-        for sock in self.other:
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
-
-    async def run(self) -> None:
-        ours, theirs = socket.socketpair()
-        for sock in (ours, theirs):
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
-        protocol: Any = (_Buffered if self.program.buffered else _Plain)(self)
-        if self.program.tls:
-            self.peer = peer = _TlsPeer(self.course)
-            await asyncio.gather(
-                self.loop.connect_accepted_socket(lambda: protocol, ours, ssl=server_context()),
-                self.loop.create_connection(
-                    lambda: peer, sock=theirs, ssl=client_context(), server_hostname="localhost"
-                ),
-            )
-        else:
-            self.peer = _SocketPeer(self.course, theirs)
-            await self.loop.create_connection(lambda: protocol, sock=ours)
-        await self.rest()
-        for step in self.program.steps:
-            with contextlib.suppress(MeantError):
-                self.perform(step)
-            await self.rest()
-            self.course.add("--")
-        await self.finish()
-
-    async def finish(self) -> None:
-        """Everything under way arrives; then the connection is closed, if it still is there."""
-        if not self.lost and not self.ended:
-            self.transport.resume_reading()
-        before = -1
-        while before != len(self.course.peer):
-            before = len(self.course.peer)
-            self.peer.receive(1 << 20)
-            await self.rest()
-        if not self.lost:
-            self.transport.abort()
-        await self.rest()
-        self.peer.end("abort")
-        await self.rest()
-        for sock in self.other:
-            sock.close()
-
-    async def rest(self) -> None:
-        seen, quiet = -1, 0
-        for _ in range(MOST_TURNS):
-            await asyncio.sleep(0)
-            last = self.course.events[-1:]
-            now = len(self.course.events) + len(self.course.peer)
-            now += len(last[0]) if last and isinstance(last[0], bytes) else 0
-            quiet = quiet + 1 if now == seen else 0
-            seen = now
-            if quiet == QUIET_TURNS:
-                return
-        raise AssertionError("the program does not come to rest")
-
-    def event(self, name: str, what: Any) -> None:
-        self.course.add(what)
-        self.ended = self.ended or name == "eof_received"
-        self.lost = self.lost or name == "connection_lost"
-        self.perform(self.hooks.pop(name, []))
-
-    def perform(self, operations: list[Operation]) -> None:
-        for operation, argument in operations:
-            if operation == "raise":
-                raise MeantError
-            if operation == "soon":
-                self.loop.call_soon(self.course.add, ("soon", argument))
-            elif operation == "send":
-                self.peer.send(self.data(argument))
-            elif operation == "other socket":
-                self.read_other_socket(argument)
-            elif operation == "receive":
-                self.peer.receive(argument)
-            elif operation.startswith("peer "):
-                self.peer.end(operation.removeprefix("peer "))
-            elif not self.lost:
-                self.use_transport(operation, argument)
-
-    def use_transport(self, operation: str, argument: int) -> None:
-        transport = self.transport
-        if operation == "write":
-            with contextlib.suppress(RuntimeError):  # after write_eof()
-                transport.write(self.data(argument))
-        elif operation == "write mutable":
-            with contextlib.suppress(RuntimeError):
-                transport.write(bytearray(self.data(argument)))
-        elif operation == "limit":
-            transport.set_write_buffer_limits(high=argument)
-        elif operation == "state":
-            self.course.add(("state", transport.is_closing(), transport.is_reading()))
-        elif operation in {"pause_reading", "resume_reading"}:
-            if not self.ended:  # asyncio tells of the end again then
-                getattr(transport, operation)()
-        elif operation != "close" or not transport.is_closing():  # asyncio's TLS falls apart
-            getattr(transport, operation)()
-
-    def read_other_socket(self, size: int) -> None:
-        """Receive what lies there, at once, as an eager task's first step would."""
-        self.other[1].send(b"\xff" * size)
-        try:
-            self.loop.sock_recv(self.other[0], size).send(None)
-        except StopIteration as end:
-            self.course.add(("other socket", len(end.value), set(end.value) == {255}))
-
-    def data(self, size: int) -> bytes:
-        """Bytes that differ from one write to the next."""
-        self.sent += 1
-        return b"%d:" % self.sent + bytes(range(251)) * (size // 251) if size else b""
+VOCABULARIES = {
+    "unix": Vocabulary(
+        writes=BIG,
+        sends=(1, 100, 3000, 60_000),
+        acts=(*READS, "state", "read another", "set_protocol", "limit"),
+        ends=("close", "abort", "write_eof"),
+        peer=("peer shutdown", "peer close"),
+        hooks=CALLBACKS + FLOW,
+    ),
+    # How much a TCP socket takes is the kernel's affair, which changes with time.
+    "tcp": Vocabulary(
+        writes=(0, 1, 999, 5000),
+        sends=(1, 100, 3000, 15_000),
+        acts=(*READS, "state", "read another", "set_protocol", "limit"),
+        ends=("close", "abort", "write_eof"),
+        peer=("peer shutdown",),
+        hooks=CALLBACKS,
+    ),
+    "read pipe": Vocabulary(
+        sends=(1, 100, 3000, 60_000),
+        acts=(*READS, "state", "read another", "set_protocol"),
+        ends=("close",),
+        peer=("peer close",),
+        hooks=("connection_made", "data", "eof_received", "connection_lost"),
+        receives=False,
+        buffers=(),
+    ),
+    "write pipe": Vocabulary(
+        writes=BIG,
+        acts=("state", "read another", "limit"),
+        ends=("close", "abort", "write_eof"),
+        peer=("peer close",),
+        hooks=("connection_made", "connection_lost", *FLOW),
+        buffers=(),
+    ),
+    # Nothing is left to the moment at which a peer reads: what fits into the socket has arrived.
+    # asyncio drops what is written in connection_made when the handshake's end has not been sent,
+    # and what a small buffer has not taken when the peer ends; it takes one more turn from abort()
+    # to connection_lost, and goes on after a callback that has raised.
+    "tls": Vocabulary(
+        writes=(0, 1, 5000, 17_000),
+        sends=(1, 100, 1000),
+        acts=(*READS, "state", "read another"),
+        ends=("close", "abort"),
+        peer=("peer close",),
+        hooks=("data", "eof_received"),
+        receives=False,
+        schedules=False,
+        raises=False,
+        buffers=(65536,),
+        connections=1,
+    ),
+}
 
 
-class _Callbacks:
-    def __init__(self, execution: _Execution) -> None:
-        self.execution = execution
-
-    def connection_made(self, transport: Any) -> None:
-        self.execution.transport = transport
-        self.execution.event("connection_made", "made")
-
-    def eof_received(self) -> bool:
-        self.execution.event("eof_received", "eof")
-        return self.execution.program.keep_open_on_eof and not self.execution.program.tls
-
-    def pause_writing(self) -> None:
-        self.execution.event("pause_writing", "pause")
-
-    def resume_writing(self) -> None:
-        self.execution.event("resume_writing", "resume")
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        # Which of its errors a broken connection shows first depends on which end is looked at.
-        reason = "ConnectionError" if isinstance(exc, ConnectionError) else type(exc).__name__
-        self.execution.event("connection_lost", ("lost", reason))
+def make_program(transport: str, seed: int) -> Program:
+    return _Maker(transport, random.Random(f"{transport} {seed}")).program()
 
 
-class _Plain(_Callbacks, asyncio.Protocol):
-    def data_received(self, data: bytes) -> None:
-        self.execution.event("data", data)
-
-
-class _Buffered(_Callbacks, asyncio.BufferedProtocol):
-    def get_buffer(self, sizehint: int) -> memoryview:
-        self.buffer = bytearray(65536)
-        return memoryview(self.buffer)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.execution.event("data", bytes(self.buffer[:nbytes]))
-
-
-class _SocketPeer:
-    """The other end of a plain connection: a socket that does what it is told."""
-
-    def __init__(self, course: Course, sock: socket.socket) -> None:
-        self.course = course
-        self.sock = sock
-
-    def send(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # closed, at either end
-            self.sock.send(data)
-
-    def receive(self, count: int) -> None:
-        with contextlib.suppress(OSError):  # nothing is there, or no longer
-            while count > 0 and (data := self.sock.recv(count)):
-                self.course.peer += data
-                count -= len(data)
-
-    def end(self, how: str) -> None:
-        if how == "shutdown":
-            with contextlib.suppress(OSError):
-                self.sock.shutdown(socket.SHUT_WR)
-        else:
-            self.sock.close()
-
-
-class _TlsPeer(asyncio.Protocol):
-    """The other end of a TLS connection: it receives all the time."""
-
-    def __init__(self, course: Course) -> None:
-        self.course = course
-        self.transport: Any = None
-        self.closing = False
-
-    def connection_made(self, transport: Any) -> None:
+class _Maker:
+    def __init__(self, transport: str, choices: random.Random) -> None:
         self.transport = transport
+        self.words = VOCABULARIES[transport]
+        self.choices = choices
 
-    def data_received(self, data: bytes) -> None:
-        self.course.peer += data
+    def program(self) -> Program:
+        choices, words = self.choices, self.words
+        count = choices.choice((1, 1, 2, 3)) if words.connections > 1 else 1
+        buffered = words.buffers and choices.random() < 0.4
+        return Program(
+            self.transport,
+            [(choices.randrange(count), self.step()) for _ in range(choices.randrange(9))],
+            [self.hooks() for _ in range(count)],
+            [self.body(()) for _ in range(3)],
+            choices.choice(words.buffers) if buffered else 0,
+            choices.random() < 0.4,
+            self.transport in {"unix", "tcp"} and choices.random() < 0.3,
+            choices.random() < 0.3,
+        )
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self.transport, self.closing = None, True
+    def step(self) -> Body:
+        choices, words = self.choices, self.words
+        if words.receives and choices.random() < 0.3:
+            # By itself: where a socket is readable and writable, the cut of reads would show.
+            return [("receive", choices.choice((1, 1000, 100_000, 1 << 24)))]
+        if choices.random() < 0.1:
+            return [(choices.choice(words.peer), 0)]
+        body = self.body(("soon", "later", "task") if words.schedules else ())
+        if words.sends and choices.random() < 0.5:
+            body.insert(choices.randrange(len(body) + 1), ("send", choices.choice(words.sends)))
+        if self.transport != "tls" and choices.random() < 0.1:
+            body.append((choices.choice(words.peer), 0))
+        return body
 
-    def send(self, data: bytes) -> None:
-        if not self.closing:
-            self.transport.write(data)
+    def hooks(self) -> dict[str, list[Body]]:
+        choices, words = self.choices, self.words
+        return {
+            name: [self.hook(name) for _ in range(choices.choice((1, 1, 2, 5)))]
+            for name in words.hooks
+            if choices.random() < 0.5
+        }
 
-    def receive(self, count: int) -> None:
-        """It does so by itself."""
+    def hook(self, name: str) -> Body:
+        choices, words = self.choices, self.words
+        body = self.body(("soon", "later", "task") if words.schedules else ())
+        # asyncio loses a connection twice that is ended in one of these, and sends what is written
+        # when it is lost after a close.
+        if name in {"resume_writing", "connection_lost"}:
+            body = [
+                each
+                for each in body
+                if each[0].removeprefix("other ") not in words.ends
+                and (name == "resume_writing" or "write" not in each[0])
+                and (name == "resume_writing" or "soon" not in each[0])  # it would be two turns on
+            ]
+        if name == "data" and choices.random() < 0.2:
+            body.append(("send", choices.choice(words.sends)))
+        if words.raises and choices.random() < 0.2:
+            body.append(("raise", 0))
+        return body
 
-    def end(self, how: str) -> None:
-        if self.transport is not None and (not self.closing or how == "abort"):
-            self.transport.abort() if how == "abort" else self.transport.close()
-            self.closing = True
+    def body(self, schedules: tuple[str, ...]) -> Body:
+        return [self.operation(schedules) for _ in range(self.choices.randrange(4))]
+
+    def operation(self, schedules: tuple[str, ...]) -> Operation:
+        choices, words = self.choices, self.words
+        kinds = ["act", "act"]
+        kinds += ["write"] * 3 if words.writes else []
+        kinds += ["end"] if choices.random() < 0.4 else []
+        kinds += ["schedule"] if schedules else []
+        kind = choices.choice(kinds)
+        if kind == "write":
+            writes = ("write", "write", "write mutable", "write view", "writelines")
+            if self.transport in {"tls", "write pipe"}:
+                writes = writes[:3]
+            name, argument = choices.choice(writes), choices.choice(words.writes)
+            if name == "writelines":
+                argument += 3  # asyncio 3.13.0 spins on empty chunks
+        elif kind == "end":
+            name, argument = choices.choice(words.ends), 0
+        elif kind == "schedule":
+            name, argument = choices.choice(schedules), choices.randrange(3)
+        else:
+            name, argument = choices.choice(words.acts), 0
+            if name == "limit":
+                argument = choices.choice((0, 1000, 65536, 200_000))
+            elif name == "read another":
+                argument = choices.choice((1, 60_000))
+            elif name == "set_protocol" and words.buffers:
+                argument = choices.choice((0, 100, 65536))
+        if words.connections > 1 and choices.random() < 0.15:
+            name = f"other {name}"
+        return name, argument
+
+
+def shorter(program: Program) -> list[Program]:
+    """Programs with one thing less."""
+    found = []
+    for n, (index, body) in enumerate(program.steps):
+        rest = program.steps[:n] + program.steps[n + 1 :]
+        found.append(replace(program, steps=rest))
+        found += [
+            replace(program, steps=[*program.steps[:n], (index, less), *program.steps[n + 1 :]])
+            for less in _less(body)
+        ]
+    for index, hooks in enumerate(program.hooks):
+        for name, bodies in hooks.items():
+            for fewer in [
+                bodies[:-1],
+                *(
+                    [*bodies[:n], less, *bodies[n + 1 :]]
+                    for n, b in enumerate(bodies)
+                    for less in _less(b)
+                ),
+            ]:
+                changed = (
+                    {**hooks, name: fewer} if fewer else {k: hooks[k] for k in hooks if k != name}
+                )
+                found.append(
+                    replace(
+                        program,
+                        hooks=[*program.hooks[:index], changed, *program.hooks[index + 1 :]],
+                    )
+                )
+    last = len(program.hooks) - 1
+    if last and all(index < last for index, _ in program.steps):
+        found.append(replace(program, hooks=program.hooks[:-1]))
+    for plainer in (
+        {"accepted": False},
+        {"eager": False},
+        {"keep_open_on_eof": False},
+        {"buffer_size": 0},
+    ):
+        variant = replace(program, **plainer)  # type: ignore[arg-type]
+        if variant != program:
+            found.append(variant)
+    return found
+
+
+def _less(body: Body) -> list[Body]:
+    return [body[:n] + body[n + 1 :] for n in range(len(body))]
+
+
+def kind_of(transport: str) -> Kind[Program]:
+    make: Callable[[int], Program] = functools.partial(make_program, transport)
+    return Kind(make, run_program, compare, shorter)
+
+
+KINDS = {transport: kind_of(transport) for transport in VOCABULARIES}
+
+if __name__ == "__main__":
+    main(KINDS)
