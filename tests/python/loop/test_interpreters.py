@@ -8,8 +8,10 @@ import pytest
 
 from .conftest import RunScript
 
+# Python 3.12 has interpreters with a GIL of their own, but there an import of `ssl`, which asyncio
+# imports, frees memory twice as such an interpreter ends.
 pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 13), reason="asyncio's own modules hang in interpreters before 3.13"
+    sys.version_info < (3, 13), reason="asyncio cannot be imported there before Python 3.13"
 )
 
 PRELUDE = """
