@@ -66,7 +66,7 @@ public:
     Outcome write(const char* data, std::size_t size, std::size_t& count, Send send = nullptr,
                   void* receiver = nullptr) noexcept;
 
-    /// Sends close_notify; done when the peer's has come too.
+    /// Drops what could still be read and sends close_notify; done when the peer's has come too.
     Outcome shutdown() noexcept;
 
     /// Records to be sent. Whoever sends them empties it.

@@ -279,6 +279,41 @@ def test_a_peer_that_says_farewell_and_reads_no_more_is_given_up(
     run(main())
 
 
+@pytest.mark.usefixtures("only_penstock")
+@pytest.mark.parametrize("paused", [False, True])
+def test_data_that_crosses_the_farewell_is_dropped(
+    run: Run, in_thread: Callable[..., Any], paused: bool
+) -> None:
+    """asyncio reports "application data after close notify", a fault that nobody has made."""
+
+    def serve(server: BlockingServer) -> None:
+        with server.accept_tls() as connection:
+            assert connection.recv(4) == b"ping"
+            if paused:
+                connection.sendall(b"unread" * 1000)
+                sent.set()
+            assert connection.recv(1) == b""  # the client's farewell
+            connection.sendall(b"trailing" * 1000)
+            connection.unwrap().close()
+
+    async def main() -> None:
+        with BlockingServer() as server:
+            in_thread(serve, server)
+            transport, protocol = await tls_client(Recorder, server.port)
+            if paused:
+                transport.pause_reading()
+            transport.write(b"ping")
+            if paused:
+                await asyncio.to_thread(sent.wait)
+            transport.close()
+            await protocol.closed.wait()
+            assert protocol.lost_with == [None]
+            assert protocol.calls == ["made", "eof", "lost"]
+
+    sent = threading.Event()
+    run(main())
+
+
 def test_a_transport_is_closing_when_the_socket_beneath_it_is(
     run: Run, only_penstock: None
 ) -> None:
