@@ -23,5 +23,6 @@ extern const FileCall mkdir_call;
 extern const FileCall link_call;
 extern const FileCall copy_range_call;
 extern const FileCall python_call;
+extern const FileCall give_way_call;
 
 } // namespace penstock::python

@@ -3,7 +3,9 @@
 #include "file_coroutine.hpp"
 
 #include "coroutine_protocol.hpp"
+#include "file_calls.hpp"
 #include "file_flight.hpp"
+#include "file_turn.hpp"
 
 namespace penstock::python {
 
@@ -108,14 +110,22 @@ PySendResult resume(FileOperationObject* operation, PyObject* value, PyObject** 
                 operation->stage = Stage::paused;
                 break;
             }
-            if (engine->turn_credit <= 0 && operation->call->attempt != nullptr) {
-                engine->turn_credit = FileEngineObject::turn_bytes;
+            if (operation->call == &give_way_call ||
+                (operation->call->attempt != nullptr && turn_is_over(engine))) {
+                give_way(engine);
                 operation->stage = Stage::paused;
                 *result = Py_NewRef(Py_None);
                 return PYGEN_NEXT;
             }
-            [[fallthrough]];
+            if (!begin(operation)) {
+                return fail(operation, result);
+            }
+            break;
         case Stage::paused:
+            if (!on_trio) {
+                begin_turn(engine);
+                operation->stage = Stage::created; // not counted twice, however it goes on
+            }
             if (!begin(operation)) {
                 return fail(operation, result);
             }

@@ -54,7 +54,9 @@ FileEngineObject* make_engine(ModuleState* state, bool on_penstock) noexcept {
     engine->held_count = 0;
     engine->spare_count = 0;
     engine->deliveries = 0;
-    engine->turn_credit = FileEngineObject::turn_bytes;
+    engine->turn_credit = 0;
+    engine->turn_ends = 0;
+    engine->paused = 0;
     engine->closing = false;
     PyObject_GC_Track(as_object(engine));
     try {

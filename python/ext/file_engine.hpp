@@ -7,6 +7,7 @@
 #include <string>
 
 #include <penstock/io/file_engine.hpp>
+#include <penstock/io/timer_queue.hpp>
 
 namespace penstock::python {
 
@@ -38,11 +39,13 @@ struct FileEngineObject {
     std::size_t held_count; ///< of those, closings that wait for others to end
     unsigned spare_count;
     unsigned deliveries;      ///< completions that are being told of: Python code may run in each
-    std::int64_t turn_credit; ///< bytes that may be moved at once before others get a turn
+    std::int64_t turn_credit; ///< bytes that may be moved before the clock is looked at
+    io::MonotonicTime turn_ends; ///< of the task that runs: see file_turn.hpp
+    std::int64_t paused;         ///< tasks that have given way and not gone on yet
     bool closing;
 
     static constexpr unsigned max_spare = 64;
-    static constexpr std::int64_t turn_bytes = std::int64_t{1} << 20;
+    static constexpr std::int64_t bytes_between_looks = std::int64_t{64} << 10;
 };
 
 /// RuntimeError when the engine is closed.

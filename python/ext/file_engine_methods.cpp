@@ -5,6 +5,7 @@
 #include "file_calls.hpp"
 #include "file_flight.hpp"
 #include "file_memory.hpp"
+#include "file_turn.hpp"
 
 #include <algorithm>
 
@@ -308,6 +309,18 @@ PyObject* engine_call(PyObject* self, PyObject* function) {
     return as_object(operation);
 }
 
+PyObject* engine_give_way(PyObject* self, PyObject* /*unused*/) {
+    return as_object(Arguments(nullptr, 0).make(self, give_way_call));
+}
+
+PyObject* engine_turn_is_over(PyObject* self, PyObject* cost) {
+    const long long bytes = PyLong_AsLongLong(cost);
+    if (bytes == -1 && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    return PyBool_FromLong(turn_is_over(self_of(self), bytes) ? 1 : 0);
+}
+
 /// What an open file is, without asking a device or a server: (mode, size, preferred block size,
 /// alignment of memory, alignment of offsets). The last two are 0 where the file system tells none.
 PyObject* engine_describe(PyObject* /*self*/, PyObject* descriptor) {
@@ -395,6 +408,9 @@ PyMethodDef file_engine_methods[] = {
     {"copy_range", as_function(&engine_copy_range), METH_FASTCALL,
      "copy_range(source_fd, target_fd, offset, length) -> int"},
     {"call", &engine_call, METH_O, "Call a function on a worker thread; returns its result."},
+    {"give_way", &engine_give_way, METH_NOARGS, "give_way(): let other tasks have their turn."},
+    {"turn_is_over", &engine_turn_is_over, METH_O,
+     "turn_is_over(cost) -> bool: whether a task that does without waiting should give way."},
     {"describe", &engine_describe, METH_O,
      "describe(fd) -> (mode, size, block size, memory alignment, offset alignment)"},
     {"fileno", &engine_fileno, METH_NOARGS, "What is readable when `process` has work to do."},

@@ -231,6 +231,9 @@ void release_buffers(FileOperationObject* operation) noexcept {
 
 void finish(FileOperationObject* operation) noexcept {
     const bool unwanted = operation->stage == Stage::complete && !operation->value_taken;
+    if (operation->stage == Stage::paused && operation->engine->loop != nullptr) {
+        --operation->engine->paused;
+    }
     operation->stage = Stage::finished;
     release(operation->task);
     Py_CLEAR(operation->delegate);

@@ -1,4 +1,4 @@
-// What takes paths: status, renaming, removing, making folders; and calls of Python functions.
+// What takes paths: status, renaming, removing, making folders; calls of Python functions; giving way.
 
 #include "file_calls.hpp"
 
@@ -154,6 +154,11 @@ const FileCall unlink_call = {.name = "unlink", .prepare = &prepare_unlink};
 const FileCall link_call = {.name = "link", .prepare = &prepare_link};
 const FileCall mkdir_call = {.name = "mkdir", .prepare = &prepare_mkdir};
 const FileCall rmdir_call = {.name = "rmdir", .prepare = &prepare_rmdir};
+
+const FileCall give_way_call = {
+    .name = "give_way",
+    .attempt = [](FileOperationObject* /*unused*/) { return Attempt::done; },
+};
 
 const FileCall python_call = {
     .name = "call",

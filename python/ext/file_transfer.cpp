@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t largest_read_at_once = std::int64_t{2} << 20;
 constexpr std::int64_t largest_write_at_once = std::int64_t{64} << 10;
 
-/// What a turn's bytes stand for in time: half a millisecond.
+/// About what copying does.
 constexpr std::int64_t bytes_per_nanosecond = 2;
 
 /// What any operation at once counts beside its bytes.

@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Generator
 from copy import copy
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
@@ -20,7 +21,7 @@ from penstock.files.log_format import (
     MAX_PAYLOAD,
     RECORD_HEADER_SIZE,
     LogError,
-    encode_commit,
+    encode_header,
 )
 from penstock.files.log_reader import read_records
 
@@ -32,6 +33,12 @@ __all__ = ["AppendLog", "LogFailed"]
 # Appends that wait together are written together, up to this many bytes: acknowledgements should
 # not wait for a write of any length.
 _COMMIT_BYTES = 16 << 20
+
+_LARGE = 256 << 10
+"""Payloads above it are written from where they are; smaller ones are put together."""
+_SLICE = 1024
+"""Records that are encoded between two looks at the clock."""
+_COST_OF_SLICE = 2048 * _SLICE
 
 
 class LogFailed(LogError):
@@ -49,7 +56,8 @@ class _Record:
 
     def __init__(self, payload: bytes) -> None:
         self.payload = payload
-        self.checksum = crc32(payload)
+        # Of a large one it is computed beside the loop, when its commit begins.
+        self.checksum = crc32(payload) if len(payload) <= _LARGE else -1
         self.number = -1
 
 
@@ -344,11 +352,8 @@ class AppendLog:
     async def _commit(self, commit: _Commit) -> None:
         assert self._backend is not None
         records = list(commit.records)
-        data = encode_commit(
-            self._marker, self._end, [(record.payload, record.checksum) for record in records]
-        )
         try:
-            await self._backend.write(self._fd, data, self._end)
+            end = await self._write(records)
         except OSError as error:
             # The disk is full, for instance. With its beginnings cut off the log is as it was.
             error.filename = error.filename or self._path
@@ -363,7 +368,33 @@ class AppendLog:
         for number, record in enumerate(records, self._count):
             record.number = number
         self._count += len(records)
-        self._end += len(data)
+        self._end = end
+
+    async def _write(self, records: list[_Record]) -> int:
+        """Write a commit, and return where it ends."""
+        assert self._backend is not None
+        backend, end = self._backend, self._end
+        parts: list[bytes] = []
+        for begin in range(0, len(records), _SLICE):
+            if begin and backend.turn_is_over(_COST_OF_SLICE):
+                await backend.give_way()
+            for record in records[begin : begin + _SLICE]:
+                large = len(record.payload) > _LARGE
+                if large:
+                    record.checksum = await backend.call(partial(crc32, record.payload))
+                header = encode_header(self._marker, self._end, record.payload, record.checksum)
+                if not large:
+                    parts += (header, record.payload)
+                    continue
+                for data in (b"".join([*parts, header]), record.payload):
+                    await backend.write(self._fd, data, end)
+                    end += len(data)
+                parts = []
+        if parts:
+            data = b"".join(parts)
+            await backend.write(self._fd, data, end)
+            end += len(data)
+        return end
 
     async def _take_back(self, cause: OSError) -> Exception:
         """Cut off what a failed commit left, durably; returns what its appends are to raise.
@@ -390,8 +421,9 @@ class AppendLog:
 
     async def _records(self) -> AsyncIterator[bytes]:
         self._check_readable()
+        assert self._backend is not None
         async for record in read_records(
-            self._read, self._marker, self._path, end=lambda: self._end
+            self._backend, self._read, self._marker, self._path, end=lambda: self._end
         ):
             yield record
 

@@ -139,6 +139,16 @@ class FileBackend(Protocol):
     def call(self, function: Callable[[], T], /) -> Operation[T]:
         """Call a Python function on a worker thread; returns or raises what it does."""
 
+    def give_way(self) -> Operation[None]:
+        """Let the other tasks of the loop have their turn."""
+
+    def turn_is_over(self, cost: int, /) -> bool:
+        """Whether a task that goes on without waiting should give way by now.
+
+        ``cost`` is what it does before it asks again, in bytes that could be copied meanwhile. The
+        clock is looked at after each 64 KiB.
+        """
+
     def describe(self, fd: int, /) -> tuple[int, int, int, int, int]:
         """What an open file is, without waiting for a device or a server.
 

@@ -18,6 +18,9 @@ __all__ = ["BinaryFile"]
 
 _LARGEST_READ_AHEAD = 128 * 1024
 _UNBUFFERED_CHUNK = 4096
+_BETWEEN_LOOKS = 8192  # bytes of lines
+_COST_OF_LINES = 8 * _BETWEEN_LOOKS
+_LARGEST_JOINED = 1 << 20
 _LARGEST_POSITION = (1 << 63) - 1
 
 
@@ -145,11 +148,19 @@ class BinaryFile(DescriptorFile):
         ahead = self._ahead
         if ahead and not self._turns.taken and self._fd >= 0:
             begin = self._position - self._ahead_at
-            end = ahead.find(b"\n", begin) + 1 if begin >= 0 else 0
+            end = ahead.find(b"\n", begin) + 1 if 0 <= begin < self._next_look else 0
             if end:
                 self._position += end - begin
                 return ReadyValue(ahead[begin:end])
-        return self._next_line()
+        return self._look_and_go_on()
+
+    async def _look_and_go_on(self) -> bytes:
+        """The next line, after a look at the clock: lines that are at hand may be many."""
+        begin = max(self._position - self._ahead_at, 0)
+        self._next_look = begin + _BETWEEN_LOOKS
+        if self._backend.turn_is_over(_COST_OF_LINES):
+            await self._backend.give_way()
+        return await self._next_line()
 
     async def peek(self, size: int = 0) -> bytes:
         """Return what was read ahead, reading once if that is nothing. The position stays."""
@@ -329,6 +340,7 @@ class BinaryFile(DescriptorFile):
         data = await self._do(
             self._read(self._fd, size, start if self._seekable else -1, self._alignment)
         )
+        self._next_look = 0
         if self._seekable:
             self._ahead = data
             self._ahead_at = start
@@ -346,6 +358,9 @@ class BinaryFile(DescriptorFile):
         if self._position % self._alignment and self._position >= await self._size():
             return b""  # behind a direct read that ended with the file
         missing = size - len(data)
+        if missing > _LARGEST_JOINED:
+            # Read once more what is there: to put the two together would be a copy of all of it.
+            return await self._do(self._read(self._fd, size, self._position, self._alignment))
         if missing < self._buffer_size:
             more = (await self._fill(missing, len(data)))[:missing]
         else:
@@ -377,10 +392,13 @@ class BinaryFile(DescriptorFile):
                 self._ahead_at = self._position
             self._position += len(data)
             return data
+        left = await self._size() - self._position
+        if left > _LARGEST_JOINED:
+            data = b""
         parts = [data]
         position = self._position + len(data)
         # One byte more than there should be tells that the file ends there.
-        size = max(await self._size() - position, 0) + 1
+        size = max(left - len(data), 0) + 1
         while True:
             size += -size % self._alignment
             data = await self._do(self._read(self._fd, size, position, self._alignment))

@@ -37,6 +37,7 @@ class DescriptorFile(AsyncFile[bytes]):
         "_fd",
         "_mode",
         "_name",
+        "_next_look",
         "_next_read_ahead",
         "_owns_fd",
         "_plain",
@@ -91,6 +92,7 @@ class DescriptorFile(AsyncFile[bytes]):
         self._current: Operation[Any] | None = None
         self._ahead = b""
         self._ahead_at = 0
+        self._next_look = 0
         self._next_read_ahead = buffer_size
         self._unwritten: list[bytes] = []
         self._unwritten_at = 0

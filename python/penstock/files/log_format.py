@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from zlib import crc32
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "LogError",
     "NotALog",
     "RecordParser",
-    "encode_commit",
+    "encode_header",
     "find_later_commit",
     "is_torn_file_header",
     "new_file_header",
@@ -113,13 +113,11 @@ def is_torn_file_header(data: bytes) -> bool:
     return not data.strip(b"\0") or data[: len(_MAGIC)] == _MAGIC[: len(data)]
 
 
-def encode_commit(marker: bytes, offset: int, payloads: Sequence[tuple[bytes, int]]) -> bytes:
-    """The bytes of a commit that begins at ``offset``; each payload comes with its CRC-32."""
-    parts = []
-    for payload, checksum in payloads:
-        checked = _RECORD_CHECKED.pack(marker, len(payload), offset, checksum)
-        parts += [checked, crc32(checked).to_bytes(4, "little"), payload]
-    return b"".join(parts)
+def encode_header(marker: bytes, offset: int, payload: bytes, checksum: int) -> bytes:
+    """What stands before ``payload``, whose CRC-32 it comes with, in a commit that begins at
+    ``offset``."""
+    checked = _RECORD_CHECKED.pack(marker, len(payload), offset, checksum)
+    return checked + crc32(checked).to_bytes(4, "little")
 
 
 class RecordParser:
@@ -170,12 +168,38 @@ class RecordParser:
                 self.damage = "the payload does not match its checksum"
                 break
             position = end
-            self.offset += RECORD_HEADER_SIZE + length
-            if commit != self.commit:
-                self.commit, self.earlier = commit, self.count
-            self.count += 1
+            self._take(length, commit)
             yield data[begin:end]
         self._data = data[position:]
+
+    @property
+    def large_payload(self) -> int:
+        """The length of the next record's payload if the record's header is at hand, else 0."""
+        if self.damage is not None or len(self._data) < RECORD_HEADER_SIZE:
+            return 0
+        header = self._parse_header(self._data, 0)
+        return 0 if header is None else header[0]
+
+    def take_payload(self, checksum: int) -> bool:
+        """Take the next record as read apart, with the CRC-32 of its payload.
+
+        What was fed of it is dropped. False, with ``damage``, if that is not its checksum.
+        """
+        header = self._parse_header(self._data, 0)
+        assert header is not None
+        length, commit, expected = header
+        if checksum != expected:
+            self.damage = "the payload does not match its checksum"
+            return False
+        self._take(length, commit)
+        self._data, self.needed = b"", RECORD_HEADER_SIZE
+        return True
+
+    def _take(self, length: int, commit: int) -> None:
+        self.offset += RECORD_HEADER_SIZE + length
+        if commit != self.commit:
+            self.commit, self.earlier = commit, self.count
+        self.count += 1
 
     @property
     def buffered(self) -> int:

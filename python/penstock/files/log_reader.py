@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from penstock.files.backend import current_backend
+from penstock.files.backend import FileBackend, current_backend
 from penstock.files.log_file import read_marker
 from penstock.files.log_format import (
     FILE_HEADER_SIZE,
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["read_log", "read_records"]
 
 _PIECE = 256 << 10
+_LARGE = 1 << 20
+_COST_OF_RECORD = 2048  # as FileBackend.turn_is_over counts
 
 Read = Callable[[int, int], Awaitable[bytes]]
 """Reads at most so many bytes at an offset of the log's file."""
@@ -55,7 +59,7 @@ async def read_log(path: StrOrBytesPath) -> AsyncIterator[bytes]:
             return backend.read(fd, size, offset)
 
         async for record in read_records(
-            read, marker, name, end=lambda: os.fstat(fd).st_size, may_be_torn=True
+            backend, read, marker, name, end=lambda: os.fstat(fd).st_size, may_be_torn=True
         ):
             yield record
     finally:
@@ -64,7 +68,13 @@ async def read_log(path: StrOrBytesPath) -> AsyncIterator[bytes]:
 
 
 async def read_records(
-    read: Read, marker: bytes, path: str, *, end: Callable[[], int], may_be_torn: bool = False
+    backend: FileBackend,
+    read: Read,
+    marker: bytes,
+    path: str,
+    *,
+    end: Callable[[], int],
+    may_be_torn: bool = False,
 ) -> AsyncIterator[bytes]:
     """The records of a log's file up to ``end()``, which is asked again whenever it is reached.
 
@@ -75,11 +85,24 @@ async def read_records(
     parser = RecordParser(marker)
     position = FILE_HEADER_SIZE
     while parser.damage is None and (left := end() - position) > 0:
+        if parser.needed > _LARGE:
+            # Into an object of its own, and checked beside the loop: nothing of it is copied.
+            length = parser.large_payload
+            begin = parser.offset + RECORD_HEADER_SIZE
+            payload = await read(min(length, end() - begin), begin)
+            position = begin + len(payload)
+            if len(payload) < length:
+                break
+            if parser.take_payload(await backend.call(functools.partial(crc32, payload))):
+                yield payload
+            continue
         data = await read(min(left, max(_PIECE, parser.needed)), position)
         if not data:
             break
         position += len(data)
         for record in parser.feed(data):
+            if backend.turn_is_over(_COST_OF_RECORD):
+                await backend.give_way()
             yield record
     damage = parser.damage
     if may_be_torn:

@@ -20,6 +20,13 @@ __all__ = ["TextFile"]
 _CHUNK = 8192
 """Bytes that are decoded at once; ``io.TextIOWrapper``'s."""
 
+_COST_OF_CHUNK = 8 * _CHUNK
+"""Of its lines, as ``FileBackend.turn_is_over`` counts."""
+
+_SLICE = 1 << 19
+"""Of a large text, what is decoded or encoded between two looks at the clock."""
+_SLICES_DROPPED = 8
+
 
 class _Piece:
     """Text that was decoded, and how: for ``tell``."""
@@ -137,13 +144,41 @@ class TextFile(AsyncFile[str]):
         try:
             decoder = self._begin_reading()
             if size is None or size < 0:
-                data = await self._binary.read()
-                text = self._piece.text[self._at :] + decoder.decode(data, True)
-                self._drop_read_ahead()
-                return text
+                return await self._read_rest(decoder)
             return await self._read_some(decoder, size)
         finally:
             self._turns.give_up()
+
+    async def _read_rest(self, decoder: Decoder) -> str:
+        binary = self._binary
+        if binary._regular and await binary._size() - binary._position <= _SLICE:
+            data = await binary.read()
+            text = self._piece.text[self._at :] + decoder.decode(data, True)
+            self._drop_read_ahead()
+            return text
+        start, state = binary._position, decoder.getstate()
+        texts = [self._piece.text[self._at :]]
+        text: str | None = None
+        try:
+            data = await binary.read(_SLICE)
+            while data:
+                texts.append(decoder.decode(data))
+                data = await binary.read(_SLICE)
+            texts.append(decoder.decode(b"", True))
+            text = "".join(texts)
+            while texts:  # giving back so much memory takes time, too
+                del texts[-_SLICES_DROPPED:]
+                if binary._backend.turn_is_over(_SLICE):
+                    await binary._backend.give_way()
+        except BaseException:
+            if binary.seekable():
+                decoder.setstate(state)
+                binary._position = start
+            else:
+                self._piece, self._at = _Piece("".join(texts) if text is None else text, None), 0
+            raise
+        self._drop_read_ahead()
+        return text
 
     async def _read_some(self, decoder: Decoder, size: int) -> str:
         pieces = [self._piece]
@@ -261,6 +296,9 @@ class TextFile(AsyncFile[str]):
 
     async def _decode_chunk(self, decoder: Decoder) -> _Piece | None:
         """Decode the next bytes; None at the end of the file."""
+        backend = self._binary._backend
+        if backend.turn_is_over(_COST_OF_CHUNK):
+            await backend.give_way()
         pending, flags = decoder.getstate()
         data = await self._binary.read1(_CHUNK)
         text = decoder.decode(data, not data)
@@ -302,12 +340,12 @@ class TextFile(AsyncFile[str]):
         try:
             self._binary._check_writable()
             encoder = self._encoder or await self._make_encoder()
-            out = text
-            if self._newline != "" and self._line_end != "\n":
-                out = text.replace("\n", self._line_end)
             before = encoder.getstate()
             try:
-                await self._binary.write(encoder.encode(out))
+                if len(text) <= _SLICE:
+                    await self._binary.write(encoder.encode(self._with_line_ends(text)))
+                else:
+                    await self._write_large(encoder, text)
             except BaseException:
                 encoder.setstate(before)
                 raise
@@ -319,6 +357,23 @@ class TextFile(AsyncFile[str]):
             return len(text)
         finally:
             self._turns.give_up()
+
+    def _with_line_ends(self, text: str) -> str:
+        if self._newline != "" and self._line_end != "\n":
+            return text.replace("\n", self._line_end)
+        return text
+
+    async def _write_large(self, encoder: codecs.IncrementalEncoder, text: str) -> None:
+        """Encode slice by slice, and write when there is nothing in it that cannot be encoded."""
+        backend = self._binary._backend
+        pieces = []
+        for begin in range(0, len(text), _SLICE):
+            if backend.turn_is_over(_SLICE):
+                await backend.give_way()
+            pieces.append(encoder.encode(self._with_line_ends(text[begin : begin + _SLICE])))
+        pieces.reverse()
+        while pieces:
+            await self._binary.write(pieces.pop())
 
     async def _make_encoder(self) -> codecs.IncrementalEncoder:
         encoder = codecs.getincrementalencoder(self._encoding)(self._errors)

@@ -38,6 +38,8 @@ async def read_files(paths: Iterable[StrOrBytesPath], limit: int = 64) -> list[b
             if len(reading) >= limit:
                 contents.append(await reading[0])
                 reading.popleft()
+            if backend.turn_is_over(0):
+                await backend.give_way()
             reading.append(backend.read_file(path).start())
         while reading:
             contents.append(await reading[0])

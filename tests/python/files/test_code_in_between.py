@@ -1,8 +1,8 @@
 """Python code that runs in the middle of a file operation may close, end or ask for anything.
 
-It runs where arguments are converted, where buffers and paths are given back, and where a completion
-resumes a task or calls a callback. Each program runs in an interpreter of its own: what is wrong here
-crashes or hangs.
+It runs where arguments are converted, where buffers and paths are given back, and where a
+completion resumes a task or calls a callback. Each program runs in an interpreter of its own: what
+is wrong here crashes or hangs.
 """
 
 from __future__ import annotations

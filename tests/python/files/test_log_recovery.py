@@ -18,12 +18,19 @@ from penstock.files.log_format import (
     LogError,
     NotALog,
     RecordParser,
-    encode_commit,
+    encode_header,
     new_file_header,
 )
 from penstock.files.log_reader import read_log
 
 COMMITS = [[b"alpha"], [b"", b"beta" * 5, b"gamma"], [b"delta" * 3, b"epsilon"]]
+
+
+def encode_commit(marker: bytes, offset: int, payloads: list[tuple[bytes, int]]) -> bytes:
+    """The bytes of a commit that begins at ``offset``; each payload comes with its CRC-32."""
+    return b"".join(
+        encode_header(marker, offset, payload, checksum) + payload for payload, checksum in payloads
+    )
 
 
 class WrittenLog:
