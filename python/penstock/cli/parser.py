@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Sequence
 
+from penstock.cli.alicat_commands import add_alicat_commands
 from penstock.cli.interrupts import Interrupts
 from penstock.cli.serial_commands import add_serial_commands
 
@@ -118,6 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
 
     add_serial_commands(commands, _EPILOG)
+    add_alicat_commands(commands, _EPILOG)
 
     commands.add_parser(
         "sim",
