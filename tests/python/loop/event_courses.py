@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import inspect
 import os
 import random
 import socket
 import sys
 import tempfile
+import warnings
 from asyncio import selector_events
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,17 +110,22 @@ def run_program(factory: LoopFactory, program: Program) -> Course:
     loop = factory()
     count = len(program.hooks)
     course = Course([[] for _ in range(count)], [bytearray() for _ in range(count)])
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            execution = _Execution(loop, program, course, Path(folder))
-            loop.set_exception_handler(execution.report)
-            if program.eager and sys.version_info >= (3, 12):
-                loop.set_task_factory(asyncio.eager_task_factory)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # where a program does not come to its end
+        execution = _Execution(loop, program, course, Path(folder))
+        loop.set_exception_handler(execution.report)
+        if program.eager and sys.version_info >= (3, 12):
+            loop.set_task_factory(asyncio.eager_task_factory)
+        try:
             loop.run_until_complete(asyncio.wait_for(execution.run(), 15))
-    except Exception as exc:
-        course.failure = repr(exc)
-    finally:
-        loop.close()
+        except Exception as exc:
+            course.failure = repr(exc)
+        finally:
+            execution.close()
+            loop.close()
+        if course.failure:
+            del execution
+            gc.collect()
     return course
 
 
@@ -174,11 +181,16 @@ class _Execution:
                 self.course.add(connection.index, "--")
         for connection in self.connections:
             await connection.finish()
-        for sock in self.other:
-            sock.close()
 
     def report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.course.add(self.latest, ("reported", type(context.get("exception")).__name__))
+
+    def close(self) -> None:
+        for sock in self.other:
+            sock.close()
+        for connection in self.connections:
+            if connection.peer is not None:
+                connection.peer.close()
 
     def read_another_socket(self, index: int, size: int) -> None:
         """Receive what lies there, at once, as an eager task's first step would."""
@@ -503,6 +515,9 @@ class _SocketPeer:
         else:
             self.sock.close()
 
+    def close(self) -> None:
+        self.sock.close()
+
 
 class _PipePeer:
     """The other end of a pipe."""
@@ -525,6 +540,9 @@ class _PipePeer:
                 count -= len(data)
 
     def end(self, how: str) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -560,3 +578,6 @@ class _TlsPeer(asyncio.Protocol):
         if self.transport is not None and (not self.closing or how == "abort"):
             self.transport.abort() if how == "abort" else self.transport.close()
             self.closing = True
+
+    def close(self) -> None:
+        """Its transport goes with the loop."""
