@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -87,6 +89,11 @@ public:
         }
         --budget_;
         return true;
+    }
+
+    /// Takes so many more, for an operation that has cost as much as several.
+    void charge(std::size_t operations) noexcept {
+        budget_ -= static_cast<unsigned>(std::min<std::size_t>(operations, budget_));
     }
 
     /// A dispatcher is about to resume a task.

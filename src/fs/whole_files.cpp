@@ -7,16 +7,113 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <new>
 #include <random>
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <penstock/detail/pollable.hpp>
 #include <penstock/shield.hpp>
 
 namespace penstock::fs {
 
+using penstock::detail::uninterrupted;
+
 namespace {
+
+/// A file up to this size is read as any other; beyond it a worker thread gets the memory too, which
+/// takes the kernel longer than to copy what the page cache has.
+constexpr std::uint64_t small_file = std::uint64_t{256} * 1024;
+
+/// Reads a piece at the end of `content`, which is as long as what has been read of the file. Returns
+/// read(2)'s answer, or a negated errno.
+std::int64_t append(int fd, std::string& content, std::size_t most) {
+    const std::size_t size = content.size();
+    std::int64_t answer = 0;
+    content.resize_and_overwrite(size + most, [&](char* data, std::size_t /*room*/) {
+        answer =
+            uninterrupted([&] { return ::pread(fd, data + size, most, static_cast<off_t>(size)); });
+        answer = answer < 0 ? -errno : answer;
+        return size + static_cast<std::size_t>(std::max<std::int64_t>(answer, 0));
+    });
+    return answer;
+}
+
+// A vector has no room without values in it. They are written in parts that stay in the processor's cache.
+std::int64_t append(int fd, std::vector<std::byte>& content, std::size_t most) {
+    constexpr std::size_t part = std::size_t{128} * 1024;
+    std::int64_t total = 0;
+    while (static_cast<std::size_t>(total) < most) {
+        const std::size_t size = content.size();
+        const std::size_t asked = std::min(part, most - static_cast<std::size_t>(total));
+        content.resize(size + asked);
+        const ssize_t count = uninterrupted(
+            [&] { return ::pread(fd, content.data() + size, asked, static_cast<off_t>(size)); });
+        const int error = errno;
+        content.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        if (count < 0) {
+            return total > 0 ? total : -error;
+        }
+        total += count;
+        if (static_cast<std::size_t>(count) < asked) {
+            break;
+        }
+    }
+    return total;
+}
+
+/// The same on a worker thread.
+template <typename Content>
+class AppendOperation final
+    : public penstock::detail::FileSystemOperation<AppendOperation<Content>, std::size_t> {
+public:
+    AppendOperation(const File& file, Content& content, std::size_t most) noexcept
+        : file_(file.shared_descriptor()), content_(content), most_(most) {}
+
+    void describe(io::FileOperation& request) const noexcept { request.to_call(&run); }
+    [[nodiscard]] static std::size_t result(std::int64_t answer) noexcept {
+        return static_cast<std::size_t>(answer);
+    }
+
+private:
+    static std::int64_t run(io::FileOperation& request) noexcept {
+        AppendOperation& self = AppendOperation::derived_of(request);
+        try {
+            return append(self.file_.get(), self.content_, self.most_);
+        } catch (const std::bad_alloc&) {
+            return -ENOMEM;
+        }
+    }
+
+    penstock::detail::SharedDescriptor file_;
+    Content& content_;
+    std::size_t most_;
+};
+
+/// In pieces, so that a cancellation is seen.
+template <typename Content>
+Task<Result<Content>> read_large(const File& file, std::uint64_t expected) {
+    constexpr std::size_t largest_piece = std::size_t{8} * 1024 * 1024;
+    constexpr std::size_t least = std::size_t{64} * 1024; // when the file has grown
+    Content content;
+    if (expected >= content.max_size()) {
+        co_return failure(std::errc::file_too_large);
+    }
+    content.reserve(static_cast<std::size_t>(expected) + 1);
+    for (;;) {
+        // The byte beyond the expected end has room too, and tells that it is the end.
+        const std::size_t room = content.capacity() - content.size();
+        const std::size_t asked = room == 0 ? least : std::min(room, largest_piece);
+        const Result<std::size_t> count = co_await AppendOperation<Content>(file, content, asked);
+        if (!count) {
+            co_return failure(count.error());
+        }
+        if (*count == 0) {
+            co_return content;
+        }
+    }
+}
 
 /// Reads all of a file into a container of bytes. Its size is only a hint: a file may grow meanwhile,
 /// and those of /proc have none.
@@ -29,6 +126,9 @@ template <typename Content> Task<Result<Content>> read_all(std::string path) {
     const Result<Status> status = co_await file->status();
     if (!status) {
         co_return failure(status.error());
+    }
+    if (status->is_regular() && status->size > small_file) {
+        co_return co_await read_large<Content>(*file, status->size);
     }
     Content content;
     content.resize(std::max<std::size_t>(status->size + 1, least));

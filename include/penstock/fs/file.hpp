@@ -169,7 +169,7 @@ private:
 } // namespace detail
 
 /// An open file. Its reads and writes run on the loop's file engine (io_uring, or worker threads) and
-/// never hold up the loop; what the page cache has is read at once.
+/// do not hold up the loop. What the page cache has is read at once, up to 256 KiB of it.
 ///
 ///     Result<fs::File> file = co_await fs::File::open("measurements.csv");
 ///
@@ -207,7 +207,8 @@ public:
     }
     [[nodiscard]] static Open open(std::string_view path) { return open(path, OpenOptions()); }
 
-    /// Yields how many bytes it read, at most `into.size()`; 0 at the end of the file.
+    /// Yields how many bytes it read, at most `into.size()` and perhaps fewer than there are; 0 at the end
+    /// of the file.
     [[nodiscard]] Read read(MutableBytes into) noexcept { return {descriptor_, into}; }
 
     /// From an offset; less than `into.size()` at the end of the file only.
