@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <new>
 #include <random>
 
@@ -198,7 +199,51 @@ Task<Result<>> sync_folder(const std::string& path) {
     co_return co_await folder->sync();
 }
 
-Task<Result<>> replace_file(std::string path, Bytes content, mode_t permissions) {
+/// The path that a symbolic link leads to, through others where it must; there need not be anything. A
+/// path that is no link leads to itself.
+class FollowOperation final
+    : public penstock::detail::FileSystemOperation<FollowOperation, std::string> {
+public:
+    explicit FollowOperation(std::string path) noexcept : path_(std::move(path)) {}
+
+    static void describe(io::FileOperation& request) noexcept { request.to_call(&run); }
+    [[nodiscard]] std::string result(std::int64_t /*answer*/) noexcept { return std::move(path_); }
+
+private:
+    static std::int64_t run(io::FileOperation& request) noexcept {
+        FollowOperation& self = derived_of(request);
+        try {
+            return self.follow();
+        } catch (const std::bad_alloc&) {
+            return -ENOMEM;
+        }
+    }
+
+    std::int64_t follow() {
+        constexpr int most_links = 40; // path_resolution(7)
+        std::array<char, PATH_MAX> target{};
+        for (int links = 0; links < most_links; ++links) {
+            const ssize_t size = ::readlink(path_.c_str(), target.data(), target.size());
+            if (size < 0) {
+                return errno == EINVAL || errno == ENOENT ? 0 : -errno;
+            }
+            const std::string_view name(target.data(), static_cast<std::size_t>(size));
+            path_ = name.starts_with('/') ? std::string(name)
+                                          : path_.substr(0, path_.rfind('/') + 1).append(name);
+        }
+        return -ELOOP;
+    }
+
+    std::string path_;
+};
+
+Task<Result<>> replace_file(std::string link_or_path, Bytes content, mode_t permissions) {
+    // To rename over a link would replace the link, and leave what it names as it was.
+    Result<std::string> followed = co_await FollowOperation(std::move(link_or_path));
+    if (!followed) {
+        co_return failure(followed.error());
+    }
+    const std::string path = std::move(*followed);
     const Result<Status> old = co_await status(path);
     if (!old && old.error() != std::errc::no_such_file_or_directory) {
         co_return failure(old.error());
@@ -303,6 +348,9 @@ Task<Result<>> create_directories(std::string path, mode_t permissions) {
 }
 
 Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions options) {
+    if (path.contains('\0')) {
+        co_return failure(std::errc::invalid_argument);
+    }
     if (options.atomic) {
         co_return co_await replace_file(std::move(path), content, options.permissions);
     }

@@ -126,7 +126,7 @@ private:
 struct WriteFileOptions {
     /// The file has either its old content or all of the new one, also after a power cut: the bytes are
     /// written to another file in its folder, forced to the device, and renamed. The permissions of a
-    /// file that is replaced are kept. Without it the file is emptied first and written in place.
+    /// file that is replaced are kept. Of a symbolic link what it names is replaced, as it is without this. Without it the file is emptied first and written in place.
     bool atomic = false;
     mode_t permissions = 0666; ///< of a new file, less the umask
 };

@@ -4,6 +4,8 @@
 #include <penstock/run.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,55 @@ Task<std::vector<std::string>> names_in(std::string path) {
     }
     std::ranges::sort(names);
     co_return names;
+}
+
+TEST(WholeFiles, AnAtomicWriteReplacesWhatALinkNames) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        EXPECT_TRUE(co_await fs::create_directory(folder.path("sub")));
+        (void)folder.file("sub/file", "old");
+        EXPECT_TRUE(co_await fs::create_symlink("sub/file", folder.path("first")));
+        EXPECT_TRUE(co_await fs::create_symlink(folder.path("first"), folder.path("second")));
+        EXPECT_TRUE(co_await fs::write_file(folder.path("second"), "new", {.atomic = true}));
+        EXPECT_EQ(folder.content("sub/file"), "new");
+        for (const char* link : {"first", "second"}) {
+            EXPECT_TRUE((co_await fs::status(folder.path(link), false))->type ==
+                        fs::FileType::symbolic_link)
+                << link;
+        }
+        EXPECT_EQ(co_await names_in(folder.path("sub")), (std::vector<std::string>{"file"}));
+
+        EXPECT_TRUE(co_await fs::create_symlink("fresh", folder.path("dangling")));
+        EXPECT_TRUE(co_await fs::write_file(folder.path("dangling"), "made", {.atomic = true}));
+        EXPECT_EQ(folder.content("fresh"), "made");
+
+        EXPECT_TRUE(co_await fs::create_symlink("round", folder.path("round")));
+        EXPECT_EQ((co_await fs::write_file(folder.path("round"), "", {.atomic = true})).error(),
+                  std::errc::too_many_symbolic_link_levels);
+    };
+    run(body());
+}
+
+// Beyond 256 KiB a worker thread reads, in pieces of 8 MiB.
+TEST(WholeFiles, AreReadWholeWhateverTheirSize) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        constexpr std::size_t small = std::size_t{256} * 1024;
+        constexpr std::size_t piece = std::size_t{8} << 20;
+        for (const std::size_t size : {std::size_t{0}, std::size_t{5}, small - 1, small, small + 1,
+                                       piece - 1, piece, piece + 1, piece * 2 + 12'345}) {
+            std::string text(size, ' ');
+            for (std::size_t i = 0; i < size; ++i) {
+                text[i] = static_cast<char>('a' + i / 1000 % 26);
+            }
+            const std::string path = folder.file("file", text);
+            EXPECT_TRUE((co_await fs::read_text(path)).value() == text) << size;
+            const auto bytes = (co_await fs::read_file(path)).value();
+            EXPECT_TRUE(std::ranges::equal(bytes, std::as_bytes(std::span(text)))) << size;
+        }
+        EXPECT_FALSE((co_await fs::read_text("/proc/self/status"))->empty());
+    };
+    run(body());
 }
 
 TEST(Paths, FilesAreRenamedLinkedAndRemoved) {
