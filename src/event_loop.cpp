@@ -18,8 +18,8 @@ constinit thread_local EventLoop* current_loop = nullptr;
 
 namespace detail {
 
-CurrentLoop::CurrentLoop(EventLoop& loop) {
-    if (current_loop != nullptr) {
+CurrentLoop::CurrentLoop(EventLoop& loop) : before_(current_loop) {
+    if (current_loop != nullptr && !current_loop->poller().is_parents()) {
         throw std::logic_error("this thread is running an event loop already: co_await the task "
                                "instead of running it");
     }
@@ -27,7 +27,7 @@ CurrentLoop::CurrentLoop(EventLoop& loop) {
 }
 
 CurrentLoop::~CurrentLoop() {
-    current_loop = nullptr;
+    current_loop = before_;
 }
 
 } // namespace detail

@@ -12,11 +12,14 @@ namespace detail {
 /// Makes a loop this thread's current one for the time of a run.
 class CurrentLoop {
 public:
-    /// Throws `std::logic_error` when there is one already.
+    /// Throws `std::logic_error` when there is one already; in a forked child its parent's does not count.
     explicit CurrentLoop(EventLoop& loop);
     ~CurrentLoop();
     CurrentLoop(const CurrentLoop&) = delete;
     CurrentLoop& operator=(const CurrentLoop&) = delete;
+
+private:
+    EventLoop* before_;
 };
 
 struct RootCompletion : Completion {

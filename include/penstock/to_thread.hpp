@@ -28,11 +28,15 @@ public:
 
     [[nodiscard]] bool await_ready() noexcept {
         cancelled_ = context().cancelled();
-        return cancelled_;
+        return cancelled_ && context().loop().spend();
     }
 
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) {
         suspend(task);
+        if (cancelled_) { // but others must run first
+            resume_soon();
+            return;
+        }
         try {
             detail::WorkerPool::instance().submit(*this);
         } catch (...) {
@@ -71,7 +75,7 @@ private:
     // What has begun cannot be stopped: it is awaited.
     static void cancel(Suspension& suspension) noexcept {
         auto& self = static_cast<ToThreadOperation&>(suspension);
-        if (detail::WorkerPool::instance().withdraw(self)) {
+        if (detail::WorkerPool::withdraw(self)) {
             self.cancelled_ = true;
             self.resume_soon();
         }

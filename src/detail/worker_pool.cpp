@@ -1,6 +1,8 @@
 #include <penstock/detail/worker_pool.hpp>
 
+#include <atomic>
 #include <csignal>
+#include <memory>
 #include <system_error>
 
 #include <pthread.h>
@@ -27,9 +29,41 @@ private:
 
 } // namespace
 
+/// Which pool is this process's.
+class WorkerPool::OfProcess {
+public:
+    OfProcess() = default;
+    OfProcess(const OfProcess&) = delete;
+    OfProcess& operator=(const OfProcess&) = delete;
+    /// In a child that has made no pool of its own there is nothing to end: no thread of its parent's.
+    ~OfProcess() {
+        WorkerPool* pool = pool_.load(std::memory_order_acquire);
+        if (pool != nullptr && !pool->fork_mark_.in_child()) {
+            pool_.store(pool->parents_); // known to the end, or it would be taken for a leak
+            delete pool;
+        }
+    }
+
+    [[nodiscard]] WorkerPool& get() {
+        WorkerPool* pool = pool_.load(std::memory_order_acquire);
+        if (pool != nullptr && !pool->fork_mark_.in_child()) {
+            return *pool;
+        }
+        auto fresh = std::make_unique<WorkerPool>();
+        fresh->parents_ = pool;
+        if (pool_.compare_exchange_strong(pool, fresh.get(), std::memory_order_acq_rel)) {
+            return *fresh.release();
+        }
+        return *pool; // another thread was faster
+    }
+
+private:
+    std::atomic<WorkerPool*> pool_{nullptr};
+};
+
 WorkerPool& WorkerPool::instance() {
-    static WorkerPool pool;
-    return pool;
+    static OfProcess pool;
+    return pool.get();
 }
 
 WorkerPool::~WorkerPool() {
@@ -62,6 +96,7 @@ void WorkerPool::submit(WorkerJob& job) {
             }
         }
         jobs_.push_back(job);
+        job.pool = this;
         job.queued = true;
         ++waiting_jobs_;
     }
@@ -69,13 +104,17 @@ void WorkerPool::submit(WorkerJob& job) {
 }
 
 bool WorkerPool::withdraw(WorkerJob& job) noexcept {
-    const std::lock_guard guard(lock_);
+    WorkerPool& pool = *job.pool;
+    if (pool.fork_mark_.in_child()) {
+        return false;
+    }
+    const std::lock_guard guard(pool.lock_);
     if (!job.queued) {
         return false;
     }
-    jobs_.remove(job);
+    pool.jobs_.remove(job);
     job.queued = false;
-    --waiting_jobs_;
+    --pool.waiting_jobs_;
     return true;
 }
 

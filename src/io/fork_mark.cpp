@@ -34,6 +34,13 @@ ForkMark::~ForkMark() {
     munmap(const_cast<unsigned char*>(page_), page_size());
 }
 
+void ForkMark::take_over() noexcept {
+    *page_ = 1;
+    if (process_ != 0) {
+        process_ = getpid();
+    }
+}
+
 bool ForkMark::in_child() const noexcept {
     return process_ == 0 ? *page_ == 0 : getpid() != process_;
 }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -93,6 +94,11 @@ std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest,
     if (fd < 0) {
         return {EBADF, std::system_category()};
     }
+    if (is_parents()) {
+        if (const std::error_code error = part_from_parent()) {
+            return error;
+        }
+    }
     if (!make_slot(fd)) { // an error as the kernel's own: callers undo what they began either way
         return {ENOMEM, std::system_category()};
     }
@@ -133,6 +139,15 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
     }
     Slot& slot = slots_[static_cast<std::size_t>(watch.fd)];
     std::error_code error;
+    if (is_parents()) {
+        if (interest == 0) {
+            watch.interest = 0;
+            return {};
+        }
+        if ((error = part_from_parent())) {
+            return error;
+        }
+    }
     if (interest == 0) {
         error = control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0);
         if (error.value() == ENOENT || error.value() == EBADF) {
@@ -168,7 +183,7 @@ void Poller::remove(Watch& watch) noexcept {
     if (watch.fd < 0) {
         return;
     }
-    if (watch.interest != 0 && control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0)) {
+    if (watch.interest != 0 && !is_parents() && control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0)) {
         orphans_possible_ = true;
     }
     vacate(watch);
@@ -228,7 +243,42 @@ void Poller::renew() noexcept {
     ::close(fresh);
 }
 
+// A descriptor that was closed behind its watch's back is left out.
+std::error_code Poller::part_from_parent() noexcept {
+    const int fresh = epoll_create1(EPOLL_CLOEXEC);
+    if (fresh < 0) {
+        return last_error();
+    }
+    for (std::size_t index = 0; index < slots_.size(); ++index) {
+        const Slot& slot = slots_[index];
+        if (slot.watch == nullptr || slot.watch->interest == 0) {
+            continue;
+        }
+        const std::error_code error = control(fresh, EPOLL_CTL_ADD, static_cast<int>(index),
+                                              slot.watch->interest | slot.flags, slot.generation);
+        if (error && error.value() != EBADF) {
+            ::close(fresh);
+            return error;
+        }
+    }
+    const bool moved = ::dup3(fresh, epoll_fd_, O_CLOEXEC) == epoll_fd_;
+    const std::error_code error = moved ? std::error_code() : last_error();
+    ::close(fresh);
+    if (moved) {
+        fork_mark_.take_over();
+        position_ = count_ = 0; // what the parent fetched: if it lasts, it is reported here too
+        orphans_possible_ = false;
+    }
+    return error;
+}
+
 int Poller::wait(std::int64_t timeout_ns) noexcept {
+    if (is_parents() && part_from_parent()) {
+        constexpr int a_while = 10; // milliseconds; no busy loop while descriptors or memory lack
+        ::poll(nullptr, 0, a_while);
+        position_ = count_ = 0;
+        return 0;
+    }
     int count = -1;
     ++waits_;
     if (timeout_ns > 0 && precise_timeouts_) {

@@ -66,6 +66,7 @@ Result<UnixListener> UnixListener::listen(const UnixEndpoint& endpoint, const Op
         }
         listener.bound_.device = status.st_dev;
         listener.bound_.inode = status.st_ino;
+        listener.bound_.process = ::getpid();
         if (options.mode && ::chmod(endpoint.name().c_str(), *options.mode) != 0) {
             return last_failure();
         }
@@ -81,8 +82,9 @@ void UnixListener::close() noexcept {
         return;
     }
     struct stat status{};
-    if (bound_.inode != 0 && ::lstat(bound_.endpoint.name().c_str(), &status) == 0 &&
-        status.st_ino == bound_.inode && status.st_dev == bound_.device) {
+    if (bound_.inode != 0 && bound_.process == ::getpid() &&
+        ::lstat(bound_.endpoint.name().c_str(), &status) == 0 && status.st_ino == bound_.inode &&
+        status.st_dev == bound_.device) {
         ::unlink(bound_.endpoint.name().c_str());
     }
     pollable_.reset();

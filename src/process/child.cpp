@@ -2,6 +2,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <mutex>
+#include <new>
+#include <vector>
 
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,8 +38,50 @@ std::error_code ChildState::ask() noexcept {
 
 } // namespace detail
 
+namespace {
+
+/// Processes that outlived their objects. Somebody has to take their ends from the kernel, or they stay
+/// zombies for as long as this program runs.
+class Orphans {
+public:
+    /// For the process; never destroyed, as children may end after anything.
+    [[nodiscard]] static Orphans& instance() {
+        static auto& orphans = *new Orphans;
+        return orphans;
+    }
+
+    void adopt(OwnedDescriptor pidfd) {
+        const std::lock_guard guard(lock_);
+        running_.push_back(std::move(pidfd));
+    }
+
+    void reap() noexcept {
+        const std::unique_lock guard(lock_, std::try_to_lock); // a thread that is at it is enough
+        if (!guard) {
+            return;
+        }
+        std::erase_if(running_, [](const OwnedDescriptor& pidfd) {
+            siginfo_t information{};
+            const int answer =
+                ::waitid(P_PIDFD, static_cast<id_t>(pidfd.get()), &information, WEXITED | WNOHANG);
+            return answer != 0 ? errno != EINTR : information.si_pid != 0;
+        });
+    }
+
+private:
+    std::mutex lock_;
+    std::vector<OwnedDescriptor> running_;
+};
+
+} // namespace
+
+void detail::reap_orphans() noexcept {
+    Orphans::instance().reap();
+}
+
 Child::~Child() {
-    if (!state_ || state_->status) {
+    // In a forked child it is the copy of an object of the parent's, whose process it is.
+    if (!state_ || state_->status || state_->parent != ::getpid()) {
         return;
     }
     if (kill_on_close_ && kill()) {
@@ -45,7 +90,14 @@ Child::~Child() {
         (void)::waitid(P_PIDFD, static_cast<id_t>(state_->pidfd->descriptor()), &ignored, WEXITED);
         return;
     }
-    (void)state_->ask();
+    if (state_->ask() || state_->status) {
+        return;
+    }
+    try {
+        Orphans::instance().adopt(OwnedDescriptor(state_->pidfd->release()));
+        Orphans::instance().reap();
+    } catch (const std::bad_alloc&) { // then nobody takes its end
+    }
 }
 
 Result<std::optional<ExitStatus>> Child::try_wait() noexcept {

@@ -194,6 +194,7 @@ Command& Command::kill_on_close() noexcept {
 }
 
 Result<Child> Command::spawn() const {
+    detail::reap_orphans();
     std::vector<std::string> arguments{program_};
     arguments.insert(arguments.end(), arguments_.begin(), arguments_.end());
     std::vector<std::string> environment;
@@ -319,6 +320,7 @@ Result<Child> Command::spawn() const {
         throw;
     }
     state->pid = *pid;
+    state->parent = ::getpid();
     child.state_ = std::move(state);
     return child;
 }

@@ -64,8 +64,8 @@ tcflag_t parity_bits(Parity parity) noexcept {
 
 } // namespace
 
-struct termios2 line_settings(const Options& options, const struct termios2& previous) noexcept {
-    struct termios2 line = previous;
+LineSettings line_settings(const Options& options, const LineSettings& previous) noexcept {
+    LineSettings line = previous;
     line.c_iflag = options.xon_xoff ? IXON | IXOFF : 0;
     if (options.mark_errors) { // without marks a checked parity would turn damaged bytes into zeros
         line.c_iflag |= options.parity == Parity::none ? PARMRK : PARMRK | INPCK;
@@ -86,8 +86,7 @@ struct termios2 line_settings(const Options& options, const struct termios2& pre
     return line;
 }
 
-bool is_met(const struct termios2& asked, const struct termios2& got,
-            std::uint32_t baud_rate) noexcept {
+bool is_met(const LineSettings& asked, const LineSettings& got, std::uint32_t baud_rate) noexcept {
     constexpr tcflag_t matters = CSIZE | PARENB | PARODD | CMSPAR | CSTOPB | CRTSCTS;
     // A pty keeps any rate but has no line, and drops the parity that it could not add.
     const double off = std::abs(static_cast<double>(got.c_ospeed) - baud_rate) / baud_rate;

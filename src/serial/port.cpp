@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/serial.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "serial/driver.hpp"
 #include "serial/line_settings.hpp"
@@ -19,9 +20,10 @@ namespace penstock::serial {
 namespace detail {
 
 struct PreviousSettings {
-    struct termios2 line{};
+    LineSettings line{};
     std::optional<struct serial_struct> driver{};
     std::optional<struct serial_rs485> rs485{};
+    pid_t process = ::getpid(); ///< that has opened the port
 };
 
 void DeletePreviousSettings::operator()(PreviousSettings* settings) const noexcept {
@@ -93,7 +95,7 @@ Result<Port> Port::open(std::string_view path, const Options& options) {
     }
     const int fd = descriptor.get();
     decltype(port.previous_) previous(new detail::PreviousSettings);
-    if (const Result<> found = driver::ask(fd, TCGETS2, &previous->line); !found) {
+    if (const Result<> found = driver::ask(fd, get_line_settings, &previous->line); !found) {
         return failure(found.error()); // ENOTTY
     }
     auto line = std::make_shared<detail::Line>(fd);
@@ -164,12 +166,12 @@ Result<> Port::configure(const Options& options) {
 
 Result<> Port::apply(const Options& options) {
     const int fd = native_handle();
-    struct termios2 asked = line_settings(options, previous_->line);
-    if (Result<> set = driver::ask(fd, TCSETS2, &asked); !set) {
+    LineSettings asked = line_settings(options, previous_->line);
+    if (Result<> set = driver::ask(fd, set_line_settings, &asked); !set) {
         return set;
     }
-    struct termios2 got{};
-    if (Result<> found = driver::ask(fd, TCGETS2, &got); !found) {
+    LineSettings got{};
+    if (Result<> found = driver::ask(fd, get_line_settings, &got); !found) {
         return found;
     }
     if (!is_met(asked, got, options.baud_rate)) {
@@ -199,6 +201,12 @@ void Port::close() noexcept {
     if (!is_open()) {
         return;
     }
+    // In a forked child it is a copy: the parent goes on with the line.
+    if (previous_->process != ::getpid()) {
+        line_.reset();
+        pollable_.reset();
+        return;
+    }
     const int fd = native_handle();
     (void)driver::discard_unsent(fd);
     line_->close();
@@ -209,10 +217,10 @@ void Port::close() noexcept {
     if (auto& flags = previous_->driver) {
         (void)driver::ask(fd, TIOCSSERIAL, &*flags);
     }
-    struct termios2 settings = previous_->line;
+    LineSettings settings = previous_->line;
     settings.c_cflag =
         options_.hangup_on_close ? settings.c_cflag | HUPCL : settings.c_cflag & ~HUPCL;
-    (void)driver::ask(fd, TCSETS2, &settings);
+    (void)driver::ask(fd, set_line_settings, &settings);
     driver::give_back(fd, options_.exclusive);
     pollable_.reset();
 }

@@ -21,6 +21,9 @@ public:
     /// True in a process that was forked from the one that made this mark.
     [[nodiscard]] bool in_child() const noexcept;
 
+    /// Makes it this process's mark: for a child that has a copy of its own by now.
+    void take_over() noexcept;
+
 private:
     volatile unsigned char* page_;
     pid_t process_ = 0; ///< 0: the page tells

@@ -8,6 +8,8 @@
 
 #include <sys/epoll.h>
 
+#include <penstock/io/fork_mark.hpp>
+
 namespace penstock::io {
 
 /// Readiness that a `Watch` asks for and is told of; the values are epoll's own (epoll_ctl(2)).
@@ -48,10 +50,15 @@ struct Watch {
 /// reach nobody, and the poller then moves its watches to a new epoll instance, under the old
 /// number, so that they do not keep the loop awake either.
 ///
+/// A forked child has its parent's epoll instance, and what it took out there the parent would hear of no
+/// more. So `remove` leaves that one alone in a child, and what has to change or ask it first moves the
+/// watches to an instance of the child's own.
+///
 /// Not thread safe: only the loop's thread may call it.
 class Poller {
 public:
-    /// Throws `std::system_error` when the kernel refuses an epoll instance (EMFILE, ENOMEM).
+    /// Throws `std::system_error` when the kernel refuses an epoll instance (EMFILE, ENOMEM), or a page of
+    /// memory.
     Poller();
     ~Poller();
     Poller(const Poller&) = delete;
@@ -93,6 +100,9 @@ public:
 
     [[nodiscard]] int native_handle() const noexcept { return epoll_fd_; }
 
+    /// In a forked child, as long as the watches are registered with the parent's instance.
+    [[nodiscard]] bool is_parents() const noexcept { return fork_mark_.in_child(); }
+
 private:
     static constexpr int batch_size = 256;
 
@@ -110,7 +120,9 @@ private:
     void vacate(Watch& watch) noexcept;
     [[nodiscard]] bool fetched_orphans() const noexcept;
     void renew() noexcept;
+    [[nodiscard]] std::error_code part_from_parent() noexcept;
 
+    ForkMark fork_mark_;
     int epoll_fd_;
     int count_ = 0;
     int position_ = 0;

@@ -53,8 +53,8 @@ public:
 
     [[nodiscard]] const UnixEndpoint& local_endpoint() const noexcept { return bound_.endpoint; }
 
-    /// Stops listening and removes the socket's file, if it is still the one that `listen` made. A
-    /// waiting `accept` gets `operation_canceled`.
+    /// Stops listening and removes the socket's file, if it is still the one that `listen` made; not in a
+    /// forked child, whose parent listens on. A waiting `accept` gets `operation_canceled`.
     void close() noexcept;
 
     [[nodiscard]] bool is_open() const noexcept { return pollable_ != nullptr; }
@@ -68,6 +68,7 @@ private:
         UnixEndpoint endpoint{};
         dev_t device = 0;
         ino_t inode = 0;
+        pid_t process = 0; ///< that made it
     };
 
     UnixListener(std::unique_ptr<detail::Pollable> pollable, const UnixEndpoint& endpoint) noexcept

@@ -20,12 +20,16 @@ namespace detail {
 struct ChildState {
     std::unique_ptr<penstock::detail::Pollable> pidfd;
     pid_t pid = 0;
+    pid_t parent = 0; ///< who has started it, and may wait for it
     std::optional<ExitStatus> status{};
 
     /// Asks the kernel whether it has ended, and if so takes its status, which the kernel then forgets.
     /// The error is waitid(2)'s: `no_child_process` when somebody else has taken it.
     [[nodiscard]] std::error_code ask() noexcept;
 };
+
+/// Takes the ends of those processes from the kernel whose `Child` has ended before they did.
+void reap_orphans() noexcept;
 
 class WaitOperation final
     : public penstock::detail::SystemCallOperation<WaitOperation, ExitStatus> {
@@ -57,7 +61,8 @@ private:
 /// stranger that got the number later, and no SIGCHLD handler is needed or disturbed.
 ///
 /// A child object that ends while its process runs leaves it running; `Command::kill_on_close` kills it
-/// instead. A process that has ended and was not waited for is taken from the kernel then.
+/// instead. A process that has ended and was not waited for is taken from the kernel then; one that ends
+/// later is a zombie until the program next starts a process or drops such an object.
 ///
 /// Belongs to the thread of the loop on which it is first waited for.
 class Child {

@@ -13,12 +13,14 @@
 #include <gtest/gtest.h>
 
 #include "support/callbacks.hpp"
+#include "support/child_process.hpp"
 #include "support/descriptors.hpp"
 
 namespace {
 
 using penstock::io::Poller;
 using penstock::testing::Descriptor;
+using penstock::testing::in_child_process;
 using penstock::testing::SocketPair;
 using penstock::testing::TestWatch;
 namespace io = penstock::io;
@@ -384,6 +386,45 @@ TEST(PollerLifetime, DroppingAnOrphanGivesNoWatchAnotherFile) {
     EXPECT_EQ(turn(poller), 0);
     EXPECT_EQ(stale.calls(), 0U);
     poller.remove(stale);
+}
+
+// The epoll instance is the parent's too.
+TEST(PollerLifetime, WhatAForkedChildTakesOutStaysInTheParent) {
+    Poller poller;
+    const SocketPair pair;
+    TestWatch watch;
+    TestWatch other;
+    ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
+    ASSERT_FALSE(poller.add(other, pair.far.get(), io::writable));
+    EXPECT_EQ(in_child_process([&] {
+                  poller.remove(watch);
+                  return poller.update(other, 0) ? 1 : 0;
+              }),
+              0);
+    write_byte(pair.far);
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(watch.calls(), 1U);
+    EXPECT_EQ(other.calls(), 1U);
+}
+
+TEST(PollerLifetime, AForkedChildWatchesByItself) {
+    Poller poller;
+    const SocketPair pair;
+    const SocketPair more;
+    TestWatch watch;
+    TestWatch childs;
+    ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
+    write_byte(pair.far);
+    EXPECT_EQ(in_child_process([&] {
+                  if (poller.add(childs, more.near.get(), io::readable)) {
+                      return 1;
+                  }
+                  write_byte(more.far);
+                  return turn(poller) == 2 && watch.calls() == 1 && childs.calls() == 1 ? 0 : 2;
+              }),
+              0);
+    EXPECT_EQ(turn(poller), 1); // of the child's it hears nothing
+    EXPECT_EQ(watch.calls(), 1U);
 }
 
 } // namespace

@@ -223,6 +223,24 @@ TEST(Command, KillOnCloseEndsTheProcess) {
     EXPECT_EQ(errno, ESRCH);
 }
 
+TEST(Command, AProcessThatOutlivesItsObjectIsNoZombieForEver) {
+    pid_t pid = 0;
+    penstock::PipeWriter input;
+    {
+        Child child = Command("cat").input(Stream::pipe()).spawn().value();
+        pid = child.pid();
+        input = std::move(child.input);
+    }
+    EXPECT_EQ(::kill(pid, 0), 0);
+    input.close(); // it ends
+    siginfo_t information{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &information, WEXITED | WNOWAIT), 0);
+    EXPECT_EQ(::kill(pid, 0), 0); // a zombie
+    const Child next = Command("true").spawn().value();
+    EXPECT_EQ(::kill(pid, 0), -1);
+    EXPECT_EQ(errno, ESRCH);
+}
+
 TEST(Command, TheSignalsOfTheParentAreNotTheChilds) {
     const auto body = []() -> Task<void> {
         sigset_t blocked;
