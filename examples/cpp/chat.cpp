@@ -7,6 +7,7 @@
 #include <penstock/penstock.hpp>
 
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <list>
@@ -27,7 +28,7 @@ public:
     class Guest {
     public:
         explicit Guest(Room& room)
-            : room_(room), place_(room.guests_.emplace(room.guests_.end(), 64)) {}
+            : room_(room), place_(room.guests_.emplace(room.guests_.end(), most_lines)) {}
         ~Guest() { room_.guests_.erase(place_); }
         Guest(const Guest&) = delete;
         Guest& operator=(const Guest&) = delete;
@@ -45,6 +46,9 @@ public:
         }
 
     private:
+        /// How far a guest may lag behind: as much as one who talks says in some turns.
+        static constexpr std::size_t most_lines = 256;
+
         Room& room_;
         std::list<Channel<Line>>::iterator place_;
     };
@@ -55,7 +59,12 @@ private:
 
 Task<Result<>> tell(net::TcpStream& stream, Channel<Line>& lines) {
     while (const Result<Line> line = co_await lines.receive()) {
-        if (const Result<> sent = co_await stream.write_all(**line); !sent) {
+        // All that has been said by now goes out together.
+        std::string text = **line;
+        while (const std::optional<Line> another = lines.try_receive()) {
+            text += **another;
+        }
+        if (const Result<> sent = co_await stream.write_all(text); !sent) {
             co_return sent;
         }
     }

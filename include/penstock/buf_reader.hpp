@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <penstock/bytes.hpp>
+#include <penstock/detail/turn.hpp>
 #include <penstock/errors.hpp>
 #include <penstock/stream.hpp>
 #include <penstock/task.hpp>
@@ -62,6 +63,7 @@ public:
 
     /// From the buffer while it holds something, then from the source.
     [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into) {
+        co_await detail::TurnOperation();
         if (begin_ == end_ && into.size() >= buffer_.size()) {
             co_return co_await source_.read(into);
         }
@@ -78,6 +80,7 @@ public:
     /// Fills all of `into`. At the end of the stream `Error::end_of_stream`, and what there was is in
     /// the buffer still.
     [[nodiscard]] Task<Result<>> read_exactly(MutableBytes into) {
+        co_await detail::TurnOperation();
         while (end_ - begin_ < into.size()) {
             if (buffer_.size() < into.size()) {
                 grow(into.size());
@@ -98,6 +101,7 @@ public:
     /// is `buffered()`), `message_size` when it has not come within `limit` bytes.
     [[nodiscard]] Task<Result<std::string_view>> read_until(std::string_view delimiter,
                                                             std::size_t limit = default_limit) {
+        co_await detail::TurnOperation();
         std::size_t searched = 0;
         for (;;) {
             const std::string_view text = view();
@@ -122,7 +126,8 @@ public:
         }
     }
 
-    /// The next line without its `\n` or `\r\n`; the last one may lack it. Nothing at the end of the
+    /// The next line without its `\n` or `\r\n`; the last one may lack it, and then is yielded as it is, also
+    /// with a `\r` at its end. Nothing at the end of the
     /// stream. `message_size` for a line of more than `limit` bytes, its end included.
     [[nodiscard]] Task<Result<std::optional<std::string_view>>>
     line(std::size_t limit = default_limit) {
@@ -130,6 +135,9 @@ public:
         std::string_view text;
         if (found) {
             text = found->substr(0, found->size() - 1);
+            if (text.ends_with('\r')) {
+                text.remove_suffix(1);
+            }
         } else if (found.error() != Error::end_of_stream) {
             co_return failure(found.error());
         } else if (begin_ == end_) {
@@ -137,9 +145,6 @@ public:
         } else {
             text = view();
             begin_ = end_;
-        }
-        if (text.ends_with('\r')) {
-            text.remove_suffix(1);
         }
         co_return std::optional(text);
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <penstock/bytes.hpp>
+#include <penstock/detail/turn.hpp>
 #include <penstock/stream.hpp>
 #include <penstock/task.hpp>
 
@@ -44,6 +45,7 @@ public:
                 co_return written ? co_await target_.write_all(from) : written;
             }
         }
+        co_await detail::TurnOperation();
         buffer_.insert(buffer_.end(), from.begin(), from.end());
         co_return Result<>();
     }

@@ -19,11 +19,16 @@ public:
 
     [[nodiscard]] bool await_ready() noexcept {
         cancelled_ = context().cancelled();
-        return cancelled_;
+        return cancelled_ && context().loop().spend();
     }
 
     /// Throws `std::bad_alloc`.
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) {
+        if (cancelled_) { // but others must run first
+            suspend(task);
+            resume_soon();
+            return;
+        }
         context().loop().timers().add(*this, moment_);
         suspend(task);
     }

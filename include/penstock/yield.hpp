@@ -12,7 +12,9 @@ class [[nodiscard]] YieldOperation final : public Suspension {
 public:
     YieldOperation() noexcept : Suspension(nullptr) {}
 
-    [[nodiscard]] bool await_ready() const noexcept { return context().cancelled(); }
+    [[nodiscard]] bool await_ready() const noexcept {
+        return context().cancelled() && context().loop().spend();
+    }
 
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) noexcept {
         suspend(task);

@@ -118,13 +118,14 @@ void ReadinessOperation::cancel(Suspension& suspension) noexcept {
 }
 
 bool ReadinessOperation::not_waiting(LateError error) {
-    unsuspend();
     if (error.code() == std::errc::operation_not_permitted) { // a regular file, always ready
         while (!attempt_(*this)) {
         }
-    } else {
-        error_ = error;
+        resume_soon(); // the task has had its share, or it would not be here
+        return true;
     }
+    unsuspend();
+    error_ = error;
     return false;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include <penstock/detail/turn.hpp>
+
 namespace penstock::sync {
 
 /// Joins those who wait, and only then gives the mutex away.
@@ -30,6 +32,7 @@ private:
 
 Task<Result<>> Condition::wait(Mutex::Guard& guard) {
     assert(guard && "a condition is waited for under its mutex");
+    co_await detail::TurnOperation(); // for who asks again and again in a cancelled task
     Mutex& mutex = *guard.mutex_;
     Notification notification(*this, guard);
     Result<> notified = co_await notification;

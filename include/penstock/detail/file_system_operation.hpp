@@ -27,17 +27,25 @@ public:
         if (!error_ && !runs_cancelled_ && context().cancelled()) {
             error_ = std::make_error_code(std::errc::operation_canceled);
         }
-        return error_ || (context().loop().spend() && derived().try_now());
+        return context().loop().spend() && (error_ || derived().try_now());
     }
 
-    /// Throws what `EventLoop::files` does.
+    /// Throws what `EventLoop::files` does, but for a lack of descriptors, which is the result.
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
-        io::FileEngine& engine = context().loop().files();
+        if (error_) { // known at once, but others must run first
+            suspend(task);
+            resume_soon();
+            return true;
+        }
+        io::FileEngine* const engine = find_engine();
+        if (engine == nullptr) {
+            return false;
+        }
         derived().describe(*this);
         suspend(task);
         try {
-            error_ = engine.start(*this);
+            error_ = engine->start(*this);
         } catch (...) {
             unsuspend();
             throw;
@@ -86,6 +94,21 @@ protected:
     }
 
 private:
+    /// Null with `error_` when there are too few descriptors for the loop's first file operation; a later
+    /// one tries again.
+    [[nodiscard]] io::FileEngine* find_engine() {
+        try {
+            return &context().loop().files();
+        } catch (const std::system_error& error) {
+            if (error.code() != std::errc::too_many_files_open &&
+                error.code() != std::errc::too_many_files_open_in_system) {
+                throw;
+            }
+            error_ = error.code();
+            return nullptr;
+        }
+    }
+
     [[nodiscard]] Derived& derived() noexcept { return static_cast<Derived&>(*this); }
 
     static FileSystemOperation& of(io::FileOperation& request) noexcept {

@@ -110,16 +110,16 @@ protected:
     ReadinessOperation(Pollable* pollable, Direction direction, Attempt attempt) noexcept
         : Suspension(&cancel), pollable_(pollable), attempt_(attempt), direction_(direction) {}
 
-    /// Whether the operation has ended without waiting.
+    /// Whether the operation has ended without waiting. One that fails at once counts too: a task that
+    /// tries a closed stream again and again must not starve the others.
     [[nodiscard]] bool try_now() noexcept {
-        if (error_) {
-            return true;
-        }
-        if (pollable_ == nullptr || context().cancelled()) {
+        if (!error_ && (pollable_ == nullptr || context().cancelled())) {
             error_ = failure(pollable_ == nullptr ? std::errc::bad_file_descriptor
                                                   : std::errc::operation_canceled)
                          .error();
-            return true;
+        }
+        if (error_) {
+            return context().loop().spend();
         }
         return pollable_->worth_trying(direction_) && context().loop().spend() && attempt_(*this);
     }
@@ -127,6 +127,10 @@ protected:
     /// Whether it waits; if not, it has ended.
     template <typename Promise> [[nodiscard]] bool wait(std::coroutine_handle<Promise> task) {
         suspend(task);
+        if (error_) { // known at once, but others must run first
+            resume_soon();
+            return true;
+        }
         const LateError error = pollable_->wait(*this, direction_);
         return !error || not_waiting(error);
     }

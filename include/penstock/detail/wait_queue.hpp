@@ -114,7 +114,7 @@ template <typename Derived, typename T> class [[nodiscard]] WaitOperation : publ
 public:
     [[nodiscard]] bool await_ready() {
         if (begin_cancelled()) {
-            return true;
+            return context().loop().spend();
         }
         {
             Awakened awakened;
@@ -130,7 +130,7 @@ public:
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
         suspend(task);
-        if (state() == State::finished) { // it has what it wants, but others must run first
+        if (state() != State::idle) { // it has ended, but others must run first
             resume_soon();
             return true;
         }

@@ -68,8 +68,9 @@ private:
 
 TEST(BufReader, LinesEndWithOrWithoutCarriageReturn) {
     const auto body = []() -> Task<void> {
-        BufReader reader(Script("one\ntwo\r\n\n\rthree\r\nlast", {1, 5, 2}));
-        for (const std::string_view expected : {"one", "two", "", "\rthree", "last"}) {
+        // Without a line feed behind it a carriage return is a line's own.
+        BufReader reader(Script("one\ntwo\r\n\n\rthree\r\nlast\r", {1, 5, 2}));
+        for (const std::string_view expected : {"one", "two", "", "\rthree", "last\r"}) {
             EXPECT_EQ((co_await reader.line()).value(), expected);
         }
         EXPECT_EQ((co_await reader.line()).value(), std::nullopt);

@@ -167,6 +167,29 @@ TEST(Examples, InAChatAllOthersHearWhatOneSays) {
     run(body());
 }
 
+TEST(Examples, ChatTellsAGuestWhoReadsAllOfABurst) {
+    const auto body = []() -> Task<void> {
+        constexpr int lines = 1000;
+        Server server = co_await start("chat", {});
+        TcpStream ada = co_await connect(server);
+        TcpStream bob = co_await connect(server);
+        BufReader heard_by_ada(ada);
+        expect(co_await bob.write_all("bob\n"));
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has come");
+        std::string burst;
+        for (int i = 0; i < lines; ++i) {
+            burst += std::to_string(i) + "\n";
+        }
+        expect(co_await bob.write_all(burst));
+        bob.close();
+        for (int i = 0; i < lines; ++i) {
+            EXPECT_EQ(co_await line_of(heard_by_ada), "bob: " + std::to_string(i));
+        }
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has gone");
+    };
+    run(body());
+}
+
 /// Asks an example which task waits where, and waits until it has told a line of its own.
 Task<void> expect_trace(Child& child, std::string_view name) {
     expect(child.signal(SIGQUIT));

@@ -125,6 +125,23 @@ inline std::size_t open_descriptors() {
     return count;
 }
 
+/// While it lives, the process can open no descriptor.
+class NoDescriptors {
+public:
+    NoDescriptors() {
+        ::getrlimit(RLIMIT_NOFILE, &before_);
+        rlimit none = before_;
+        none.rlim_cur = 0;
+        ::setrlimit(RLIMIT_NOFILE, &none);
+    }
+    ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+    NoDescriptors(const NoDescriptors&) = delete;
+    NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+private:
+    rlimit before_{};
+};
+
 /// Runs `body` while the process can open only `count` more descriptors, and returns the code of the
 /// `std::system_error` that it throws. Needs open numbers without gaps, which is how a test starts.
 template <typename Body> std::error_code error_with_descriptors_left(int count, Body body) {

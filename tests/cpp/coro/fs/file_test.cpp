@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "coro/support/tcp_pair.hpp"
+#include "support/descriptors.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -32,6 +33,7 @@ using penstock::Task;
 using penstock::fs::File;
 using penstock::fs::OpenOptions;
 using penstock::testing::expect;
+using penstock::testing::NoDescriptors;
 using penstock::testing::TemporaryFolder;
 
 TEST(File, WhatIsWrittenIsReadAgain) {
@@ -190,6 +192,23 @@ TEST(File, NothingBeginsInACancelledTask) {
                   std::errc::timed_out);
         EXPECT_EQ((co_await penstock::fs::status(folder.path("never"))).error(),
                   std::errc::no_such_file_or_directory);
+    };
+    run(body());
+}
+
+TEST(File, ALoopsFirstOperationFailsWhereThereAreNoDescriptors) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.file("file", "text");
+        {
+            const NoDescriptors none;
+            EXPECT_EQ((co_await File::open(path)).error(), std::errc::too_many_files_open);
+            EXPECT_EQ((co_await penstock::fs::status(path)).error(),
+                      std::errc::too_many_files_open);
+            EXPECT_EQ((co_await penstock::fs::read_text(path)).error(),
+                      std::errc::too_many_files_open);
+        }
+        EXPECT_EQ(co_await penstock::fs::read_text(path), "text");
     };
     run(body());
 }
