@@ -60,8 +60,8 @@ public:
 
     /// Reads like `read`, and adds the descriptors that came with the bytes to `descriptors`. One call
     /// never crosses the border between two sends with descriptors. They are closed on exec. Those that
-    /// a full process has no room for are lost, and the error is `too_many_files_open`. A cancelled
-    /// receive has taken nothing.
+    /// a full process has no room for are lost, while the bytes are not: an empty descriptor behind the
+    /// others stands for them. A cancelled receive has taken nothing.
     [[nodiscard]] ReceiveMessage receive(MutableBytes into,
                                          std::vector<OwnedDescriptor>& descriptors) noexcept {
         return {pollable_.get(), into, descriptors};

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "coro/support/tcp_pair.hpp"
+#include "support/descriptors.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -166,6 +167,24 @@ TEST(UnixSocket, PassesDescriptors) {
         EXPECT_TRUE(co_await left.write_all("plain"));
         EXPECT_EQ(co_await right.receive(buffer, received), 5U);
         EXPECT_EQ(received.size(), 2U);
+    };
+    run(body());
+}
+
+TEST(UnixSocket, BytesWhoseDescriptorsFindNoRoomAreKept) {
+    const auto body = []() -> Task<void> {
+        auto [left, right] = UnixStream::pair().value();
+        const std::array<int, 2> sent{STDIN_FILENO, STDOUT_FILENO};
+        EXPECT_EQ(co_await left.send("text", sent), 4U);
+        std::array<char, 64> buffer{};
+        std::vector<OwnedDescriptor> received;
+        {
+            const penstock::testing::NoDescriptors none;
+            EXPECT_EQ(co_await right.receive(buffer, received), 4U);
+        }
+        EXPECT_EQ(text_of(buffer, 4), "text");
+        EXPECT_EQ(received.size(), 1U);
+        EXPECT_FALSE(received.back());
     };
     run(body());
 }
