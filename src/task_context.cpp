@@ -1,6 +1,10 @@
 #include <penstock/task_context.hpp>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include <penstock/suspension.hpp>
+#include <penstock/task.hpp>
 
 namespace penstock {
 
@@ -14,6 +18,14 @@ void TaskContext::cancel() noexcept {
         waiting_->cancel_ = nullptr;
         function(*waiting_);
     }
+}
+
+void detail::report_consumed_task() noexcept {
+    (void)std::fputs(
+        "penstock: a task is awaited or started that was awaited, started or moved from "
+        "before; a task runs once\n",
+        stderr);
+    std::abort();
 }
 
 } // namespace penstock

@@ -12,6 +12,9 @@ namespace penstock {
 
 namespace detail {
 
+/// Ends the program with a sentence: a task that has been awaited, spawned or moved from is used again.
+[[noreturn]] void report_consumed_task() noexcept;
+
 template <typename T> class TaskPromise final : public PromiseBase {
 public:
     [[nodiscard]] Task<T> get_return_object() noexcept;
@@ -87,8 +90,12 @@ public:
         }
     }
 
-    /// For those who start tasks: the coroutine, which stays owned.
+    /// For those who start tasks: the coroutine, which stays owned. A task without one, because it was
+    /// moved from or awaited before, ends the program with a sentence that says so.
     [[nodiscard]] std::coroutine_handle<promise_type> coroutine() const noexcept {
+        if (!coroutine_) [[unlikely]] {
+            detail::report_consumed_task();
+        }
         return coroutine_;
     }
 

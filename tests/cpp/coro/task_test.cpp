@@ -3,6 +3,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <sys/resource.h>
 
@@ -20,6 +21,19 @@ using penstock::Task;
 
 Task<int> number(int value) {
     co_return value;
+}
+
+TEST(Task, ThatIsRunAgainEndsTheProgramWithASentence) {
+    Task<int> task = number(1);
+    EXPECT_EQ(run(std::move(task)), 1);
+    // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
+    EXPECT_DEATH((void)run(std::move(task)), "a task runs once");
+    const auto await_again = []() -> Task<int> {
+        Task<int> inner = number(1);
+        (void)co_await std::move(inner);
+        co_return co_await std::move(inner); // NOLINT(bugprone-use-after-move)
+    };
+    EXPECT_DEATH((void)run(await_again()), "a task runs once");
 }
 
 Task<long> sum_of_completed_tasks(int count) {
