@@ -15,12 +15,12 @@
 namespace penstock::serial::detail {
 
 template <typename Write>
-Task<Awaited<Write>> write_in_turn(std::shared_ptr<Line> line, std::size_t size, Write write) {
+Task<Awaited<Write>> write_in_turn(std::shared_ptr<Line> line, std::size_t size, Write& write) {
     Turn turn(std::move(line));
     if (const Result<> begun = co_await turn.begin(); !begun) {
         co_return failure(begun.error());
     }
-    Awaited<Write> written = co_await std::move(write);
+    Awaited<Write> written = co_await write;
     if (!written) {
         co_return written;
     }
@@ -52,8 +52,10 @@ public:
     template <std::derived_from<penstock::detail::PromiseBase> Promise>
     [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> awaiting) {
         if (line_ != nullptr) {
+            // The base stays where it is, for an operation that is awaited may not be moved: the task awaits
+            // it there.
             task_.emplace(
-                write_in_turn<Write>(std::move(line_), size_, static_cast<Write&&>(*this)));
+                write_in_turn<Write>(std::move(line_), size_, static_cast<Write&>(*this)));
             return task_->await_suspend(awaiting);
         }
         if (Write::await_suspend(awaiting)) {
