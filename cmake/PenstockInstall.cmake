@@ -17,7 +17,7 @@ install(FILES "${PROJECT_BINARY_DIR}/penstock-config.cmake" "${PROJECT_BINARY_DI
 # Both libraries are static, so all that they need is named without --static too.
 set(penstock_pc_liburing "")
 if(PENSTOCK_LIBURING)
-  set(penstock_pc_liburing " ${PENSTOCK_LIBURING}")
+  set(penstock_pc_liburing " ${PENSTOCK_LIBURING_FLAG}")
 endif()
 # An installed tree can be moved: its file finds the prefix from where it lies.
 file(RELATIVE_PATH penstock_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")

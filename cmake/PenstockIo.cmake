@@ -24,7 +24,8 @@ target_link_libraries(penstock_io PUBLIC Threads::Threads)
 if(PENSTOCK_LIBURING)
   target_compile_definitions(penstock_io PRIVATE PENSTOCK_HAS_URING=1)
   target_include_directories(penstock_io SYSTEM PRIVATE "${PENSTOCK_LIBURING_INCLUDE}")
-  target_link_libraries(penstock_io PRIVATE "${PENSTOCK_LIBURING}")
+  target_link_libraries(penstock_io PRIVATE
+    "$<BUILD_INTERFACE:${PENSTOCK_LIBURING}>" "$<INSTALL_INTERFACE:${PENSTOCK_LIBURING_FLAG}>")
 endif()
 penstock_configure_target(penstock_io 20)
 

@@ -1,5 +1,6 @@
 # liburing 2.3 or newer, for the ring engine and for penstock.uring. Sets
 #   PENSTOCK_LIBURING          the library's file, or empty: the build then goes on without the ring
+#   PENSTOCK_LIBURING_FLAG     how a linker finds it elsewhere: what is installed may be used on another machine
 #   PENSTOCK_LIBURING_INCLUDE  the folder of liburing.h
 # Variables and no imported target: a target would have to be exported along with the installed library.
 #
@@ -17,6 +18,7 @@ find_library(PENSTOCK_LIBURING_SHARED NAMES liburing.so uring)
 mark_as_advanced(PENSTOCK_LIBURING_INCLUDE PENSTOCK_LIBURING_ARCHIVE PENSTOCK_LIBURING_SHARED)
 
 set(PENSTOCK_LIBURING "")
+set(PENSTOCK_LIBURING_FLAG "")
 # io_uring_register_sync_cancel came with 2.3.
 set(penstock_liburing_probe [[
 #include <liburing.h>
@@ -36,11 +38,13 @@ if(PENSTOCK_LIBURING_INCLUDE)
   endif()
   if(PENSTOCK_LIBURING_ARCHIVE_WORKS)
     set(PENSTOCK_LIBURING "${PENSTOCK_LIBURING_ARCHIVE}")
+    set(PENSTOCK_LIBURING_FLAG -l:liburing.a)
   elseif(PENSTOCK_LIBURING_SHARED)
     set(CMAKE_REQUIRED_LIBRARIES -Wl,-z,defs "${PENSTOCK_LIBURING_SHARED}" -lc)
     check_cxx_source_compiles("${penstock_liburing_probe}" PENSTOCK_LIBURING_SHARED_WORKS)
     if(PENSTOCK_LIBURING_SHARED_WORKS)
       set(PENSTOCK_LIBURING "${PENSTOCK_LIBURING_SHARED}")
+      set(PENSTOCK_LIBURING_FLAG -luring)
     endif()
   endif()
   cmake_pop_check_state()

@@ -36,8 +36,10 @@ private:
 ///     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
 ///     const Result<int> which = co_await stop->wait();
 ///
-/// From `on` until the object ends each arrival is kept, also between two waits, and in order; what the
-/// signals did before is put back then. One object in the process has a signal at a time. For SIGCHLD
+/// From `on` until the object ends arrivals are kept, also between two waits, and in order: up to 65,536
+/// that nobody has waited for yet (a pipe's capacity), what comes then is lost. The kernel itself makes one
+/// of several standard signals that are pending at the same time (signal(7)). What the signals did before
+/// is put back at the end. One object in the process has a signal at a time. For SIGCHLD
 /// use `process::Child::wait`, which needs no signal. It may be waited for on any thread's loop, on one
 /// for good.
 class Signal {
