@@ -19,6 +19,7 @@
 
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"
+#include "support/stress.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -34,6 +35,7 @@ using penstock::Scope;
 using penstock::Task;
 using penstock::testing::connect_pair;
 using penstock::testing::expect;
+using penstock::testing::Stress;
 using penstock::testing::TcpPair;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
@@ -165,8 +167,9 @@ Task<Result<int>> tree(World& world, unsigned depth) {
 }
 
 TEST(Stress, TreesOfTasksEndWhole) {
-    const Watchdog watchdog(110);
-    for (unsigned seed = 0; seed < 400; ++seed) {
+    const Watchdog watchdog(Stress::patience());
+    const Stress stress(400);
+    for (unsigned seed = stress.first; seed < stress.end; ++seed) {
         World world(seed);
         EventLoop loop(EventLoop::Options{.shuffle_seed = seed});
         const auto program = [&]() -> Task<> {
