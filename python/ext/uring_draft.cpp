@@ -51,10 +51,10 @@ bool take_pool_buffer(RingObject* self, Draft& draft, PyObject* object) noexcept
 }
 
 /// Whether the range lies within the registered buffer of its index: the kernel says EFAULT.
-bool check_registered(const RingObject* self, const Entry& entry) noexcept {
+bool check_registered(const RingObject* self, unsigned index, std::uint64_t address,
+                      std::size_t length) noexcept {
     const std::size_t registered =
         self->pool != nullptr ? self->pool->count : self->registered.size();
-    const unsigned index = entry.buffer;
     if (index >= registered) {
         PyErr_Format(PyExc_ValueError, "there is no registered buffer %u: %zu are registered",
                      index, registered);
@@ -69,7 +69,7 @@ bool check_registered(const RingObject* self, const Entry& entry) noexcept {
         begin = reinterpret_cast<std::uintptr_t>(self->registered[index].buf);
         size = static_cast<std::size_t>(self->registered[index].len);
     }
-    if (entry.address < begin || entry.address + entry.length > begin + size) {
+    if (address < begin || address + length > begin + size) {
         PyErr_Format(
             PyExc_ValueError,
             "the buffer does not lie within the registered buffer %u; pass that buffer or a "
@@ -108,9 +108,19 @@ bool read_options(PyObject* const* given, Options& options) noexcept {
 }
 
 bool check_draft(RingObject* self, const Draft& draft) noexcept {
-    return (!draft.fixed || check_registered(self, draft.entry)) &&
-           (!draft.buffers ||
-            check_belongs(reinterpret_cast<BufferRingObject*>(draft.buffers.get()), self));
+    const Entry& entry = draft.entry;
+    if (draft.fixed && draft.holdings.vectors) {
+        for (const iovec& part : draft.holdings.vectors->parts) {
+            if (!check_registered(self, entry.buffer,
+                                  reinterpret_cast<std::uintptr_t>(part.iov_base), part.iov_len)) {
+                return false;
+            }
+        }
+    } else if (draft.fixed && !check_registered(self, entry.buffer, entry.address, entry.length)) {
+        return false;
+    }
+    return !draft.buffers ||
+           check_belongs(reinterpret_cast<BufferRingObject*>(draft.buffers.get()), self);
 }
 
 bool check_room(RingObject* self, std::size_t count) noexcept {

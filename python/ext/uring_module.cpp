@@ -10,12 +10,12 @@ namespace penstock::python {
 namespace {
 
 constexpr std::array<const char*, name_count> name_texts{
-    "user_data",    "link",       "hardlink",     "drain",     "fixed_file", "force_async",
-    "skip_success", "fd",         "buffer",       "buffers",   "data",       "offset",
-    "offsets",      "flags",      "index",        "opcode",    "address",    "length",
-    "ioprio",       "file_index", "buffer_index", "splice_fd", "yields_fd",  "multishot",
-    "zero_copy",    "message",    "count",        "size",      "block_size", "timeout",
-    "limit",        "target",
+    "user_data",    "link",       "hardlink",      "drain",     "fixed_file",   "force_async",
+    "skip_success", "fd",         "buffer",        "buffers",   "data",         "offset",
+    "offsets",      "flags",      "index",         "opcode",    "address",      "length",
+    "ioprio",       "file_index", "buffer_index",  "splice_fd", "yields_fd",    "multishot",
+    "zero_copy",    "message",    "count",         "size",      "block_size",   "timeout",
+    "limit",        "target",     "third_address", "padding",   "address_size", "control_size",
 };
 
 // Forking is the process's affair, not the interpreter's, so this is the module's one global.

@@ -43,6 +43,10 @@ enum class Name : unsigned char {
     timeout,
     limit,
     target,
+    third_address,
+    padding,
+    address_size,
+    control_size,
     many
 };
 

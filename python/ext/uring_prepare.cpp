@@ -4,6 +4,8 @@
 #include "uring_buffer_ring.hpp"
 #include "uring_draft.hpp"
 
+#include <algorithm>
+
 #include <penstock/io/uring_compat.hpp>
 
 namespace penstock::python {
@@ -58,6 +60,21 @@ PyObject* prep_transfer(PyObject* object, PyObject* const* arguments, Py_ssize_t
                : nullptr;
 }
 
+/// The index of the registered buffer that the transfer lies within.
+bool take_index(Draft& draft, PyObject* object) noexcept {
+    std::uint32_t index = 0;
+    if (!take_flags(object, index)) {
+        return false;
+    }
+    if (index > std::numeric_limits<std::uint16_t>::max()) {
+        PyErr_Format(PyExc_ValueError, "there is no registered buffer %u", index);
+        return false;
+    }
+    draft.entry.buffer = static_cast<std::uint16_t>(index);
+    draft.fixed = true;
+    return true;
+}
+
 PyObject* prep_fixed(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
                      PyObject* keywords, bool reads) noexcept {
     RingObject* self = self_of(object);
@@ -65,11 +82,10 @@ PyObject* prep_fixed(PyObject* object, PyObject* const* arguments, Py_ssize_t co
                                     Name::offset};
     Options options;
     Draft draft(reads ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED);
-    std::uint32_t index = 0;
     if (!check_usable(self) ||
         !parameters.parse(self->state, reads ? "prep_read_fixed" : "prep_write_fixed", arguments,
                           count, keywords, 3, options) ||
-        !take_fd(draft, parameters[0], options) || !take_flags(parameters[2], index)) {
+        !take_fd(draft, parameters[0], options)) {
         return nullptr;
     }
     if (reads && PyLong_Check(parameters[1])) {
@@ -86,12 +102,7 @@ PyObject* prep_fixed(PyObject* object, PyObject* const* arguments, Py_ssize_t co
         PyErr_SetString(PyExc_TypeError, "prep_read_fixed() cannot read into a buffer ring");
         return nullptr;
     }
-    if (index > std::numeric_limits<std::uint16_t>::max()) {
-        return PyErr_Format(PyExc_ValueError, "there is no registered buffer %u", index);
-    }
-    draft.entry.buffer = static_cast<std::uint16_t>(index);
-    draft.fixed = true;
-    return commit(self, draft, options);
+    return take_index(draft, parameters[2]) ? commit(self, draft, options) : nullptr;
 }
 
 PyObject* prep_recv(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
@@ -183,6 +194,19 @@ PyObject* prep_send(PyObject* object, PyObject* const* arguments, Py_ssize_t cou
     return commit(self, draft, options);
 }
 
+/// Room for so many buffers. False with an exception set.
+bool make_vectors(Draft& draft, std::size_t count) noexcept {
+    try {
+        draft.holdings.vectors = std::make_unique<Vectors>();
+        draft.holdings.vectors->views.reserve(count);
+        draft.holdings.vectors->parts.reserve(count);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    return true;
+}
+
 /// The buffers of a vectored operation, exported and listed.
 bool take_vectors(Draft& draft, PyObject* buffers, bool writable) noexcept {
     // A copy: exporting a buffer may run Python code, which may change the list.
@@ -196,12 +220,7 @@ bool take_vectors(Draft& draft, PyObject* buffers, bool writable) noexcept {
         PyErr_Format(PyExc_ValueError, "%zd buffers: one operation takes at most %zd", count, most);
         return false;
     }
-    try {
-        draft.holdings.vectors = std::make_unique<Vectors>();
-        draft.holdings.vectors->views.reserve(static_cast<std::size_t>(count));
-        draft.holdings.vectors->parts.reserve(static_cast<std::size_t>(count));
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
+    if (!make_vectors(draft, static_cast<std::size_t>(count))) {
         return false;
     }
     Vectors& vectors = *draft.holdings.vectors;
@@ -219,6 +238,19 @@ bool take_vectors(Draft& draft, PyObject* buffers, bool writable) noexcept {
     return true;
 }
 
+/// The kernel's answer to a transfer by a registered file's index says whether it was aligned.
+bool check_vectors_aligned(RingObject* self, const Draft& draft, const Options& options) noexcept {
+    if ((options.flags & IOSQE_FIXED_FILE) != 0) {
+        return true;
+    }
+    const std::vector<iovec>& parts = draft.holdings.vectors->parts;
+    return std::all_of(parts.begin(), parts.end(), [&](const iovec& part) {
+        return check_alignment(self, draft.entry.fd,
+                               reinterpret_cast<std::uintptr_t>(part.iov_base), part.iov_len,
+                               draft.entry.offset);
+    });
+}
+
 PyObject* prep_vectored(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
                         PyObject* keywords, bool reads) noexcept {
     RingObject* self = self_of(object);
@@ -230,32 +262,45 @@ PyObject* prep_vectored(PyObject* object, PyObject* const* arguments, Py_ssize_t
         !parameters.parse(self->state, reads ? "prep_readv" : "prep_writev", arguments, count,
                           keywords, 2, options) ||
         !take_fd(draft, parameters[0], options) || !take_vectors(draft, parameters[1], reads) ||
-        !take_offset(draft, parameters[2]) || !take_flags(parameters[3], flags)) {
+        !take_offset(draft, parameters[2]) || !take_flags(parameters[3], flags) ||
+        !check_vectors_aligned(self, draft, options)) {
         return nullptr;
     }
     draft.entry.operation_flags = flags;
-    if ((options.flags & IOSQE_FIXED_FILE) == 0) {
-        for (const iovec& part : draft.holdings.vectors->parts) {
-            if (!check_alignment(self, draft.entry.fd,
-                                 reinterpret_cast<std::uintptr_t>(part.iov_base), part.iov_len,
-                                 draft.entry.offset)) {
-                return nullptr;
-            }
-        }
-    }
     return commit(self, draft, options);
 }
 
-PyObject* prep_message(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
-                       PyObject* keywords, bool receives) noexcept {
+PyObject* prep_vectored_fixed(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                              PyObject* keywords, bool reads) noexcept {
     RingObject* self = self_of(object);
-    PrepareParameters<4> parameters{Name::fd, Name::buffers, Name::flags, Name::address};
+    PrepareParameters<5> parameters{Name::fd, Name::buffers, Name::buffer_index, Name::offset,
+                                    Name::flags};
     Options options;
-    Draft draft(receives ? IORING_OP_RECVMSG : IORING_OP_SENDMSG);
+    Draft draft(reads ? io::uring::op_readv_fixed : io::uring::op_writev_fixed);
     std::uint32_t flags = 0;
     if (!check_usable(self) ||
-        !parameters.parse(self->state, receives ? "prep_recvmsg" : "prep_sendmsg", arguments, count,
-                          keywords, 2, options) ||
+        !parameters.parse(self->state, reads ? "prep_readv_fixed" : "prep_writev_fixed", arguments,
+                          count, keywords, 3, options) ||
+        !take_fd(draft, parameters[0], options) || !take_vectors(draft, parameters[1], reads) ||
+        !take_index(draft, parameters[2]) || !take_offset(draft, parameters[3]) ||
+        !take_flags(parameters[4], flags) || !check_vectors_aligned(self, draft, options)) {
+        return nullptr;
+    }
+    draft.entry.operation_flags = flags;
+    return commit(self, draft, options);
+}
+
+/// One of recvmsg(2) and sendmsg(2).
+PyObject* prepare_message(RingObject* self, const char* function, unsigned opcode,
+                          PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* keywords) noexcept {
+    const bool receives = opcode == IORING_OP_RECVMSG;
+    PrepareParameters<4> parameters{Name::fd, Name::buffers, Name::flags, Name::address};
+    Options options;
+    Draft draft(opcode);
+    std::uint32_t flags = 0;
+    if (!check_usable(self) ||
+        !parameters.parse(self->state, function, arguments, count, keywords, 2, options) ||
         !take_fd(draft, parameters[0], options) || !take_vectors(draft, parameters[1], receives) ||
         !take_flags(parameters[2], flags)) {
         return nullptr;
@@ -276,6 +321,52 @@ PyObject* prep_message(PyObject* object, PyObject* const* arguments, Py_ssize_t 
     return commit(self, draft, options);
 }
 
+PyObject* prep_recvmsg(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                       PyObject* keywords) {
+    return prepare_message(self_of(object), "prep_recvmsg", IORING_OP_RECVMSG, arguments, count,
+                           keywords);
+}
+
+PyObject* prep_sendmsg(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                       PyObject* keywords) {
+    return prepare_message(self_of(object), "prep_sendmsg", IORING_OP_SENDMSG, arguments, count,
+                           keywords);
+}
+
+PyObject* prep_sendmsg_zc(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* keywords) {
+    return prepare_message(self_of(object), "prep_sendmsg_zc", IORING_OP_SENDMSG_ZC, arguments,
+                           count, keywords);
+}
+
+PyObject* prep_recvmsg_multishot(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                                 PyObject* keywords) {
+    RingObject* self = self_of(object);
+    PrepareParameters<5> parameters{Name::fd, Name::buffers, Name::flags, Name::address_size,
+                                    Name::control_size};
+    Options options;
+    Draft draft(IORING_OP_RECVMSG);
+    std::uint32_t flags = 0;
+    std::uint32_t address_size = 0;
+    std::uint32_t control_size = 0;
+    if (!check_usable(self) ||
+        !parameters.parse(self->state, "prep_recvmsg_multishot", arguments, count, keywords, 2,
+                          options) ||
+        !take_fd(draft, parameters[0], options) || !take_flags(parameters[2], flags) ||
+        !take_flags(parameters[3], address_size) || !take_flags(parameters[4], control_size) ||
+        !check_buffer_ring(self, "prep_recvmsg_multishot", parameters[1]) ||
+        !take_target(self, draft, parameters[1]) || !make_vectors(draft, 0)) {
+        return nullptr;
+    }
+    msghdr& message = draft.holdings.vectors->message;
+    message.msg_namelen = address_size;
+    message.msg_controllen = control_size;
+    draft.point_to(&message, 1);
+    draft.entry.operation_flags = flags;
+    draft.entry.ioprio = IORING_RECV_MULTISHOT;
+    return commit(self, draft, options);
+}
+
 /// An address field: a number, or a buffer whose memory is meant. `length` gets the buffer's size.
 bool take_address(Draft& draft, PyObject* object, std::uint64_t& address,
                   std::size_t& length) noexcept {
@@ -290,14 +381,9 @@ bool take_address(Draft& draft, PyObject* object, std::uint64_t& address,
         address = static_cast<std::uint64_t>(value);
         return true;
     }
-    if (!draft.holdings.vectors) {
-        try {
-            draft.holdings.vectors = std::make_unique<Vectors>();
-            draft.holdings.vectors->views.reserve(2);
-        } catch (const std::bad_alloc&) {
-            PyErr_NoMemory();
-            return false;
-        }
+    constexpr std::size_t fields = 4;
+    if (!draft.holdings.vectors && !make_vectors(draft, fields)) {
+        return false;
     }
     Py_buffer view{};
     if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) < 0) {
@@ -312,9 +398,10 @@ bool take_address(Draft& draft, PyObject* object, std::uint64_t& address,
 /// What the Python half builds its operations on: a submission field by field.
 PyObject* prep(PyObject* object, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
     RingObject* self = self_of(object);
-    PrepareParameters<9> parameters{
-        Name::opcode, Name::fd,     Name::address,    Name::length,    Name::offset,
-        Name::flags,  Name::ioprio, Name::file_index, Name::yields_fd,
+    PrepareParameters<11> parameters{
+        Name::opcode,  Name::fd,     Name::address,    Name::length,    Name::offset,
+        Name::flags,   Name::ioprio, Name::file_index, Name::yields_fd, Name::third_address,
+        Name::padding,
     };
     Options options;
     std::uint32_t opcode = 0;
@@ -335,6 +422,8 @@ PyObject* prep(PyObject* object, PyObject* const* arguments, Py_ssize_t count, P
     }
     std::uint64_t address = 0;
     std::uint64_t offset = 0;
+    std::uint64_t third_address = 0;
+    std::uint64_t padding = 0;
     std::size_t address_length = 0;
     std::size_t unused = 0;
     std::uint32_t length = 0;
@@ -344,7 +433,9 @@ PyObject* prep(PyObject* object, PyObject* const* arguments, Py_ssize_t count, P
     if (!take_address(draft, parameters[2], address, address_length) ||
         !take_flags(parameters[3], length) || !take_address(draft, parameters[4], offset, unused) ||
         !take_flags(parameters[5], flags) || !take_flags(parameters[6], ioprio) ||
-        !take_flags(parameters[7], file_index)) {
+        !take_flags(parameters[7], file_index) ||
+        !take_address(draft, parameters[9], third_address, unused) ||
+        !take_address(draft, parameters[10], padding, unused)) {
         return nullptr;
     }
     const int yields_fd = parameters[8] != nullptr ? PyObject_IsTrue(parameters[8]) : 0;
@@ -359,6 +450,8 @@ PyObject* prep(PyObject* object, PyObject* const* arguments, Py_ssize_t count, P
     draft.entry.operation_flags = flags;
     draft.entry.ioprio = static_cast<std::uint16_t>(ioprio);
     draft.entry.file_index = file_index;
+    draft.entry.third_address = third_address;
+    draft.entry.padding = padding;
     draft.yields_fd = yields_fd > 0;
     return commit(self, draft, options);
 }
@@ -427,11 +520,32 @@ PyMethodDef prepare_methods[] = {
     {"prep_writev", as_function(&one_of_pair<&prep_vectored, false>), METH_FASTCALL | METH_KEYWORDS,
      "prep_writev(fd, buffers, offset=-1, flags=0, user_data=None, **options)\n--\n\n"
      "Prepare a write of several buffers; `flags` are RWF_* of pwritev2(2)."},
-    {"prep_recvmsg", as_function(&one_of_pair<&prep_message, true>), METH_FASTCALL | METH_KEYWORDS,
+    {"prep_readv_fixed", as_function(&one_of_pair<&prep_vectored_fixed, true>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "prep_readv_fixed(fd, buffers, buffer_index, offset=-1, flags=0, user_data=None, **options)"
+     "\n--\n\n"
+     "Prepare a read into several parts of one registered buffer. Linux 6.15."},
+    {"prep_writev_fixed", as_function(&one_of_pair<&prep_vectored_fixed, false>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "prep_writev_fixed(fd, buffers, buffer_index, offset=-1, flags=0, user_data=None, **options)"
+     "\n--\n\n"
+     "Prepare a write of several parts of one registered buffer. Linux 6.15."},
+    {"prep_recvmsg", as_function(&prep_recvmsg), METH_FASTCALL | METH_KEYWORDS,
      "prep_recvmsg(fd, buffers, flags=0, address=None, user_data=None, **options)\n--\n\n"
      "Prepare a receive into several buffers; the sender's sockaddr goes into `address`, a\n"
      "bytearray."},
-    {"prep_sendmsg", as_function(&one_of_pair<&prep_message, false>), METH_FASTCALL | METH_KEYWORDS,
+    {"prep_recvmsg_multishot", as_function(&prep_recvmsg_multishot), METH_FASTCALL | METH_KEYWORDS,
+     "prep_recvmsg_multishot(fd, buffers, flags=0, address_size=0, control_size=0, user_data=None, "
+     "**options)\n--\n\n"
+     "Prepare receiving messages again and again, into the buffers of a BufferRing, until a\n"
+     "completion without CQE_F_MORE; a message of no bytes ends it too. ReceivedMessage.parse() reads a buffer's bytes, which begin\n"
+     "with room of `address_size` for the sender's sockaddr and of `control_size` for control\n"
+     "data. Linux 6.0."},
+    {"prep_sendmsg_zc", as_function(&prep_sendmsg_zc), METH_FASTCALL | METH_KEYWORDS,
+     "prep_sendmsg_zc(fd, buffers, flags=0, address=None, user_data=None, **options)\n--\n\n"
+     "Prepare a send of several buffers without copying them; two completions come, as with\n"
+     "prep_send(zero_copy=True). Linux 6.1."},
+    {"prep_sendmsg", as_function(&prep_sendmsg), METH_FASTCALL | METH_KEYWORDS,
      "prep_sendmsg(fd, buffers, flags=0, address=None, user_data=None, **options)\n--\n\n"
      "Prepare a send of several buffers, to the sockaddr in `address`."},
     {"_prep", as_function(&prep), METH_FASTCALL | METH_KEYWORDS,

@@ -282,6 +282,35 @@ PyObject* register_buffer_ring(PyObject* object, PyObject* const* arguments, Py_
     return make_buffer_ring(self, buffers, size, self->next_buffer_group++);
 }
 
+PyObject* register_eventfd(PyObject* object, PyObject* descriptor) {
+    RingObject* self = self_of(object);
+    const int fd = PyObject_AsFileDescriptor(descriptor);
+    if (fd < 0 || !check_usable(self)) {
+        return nullptr;
+    }
+    const int result = io_uring_register_eventfd(&self->ring, fd);
+    if (result == -EBUSY) {
+        return raise_error(self->state, EBUSY,
+                           "an eventfd is registered already; unregister_eventfd() ends it");
+    }
+    if (result < 0) {
+        return refused(self, "this eventfd", result);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* unregister_eventfd(PyObject* object, PyObject* /*unused*/) {
+    RingObject* self = self_of(object);
+    if (!check_usable(self)) {
+        return nullptr;
+    }
+    const int result = io_uring_unregister_eventfd(&self->ring);
+    if (result < 0) {
+        return raise_error(self->state, -result, "no eventfd is registered");
+    }
+    Py_RETURN_NONE;
+}
+
 PyObject* set_max_workers(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
     RingObject* self = self_of(object);
     if (count != 2) {
@@ -361,6 +390,12 @@ PyMethodDef registration_methods[] = {
      "register_buffer_ring(count, size)\n--\n\n"
      "A BufferRing of `count` (a power of two) buffers of `size` bytes, for the kernel to pick "
      "from."},
+    {"register_eventfd", &register_eventfd, METH_O,
+     "register_eventfd(fd)\n--\n\n"
+     "Have an eventfd(2) count completions, for a selector. A deferring ring must also be "
+     "entered:\n"
+     "completions() does that."},
+    {"unregister_eventfd", &unregister_eventfd, METH_NOARGS, "Undo register_eventfd()."},
     {"set_max_workers", as_function(&set_max_workers), METH_FASTCALL,
      "set_max_workers(bounded, unbounded)\n--\n\n"
      "Bound the kernel's worker threads: for files, and for what may wait for ever. 0 changes\n"

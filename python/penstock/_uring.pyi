@@ -187,6 +187,45 @@ class Ring:
         user_data: object = None,
         **options: Unpack[_Flags],
     ) -> Any: ...
+    def prep_readv_fixed(
+        self,
+        fd: Fd,
+        buffers: Sequence[Buffer],
+        buffer_index: int,
+        offset: int = -1,
+        flags: int = 0,
+        user_data: object = None,
+        **options: Unpack[_Flags],
+    ) -> Any: ...
+    def prep_writev_fixed(
+        self,
+        fd: Fd,
+        buffers: Sequence[Buffer],
+        buffer_index: int,
+        offset: int = -1,
+        flags: int = 0,
+        user_data: object = None,
+        **options: Unpack[_Flags],
+    ) -> Any: ...
+    def prep_recvmsg_multishot(
+        self,
+        fd: Fd,
+        buffers: BufferRing,
+        flags: int = 0,
+        address_size: int = 0,
+        control_size: int = 0,
+        user_data: object = None,
+        **options: Unpack[_Flags],
+    ) -> Any: ...
+    def prep_sendmsg_zc(
+        self,
+        fd: Fd,
+        buffers: Sequence[Buffer],
+        flags: int = 0,
+        address: Buffer | None = None,
+        user_data: object = None,
+        **options: Unpack[_Flags],
+    ) -> Any: ...
     def prep_recvmsg(
         self,
         fd: Fd,
@@ -216,6 +255,8 @@ class Ring:
         ioprio: int = 0,
         file_index: int = 0,
         yields_fd: bool = False,
+        third_address: int | Buffer = 0,
+        padding: int = 0,
         **options: Unpack[Options],
     ) -> Any: ...
     def _key(self, user_data: object, /) -> int: ...
@@ -250,6 +291,8 @@ class Ring:
     def register_buffers(self, buffers: BufferPool | Sequence[Buffer], /) -> None: ...
     def unregister_buffers(self) -> None: ...
     def register_buffer_ring(self, count: int, size: int) -> BufferRing: ...
+    def register_eventfd(self, fd: Fd, /) -> None: ...
+    def unregister_eventfd(self) -> None: ...
     def set_max_workers(self, bounded: int, unbounded: int, /) -> tuple[int, int]: ...
 
 class _Flags(TypedDict, total=False):

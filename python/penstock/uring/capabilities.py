@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 from dataclasses import dataclass
 
 from penstock.uring import constants, native
-from penstock.uring.errors import explain_refusal
+from penstock.uring.errors import UringError, explain_refusal
 
 
 @dataclass(frozen=True)
@@ -75,3 +77,18 @@ def probe() -> Capabilities:
         features=found["features"],
         setup_flags=found["setup_flags"],
     )
+
+
+_probe_once = functools.cache(probe)
+
+
+def require(operation: str) -> None:
+    """Raise UringError (EOPNOTSUPP) if the kernel lacks an operation; it is asked once."""
+    found = _probe_once()
+    if found.available and not found.supports(operation):
+        since = constants.SINCE.get(operation)
+        raise UringError(
+            errno.EOPNOTSUPP,
+            f"this kernel's io_uring has no {operation}"
+            + (f"; Linux {since} is the first that has it" if since else ""),
+        )

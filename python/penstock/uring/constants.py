@@ -40,3 +40,20 @@ OPCODES: Final = (
 """Names of the operations, by opcode."""
 
 OPCODE: Final = {name: opcode for opcode, name in enumerate(OPCODES)}
+
+SINCE: Final = {
+    **dict.fromkeys(("fsetxattr", "setxattr", "fgetxattr", "getxattr", "uring_cmd"), "5.19"),
+    "sendmsg_zc": "6.1",
+    **dict.fromkeys(("waitid", "futex_wait", "futex_wake", "futex_waitv"), "6.7"),
+    **dict.fromkeys(("epoll_wait", "readv_fixed", "writev_fixed"), "6.15"),
+    "pipe": "6.16",
+}
+"""The Linux that had an operation first, for messages: what the kernel has is asked by probe()."""
+
+RESOLVE_NO_XDEV: Final = 0x01
+RESOLVE_NO_MAGICLINKS: Final = 0x02
+RESOLVE_NO_SYMLINKS: Final = 0x04
+RESOLVE_BENEATH: Final = 0x08
+RESOLVE_IN_ROOT: Final = 0x10
+RESOLVE_CACHED: Final = 0x20
+"""How openat2(2) follows a path."""

@@ -7,7 +7,9 @@ import errno
 from penstock.uring import constants, native
 from penstock.uring.control_operations import ControlOperations
 from penstock.uring.errors import UringError, explain_refusal
+from penstock.uring.extended_attributes import ExtendedAttributes
 from penstock.uring.file_operations import FileOperations
+from penstock.uring.process_operations import ProcessOperations
 from penstock.uring.single_operations import SingleOperations
 from penstock.uring.socket_operations import SocketOperations
 
@@ -26,7 +28,14 @@ _DEFERRED = (
 _PLAIN = (_COOPERATIVE, constants.SETUP_SUBMIT_ALL, 0)
 
 
-class UringCtx(FileOperations, SocketOperations, ControlOperations, SingleOperations):
+class UringCtx(
+    FileOperations,
+    ExtendedAttributes,
+    SocketOperations,
+    ProcessOperations,
+    ControlOperations,
+    SingleOperations,
+):
     """A ring of io_uring: prepare many operations, submit them with one system call, and take
     their completions in batches.
 

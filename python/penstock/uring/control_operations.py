@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 import select
 import struct
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.uring.capabilities import require
 from penstock.uring.constants import OPCODE
 from penstock.uring.native import Ring
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from typing_extensions import Buffer
 
     from penstock._uring import Fd, Options
 
@@ -29,6 +33,14 @@ CANCEL_FD = 1 << 1
 CANCEL_ANY = 1 << 2
 CANCEL_FD_FIXED = 1 << 3
 
+# struct epoll_event is packed on x86-64 alone.
+_EPOLL_EVENT = struct.Struct("=IQ" if platform.machine() == "x86_64" else "=I4xQ")
+EPOLL_CTL_ADD = 1
+EPOLL_CTL_DEL = 2
+EPOLL_CTL_MOD = 3
+
+LONGEST_COMMAND = 16
+
 # The numbers of messages have the rest of user_data's 64 bits; see Message.
 MESSAGE_MARK = 1 << 63
 MESSAGE_LIMIT = 1 << 62
@@ -40,6 +52,20 @@ def encode_timespec(seconds: float) -> bytes:
         raise ValueError(f"seconds is {seconds}; it must be 0 or more")
     whole = int(seconds)
     return struct.pack("=qq", whole, int((seconds - whole) * 1_000_000_000))
+
+
+class EpollBuffer:
+    """Where :meth:`ControlOperations.prep_epoll_wait` puts its answer; one operation at a time."""
+
+    def __init__(self, max_events: int) -> None:
+        if max_events < 1:
+            raise ValueError(f"max_events is {max_events}; it must be 1 or more")
+        self._memory = bytearray(max_events * _EPOLL_EVENT.size)
+
+    def result(self, count: int) -> list[tuple[int, int]]:
+        """The (data, events) of a completion whose result is ``count``."""
+        size = count * _EPOLL_EVENT.size
+        return [(data, events) for events, data in _EPOLL_EVENT.iter_unpack(self._memory[:size])]
 
 
 class ControlOperations(Ring):
@@ -150,6 +176,65 @@ class ControlOperations(Ring):
     def prep_cancel_all(self, **options: Unpack[Options]) -> Any:
         """Prepare ending every operation in flight; the result is their number. Linux 5.19."""
         return self._prep(OPCODE["async_cancel"], -1, flags=CANCEL_ANY | CANCEL_ALL, **options)
+
+    def prep_epoll_ctl(
+        self,
+        epoll_fd: Fd,
+        operation: int,
+        fd: int,
+        events: int = 0,
+        data: int | None = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare epoll_ctl(2): ``EPOLL_CTL_ADD``, ``_MOD`` or ``_DEL`` of a descriptor.
+
+        ``data`` is what epoll_wait tells of it, 64 bits; by default the descriptor, as
+        ``select.epoll`` has it.
+        """
+        event = _EPOLL_EVENT.pack(events, fd if data is None else data)
+        return self._prep(OPCODE["epoll_ctl"], epoll_fd, event, operation, offset=fd, **options)
+
+    def prep_epoll_wait(self, epoll_fd: Fd, into: EpollBuffer, **options: Unpack[Options]) -> Any:
+        """Prepare epoll_wait(2); of the result ``into.result(count)`` tells. Linux 6.15."""
+        require("epoll_wait")
+        most = len(into._memory) // _EPOLL_EVENT.size
+        return self._prep(OPCODE["epoll_wait"], epoll_fd, into._memory, most, **options)
+
+    def prep_uring_cmd(
+        self,
+        fd: Fd,
+        command: int,
+        payload: bytes = b"",
+        *,
+        address: int | Buffer = 0,
+        length: int = 0,
+        file_index: int = 0,
+        flags: int = 0,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare a command that the file's driver defines, such as SOCKET_URING_OP_SIOCINQ.
+
+        Args:
+            payload: up to 16 bytes of the command's own. Commands of 80 bytes need a kind of ring
+                that this is not.
+            address, length, file_index, flags: fields of the submission, as the driver wants them.
+        """
+        require("uring_cmd")
+        if len(payload) > LONGEST_COMMAND:
+            raise ValueError(f"the payload has {len(payload)} bytes; there is room for 16")
+        first, second = struct.unpack("=qq", payload.ljust(LONGEST_COMMAND, b"\0"))
+        return self._prep(
+            OPCODE["uring_cmd"],
+            fd,
+            address,
+            length,
+            offset=command,
+            flags=flags,
+            file_index=file_index,
+            third_address=first,
+            padding=second,
+            **options,
+        )
 
     def prep_msg_ring(
         self, ring: Ring | int, value: int, result: int = 0, **options: Unpack[Options]

@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.uring.capabilities import require
 from penstock.uring.constants import OPCODE
 from penstock.uring.native import Ring
 
@@ -29,6 +30,9 @@ FSYNC_DATASYNC = 1
 STATX_BASIC_AND_BIRTH = 0xFFF
 STATX_DIOALIGN = 0x2000
 _STATX = struct.Struct("=IIQIIIHxxQQQQ" + 4 * "qI4x" + "IIIIQII96x")
+
+_OPEN_HOW = struct.Struct("=QQQ")
+_PIPE = struct.Struct("=ii")
 
 SPLICE_OFFSET_NONE = -1
 ALLOCATE_SLOT = 0xFFFFFFFF
@@ -102,6 +106,18 @@ class StatxBuffer:
         )
 
 
+class PipeBuffer:
+    """Where :meth:`FileOperations.prep_pipe` puts its answer; one operation at a time."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray(_PIPE.size)
+
+    def result(self) -> tuple[int, int]:
+        """The end to read and the end to write, which the caller must close."""
+        reader, writer = _PIPE.unpack(self._memory)
+        return reader, writer
+
+
 class FileOperations(Ring):
     """What a ring prepares for files.
 
@@ -138,6 +154,45 @@ class FileOperations(Ring):
             yields_fd=not index,
             **options,
         )
+
+    def prep_openat2(
+        self,
+        path: Path,
+        flags: int = os.O_RDONLY,
+        mode: int = 0o666,
+        *,
+        resolve: int = 0,
+        dir_fd: int = AT_FDCWD,
+        direct: DirectSlot = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Prepare openat2(2); the result is a descriptor, as with :meth:`prep_openat`.
+
+        ``resolve`` are ``RESOLVE_*`` of :mod:`penstock.uring.constants`: ``RESOLVE_BENEATH``
+        refuses to leave ``dir_fd``. Unknown flags are refused by the kernel.
+        """
+        index = slot_number(direct)
+        creates = flags & (os.O_CREAT | os.O_TMPFILE)
+        how = _OPEN_HOW.pack(
+            flags if index else flags | os.O_CLOEXEC, mode if creates else 0, resolve
+        )
+        return self._prep(
+            OPCODE["openat2"],
+            dir_fd,
+            encode_path(path),
+            len(how),
+            offset=how,
+            file_index=index,
+            yields_fd=not index,
+            **options,
+        )
+
+    def prep_pipe(
+        self, into: PipeBuffer, flags: int = os.O_CLOEXEC, **options: Unpack[Options]
+    ) -> Any:
+        """Prepare pipe2(2); after its completion ``into.result()`` has both ends. Linux 6.16."""
+        require("pipe")
+        return self._prep(OPCODE["pipe"], 0, into._memory, 0, flags=flags, **options)
 
     def prep_close(self, fd: int, **options: Unpack[Options]) -> Any:
         """Prepare close(2); with ``fixed_file=True`` of the registered file at that index."""

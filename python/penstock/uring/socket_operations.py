@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.uring.constants import OPCODE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ACCEPT_MULTISHOT = 1
 LONGEST_UNIX_PATH = 108
+_MESSAGE_HEAD = struct.Struct("=IIII")
 
 
 def encode_address(address: Address) -> bytes:
@@ -54,6 +56,42 @@ def encode_address(address: Address) -> bytes:
         + packed
         + struct.pack("=I", scope)
     )
+
+
+@dataclass(frozen=True)
+class ReceivedMessage:
+    """A message that a multishot recvmsg has put into a buffer.
+
+    Attributes:
+        data: what was sent, as far as the buffer had room.
+        address: the sender's sockaddr, cut to the ``address_size`` asked for.
+        control: control data, cut to the ``control_size`` asked for.
+        flags: ``MSG_*`` of recvmsg(2): ``MSG_TRUNC`` and ``MSG_CTRUNC`` tell of a cut.
+    """
+
+    data: bytes
+    address: bytes
+    control: bytes
+    flags: int
+
+    @classmethod
+    def parse(cls, found: bytes, address_size: int = 0, control_size: int = 0) -> ReceivedMessage:
+        """Read a buffer's bytes, with the sizes that the operation was given.
+
+        Raises:
+            ValueError: if it is too short for those.
+        """
+        start = _MESSAGE_HEAD.size + address_size + control_size
+        if len(found) < start:
+            raise ValueError(f"{len(found)} bytes are no message behind {start} bytes of head")
+        address_length, control_length, _, flags = _MESSAGE_HEAD.unpack_from(found)
+        control = _MESSAGE_HEAD.size + address_size
+        return cls(
+            data=found[start:],
+            address=found[_MESSAGE_HEAD.size :][: min(address_length, address_size)],
+            control=found[control:][: min(control_length, control_size)],
+            flags=flags,
+        )
 
 
 class SocketOperations(Ring):

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -358,3 +359,27 @@ def test_a_buffer_ring_outlives_its_ring(ctx: UringCtx) -> None:
     buffers = ctx.register_buffer_ring(2, 16)
     ctx.close()
     buffers.close()
+
+
+def test_several_parts_of_a_registered_buffer_are_one_transfer(
+    any_ctx: UringCtx, letters: int, tmp_path: Path
+) -> None:
+    memory = bytearray(300)
+    any_ctx.register_buffers([memory, bytearray(8)])
+    view = memoryview(memory)
+    parts = [view[200:300], view[:50]]
+    assert any_ctx.run(any_ctx.prep_readv_fixed, letters, parts, 0, 50) == 150
+    assert memory == b"b" * 50 + bytes(150) + b"a" * 50 + b"b" * 50
+    fd = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
+    assert any_ctx.run(any_ctx.prep_writev_fixed, fd, parts, 0, 0) == 150
+    assert os.pread(fd, 200, 0) == b"a" * 50 + b"b" * 100
+    os.close(fd)
+    with pytest.raises(ValueError, match="not lie within the registered buffer 1"):
+        any_ctx.prep_readv_fixed(letters, parts, 1)
+    with pytest.raises(ValueError, match="not lie within the registered buffer 0"):
+        any_ctx.prep_readv_fixed(letters, [view, bytearray(1)], 0)
+    with pytest.raises(ValueError, match="no registered buffer 70000"):
+        any_ctx.prep_readv_fixed(letters, parts, 70000)
+    view.release()
+    for part in parts:
+        part.release()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.uring import StatxBuffer, UringCtx, probe
+from penstock.uring import PipeBuffer, StatxBuffer, UringCtx, UringError, constants, probe
 from tests.python.uring.conftest import results
 
 
@@ -203,3 +203,33 @@ def test_descriptors_that_nobody_took_are_closed_with_the_ring(tmp_path: Path) -
     assert len(set(os.listdir("/proc/self/fd")) - before) >= 5
     ctx.close()
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_path_can_be_kept_beneath_a_folder(any_ctx: UringCtx, tmp_path: Path) -> None:
+    (tmp_path / "inside").write_bytes(b"inside")
+    (tmp_path / "out").symlink_to("/etc/passwd")
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    options: dict[str, Any] = {"dir_fd": folder, "resolve": constants.RESOLVE_BENEATH}
+    fd = any_ctx.run(any_ctx.prep_openat2, "inside", **options)
+    assert os.read(fd, 10) == b"inside"
+    assert not os.get_inheritable(fd)
+    os.close(fd)
+    for name in ("out", "../inside"):
+        with pytest.raises(UringError) as caught:
+            any_ctx.run(any_ctx.prep_openat2, name, **options)
+        assert caught.value.errno == errno.EXDEV
+    fd = any_ctx.run(any_ctx.prep_openat2, "new", os.O_WRONLY | os.O_CREAT, 0o600, **options)
+    assert os.fstat(fd).st_mode & 0o777 == 0o600
+    os.close(fd)
+    os.close(folder)
+
+
+def test_a_pipe_is_made(any_ctx: UringCtx) -> None:
+    ends = PipeBuffer()
+    assert any_ctx.run(any_ctx.prep_pipe, ends) == 0
+    reader, writer = ends.result()
+    os.write(writer, b"through")
+    assert os.read(reader, 10) == b"through"
+    assert not os.get_inheritable(reader)
+    os.close(reader)
+    os.close(writer)

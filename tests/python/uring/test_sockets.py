@@ -6,11 +6,12 @@ import errno
 import os
 import select
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from penstock.uring import CQE_F_MORE, CQE_F_NOTIF, UringCtx, probe
+from penstock.uring import CQE_F_MORE, CQE_F_NOTIF, ReceivedMessage, UringCtx, probe
 from penstock.uring.socket_operations import encode_address
 from tests.python.uring.conftest import results
 
@@ -209,3 +210,52 @@ def test_a_failed_zero_copy_send_lets_go_of_its_data(ctx: UringCtx) -> None:
             if not flags & CQE_F_NOTIF:
                 assert result == -errno.EBADF
     memory.clear()
+
+
+def test_a_message_is_sent_without_a_copy(
+    any_ctx: UringCtx, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    parts = [bytearray(b"several "), bytearray(b"parts")]
+    any_ctx.prep_sendmsg_zc(pair[0], parts, user_data="sent")
+    any_ctx.submit_and_wait(2, 20)
+    (tag, result, flags), (again, _, last) = any_ctx.completions()
+    assert (tag, again, result) == ("sent", "sent", 13)
+    assert flags & CQE_F_MORE
+    assert last & CQE_F_NOTIF
+    for part in parts:
+        part.clear()  # the kernel has let go
+    assert pair[1].recv(100) == b"several parts"
+
+
+SO_TIMESTAMP = 29  # asm-generic/socket.h
+
+
+def test_messages_are_received_again_and_again(any_ctx: UringCtx) -> None:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.bind(("127.0.0.1", 0))
+        sender.bind(("127.0.0.1", 0))
+        receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
+        buffers = any_ctx.register_buffer_ring(4, 256)
+        any_ctx.prep_recvmsg_multishot(
+            receiver, buffers, address_size=28, control_size=64, user_data="messages"
+        )
+        any_ctx.submit()
+        for number in range(1, 10):
+            data = bytes([number]) * (number * 20)
+            sender.sendto(data, receiver.getsockname())
+            [(tag, size, flags)] = any_ctx.wait_completions(1, 20)
+            assert tag == "messages"
+            assert flags & CQE_F_MORE
+            found = ReceivedMessage.parse(buffers.take(size, flags), 28, 64)
+            room = 256 - 16 - 28 - 64
+            assert found.data == data[:room]
+            assert bool(found.flags & socket.MSG_TRUNC) == (len(data) > room)
+            assert found.address == encode_address(sender.getsockname())
+            assert int.from_bytes(found.control[:8], sys.byteorder) == len(found.control)
+        with pytest.raises(ValueError, match="5 bytes are no message"):
+            ReceivedMessage.parse(b"short")
+        with pytest.raises(TypeError, match="needs a BufferRing"):
+            any_ctx.prep_recvmsg_multishot(receiver, bytearray(5))  # type: ignore[arg-type]
