@@ -3,9 +3,9 @@
 usage: tidy.py BUILD_FOLDER SOURCE...
 
 BUILD_FOLDER holds compile_commands.json. A source is clean for good while its preprocessed text
-(comments and headers included), its command, the configuration and the version of clang-tidy are the
-same. What was clean is remembered outside the tree, as a compiler cache is, so that a fresh clone
-gains too: in PENSTOCK_TIDY_CACHE, or else in the user's cache folder.
+(comments and headers included), its command, the configuration and the version of clang-tidy
+are the same. What was clean is remembered outside the tree, as a compiler cache is, so that a
+fresh clone gains too: in PENSTOCK_TIDY_CACHE, or else in the user's cache folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Leaks on purpose. No part of the tests: scripts/test-extension-asan sees its check for leaks fail on each."""
+"""Leaks on purpose, on which scripts/test-extension-asan sees its check for leaks fail.
+
+No part of the tests: its name keeps it from being collected.
+"""
 
 from __future__ import annotations
 
