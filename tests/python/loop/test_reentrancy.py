@@ -592,3 +592,95 @@ loop.run_until_complete(main())
 loop.close()
 """,
     )
+
+
+# ---- finalizers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop_name", ["penstock"])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [
+            "loop.call_soon(print)",
+            "loop.call_soon(print, 1, 2)",
+            "loop.call_soon_threadsafe(print)",
+            "loop.call_later(1, print, 1, 2)",
+            "loop.add_reader(left, print, 1, 2)",
+            "loop.add_writer(left.fileno(), print)",
+            "loop.remove_reader(left)",
+        ],
+        [
+            "loop.sock_recv(left, 10).send(None)",
+            "loop.sock_recv_into(left, bytearray(10)).send(None)",
+            "loop.sock_sendall(left, big).send(None)",
+            "datagrams.sendto(bytearray(10), ('127.0.0.1', 9))",
+            "datagrams.sendto(b'x', ('localhost', 9))",
+            "datagrams.abort()",
+        ],
+        [
+            "transport.write(bytearray(big))",
+            "transport.writelines([big, bytearray(10), big])",
+            "transport.set_protocol(Buffered())",
+            "transport.get_extra_info('socket')",
+            "transport.get_extra_info('peername')",
+            "transport.abort()",
+            "transport.close()",
+            "transport.pause_reading()",
+        ],
+    ],
+    ids=["scheduling", "sock calls and datagrams", "transport"],
+)
+def test_garbage_that_closes_the_loop_is_collected_within_a_call(
+    run_script: RunScript, calls: list[str]
+) -> None:
+    """Before Python 3.12 any allocation may collect garbage, wherever it is made."""
+    survives(
+        run_script,
+        """
+import gc, socket, sys, warnings
+
+class Closer:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        loop.close()
+
+class Buffered(asyncio.BufferedProtocol):
+    pass
+
+def perform(call, allocations):
+    global loop, left, transport, datagrams
+    loop = new_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    first, second = socket.socketpair()
+    transport, _ = loop.run_until_complete(
+        loop.create_connection(asyncio.Protocol, sock=first))
+    datagrams, _ = loop.run_until_complete(
+        loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0)))
+    gc.collect()
+    gc.disable()
+    Closer()
+    gc.set_threshold(allocations)
+    gc.enable()
+    try:
+        call()
+    except (RuntimeError, StopIteration, BlockingIOError):
+        pass  # of a closed loop
+    gc.set_threshold(0)
+    gc.collect()
+    loop.close()
+    for sock in (left, right, first, second):
+        sock.close()
+
+big = bytes(1_000_000)
+warnings.simplefilter("ignore")
+gc.freeze()
+for call in CALLS:
+    print(call, flush=True)
+    for allocations in range(1, 13):
+        perform(eval(f"lambda: {call}"), allocations)
+""".replace("CALLS", repr(calls)),
+    )
