@@ -188,7 +188,8 @@ Sent try_to_send(DatagramTransportObject* transport, PyObject* data, std::string
     sockaddr_in6 numeric;
     const sockaddr_in6* address = nullptr;
     socklen_t length = 0;
-    if (!transport->connected) {
+    const bool to_peer = transport->connected || (transport->unnamed_peer && target == Py_None);
+    if (!to_peer) {
         const AddressCache* senders = transport->loop->senders;
         address = senders != nullptr ? senders->latest(target, length) : nullptr;
         if (address == nullptr || address->sin6_family != transport->family) {

@@ -90,6 +90,12 @@ int has_peer(PyObject* extra) noexcept {
     return peer != nullptr ? PyObject_IsTrue(peer) : 0;
 }
 
+/// asyncio takes such a socket for one without a peer, and cannot send on it without an address.
+bool has_unnamed_peer(PyObject* extra) noexcept {
+    PyObject* peer = PyDict_GetItemString(extra, "peername");
+    return peer != nullptr && PyUnicode_Check(peer) && PyUnicode_GET_LENGTH(peer) == 0;
+}
+
 // ---- Python's view ------------------------------------------------------------------------------
 
 PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
@@ -131,6 +137,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     }
     transport->protocol = Py_NewRef(protocol);
     transport->connected = connected != 0;
+    transport->unnamed_peer = has_unnamed_peer(transport->extra);
     transport->fixed_target = has_target != 0 ? Py_NewRef(address) : nullptr;
     transport->waiter = waiter != Py_None ? Py_NewRef(waiter) : nullptr;
     transport->socket = Py_NewRef(socket);

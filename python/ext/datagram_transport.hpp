@@ -45,6 +45,7 @@ struct DatagramTransportObject {
     int expected;  ///< how many datagrams the next read asks for
     unsigned lost; ///< 0, then 1 when connection_lost is due, then counts the sends after it
     bool connected;
+    bool unnamed_peer; ///< connected to a Unix socket without a name, as one of a pair is
     bool closing;
     bool started; ///< connection_made was called and reading may begin
     bool paused;

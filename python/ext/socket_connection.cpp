@@ -158,7 +158,7 @@ bool schedule_start(SocketTransportObject* transport) noexcept {
 }
 
 ProtocolContext::ProtocolContext(PyObject* context) noexcept : context_(Ref::borrow(context)) {
-    if (PyContext_Enter(context_.get()) != 0) {
+    if (context_ && PyContext_Enter(context_.get()) != 0) {
         // Only possible when the same context is entered already, which its owner never does.
         PyErr_Clear();
         context_ = Ref();

@@ -41,8 +41,7 @@ void pause_protocol_if_full(SocketTransportObject* transport) noexcept {
         transport->native->pause_writing(protocol.get());
         return;
     }
-    const Ref result(
-        PyObject_CallMethodNoArgs(protocol.get(), transport->loop->state->name_pause_writing));
+    const Ref result(call_protocol(transport, transport->loop->state->name_pause_writing));
     if (!result) {
         report_raised(transport->loop, "protocol.pause_writing() failed", as_object(transport),
                       transport->protocol);

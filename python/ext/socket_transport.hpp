@@ -125,7 +125,7 @@ void close_descriptor(SocketTransportObject* transport) noexcept;
 
 void detach_from_server(SocketTransportObject* transport) noexcept;
 
-/// Enters a transport's context for a call of its protocol, and leaves it with an exception that the
+/// Enters a transport's context (null: none yet) for a call of its protocol, and leaves it with an exception that the
 /// call raised kept. Owns the context meanwhile: the call may lose the connection, whose transport then
 /// lets go of it.
 class ProtocolContext {

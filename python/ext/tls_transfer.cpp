@@ -183,6 +183,7 @@ void tell_writing(TlsTransportObject* tls, bool paused) noexcept {
     const ModuleState* state = tls->loop->state;
     PyObject* method = paused ? state->name_pause_writing : state->name_resume_writing;
     const Ref protocol = Ref::borrow(tls->protocol);
+    const ProtocolContext context(tls->context);
     if (!Ref(PyObject_CallMethodNoArgs(protocol.get(), method))) {
         report_raised(tls->loop,
                       paused ? "protocol.pause_writing() failed"

@@ -35,9 +35,13 @@ QUIET_TURNS = 80
 MOST_TURNS = 20_000
 
 
-OWN_ERRORS = [("reported", name) for name in ("AttributeError", "TypeError", "RuntimeError")]
-"""asyncio's, which then is no judge: of writes to a transport that it has lost already; and of a
-TLS connection that is aborted while it goes on after a pause, which "cannot switch state"."""
+OWN_ERRORS = [
+    *(("reported", name) for name in ("AttributeError", "TypeError", "RuntimeError")),
+    ("lost", "SSLError"),
+]
+"""asyncio's, which then is no judge: of writes to a transport that it has lost already; of a TLS
+connection that is aborted while it goes on after a pause, which "cannot switch state"; and of one that
+is closed with data on its way, which it takes for data after the peer's farewell."""
 
 ASYNCIO_PAUSES_LINES = "_maybe_pause_protocol" in inspect.getsource(
     selector_events._SelectorSocketTransport

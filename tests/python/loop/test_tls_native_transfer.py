@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import shutil
 import socket
@@ -323,3 +324,45 @@ def test_a_key_update_in_midstream_is_survived(
             await made[0].closed.wait()
 
     run(main(), timeout=15)
+
+
+@pytest.mark.usefixtures("only_penstock")
+@pytest.mark.parametrize("tls", [False, True])
+def test_flow_control_runs_in_the_context_of_the_connections_maker(run: Run, tls: bool) -> None:
+    """asyncio calls pause_writing() in the context of whoever writes."""
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+    seen: list[tuple[str, str]] = []
+
+    class Asks(Recorder):
+        def pause_writing(self) -> None:
+            seen.append(("pause", variable.get()))
+            super().pause_writing()
+
+        def resume_writing(self) -> None:
+            seen.append(("resume", variable.get()))
+            super().resume_writing()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        variable.set("maker")
+        if tls:
+            async with tls_pair(Asks, Recorder) as pair:
+                variable.set("writer")
+                pair.server.transport.pause_reading()
+                _fill(pair.transport, pair.client)
+                pair.server.transport.resume_reading()
+                await pair.client.resumed.wait()
+        else:
+            ours, theirs = socket.socketpair()
+            transport, protocol = await loop.create_connection(Asks, sock=ours)
+            variable.set("writer")
+            transport.write(bytes(8_000_000))
+            theirs.setblocking(False)
+            while not protocol.resumed.is_set():
+                await loop.sock_recv(theirs, 1_000_000)
+            transport.abort()
+            theirs.close()
+            await protocol.closed.wait()
+        assert seen == [("pause", "maker"), ("resume", "maker")]
+
+    run(main())

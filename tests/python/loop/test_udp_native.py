@@ -259,6 +259,27 @@ def test_an_interrupt_in_a_burst_loses_nothing(new_loop: LoopFactory) -> None:
     loop.close()
 
 
+@pytest.mark.usefixtures("only_penstock")
+def test_one_of_a_pair_sends_to_the_other_without_an_address(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    """asyncio asks for the peer's name, finds it empty, and ends the transport."""
+
+    async def main() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with theirs:
+            theirs.setblocking(False)
+            transport, protocol = await loop.create_datagram_endpoint(Datagrams, sock=ours)
+            for number in range(3):
+                transport.sendto(b"%d" % number)
+            assert [await loop.sock_recv(theirs, 10) for _ in range(3)] == [b"0", b"1", b"2"]
+            theirs.send(b"answer")
+            assert (await protocol.received.get())[0] == b"answer"
+            await finish(transport)
+
+    run(main())
+
+
 def test_callbacks_run_in_the_context_of_creation(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
