@@ -6,6 +6,7 @@
 ...         print(line, end="")
 """
 
+from penstock.files import os, tempfile
 from penstock.files.append_log import AppendLog, LogFailed
 from penstock.files.async_file import AsyncFile
 from penstock.files.binary_file import BinaryFile
@@ -16,8 +17,17 @@ from penstock.files.log_format import LogDamaged, LogError, NotALog
 from penstock.files.log_reader import read_log
 from penstock.files.opening import open
 from penstock.files.paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
+from penstock.files.standard_streams import (
+    stderr,
+    stderr_bytes,
+    stdin,
+    stdin_bytes,
+    stdout,
+    stdout_bytes,
+)
 from penstock.files.text_file import TextFile
 from penstock.files.whole import read_file, read_files
+from penstock.files.wrapped_file import WrappedFile, wrap
 from penstock.files.writing import write_file
 
 __all__ = [
@@ -31,11 +41,13 @@ __all__ = [
     "NotALog",
     "Recovered",
     "TextFile",
+    "WrappedFile",
     "aligned_buffer",
     "copy",
     "link",
     "mkdir",
     "open",
+    "os",
     "read_file",
     "read_files",
     "read_log",
@@ -44,6 +56,14 @@ __all__ = [
     "rmdir",
     "scandir",
     "stat",
+    "stderr",
+    "stderr_bytes",
+    "stdin",
+    "stdin_bytes",
+    "stdout",
+    "stdout_bytes",
+    "tempfile",
     "unlink",
+    "wrap",
     "write_file",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Awaitable
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 from penstock._core import ReadyValue
-from penstock.files.descriptor_file import DescriptorFile
+from penstock.files.descriptor_file import DETACHED, DescriptorFile, write_now
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -67,6 +68,37 @@ class BinaryFile(DescriptorFile):
                 turns.give_up()
             else:
                 turns.taken = False
+
+    async def readall(self) -> bytes:
+        """Read all that is left; the same as ``read()``."""
+        return await self.read()
+
+    def detach(self) -> io.FileIO:
+        """Give the descriptor away, as an unbuffered file of Python's at the same position.
+
+        What is buffered is written first, at once. From then on every call of this file raises
+        ValueError, ``close`` too, as the built-in's does.
+
+        Raises RuntimeError while a call is in flight.
+        """
+        self._check_open()
+        if self._turns.taken:
+            raise RuntimeError("a call of this file is in flight; await it before detach()")
+        if self._unwritten_size:
+            write_now(
+                self._fd,
+                b"".join(self._unwritten),
+                self._unwritten_at if self._seekable else -1,
+            )
+            self._forget_unwritten()
+        fd, self._fd = self._fd, DETACHED
+        self._ahead = b""
+        if self._seekable:
+            os.lseek(fd, self._position, os.SEEK_SET)
+        mode = "a" if self._appending else "w" if self._writable else "r"
+        if self._readable and self._writable:
+            mode = "a+" if self._appending else "r+"
+        return io.FileIO(fd, mode, closefd=self._owns_fd)
 
     async def read1(self, size: int = -1) -> bytes:
         """Read up to ``size`` bytes with at most one request: what was read ahead, if anything."""
@@ -222,7 +254,7 @@ class BinaryFile(DescriptorFile):
                 elif self._unwritten_size + size > self._buffer_size:
                     await self._write_out()
                     self._unwritten_at = self._position
-                self._unwritten.append(data)
+                self._unwritten.append(bytes(data))
                 self._unwritten_size += size
                 self._position += size
             else:

@@ -12,9 +12,12 @@ from penstock.files.backend import FileBackend, Operation
 from penstock.files.modes import OpenMode
 from penstock.files.turns import Turns
 
-__all__ = ["DescriptorFile"]
+__all__ = ["DETACHED", "DescriptorFile", "write_now"]
 
 T = TypeVar("T")
+
+DETACHED = -2
+"""In place of the descriptor, when that was given away."""
 
 
 class DescriptorFile(AsyncFile[bytes]):
@@ -188,6 +191,8 @@ class DescriptorFile(AsyncFile[bytes]):
             raise
         try:
             if self._fd < 0:
+                if self._fd == DETACHED:
+                    raise ValueError("the file has been detached: its descriptor is another's")
                 return
             try:
                 await self._write_out(to_the_end=True)
@@ -220,7 +225,7 @@ class DescriptorFile(AsyncFile[bytes]):
             try:
                 self._backend.write(fd, data, offset).start()
             except RuntimeError:
-                _write_now(fd, data, offset)
+                write_now(fd, data, offset)
         self._forget_unwritten()
         if self._owns_fd:
             self._backend.abandon(fd)
@@ -233,7 +238,7 @@ class DescriptorFile(AsyncFile[bytes]):
         if self._owns_fd:
             warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
         if self._unwritten_size:
-            _write_now(fd, b"".join(self._unwritten), self._unwritten_at if self._seekable else -1)
+            write_now(fd, b"".join(self._unwritten), self._unwritten_at if self._seekable else -1)
         self._fd = -1
         if self._owns_fd:
             self._backend.abandon(fd)
@@ -300,7 +305,8 @@ class DescriptorFile(AsyncFile[bytes]):
         self._unwritten_size = 0
 
 
-def _write_now(fd: int, data: bytes, offset: int) -> None:
+def write_now(fd: int, data: bytes, offset: int) -> None:
+    """Write where nobody can wait; an offset of -1 is the descriptor's own position."""
     with memoryview(data) as rest:
         while rest:
             count = os.write(fd, rest) if offset < 0 else os.pwrite(fd, rest, offset)

@@ -137,6 +137,18 @@ class TextFile(AsyncFile[str]):
     def seekable(self) -> bool:
         return self._binary.seekable()
 
+    def detach(self) -> io.FileIO:
+        """Give the descriptor away, as :meth:`BinaryFile.detach` does.
+
+        Raises RuntimeError while a call is in flight, and when text was read ahead: seek first.
+        """
+        self._binary._check_open()
+        if self._turns.taken or self._at < len(self._piece.text):
+            raise RuntimeError(
+                "text was read ahead, or a call is in flight; seek() before detach()"
+            )
+        return self._binary.detach()
+
     # ---- reading --------------------------------------------------------------------------------
 
     async def read(self, size: int | None = -1) -> str:
@@ -158,14 +170,14 @@ class TextFile(AsyncFile[str]):
             return text
         start, state = binary._position, decoder.getstate()
         texts = [self._piece.text[self._at :]]
-        text: str | None = None
+        whole = ""
         try:
             data = await binary.read(_SLICE)
             while data:
                 texts.append(decoder.decode(data))
                 data = await binary.read(_SLICE)
             texts.append(decoder.decode(b"", True))
-            text = "".join(texts)
+            whole = "".join(texts)
             while texts:  # giving back so much memory takes time, too
                 del texts[-_SLICES_DROPPED:]
                 if binary._backend.turn_is_over(_SLICE):
@@ -175,10 +187,10 @@ class TextFile(AsyncFile[str]):
                 decoder.setstate(state)
                 binary._position = start
             else:
-                self._piece, self._at = _Piece("".join(texts) if text is None else text, None), 0
+                self._piece, self._at = _Piece(whole or "".join(texts), None), 0
             raise
         self._drop_read_ahead()
-        return text
+        return whole
 
     async def _read_some(self, decoder: Decoder, size: int) -> str:
         pieces = [self._piece]

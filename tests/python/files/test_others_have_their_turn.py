@@ -1,6 +1,6 @@
 """Nothing that finds all it needs in the caches keeps the loop to itself.
 
-How long a turn is, only benchmarks can say (the page file_gaps). Here it is counted what is done in one.
+How long a turn is, only benchmarks can say. Here it is counted what is done in one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,98 @@
+"""``penstock.files.os`` does what ``os`` does, on each loop."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from penstock import files
+from penstock.files import os as async_os
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_folders_and_names(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b"
+    await async_os.makedirs(deep)
+    await async_os.mkdir(tmp_path / "c", 0o700)
+    (deep / "file").write_bytes(b"content")
+    assert sorted(await async_os.listdir(tmp_path)) == ["a", "c"]
+    with await async_os.scandir(tmp_path) as entries:
+        assert sorted(entry.name for entry in entries) == ["a", "c"]
+    await async_os.link(deep / "file", deep / "second")
+    await async_os.symlink("file", deep / "symbolic")
+    assert await async_os.readlink(deep / "symbolic") == "file"
+    await async_os.rename(deep / "second", deep / "renamed")
+    await async_os.replace(deep / "renamed", deep / "replaced")
+    await async_os.remove(deep / "symbolic")
+    await async_os.unlink(deep / "replaced")
+    await async_os.renames(deep / "file", tmp_path / "d" / "file")
+    assert sorted(await async_os.listdir(tmp_path)) == ["c", "d"]
+    await async_os.rmdir(tmp_path / "c")
+    await async_os.unlink(tmp_path / "d" / "file")
+    os.mkdir(tmp_path / "d" / "e")
+    (tmp_path / "stays").touch()
+    await async_os.removedirs(tmp_path / "d" / "e")
+    assert await async_os.listdir(tmp_path) == ["stays"]
+    assert await async_os.getcwd() == os.getcwd()
+
+
+async def test_questions(tmp_path: Path) -> None:
+    path, missing = tmp_path / "file", tmp_path / "missing"
+    path.write_bytes(b"content")
+    assert await async_os.stat(path) == os.stat(path)
+    assert await async_os.stat(path, follow_symlinks=False) == os.stat(path)
+    assert await async_os.access(path, os.R_OK)
+    assert not await async_os.access(missing, os.F_OK)
+    assert (await async_os.statvfs(path)).f_bsize == os.statvfs(path).f_bsize
+    assert [await async_os.path.exists(each) for each in (path, missing)] == [True, False]
+    assert await async_os.path.isfile(path)
+    assert await async_os.path.isdir(tmp_path)
+    assert not await async_os.path.islink(path)
+    assert await async_os.path.ismount("/")
+    assert await async_os.path.samefile(path, tmp_path / "." / "file")
+    assert await async_os.path.getsize(path) == 7
+    for name in ("getatime", "getctime", "getmtime"):
+        assert await getattr(async_os.path, name)(path) == getattr(os.path, name)(path)
+    assert await async_os.path.abspath("file") == os.path.abspath("file")
+    async with files.open(path) as one, files.open(path) as other:
+        assert await async_os.path.sameopenfile(one.fileno(), other.fileno())
+    with pytest.raises(FileNotFoundError, match="missing"):
+        await async_os.stat(missing)
+    with pytest.raises(FileNotFoundError, match="missing"):
+        await async_os.path.getsize(missing)
+
+
+async def test_sendfile(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"content")
+    async with (
+        files.open(tmp_path / "source", "rb") as source,
+        files.open(tmp_path / "target", "wb") as target,
+    ):
+        assert await async_os.sendfile(target.fileno(), source.fileno(), 3, 100) == 4
+    assert (tmp_path / "target").read_bytes() == b"tent"
+
+
+async def test_any_function_can_be_awaited() -> None:
+    def where(*arguments: int, name: str) -> tuple[int, tuple[int, ...], str]:
+        """Its text."""
+        return threading.get_ident(), arguments, name
+
+    awaited = async_os.wrap(where)
+    thread, *rest = await awaited(1, 2, name="three")
+    assert thread != threading.get_ident()
+    assert rest == [(1, 2), "three"]
+    assert awaited.__doc__ == "Its text."
+
+
+async def test_all_names_are_functions_of_os() -> None:
+    for module, original in ((async_os, os), (async_os.path, os.path)):
+        for name in module.__all__:
+            if name in ("path", "wrap"):
+                continue
+            assert callable(getattr(original, name))
+            assert inspect.iscoroutinefunction(getattr(module, name))

@@ -1,0 +1,161 @@
+"""Temporary files, wrapped files and standard streams, on each loop."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from penstock import files
+from penstock.files import tempfile
+from penstock.files.backend import current_backend
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.usefixtures("no_descriptor_left")
+@pytest.mark.parametrize("mode", ["w+", "w+b"])
+async def test_a_temporary_file_has_no_name_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
+    data: Any = b"one\ntwo\n" if "b" in mode else "one\ntwo\n"
+    async with tempfile.TemporaryFile(mode, dir=tmp_path) as file:
+        await file.write(data)
+        assert os.listdir(tmp_path) == []
+        await file.seek(0)
+        assert [line async for line in file] == data.splitlines(True)
+
+
+@pytest.mark.parametrize("mode", ["w+", "w+b"])
+async def test_a_named_file_is_removed_when_it_is_closed(mode: str, tmp_path: Path) -> None:
+    data: Any = b"content" if "b" in mode else "content"
+    async with tempfile.NamedTemporaryFile(
+        mode, suffix=".txt", prefix="name", dir=tmp_path
+    ) as file:
+        await file.write(data)
+        await file.flush()
+        path = Path(file.name)
+        assert path.read_bytes() == b"content"
+        assert path.name.startswith("name")
+        assert path.suffix == ".txt"
+    assert os.listdir(tmp_path) == []
+    file = await tempfile.NamedTemporaryFile(mode, dir=tmp_path)
+    await file.close()
+    await file.close()
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_named_file_may_stay(tmp_path: Path) -> None:
+    async with tempfile.NamedTemporaryFile(dir=tmp_path, delete_on_close=False) as file:
+        await file.close()
+        assert os.path.exists(file.name)
+    assert os.listdir(tmp_path) == []
+    async with tempfile.NamedTemporaryFile(dir=tmp_path, delete=False) as file:
+        pass
+    assert os.path.exists(file.name)
+
+
+@pytest.mark.usefixtures("no_descriptor_left")
+async def test_a_file_whose_opening_fails_leaves_nothing(tmp_path: Path) -> None:
+    for make in (tempfile.NamedTemporaryFile, tempfile.TemporaryFile):
+        with pytest.raises(LookupError):
+            await make("w", encoding="no such", dir=tmp_path)
+        with pytest.raises(ValueError, match="mode"):
+            make("z")
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            async with make(dir=tmp_path):
+                pass
+    with anyio.fail_after(30):
+        while os.listdir(tmp_path) or current_backend().in_flight:  # type: ignore[attr-defined]
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("mode", ["w+", "w+b"])
+async def test_a_spooled_file_moves_to_the_disk(mode: str, tmp_path: Path) -> None:
+    data: Any = b"content" if "b" in mode else "content"
+    async with tempfile.SpooledTemporaryFile(10, mode, dir=tmp_path) as file:
+        await file.write(data)
+        await file.write(data)
+        await file.rollover()
+        assert isinstance(file.fileno(), int)
+        await file.seek(0)
+        assert await file.read() == data + data
+    assert file.closed
+
+
+async def test_a_temporary_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+    async with tempfile.TemporaryDirectory("suffix", "prefix", tmp_path) as path:
+        assert os.path.basename(path).startswith("prefix")
+        assert path.endswith("suffix")
+        await files.write_file(os.path.join(path, "file"), b"content")
+    assert os.listdir(tmp_path) == []
+    folder = await tempfile.TemporaryDirectory(dir=tmp_path)
+    assert os.path.isdir(folder.name)
+    await folder.cleanup()
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_wrapped_file_takes_its_calls_in_turn() -> None:
+    wrapped = files.wrap(io.BytesIO())
+    async with anyio.create_task_group() as group:
+        for number in range(50):
+            group.start_soon(wrapped.write, b"%02d\n" % number)
+    await wrapped.seek(0)
+    lines = [line async for line in wrapped]
+    assert sorted(lines) == [b"%02d\n" % number for number in range(50)]
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await wrapped.read()
+    await wrapped.seek(3)
+    assert len(await wrapped.read()) == 147
+    with pytest.raises(TypeError, match="file object"):
+        files.wrap(int)  # type: ignore[arg-type]
+
+
+async def test_standard_streams_are_those_of_sys(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n"), encoding="utf-8"))
+    await files.stdout.write("text ")
+    await files.stdout.flush()
+    await files.stdout_bytes.write(b"bytes")
+    assert out.buffer.getvalue() == b"text bytes"  # type: ignore[attr-defined]
+    assert await files.stdin.readline() == "one\n"
+    assert [line async for line in files.stdin] == ["two\n"]
+
+
+async def test_a_file_that_is_detached_goes_on_as_pythons(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    async with files.open(path, "w+b") as file:
+        pass
+    file = await files.open(path, "w+b")
+    await file.write(b"0123456789")
+    await file.seek(4)
+    assert await file.read(2) == b"45"
+    with file.detach() as raw:
+        assert raw.read() == b"6789"
+        raw.write(b"more")
+    with pytest.raises(ValueError, match="closed"):
+        await file.read()
+    with pytest.raises(ValueError, match="detached"):
+        await file.close()
+    assert path.read_bytes() == b"0123456789more"
+    text = await files.open(path)
+    await text.read(1)
+    with pytest.raises(RuntimeError, match="seek"):
+        text.detach()
+    await text.seek(0)
+    with text.detach() as raw:
+        assert raw.read(3) == b"012"
+
+
+async def test_readall_reads_all_that_is_left(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    async with files.open(tmp_path / "file", "rb", buffering=0) as file:
+        assert await file.read(3) == b"012"
+        assert await file.readall() == b"3456789"
+        assert await file.readall() == b""
