@@ -1,0 +1,3 @@
+"""``aiofiles.ospath``."""
+
+from penstock.files.ospath import *  # noqa: F403

@@ -1,0 +1,5 @@
+"""``aiofiles.threadpool``."""
+
+from penstock.files import open, wrap
+
+__all__ = ["open", "wrap"]

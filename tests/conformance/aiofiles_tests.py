@@ -1,0 +1,105 @@
+"""Runs aiofiles' own tests on ``penstock.files``, by a thin package that calls itself ``aiofiles``.
+
+usage: python -m tests.conformance.aiofiles_tests
+
+prints every test that does not pass, as ``expected/aiofiles.txt`` has them; a reason that stands
+there is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.conformance.cpython_tests import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+EXPECTATIONS = HERE / "expected" / "aiofiles.txt"
+SECONDS = 150.0
+_REPORT = "PENSTOCK_CONFORMANCE_REPORT"
+
+
+def source_distribution() -> Path | None:
+    """Where set-up has unpacked aiofiles' source distribution; None where it has not."""
+    for line in Path(ROOT, "constraints.txt").read_text(encoding="utf-8").splitlines():
+        name, _, version = line.partition("==")
+        folder = ROOT / "build" / "conformance" / f"aiofiles-{version}"
+        if name == "aiofiles" and (folder / "tests").is_dir():
+            return folder
+    return None
+
+
+def expected() -> dict[str, str]:
+    """The tests that do not pass, each with its reason."""
+    rows = {}
+    for line in EXPECTATIONS.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            test, separator, reason = line.partition("  ")
+            assert separator and reason.strip(), f"a line without a reason: {line!r}"
+            rows[test] = reason.strip()
+    return rows
+
+
+def run(source: Path) -> tuple[dict[str, Outcome], str]:
+    """Run all of them on Penstock's loop; what became of each, and what pytest wrote.
+
+    They write beside themselves, so they run in a copy. What asks for permissions that are not
+    there is left out for root.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        tests, report = Path(folder, "tests"), Path(folder, "report")
+        shutil.copytree(source / "tests", tests)
+        report.touch()
+        path = [HERE / "aiofiles_on_penstock", ROOT / "python", ROOT]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_asyncio"]
+        command += ["-p", "tests.conformance.aiofiles_plugin", "-p", "no:cacheprovider"]
+        command += ["-o", "asyncio_mode=auto", "--rootdir", folder, "-c", os.devnull, str(tests)]
+        if os.geteuid() == 0:  # who may read and write everything
+            command += ["--deselect", "tests/test_os.py::test_access"]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(map(str, path)),
+                    _REPORT: str(report),
+                },
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+            output = done.stdout + done.stderr
+        except subprocess.TimeoutExpired as error:
+            output = f"{error}\n{error.output!r}"
+        outcomes: dict[str, Outcome] = {}
+        for line in report.read_text(encoding="utf-8").splitlines():
+            test, result, detail = json.loads(line)
+            test = test.rpartition("tests/")[2]
+            if outcomes.get(test, Outcome("passed", "")).result != "failed":
+                outcomes[test] = Outcome(result, detail)
+        return outcomes, output[-4000:]
+
+
+def main() -> None:
+    source = source_distribution()
+    if source is None:
+        sys.exit("aiofiles' source distribution is not there; run 'scripts/setup test'")
+    reasons = expected() if EXPECTATIONS.exists() else {}
+    outcomes, output = run(source)
+    for test, outcome in outcomes.items():
+        if outcome.result == "failed":
+            print(f"{test}  {reasons.get(test, outcome.reason)}")
+    print(output.splitlines()[-1], file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
