@@ -54,7 +54,7 @@ PyObject* accepting_throw(PyObject* self, PyObject* const* arguments, Py_ssize_t
     if (!transports) {
         return nullptr;
     }
-    // A list of the coroutine's own, which no other code sees; closing one calls nobody.
+    // Closing one may call its protocol. The list is the coroutine's own, so no other code changes it.
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(transports.get()); ++i) {
         if (!close_gracefully(transport_of(PyList_GET_ITEM(transports.get(), i)))) {
             PyErr_Clear(); // the loop is closed, and with it the connection

@@ -197,7 +197,7 @@ PyObject* listener_new(PyTypeObject* type, PyObject* arguments, PyObject* keywor
     listener->fd = fd;
     listener->backlog = backlog > 0 ? backlog : 1;
     listener->context = PyContext_CopyCurrent();
-    if (listener->context == nullptr) {
+    if (listener->context == nullptr || !check_open(loop)) { // a finalizer may have closed it
         return nullptr;
     }
     // Linux hands TCP_NODELAY on to accepted sockets: one call here instead of one for each. On a

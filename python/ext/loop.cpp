@@ -262,9 +262,10 @@ void drop_timers(io::TimerQueue& timers) noexcept {
     }
 }
 
-/// Ends everything native. Callbacks that had not run are dropped, open transports are released.
+/// Ends everything native. Callbacks that had not run are dropped, open transports are released. What is
+/// dropped may come back, by its finalizers.
 void close_native(LoopObject* loop) noexcept {
-    if (loop->io == nullptr) {
+    if (loop->io == nullptr || std::exchange(loop->ending, true)) {
         return;
     }
     if (loop->file_engine != nullptr) {

@@ -50,6 +50,7 @@ struct LoopObject {
     PyObject* pending_exception;    ///< SystemExit or KeyboardInterrupt on its way out of the run
     bool closed;
     bool iterating; ///< an iteration is under way, or waits
+    bool ending;    ///< `close_native` has begun
     bool own_clock; ///< the program has put its own time() in the place of the native one
     bool stopping;
     bool debug;

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from .certificates import server_context
-from .conftest import LoopFactory, Run
+from .conftest import LoopFactory, Run, RunScript
 
 LOCAL = "127.0.0.1"
 
@@ -210,3 +210,74 @@ def test_a_connection_outlives_the_task_that_accepted_it(
             await server.wait_closed()
 
     run(main())
+
+
+ACTS = {
+    "closes the server": "server.close()",
+    "closes the listening socket": "server.close(); listening.close()",
+    "stops the loop": "loop.stop()",
+    "raises": "raise ValueError",
+    "ends the program": "raise KeyboardInterrupt",
+    "closes the loop": "loop.close()",
+    "cancels all tasks": "[task.cancel() for task in asyncio.all_tasks(loop)]",
+    "collects garbage": "gc.collect()",
+}
+
+
+@pytest.mark.usefixtures("only_penstock")
+@pytest.mark.parametrize("place", ["factory", "connection_made", "accept task", "exception handler"])
+@pytest.mark.parametrize("act", ACTS)
+def test_what_is_called_while_a_server_accepts_may_do_anything(
+    run_script: RunScript, place: str, act: str
+) -> None:
+    """Several connections wait, so that accepting goes on after it. In a process of its own."""
+    done = run_script(
+        f"""
+        import contextlib, gc, logging, socket, warnings
+        logging.disable()
+        warnings.simplefilter("ignore")
+        place = {place!r}
+        loop = new_loop()
+
+        def act():
+            {ACTS[act]}
+
+        class Protocol(asyncio.Protocol):
+            def __init__(self):
+                if place == "factory":
+                    act()
+                elif place == "exception handler":
+                    raise ValueError
+            def connection_made(self, transport):
+                if place == "connection_made":
+                    act()
+                elif place == "accept task":
+                    for task in asyncio.all_tasks(loop):
+                        task.add_done_callback(lambda task: act())
+                        task.cancel()
+                loop.call_later(0.01, transport.abort)
+
+        def handle_exception(loop, context):
+            if place == "exception handler":
+                act()
+
+        loop.set_exception_handler(handle_exception)
+        listening = socket.create_server(("127.0.0.1", 0))
+        address = listening.getsockname()
+        server = loop.run_until_complete(loop.create_server(Protocol, sock=listening))
+        clients = [socket.create_connection(address) for _ in range(5)]
+        for _ in range(3):
+            with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError, RuntimeError):
+                loop.run_until_complete(asyncio.sleep(0.02))
+        server.close()
+        for client in clients:
+            client.close()
+        for _ in range(3):
+            with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError, RuntimeError):
+                loop.run_until_complete(asyncio.sleep(0.02))
+        loop.close()
+        gc.collect()
+        print("well")
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr

@@ -1,9 +1,10 @@
-"""An iteration of the loop within another, and the end of the loop within one."""
+"""An iteration of the loop within another, the end of the loop within one, an end within an end."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import types
 from typing import Any
 
@@ -77,3 +78,59 @@ def test_a_patch_that_nests_runs_is_refused_at_once(
     with pytest.raises(RuntimeError, match="nest_asyncio cannot patch"):
         hasattr(loop, "_nest_patched")
     loop.run_until_complete(asyncio.sleep(0))
+
+
+@pytest.mark.parametrize("again", ["loop.close()", "loop._close_native()", "schedule()"])
+def test_what_the_end_of_a_loop_drops_may_come_back(again: str, run_script: RunScript) -> None:
+    done = run_script(
+        f"""
+        import socket
+        loop = new_loop()
+        def schedule():
+            loop._closed = False
+            loop.call_soon(print)
+            loop.call_later(1, print)
+        class Dropped:
+            def __call__(self):
+                pass
+            def __del__(self):
+                told.append(self)
+                {again}
+        told = []
+        a, b = socket.socketpair()
+        for _ in range(3):
+            loop.call_soon(Dropped())
+            loop.call_later(1, Dropped())
+        loop.add_reader(a, Dropped())
+        loop.add_writer(a, Dropped())
+        loop.close()
+        assert loop.is_closed() or {again!r} == "schedule()"
+        assert len(told) == 8
+        told.clear()
+        a.close(), b.close()
+        print("well")
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "well\n"
+
+
+def test_another_thread_neither_closes_nor_iterates_a_loop_that_waits(loop: Any) -> None:
+    refused: list[str] = []
+    waiting = threading.Event()
+
+    def meddle() -> None:
+        waiting.wait()
+        for act in (loop.close, loop._close_native, loop._run_once):
+            try:
+                act()
+            except RuntimeError as error:
+                refused.append(str(error))
+        loop.call_soon_threadsafe(loop.stop)
+
+    thread = threading.Thread(target=meddle)
+    thread.start()
+    loop.call_soon(waiting.set)
+    loop.run_forever()
+    thread.join()
+    assert len(refused) == 3
