@@ -1,0 +1,145 @@
+"""Gaps: how long a file operation keeps the loop from everybody else.
+
+A timer of 1 ms runs on the loop while one large operation does; shown is the longest time between
+two ticks. What is read lies in the page cache. aiofiles is the peer where it has the operation; it
+runs on asyncio's own loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.file_gaps import OPERATIONS
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.contenders import OURS
+from benchmarks.measure.file_stand import working_folder
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.native import BENCHMARKS
+from benchmarks.measure.options import choices
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.processes import run
+from benchmarks.measure.rounds import alternate
+
+SUMMARY = "Gaps: the longest time that a file operation keeps the loop from others"
+
+CONTENDERS = [OURS, "aiofiles"]
+LABELS = ["operation"]
+SECONDS = 180.0
+QUICK_SCALE = 200
+NAMES = {
+    "read": "read(), 1 GiB of bytes",
+    "read-file": "read_file, 1 GiB",
+    "write-file": "write_file, 1 GiB",
+    "copy": "copy, 1 GiB",
+    "read-text": "read(), 200 MiB of text",
+    "write-text": "write(), 100 MiB of text",
+    "lines": "1,000,000 lines of text",
+    "binary-lines": "1,000,000 lines of bytes",
+    "small-files": "read_files, 50,000 of 4 KiB",
+    "append": "append, 100 MiB",
+    "records": "read_log, 1,000,000 records",
+}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One round of one contender, in seconds."""
+
+    gap: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"longest gap {self.gap * 1e3:.1f} ms, took {self.seconds:.2f} s"
+
+
+GAP: Metric[Gap] = Metric(
+    "longest_gap_ms",
+    "Longest gap of a timer of 1 ms, ms (less is better):",
+    lambda each: each.gap * 1e3,
+    digits=1,
+    more_is_better=False,
+)
+TOOK: Metric[Gap] = Metric(
+    "seconds",
+    "The operation took, s (less is better):",
+    lambda each: each.seconds,
+    digits=2,
+    more_is_better=False,
+)
+METRICS = [GAP, TOOK]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    parser.add_argument(
+        "--operations",
+        type=choices("operation", list(OPERATIONS)),
+        default=list(OPERATIONS),
+        help=f"of {','.join(OPERATIONS)}",
+    )
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of each contender (10)")
+    parser.add_argument("--folder", type=Path, help="on the disk to measure (build/)")
+    parser.add_argument("--quick", action="store_true", help="a small part of the data, two rounds")
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure every operation, the contenders in turn, on all cores."""
+    facts = machine_facts(["penstock", "aiofiles"])
+    rounds, scale = (min(options.rounds, 2), QUICK_SCALE) if options.quick else (options.rounds, 1)
+
+    def compare(operation: str, folder: Path) -> Comparison[Gap]:
+        def measure_round(name: str) -> Gap:
+            command = [sys.executable, str(BENCHMARKS / "file_gaps.py"), "--peer", name]
+            command += ["--operation", operation, "--folder", str(folder), "--scale", str(scale)]
+            figures = json.loads(run(command, None, timeout=SECONDS))
+            return Gap(figures["gap"], figures["seconds"])
+
+        outcomes = alternate(
+            CONTENDERS,
+            rounds,
+            measure_round,
+            report=lambda line: say(f"{operation}: {line}"),
+        )
+        return Comparison((NAMES[operation],), outcomes)
+
+    comparisons = []
+    for operation in options.operations:
+        # A gigabyte at a time.
+        with working_folder(options.folder) as folder:
+            comparisons.append(compare(operation, folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        os.sync()
+    parts = [
+        describe(facts),
+        f"Median of {rounds} rounds with the lowest and highest round, contenders in turn, on all"
+        " cores. What is read lies in the page cache.",
+        *metric_tables(comparisons, LABELS, CONTENDERS, METRICS),
+        *missing_list(comparisons),
+    ]
+    panel = metric_panel("", comparisons, GAP, lambda each: each.labels[0])
+    return Report(
+        results={
+            "page": "file_gaps",
+            "machine": facts,
+            "protocol": {"rounds": rounds, "scale": scale},
+            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+        },
+        markdown="\n\n".join(parts),
+        charts={"file_gaps": Chart("Longest gap of the loop (less is better)", "ms", [panel])},
+        failures=own_failures(comparisons),
+    )
