@@ -2,12 +2,14 @@
 
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
+SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint format bench bench-cpp clean
+.PHONY: help demo build test conformance fuzz soak lint format bench bench-cpp clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## record four simulated instruments (DEMO_ARGS="--duration 10 --rate 20 --out DIR --no-plot")
 	@scripts/setup demo
@@ -20,7 +22,25 @@ test: ## run every C++ and Python test
 	@scripts/setup test
 	@scripts/test
 
-lint: ## check style and types: ruff, mypy, clang-format, clang-tidy
+conformance: ## run CPython's own tests of asyncio on the loop, on each CPython, test by test
+	@scripts/setup test
+	@status=0; for venv in .venv build/venv-*; do \
+	    $$venv/bin/python tests/conformance/cpython_tests.py penstock:new_event_loop || status=1; \
+	    PENSTOCK_REQUIRE_LOOPS=1 $$venv/bin/python -m pytest -o cache_dir=build/pytest-cache-conformance tests/conformance || status=1; \
+	done; exit $$status
+
+fuzz: ## run random programs in Python and C++ (FUZZ_ARGS="--minutes 30 --seed 1 --gc-threshold 10")
+	@scripts/setup test
+	@cmake --preset asan >/dev/null && cmake --build --preset asan
+	@.venv/bin/python scripts/fuzz.py $(FUZZ_ARGS)
+
+soak: ## disturb eight serial ports on each loop, and look for wrong bytes (SOAK_SECONDS=600)
+	@scripts/setup test
+	@for loop in penstock asyncio uvloop trio; do \
+	    PYTHONPATH=.:python .venv/bin/python benchmarks/serial_ports/soak.py --loop $$loop --ports 8 --seconds $(SOAK_SECONDS) || exit; \
+	done
+
+lint: ## check style and types: addresses, ruff, mypy, clang-format, clang-tidy
 	@scripts/setup lint
 	@scripts/lint
 

@@ -19,6 +19,8 @@ libc++abi-19-dev|/usr/lib/llvm-19/lib/libc++abi.so
 libssl-dev|/usr/include/openssl/ssl.h
 postgresql|/usr/lib/postgresql
 socat|socat
+strace|strace
+openssl|openssl
 '
 packages_bench='
 clang-19|clang++-19

@@ -184,5 +184,7 @@ def test_interpreters_in_threads_talk_tls(
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(
         str(folder / "certificate")
     )
-    source = TLS.format(certificate=str(folder / "certificate"), authority=str(folder / "authority"))
+    source = TLS.format(
+        certificate=str(folder / "certificate"), authority=str(folder / "authority")
+    )
     check(run_script, "isolated", "run_in_threads([SOURCE] * 4)", source)

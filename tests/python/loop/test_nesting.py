@@ -66,7 +66,9 @@ def test_an_iteration_run_by_hand_outlives_a_callback_that_closes_the_loop(
         """,
         by,
     )
-    assert (done.returncode, done.stdout) == (0, "['Cannot close a running event loop']\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "['Cannot close a running event loop']\n"), (
+        done.stderr
+    )
 
 
 def test_a_patch_that_nests_runs_is_refused_at_once(

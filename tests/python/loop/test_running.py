@@ -8,6 +8,7 @@ import gc
 import os
 import socket
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -406,13 +407,28 @@ def test_closing_releases_every_descriptor(new_loop: LoopFactory) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_an_idle_loop_notices_a_descriptor_at_once(loop: asyncio.AbstractEventLoop) -> None:
+@pytest.mark.parametrize("timer", [None, 10_000], ids=["no timer", "a timer far off"])
+def test_an_idle_loop_is_woken_by_a_descriptor(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread], timer: float | None
+) -> None:
     left, right = socket.socketpair()
+    running = threading.Event()
+
+    def send() -> None:
+        assert running.wait(10)
+        right.send(b"x")
+
     with left, right:
         loop.add_reader(left, loop.stop)
-        loop.call_later(0.005, right.send, b"x")
+        handle = loop.call_later(timer, print) if timer is not None else None
+        in_thread(send)
+        # Nothing but the descriptor is left to end the wait, for hours at least.
+        loop.call_soon(running.set)
         loop.run_forever()
         loop.remove_reader(left)
+        assert left.recv(1) == b"x"
+        if handle is not None:
+            handle.cancel()
 
 
 def test_the_repr_of_a_loop_tells_its_state(new_loop: LoopFactory) -> None:
