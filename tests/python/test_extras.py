@@ -26,7 +26,9 @@ def imported_names() -> set[str]:
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
                 names.add(node.module.partition(".")[0])
-            elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            elif (
+                isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+            ):
                 names.add(str(node.args[0].value).partition(".")[0])  # import_module("…")
     return names
 

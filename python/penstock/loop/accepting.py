@@ -99,7 +99,7 @@ class Acceptor:
             raise
         connection.setblocking(False)  # as it is already, but for what the object knows
         self._loop.create_task(
-            self._loop._accept_connection2(  # type: ignore[attr-defined]
+            self._loop._accept_connection2(
                 self._protocol_factory,
                 connection,
                 {"peername": peername},

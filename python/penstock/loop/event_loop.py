@@ -92,7 +92,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
 
     @property
     def _nest_patched(self) -> bool:
-        """nest_asyncio asks for it before it puts asyncio's own iteration in the place of this loop's.
+        """nest_asyncio asks for it before it puts asyncio's own iteration in place of this one.
 
         The loop would then wait for what only the native iteration knows.
         """

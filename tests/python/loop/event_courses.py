@@ -40,8 +40,8 @@ OWN_ERRORS = [
     ("lost", "SSLError"),
 ]
 """asyncio's, which then is no judge: of writes to a transport that it has lost already; of a TLS
-connection that is aborted while it goes on after a pause, which "cannot switch state"; and of one that
-is closed with data on its way, which it takes for data after the peer's farewell."""
+connection that is aborted while it goes on after a pause, which "cannot switch state"; and of one
+that is closed with data on its way, which it takes for data after the peer's farewell."""
 
 ASYNCIO_PAUSES_LINES = "_maybe_pause_protocol" in inspect.getsource(
     selector_events._SelectorSocketTransport

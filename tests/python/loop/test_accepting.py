@@ -1,4 +1,4 @@
-"""Who owns what a server accepts with: its sockets, its factory, the connections that are not made yet."""
+"""Who owns what a server accepts with: sockets, factory, connections that are not made yet."""
 
 from __future__ import annotations
 
@@ -201,8 +201,8 @@ def test_a_connection_outlives_the_task_that_accepted_it(
         with socket.create_connection((LOCAL, port_of(server))) as client:
             client.setblocking(False)
             transport = await made
-            while asyncio.all_tasks() - own:
-                await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - own:
+                await task
             transport.write(b"still here")
             assert await loop.sock_recv(client, 10) == b"still here"
             server.close()
@@ -225,7 +225,9 @@ ACTS = {
 
 
 @pytest.mark.usefixtures("only_penstock")
-@pytest.mark.parametrize("place", ["factory", "connection_made", "accept task", "exception handler"])
+@pytest.mark.parametrize(
+    "place", ["factory", "connection_made", "accept task", "exception handler"]
+)
 @pytest.mark.parametrize("act", ACTS)
 def test_what_is_called_while_a_server_accepts_may_do_anything(
     run_script: RunScript, place: str, act: str

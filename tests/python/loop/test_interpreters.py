@@ -1,4 +1,4 @@
-"""Sub-interpreters: each runs loops of its own, in its own threads, with a GIL of its own or a shared one."""
+"""Sub-interpreters: each runs loops of its own, with a GIL of its own or a shared one."""
 
 from __future__ import annotations
 
