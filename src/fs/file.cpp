@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -98,9 +99,45 @@ void DescriptorOperation::describe(io::FileOperation& request) const noexcept {
     }
 }
 
+namespace {
+
+/// ext4 writes back a large file that was emptied before when it is closed. io_uring would do so on the
+/// thread that submits: it gives only files with a `flush` of their own to another one.
+bool closing_may_take_long(int fd) noexcept {
+    constexpr off_t large = off_t{1} << 20;
+    const int flags = ::fcntl(fd, F_GETFL);
+    struct stat status{};
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && ::fstat(fd, &status) == 0 &&
+           status.st_size > large;
+}
+
+/// On a worker thread; if it does not come to that, where the operation ends.
+class SlowCloseOperation final : public FileSystemOperation<SlowCloseOperation, void> {
+public:
+    explicit SlowCloseOperation(OwnedDescriptor descriptor) noexcept
+        : descriptor_(std::move(descriptor)) {
+        run_cancelled();
+    }
+    static void describe(io::FileOperation& request) noexcept { request.to_call(&run); }
+
+private:
+    static std::int64_t run(io::FileOperation& request) noexcept {
+        const int closed = ::close(derived_of(request).descriptor_.release());
+        return closed == 0 || errno == EINTR ? 0
+                                             : -errno; // the descriptor is gone (close(2), NOTES)
+    }
+
+    OwnedDescriptor descriptor_;
+};
+
+} // namespace
+
 Task<Result<>> close_file(SharedDescriptor file) {
     if (const Result<> alone = co_await file.alone(); !alone) {
         co_return alone;
+    }
+    if (closing_may_take_long(file.get())) {
+        co_return co_await SlowCloseOperation(file.take());
     }
     co_return co_await CloseOperation(file.take());
 }

@@ -318,6 +318,34 @@ Task<Result<std::uint64_t>> copy_by_hand(File& from, File& to) {
     }
 }
 
+/// Into an empty file.
+Task<Result<std::uint64_t>> copy_content(File& from, File& to, std::uint64_t size) {
+    constexpr std::size_t largest_piece = std::size_t{64} << 20; // so that a cancellation is seen
+    const Result<std::uint64_t> cloned =
+        co_await ShareOperation(from, to, ShareOperation::clone_all);
+    if (cloned) {
+        co_return size;
+    }
+    if (!cannot_share(cloned.error())) {
+        co_return failure(cloned.error());
+    }
+    std::uint64_t copied = 0;
+    for (;;) {
+        const Result<std::uint64_t> count = co_await ShareOperation(from, to, largest_piece);
+        if (!count && (copied > 0 || !cannot_share(count.error()))) {
+            co_return failure(count.error());
+        }
+        // The kernel copies nothing of files without a size, such as those of /proc.
+        if (!count || (*count == 0 && copied == 0)) {
+            co_return co_await copy_by_hand(from, to);
+        }
+        if (*count == 0) {
+            co_return copied;
+        }
+        copied += *count;
+    }
+}
+
 } // namespace
 
 Task<Result<std::vector<std::byte>>> read_file(std::string path) {
@@ -360,14 +388,12 @@ Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions opti
     if (!file) {
         co_return failure(file.error());
     }
-    if (const Result<> written = co_await file->write_all(content); !written) {
-        co_return written;
-    }
-    co_return co_await file->close();
+    const Result<> written = co_await file->write_all(content);
+    const Result<> closed = co_await file->close(); // in any case on the engine: it may write back
+    co_return written ? closed : written;
 }
 
 Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
-    constexpr std::size_t largest_piece = std::size_t{64} << 20; // so that a cancellation is seen
     Result<File> source = co_await File::open(from);
     if (!source) {
         co_return failure(source.error());
@@ -399,30 +425,14 @@ Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
     if (::fchmod(target->native_handle(), status->permissions) != 0) {
         co_return last_failure();
     }
-    const Result<std::uint64_t> cloned =
-        co_await ShareOperation(*source, *target, ShareOperation::clone_all);
-    if (cloned) {
-        co_return status->size;
+    const Result<std::uint64_t> copied = co_await copy_content(*source, *target, status->size);
+    // On the engine, also when the task has been cancelled: closing may have to write back (ext4 does, of a
+    // file that was emptied).
+    const Result<> closed = co_await target->close();
+    if (copied && !closed) {
+        co_return failure(closed.error());
     }
-    if (!cannot_share(cloned.error())) {
-        co_return failure(cloned.error());
-    }
-    std::uint64_t copied = 0;
-    for (;;) {
-        const Result<std::uint64_t> count =
-            co_await ShareOperation(*source, *target, largest_piece);
-        if (!count && (copied > 0 || !cannot_share(count.error()))) {
-            co_return failure(count.error());
-        }
-        // The kernel copies nothing of files without a size, such as those of /proc.
-        if (!count || (*count == 0 && copied == 0)) {
-            co_return co_await copy_by_hand(*source, *target);
-        }
-        if (*count == 0) {
-            co_return copied;
-        }
-        copied += *count;
-    }
+    co_return copied;
 }
 
 } // namespace penstock::fs

@@ -222,6 +222,25 @@ TEST_P(FileLifetime, AFileThatIsSentIsSentWhole) {
     run(program());
 }
 
+// Where closing may have to write back a worker thread does it.
+TEST_P(FileLifetime, ALargeFileThatWasWrittenIsClosedWhole) {
+    const std::string text(3'000'000, 'x');
+    const auto program = [&]() -> Task<> {
+        File file = expect(co_await File::open(folder.file("file", "old"), OpenOptions::writing()));
+        const int number = file.native_handle();
+        EXPECT_TRUE(co_await file.write_all(text));
+        penstock::Canceller canceller;
+        canceller.cancel();
+        EXPECT_TRUE(co_await penstock::cancellable(canceller, file.close()));
+        EXPECT_FALSE(is_open(number));
+        EXPECT_TRUE(folder.content("file") == text);
+        EXPECT_EQ(co_await penstock::fs::copy_file(folder.path("file"), folder.path("copy")),
+                  text.size());
+        EXPECT_TRUE(folder.content("copy") == text);
+    };
+    run(program());
+}
+
 TEST_P(FileLifetime, AnOffsetBeyondAllFilesIsInvalid) {
     const auto program = [&]() -> Task<> {
         const std::string path = folder.file("file", "text");
