@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 
 #include <structmember.h>
@@ -18,6 +19,9 @@ namespace {
 struct PoolBufferObject {
     PyObject_HEAD BufferPoolObject* pool; ///< owned
     std::size_t index;
+    std::size_t size;
+    std::byte* own; ///< a mapping of its own, where the pool's is too small; else null
+    std::size_t own_mapped;
     std::size_t exports;
     bool acquired;
 };
@@ -39,6 +43,34 @@ bool check_open(const BufferPoolObject* pool) noexcept {
     return true;
 }
 
+/// Where memory of a mapping begins that may be larger than asked for, for the alignment's sake.
+std::byte* align(std::byte* mapping, std::size_t alignment) noexcept {
+    return mapping + (-reinterpret_cast<std::uintptr_t>(mapping) & (alignment - 1));
+}
+
+/// Beside what is asked for, for the alignment's sake.
+std::size_t slack_for(std::size_t alignment) noexcept {
+    return alignment > static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) ? alignment : 0;
+}
+
+std::byte* memory_of(const PoolBufferObject* buffer) noexcept {
+    const BufferPoolObject* pool = buffer->pool;
+    return buffer->own != nullptr ? align(buffer->own, pool->alignment)
+                                  : pool->memory + buffer->index * pool->stride;
+}
+
+/// Bytes from its beginning on that a buffer may have without another mapping.
+std::size_t capacity_of(const PoolBufferObject* buffer) noexcept {
+    return buffer->own != nullptr ? buffer->own_mapped - slack_for(buffer->pool->alignment)
+                                  : buffer->pool->stride;
+}
+
+void unmap_own(PoolBufferObject* buffer) noexcept {
+    if (std::byte* own = std::exchange(buffer->own, nullptr)) {
+        munmap(own, buffer->own_mapped);
+    }
+}
+
 void unmap(BufferPoolObject* pool) noexcept {
     if (pool->mapping != nullptr) {
         munmap(pool->mapping, pool->mapped);
@@ -51,8 +83,8 @@ int buffer_get(PyObject* object, Py_buffer* view, int flags) {
     PoolBufferObject* self = buffer_self(object);
     view->obj = nullptr;
     if (!check_open(self->pool) ||
-        PyBuffer_FillInfo(view, object, self->pool->memory + self->index * self->pool->stride,
-                          static_cast<Py_ssize_t>(self->pool->size), 0, flags) < 0) {
+        PyBuffer_FillInfo(view, object, memory_of(self), static_cast<Py_ssize_t>(self->size), 0,
+                          flags) < 0) {
         return -1;
     }
     ++self->exports;
@@ -78,13 +110,13 @@ PyObject* give_back(PyObject* object, PyObject* /*unused*/) {
 }
 
 Py_ssize_t buffer_length(PyObject* object) {
-    return static_cast<Py_ssize_t>(buffer_self(object)->pool->size);
+    return static_cast<Py_ssize_t>(buffer_self(object)->size);
 }
 
 PyObject* buffer_repr(PyObject* object) {
     const PoolBufferObject* self = buffer_self(object);
     return PyUnicode_FromFormat("<PoolBuffer %zu of %zu, %zu bytes>", self->index,
-                                self->pool->count, self->pool->size);
+                                self->pool->count, self->size);
 }
 
 PyObject* buffer_index(PyObject* object, void* /*unused*/) {
@@ -108,6 +140,7 @@ int buffer_traverse(PyObject* object, visitproc visit, void* arg) {
 void buffer_dealloc(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
+    unmap_own(buffer_self(object));
     Py_XDECREF(as_object(buffer_self(object)->pool));
     PyObject_GC_Del(object);
     Py_DECREF(type);
@@ -206,9 +239,7 @@ bool read_shape(PyObject* arguments, PyObject* keywords, Shape& shape) noexcept 
 }
 
 bool map(ModuleState* state, Shape& shape) noexcept {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t slack = shape.alignment > page ? shape.alignment : 0;
-    shape.mapped = shape.stride * shape.count + slack;
+    shape.mapped = shape.stride * shape.count + slack_for(shape.alignment);
     void* mapping =
         mmap(nullptr, shape.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
@@ -222,7 +253,7 @@ bool map(ModuleState* state, Shape& shape) noexcept {
 
 /// The pool's buffers: a tuple that the collector does not know yet, since Python code that it runs
 /// could find it half filled.
-Ref make_buffers(BufferPoolObject* self, std::size_t count) noexcept {
+Ref make_buffers(BufferPoolObject* self, std::size_t count, std::size_t size) noexcept {
     Ref buffers(PyTuple_New(static_cast<Py_ssize_t>(count)));
     if (!buffers) {
         return buffers;
@@ -235,6 +266,9 @@ Ref make_buffers(BufferPoolObject* self, std::size_t count) noexcept {
         }
         buffer->pool = reinterpret_cast<BufferPoolObject*>(Py_NewRef(as_object(self)));
         buffer->index = i;
+        buffer->size = size;
+        buffer->own = nullptr;
+        buffer->own_mapped = 0;
         buffer->exports = 0;
         buffer->acquired = false;
         PyTuple_SET_ITEM(buffers.get(), static_cast<Py_ssize_t>(i), as_object(buffer));
@@ -248,7 +282,7 @@ int pool_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
     if (!read_shape(arguments, keywords, shape) || !map(self->state, shape)) {
         return -1;
     }
-    Ref buffers = make_buffers(self, shape.count);
+    Ref buffers = make_buffers(self, shape.count, shape.size);
     // Asked last: reading the arguments and collecting garbage may have run this function.
     if (!buffers || self->count != 0) {
         munmap(shape.mapping, shape.mapped);
@@ -264,8 +298,7 @@ int pool_init(PyObject* object, PyObject* arguments, PyObject* keywords) {
     self->stride = shape.stride;
     self->mapping = shape.mapping;
     self->mapped = shape.mapped;
-    const auto start = reinterpret_cast<std::uintptr_t>(shape.mapping);
-    self->memory = self->mapping + (-start & (self->alignment - 1));
+    self->memory = align(self->mapping, self->alignment);
     self->wants_registration = shape.registered != 0;
     self->buffers = buffers.release();
     for (std::size_t i = 0; i < self->count; ++i) {
@@ -304,6 +337,61 @@ PyObject* acquire(PyObject* object, PyObject* /*unused*/) {
         self->count);
 }
 
+/// Whether nobody uses the pool's buffer, so that its memory may move. False with an exception set.
+bool check_unused(const BufferPoolObject* pool, const PoolBufferObject* buffer) noexcept {
+    if (pool->registrations > 0) {
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the pool is registered with a ring; unregister_buffers() or close that first");
+        return false;
+    }
+    if (buffer->exports > 0) {
+        PyErr_Format(PyExc_BufferError,
+                     "buffer %zu is still in use: %zu operations or memoryviews hold it",
+                     buffer->index, buffer->exports);
+        return false;
+    }
+    return true;
+}
+
+PyObject* resize(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
+    BufferPoolObject* self = pool_self(object);
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "resize() wants a buffer's index and a size");
+        return nullptr;
+    }
+    const Py_ssize_t index = PyLong_AsSsize_t(arguments[0]);
+    std::size_t size = 0;
+    if ((index == -1 && PyErr_Occurred() != nullptr) || !parse_size(arguments[1], "size", size) ||
+        !check_open(self)) {
+        return nullptr;
+    }
+    if (index < 0 || static_cast<std::size_t>(index) >= self->count) {
+        return PyErr_Format(PyExc_IndexError, "the pool has %zu buffers", self->count);
+    }
+    PoolBufferObject* buffer = buffer_self(PyTuple_GET_ITEM(self->buffers, index));
+    if (!check_unused(self, buffer)) {
+        return nullptr;
+    }
+    if (size > capacity_of(buffer)) {
+        const std::size_t mapped = size + slack_for(self->alignment);
+        void* mapping =
+            mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapping == MAP_FAILED) {
+            return raise_error(self->state, errno, "no memory for a buffer of %zu bytes", size);
+        }
+        std::memcpy(align(static_cast<std::byte*>(mapping), self->alignment), memory_of(buffer),
+                    buffer->size);
+        unmap_own(buffer);
+        buffer->own = static_cast<std::byte*>(mapping);
+        buffer->own_mapped = mapped;
+    } else if (size > buffer->size) {
+        std::memset(memory_of(buffer) + buffer->size, 0, size - buffer->size);
+    }
+    buffer->size = size;
+    Py_RETURN_NONE;
+}
+
 PyObject* pool_close(PyObject* object, PyObject* /*unused*/) {
     BufferPoolObject* self = pool_self(object);
     if (self->exports > 0) {
@@ -319,6 +407,9 @@ PyObject* pool_close(PyObject* object, PyObject* /*unused*/) {
         return nullptr;
     }
     unmap(self);
+    for (std::size_t i = 0; self->buffers != nullptr && i < self->count; ++i) {
+        unmap_own(buffer_self(PyTuple_GET_ITEM(self->buffers, static_cast<Py_ssize_t>(i))));
+    }
     // The buffers own the pool: without this only the garbage collector would end them.
     Py_CLEAR(self->buffers);
     Py_RETURN_NONE;
@@ -392,6 +483,11 @@ void pool_dealloc(PyObject* object) {
 PyMethodDef pool_methods[] = {
     {"acquire", &acquire, METH_NOARGS,
      "A free buffer, the caller's until its release(). BufferError if all are in use."},
+    {"resize", as_function(&resize), METH_FASTCALL,
+     "resize(index, size)\n--\n\n"
+     "Give one buffer another size; its contents stay as far as there is room, and zeros "
+     "follow.\n\n"
+     "BufferError while operations or memoryviews hold it, or a ring has registered the pool."},
     {"close", &pool_close, METH_NOARGS,
      "Free the memory. BufferError while operations, memoryviews or a ring hold it."},
     {"__enter__", &pool_enter, METH_NOARGS, nullptr},
@@ -400,7 +496,8 @@ PyMethodDef pool_methods[] = {
 };
 
 PyMemberDef pool_members[] = {
-    {"size", T_PYSSIZET, offsetof(BufferPoolObject, size), READONLY, "Bytes of a buffer."},
+    {"size", T_PYSSIZET, offsetof(BufferPoolObject, size), READONLY,
+     "Bytes of a buffer that was not resized."},
     {"alignment", T_PYSSIZET, offsetof(BufferPoolObject, alignment), READONLY,
      "Every buffer's address is a multiple of it."},
     {"registered", T_BOOL, offsetof(BufferPoolObject, wants_registration), READONLY,
@@ -453,6 +550,12 @@ BufferPoolObject* pool_of(PyObject* buffer) noexcept {
 
 std::size_t index_of(PyObject* buffer) noexcept {
     return buffer_self(buffer)->index;
+}
+
+iovec part_of(const BufferPoolObject* pool, std::size_t index) noexcept {
+    const PoolBufferObject* buffer =
+        buffer_self(PyTuple_GET_ITEM(pool->buffers, static_cast<Py_ssize_t>(index)));
+    return {.iov_base = memory_of(buffer), .iov_len = buffer->size};
 }
 
 bool add_buffer_pool_types(PyObject* module, ModuleState* state) {

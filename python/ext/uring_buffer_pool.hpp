@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <sys/uio.h>
+
 namespace penstock::python {
 
 struct RingObject;
@@ -17,7 +19,7 @@ struct BufferPoolObject {
     std::byte* mapping; ///< where `memory`, moved up to its alignment, lies
     std::size_t mapped;
     std::size_t count;
-    std::size_t size;   ///< of a buffer
+    std::size_t size;   ///< of a buffer, unless it was resized
     std::size_t stride; ///< from one buffer to the next
     std::size_t alignment;
     std::size_t exports;       ///< of all buffers
@@ -29,6 +31,9 @@ struct BufferPoolObject {
 /// The pool of a PoolBuffer, and the buffer's place in it.
 BufferPoolObject* pool_of(PyObject* buffer) noexcept;
 std::size_t index_of(PyObject* buffer) noexcept;
+
+/// The memory of one buffer of an open pool.
+iovec part_of(const BufferPoolObject* pool, std::size_t index) noexcept;
 
 /// Makes the pool's buffers the registered buffers of the ring. False with an exception set.
 bool register_pool(RingObject* ring, BufferPoolObject* pool) noexcept;

@@ -63,8 +63,9 @@ bool check_registered(const RingObject* self, unsigned index, std::uint64_t addr
     std::uintptr_t begin = 0;
     std::size_t size = 0;
     if (self->pool != nullptr) {
-        begin = reinterpret_cast<std::uintptr_t>(self->pool->memory) + index * self->pool->stride;
-        size = self->pool->size;
+        const iovec part = part_of(self->pool, index);
+        begin = reinterpret_cast<std::uintptr_t>(part.iov_base);
+        size = part.iov_len;
     } else {
         begin = reinterpret_cast<std::uintptr_t>(self->registered[index].buf);
         size = static_cast<std::size_t>(self->registered[index].len);

@@ -538,7 +538,8 @@ PyMethodDef prepare_methods[] = {
      "prep_recvmsg_multishot(fd, buffers, flags=0, address_size=0, control_size=0, user_data=None, "
      "**options)\n--\n\n"
      "Prepare receiving messages again and again, into the buffers of a BufferRing, until a\n"
-     "completion without CQE_F_MORE; a message of no bytes ends it too. ReceivedMessage.parse() reads a buffer's bytes, which begin\n"
+     "completion without CQE_F_MORE; a message of no bytes ends it too. ReceivedMessage.parse() "
+     "reads a buffer's bytes, which begin\n"
      "with room of `address_size` for the sender's sockaddr and of `control_size` for control\n"
      "data. Linux 6.0."},
     {"prep_sendmsg_zc", as_function(&prep_sendmsg_zc), METH_FASTCALL | METH_KEYWORDS,

@@ -334,14 +334,14 @@ PyObject* set_max_workers(PyObject* object, PyObject* const* arguments, Py_ssize
 } // namespace
 
 bool register_pool(RingObject* self, BufferPoolObject* pool) noexcept {
-    if (pool->memory == nullptr) {
+    if (pool->memory == nullptr || pool->buffers == nullptr) {
         PyErr_SetString(PyExc_ValueError, "the buffer pool is closed");
         return false;
     }
     std::vector<iovec> parts;
     try {
         for (std::size_t i = 0; i < pool->count; ++i) {
-            parts.push_back({.iov_base = pool->memory + i * pool->stride, .iov_len = pool->size});
+            parts.push_back(part_of(pool, i));
         }
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import os
@@ -383,3 +384,42 @@ def test_several_parts_of_a_registered_buffer_are_one_transfer(
     view.release()
     for part in parts:
         part.release()
+
+
+@pytest.mark.parametrize("alignment", [512, 4096, 65536])
+def test_a_pools_buffer_can_be_resized(ctx: UringCtx, letters: int, alignment: int) -> None:
+    with BufferPool(3, 100, alignment=alignment) as pool:
+        others = [bytes([number]) * 100 for number in range(3)]
+        for buffer, content in zip(pool, others, strict=True):
+            memoryview(buffer)[:] = content
+        for size in (50, 100, 5000, 200_000, 70, 300_000, 1):
+            kept = bytes(pool[1])[:size]
+            pool.resize(1, size)
+            assert len(pool[1]) == size
+            assert bytes(pool[1]) == kept.ljust(size, b"\0")
+            wanted = min(size, 2600)
+            assert ctx.run(ctx.prep_read, letters, pool[1], 0) == wanted
+            assert bytes(pool[1])[:wanted] == os.pread(letters, wanted, 0)
+            assert [bytes(pool[0]), bytes(pool[2])] == [others[0], others[2]]
+        pool.resize(1, 100_000)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(pool[1]))
+        assert address % alignment == 0
+        gc.collect()
+        with memoryview(pool[2]), pytest.raises(BufferError, match="buffer 2 is still in use"):
+            pool.resize(2, 1)
+        with pytest.raises(IndexError, match="3 buffers"):
+            pool.resize(3, 1)
+        with pytest.raises(ValueError, match="size is 0"):
+            pool.resize(0, 0)
+        ctx.register_buffers(pool)
+        assert ctx.run(ctx.prep_read, letters, pool[1], 100) == 2500
+        assert bytes(pool[1])[:100] == b"b" * 100
+        assert ctx.run(ctx.prep_read_fixed, letters, pool[1], 1, 0) == 2600
+        with pytest.raises(BufferError, match="registered with a ring"):
+            pool.resize(1, 10)
+        ctx.unregister_buffers()
+        kept_buffer = pool[1]
+    with pytest.raises(ValueError, match="closed"):
+        memoryview(kept_buffer)
+    with pytest.raises(ValueError, match="closed"):
+        pool.resize(0, 1)
