@@ -80,7 +80,7 @@ def results(completions: list[tuple[Any, Any, int]]) -> dict[Any, Any]:
     return found
 
 
-def run_python(program: str, *, seconds: float = 20) -> str:
+def run_python(program: str, *, seconds: float = 120) -> str:
     """What a program prints, in a process of its own: a test of what may crash or hang.
 
     One that hangs is ended after ``seconds``, far more than it needs, and tells where it was.

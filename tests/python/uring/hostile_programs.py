@@ -34,7 +34,7 @@ SQPOLL: dict[str, Any] = {"sqpoll": True, "sqpoll_idle": 0.001}
 KINDS: tuple[dict[str, Any], ...] = (*[{}] * 4, *[{"defer_taskrun": False}] * 4, SQPOLL)
 DEEPEST = 3
 MOST_ACTS = 120
-PATIENCE = 60.0  # seconds: far more than a program takes
+PATIENCE = 240.0  # seconds: far more than a program takes
 
 
 class InterferenceError(Exception):
