@@ -26,7 +26,7 @@ conformance: ## run CPython's own tests of asyncio on the loop, on each CPython,
 	@scripts/setup test
 	@status=0; for venv in .venv build/venv-*; do \
 	    $$venv/bin/python tests/conformance/cpython_tests.py penstock:new_event_loop || status=1; \
-	    PENSTOCK_REQUIRE_LOOPS=1 $$venv/bin/python -m pytest -o cache_dir=build/pytest-cache-conformance tests/conformance || status=1; \
+	    PENSTOCK_REQUIRE_LOOPS=1 $$venv/bin/python -m pytest -o cache_dir=build/pytest-cache-conformance tests/conformance/test_cpython_asyncio.py || status=1; \
 	done; exit $$status
 
 fuzz: ## run random programs in Python and C++ (FUZZ_ARGS="--minutes 30 --seed 1 --gc-threshold 10")
