@@ -78,9 +78,11 @@ private:
     (PENSTOCK_ENTERS_PYTHON(Py_XDECREF), (Py_XDECREF)(reinterpret_cast<PyObject*>(object)))
 #endif
 #undef PyObject_GC_New
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define PyObject_GC_New(type, type_object)                                                         \
     (PENSTOCK_ENTERS_PYTHON(PyObject_GC_New),                                                      \
      reinterpret_cast<type*>(_PyObject_GC_New(type_object)))
+// NOLINTEND(bugprone-macro-parentheses)
 #define PyBuffer_Release(...)                                                                      \
     (PENSTOCK_ENTERS_PYTHON(PyBuffer_Release), PyBuffer_Release(__VA_ARGS__))
 #define PyErr_CheckSignals(...)                                                                    \
