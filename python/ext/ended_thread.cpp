@@ -28,6 +28,8 @@ bool interpreter_ends() noexcept {
 
 } // namespace
 
+// The names are the linker's.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 _Unwind_Reason_Code __real___gxx_personality_v0(int version, _Unwind_Action actions,
@@ -49,3 +51,4 @@ __attribute__((used, visibility("hidden"))) _Unwind_Reason_Code __wrap___gxx_per
 }
 
 } // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)
