@@ -378,8 +378,9 @@ class ReconnectingSerialPort(ByteStream):
             raise closed_error(self.path)
 
     def _tell(self, event: ConnectionEvent) -> None:
-        for listener in self._listeners:
-            listener.send_nowait(event)
+        if not self._closed:
+            for listener in self._listeners:
+                listener.send_nowait(event)
 
     async def _live(self) -> None:
         try:

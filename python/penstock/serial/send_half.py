@@ -135,7 +135,9 @@ class SendHalf(PortState):
                 if not sent:
                     with self._noticing_disconnect():
                         self._device.discard_output()  # else it goes out on a line of others
-                await self._undo_change(self._device.set_control_lines, mode.rts_after_send, None)
+                # Settings may have changed meanwhile: the line rests at the present level.
+                rests = self._switched_by or mode
+                await self._undo_change(self._device.set_control_lines, rests.rts_after_send, None)
 
 
 def as_bytes(data: BytesLike) -> bytes:

@@ -176,6 +176,8 @@ class SerialTransport(asyncio.Transport):
                 buffer = memoryview(protocol.get_buffer(-1)).cast("B")
                 if not buffer:
                     raise RuntimeError("get_buffer() returned an empty buffer")
+                if not self._reading:
+                    return  # get_buffer() has paused or closed: the descriptor may be another's
                 count = self._device.readinto(buffer)
             else:
                 data = self._device.read(_LARGEST_READ)
@@ -200,9 +202,9 @@ class SerialTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send *data*: at once as far as there is room, the rest as room comes. Never blocks."""
+        view = memoryview(data).cast("B")  # may run Python code: what is asked before it is void
         if self._closing:
             return
-        view = memoryview(data).cast("B")
         if not self._buffer:
             view = view[self._write_some(view) :]
         if view and not self._closing:
@@ -227,8 +229,7 @@ class SerialTransport(asyncio.Transport):
         del self._buffer[:count]
         self._watch_output()
         self._maybe_resume_protocol()
-        if self._closing and not self._buffer:
-            self._finish(None)
+        self._finish_if_drained()
 
     def _watch_output(self) -> None:
         wanted = bool(self._buffer) and not self._finished
@@ -266,16 +267,31 @@ class SerialTransport(asyncio.Transport):
         self._buffer.clear()
         self._watch_output()
         self._maybe_resume_protocol()
+        self._finish_if_drained()
 
     def _maybe_pause_protocol(self) -> None:
         if not self._protocol_paused and len(self._buffer) > self._high_water:
             self._protocol_paused = True
-            self._protocol.pause_writing()
+            self._tell(self._protocol.pause_writing)
 
     def _maybe_resume_protocol(self) -> None:
         if self._protocol_paused and len(self._buffer) <= self._low_water:
             self._protocol_paused = False
-            self._protocol.resume_writing()
+            self._tell(self._protocol.resume_writing)
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        # An error of the protocol must not keep the transport from its own work.
+        try:
+            call()
+        except Exception as exc:
+            self._loop.call_exception_handler(
+                {
+                    "message": f"protocol.{call.__name__}() failed",
+                    "exception": exc,
+                    "transport": self,
+                    "protocol": self._protocol,
+                }
+            )
 
     # ---- closing -------------------------------------------------------------------------------
 
@@ -295,6 +311,11 @@ class SerialTransport(asyncio.Transport):
         """Close the port at once; what has not been sent is lost, also of an earlier close."""
         self._serial.cut_closing_short()
         self._fail(None)
+
+    def _finish_if_drained(self) -> None:
+        # Asked after the protocol was told to go on: it may have written again, or aborted.
+        if self._closing and not self._buffer:
+            self._finish(None)
 
     def _fail(self, error: Exception | None) -> None:
         self._closing = True

@@ -247,3 +247,22 @@ async def test_a_blocked_driver_does_not_stop_the_loop(
 
 def _wait(answer: Any) -> None:
     assert answer.wait(30)
+
+
+@pytest.mark.parametrize(("rests", "level"), [(True, True), (False, False)])
+async def test_a_line_that_is_switched_rests_at_the_level_of_the_present_settings(
+    peer: PtyPeer, driver: EmulatedDriver, rests: bool, level: bool
+) -> None:
+    def switched(after: bool) -> SerialConfig:
+        return SerialConfig(
+            rs485=RS485Config(software=True, rts_on_send=not after, rts_after_send=after)
+        )
+
+    async with await open_serial_port(peer.path, switched(not rests)) as port:
+        driver.output_queue = 1  # the sender waits for its last byte
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.send, b"x")
+            assert await peer.read(1) == b"x"
+            await port.configure(switched(rests))
+            driver.output_queue = 0
+        assert bool(driver.lines & termios.TIOCM_RTS) is level

@@ -23,6 +23,8 @@ from penstock.serial import (
     SerialClosedError,
     SerialConfig,
     SerialDisconnectedError,
+    SerialPort,
+    open_serial_port,
     opening,
     reconnecting,
     watching,
@@ -250,6 +252,34 @@ async def test_a_cancelled_block_lets_go_of_the_port(socket: Socket) -> None:
     assert scope.cancelled_caught
     async with keeping(socket) as port:
         await port.wait_connected()
+
+
+async def test_a_connection_that_is_made_while_the_port_is_closed_is_closed_quietly(
+    socket: Socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[SerialPort] = []
+    opening_ports, closed = anyio.Event(), anyio.Event()
+
+    async def open_late(*args: Any) -> SerialPort:
+        if socket.peer is not None:
+            opening_ports.set()
+            with anyio.CancelScope(shield=True):
+                await closed.wait()
+                opened.append(await open_serial_port(*args))
+            return opened[0]
+        return await open_serial_port(*args)
+
+    monkeypatch.setattr(reconnecting, "open_serial_port", open_late)
+    async with keeping(socket) as port, aclosing(port.events()) as events:
+        # A listener that is busy with an event, and does not ask for the next one.
+        assert (await anext(events)).kind == "failed"
+        socket.plug_in()
+        await opening_ports.wait()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.aclose)
+            await until(lambda: port._closed)
+            closed.set()
+    assert [found.is_open for found in opened] == [False]
 
 
 async def test_an_error_of_the_block_comes_out_as_it_is(socket: Socket) -> None:

@@ -547,6 +547,35 @@ async def test_a_client_that_never_ends_a_subnegotiation_is_dropped(bench: PtyBe
                         await stream.receive()
 
 
+async def test_what_comes_under_a_suspension_waits_for_its_end() -> None:
+    port, device = serial_port_pair()
+    async with port, device, anyio.create_task_group() as tasks:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        tasks.start_soon(serve_and_close, Rfc2217Server(port), listener)
+        number = listener.extra(anyio.abc.SocketAttribute.local_port)
+        async with await anyio.connect_tcp("127.0.0.1", number) as stream:
+
+            async def after(command: int) -> bytes:
+                """What comes until the server has passed a command and a question behind it."""
+                await stream.send(
+                    subnegotiation(Option.COM_PORT, bytes((command,)))
+                    + subnegotiation(Option.COM_PORT, bytes((0,)))
+                )
+                received = b""
+                while b"penstock.serial\xff\xf0" not in received:
+                    received += await stream.receive()
+                return received
+
+            await after(8)  # FLOWCONTROL-SUSPEND, while the server waits for the device
+            await device.send(b"held")
+            await until(lambda: port.input_waiting() == 0)  # the server has it
+            assert b"held" not in await after(0)
+            received = await after(9)  # FLOWCONTROL-RESUME
+            while b"held" not in received:
+                received += await stream.receive()
+        tasks.cancel_scope.cancel()
+
+
 noise = st.one_of(
     st.binary(max_size=20),
     st.builds(

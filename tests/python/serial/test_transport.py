@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -259,3 +261,103 @@ async def test_streams_over_a_url() -> None:
     assert await reader.readline() == b"echo\n"
     writer.close()
     await writer.wait_closed()
+
+
+# ---- callbacks in the midst of the transport's own work ------------------------------------------
+
+
+class Meddling(Buffered):
+    """Does something to its transport when it is asked for its buffer."""
+
+    def __init__(self, meddle: str) -> None:
+        super().__init__()
+        self.meddle = meddle
+        self.asked = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        self.asked += 1
+        if self.asked == 1:
+            getattr(self.transport, self.meddle)()
+        return self.buffer
+
+
+@pytest.mark.parametrize("meddle", ["close", "abort", "pause_reading"])
+async def test_a_port_that_get_buffer_has_closed_or_paused_is_not_read(
+    peer: PtyPeer, meddle: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await create_serial_connection(loop, lambda: Meddling(meddle), peer.path)
+    readings: list[int] = []
+    device: Any = transport._device
+    original = device.readinto
+
+    def readinto(buffer: memoryview) -> int:
+        readings.append(len(buffer))
+        return int(original(buffer))
+
+    device.readinto = readinto
+    peer.write(b"abc")
+    await until(lambda: protocol.asked)
+    assert (readings, protocol.data) == ([], b"")
+    if meddle == "pause_reading":
+        transport.resume_reading()
+        await until(lambda: protocol.data == b"abc")
+        transport.close()
+    await until(lambda: protocol.lost)
+
+
+async def fill(transport: SerialTransport) -> None:
+    while not transport.get_write_buffer_size():
+        transport.write(bytes(65_536))
+
+
+async def test_dropping_the_rest_after_a_close_ends_it(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    await fill(transport)
+    transport.close()
+    transport.flush()
+    await until(lambda: "lost" in protocol.calls)
+    assert protocol.error is None
+
+
+async def test_a_protocol_that_fails_to_go_on_does_not_keep_the_port_open(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    reported: list[dict[str, Any]] = []
+    transport.loop.set_exception_handler(lambda loop, context: reported.append(context))
+    transport.set_write_buffer_limits(high=0)
+
+    def fail() -> None:
+        raise RuntimeError("cannot go on")
+
+    protocol.resume_writing = fail  # type: ignore[method-assign]
+    try:
+        await fill(transport)
+        transport.close()
+        while "lost" not in protocol.calls:
+            await asyncio.sleep(0)
+            with contextlib.suppress(BlockingIOError, OSError):
+                os.read(peer.fd, 65_536)
+        await until(lambda: reported)
+    finally:
+        transport.loop.set_exception_handler(None)
+    assert [str(context["exception"]) for context in reported] == ["cannot go on"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is Python's since 3.12")
+async def test_data_that_aborts_the_transport_is_not_written(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    written: list[int] = []
+    device: Any = transport._device
+    device.write = lambda data: written.append(len(data)) or len(data)
+
+    class Aborting:
+        def __buffer__(self, flags: int) -> memoryview:
+            transport.abort()
+            return memoryview(b"late")
+
+    transport.write(Aborting())  # type: ignore[arg-type]
+    await until(lambda: "lost" in protocol.calls)
+    assert written == []

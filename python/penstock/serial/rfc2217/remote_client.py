@@ -82,6 +82,7 @@ class RemoteClient:
         self._unwritten = bytearray()
         self._changed = anyio.Event()  # replaced at each change of the unwritten bytes
         self._write_scope: anyio.CancelScope | None = None
+        self._for_client = b""  # what the device has sent while the client wants nothing
         self._may_send = anyio.Event()
         self._may_send.set()
         self._holding_back = False
@@ -306,6 +307,7 @@ class RemoteClient:
                 await self._regulate()
                 self._tell_change()
             if Purge.RECEIVED in purge:
+                self._for_client = b""
                 await self._port.reset_input_buffer()
         await self._answer(PortCommand.PURGE_DATA, bytes((code,)))
 
@@ -341,7 +343,10 @@ class RemoteClient:
         while True:
             # Suspended, the bytes stay in the driver, whose own flow control then works.
             await self._may_send.wait()
-            await self._send(escape(await self._port.receive(_CHUNK)))
+            self._for_client = escape(await self._port.receive(_CHUNK))
+            await self._may_send.wait()  # it may have been suspended while nothing came
+            data, self._for_client = self._for_client, b""
+            await self._send(data)
 
     async def _watch_lines(self) -> None:
         event: CommEvent | None = None

@@ -348,7 +348,9 @@ class SerialPort(PortFacts):
             if self._halves.is_open:
                 if not sent:
                     self._device.discard_output()  # else it goes out on a line of others
-                self._ask(self._device.set_control_lines, mode.rts_after_send, None)
+                # Settings may have changed meanwhile: the line rests at the present level.
+                rests = self._halves._switched_by or mode
+                self._ask(self._device.set_control_lines, rests.rts_after_send, None)
 
     @contextmanager
     def _sole_sender(self) -> Iterator[None]:
