@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_file", "read_files"]
 
+_BETWEEN_LOOKS = 16  # files
+
 
 async def read_file(path: StrOrBytesPath) -> bytes:
     """Return a file's contents: opened, read and closed in one go.
@@ -34,11 +36,11 @@ async def read_files(paths: Iterable[StrOrBytesPath], limit: int = 64) -> list[b
     contents: list[bytes] = []
     reading: deque[Operation[bytes]] = deque()
     try:
-        for path in paths:
+        for number, path in enumerate(paths):
             if len(reading) >= limit:
                 contents.append(await reading[0])
                 reading.popleft()
-            if backend.turn_is_over(0):
+            if not number % _BETWEEN_LOOKS and backend.turn_is_over(0):
                 await backend.give_way()
             reading.append(backend.read_file(path).start())
         while reading:
