@@ -278,6 +278,34 @@ print(serial.tools.list_ports.comports() is not None, issubclass(SerialException
     assert os.read(peer.fd, 10) == b"hello"
 
 
+def test_a_signals_handler_cannot_reopen_the_port_under_a_call(peer: PtyPeer) -> None:
+    done = run_python(f"""
+import os, signal, sys, threading
+import penstock.serial.compat as serial
+
+port = serial.Serial({peer.path!r})
+def reopen(*_):
+    port.close()
+    try:
+        port.open()
+    except serial.SerialException as error:
+        print("when that call has returned" in str(error))
+signal.signal(signal.SIGUSR1, reopen)
+def send():
+    main = threading.main_thread().ident
+    while not sys._current_frames()[main].f_code.co_filename.endswith("interruptible.py"):
+        pass
+    os.kill(os.getpid(), signal.SIGUSR1)
+threading.Thread(target=send, daemon=True).start()
+print(port.read(5), port.fd)
+port.open()
+print(port.is_open, port.in_waiting)
+port.close()
+""")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "b''", "None", "True", "0"]
+
+
 MODULES = [
     *("serial.rfc2217", "serial.rs485", "serial.serialposix", "serial.serialutil"),
     *("serial.threaded", "serial.urlhandler", "serial.tools.list_ports"),

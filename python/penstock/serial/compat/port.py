@@ -66,6 +66,11 @@ class Serial(SerialBase):
             raise SerialException("Port must be configured before it can be used.")
         if self.is_open:
             raise SerialException("Port is already open.")
+        if self._close_put_off:
+            raise SerialException(
+                f"{self._port} is still being closed, by a signal's handler in the midst of a "
+                "read or a write; open it when that call has returned"
+            )
         config = self._config()
         with translated(_could_not_open(self._port)):
             try:
