@@ -147,6 +147,9 @@ Task<Result<>> close_file(SharedDescriptor file) {
 namespace {
 
 Result<std::uint64_t> move_to(int fd, std::int64_t offset, int whence) noexcept {
+    if (fd < 0) {
+        return failure(std::errc::bad_file_descriptor);
+    }
     const off_t position = ::lseek(fd, offset, whence);
     if (position < 0) {
         return last_failure();

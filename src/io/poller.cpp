@@ -144,7 +144,8 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
             watch.interest = 0;
             return {};
         }
-        if ((error = part_from_parent())) {
+        error = part_from_parent();
+        if (error) {
             return error;
         }
     }

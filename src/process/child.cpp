@@ -96,7 +96,8 @@ Child::~Child() {
     try {
         Orphans::instance().adopt(OwnedDescriptor(state_->pidfd->release()));
         Orphans::instance().reap();
-    } catch (const std::bad_alloc&) { // then nobody takes its end
+    } catch (const std::bad_alloc&) {
+        return; // then nobody takes its end
     }
 }
 
