@@ -227,7 +227,7 @@ bool queue_read(RingObject* self, ReadBatch& batch, const BatchRequest& request,
     draft.entry.fd = request.fd;
     draft.entry.offset = request.offsets[index];
     // Waiting for room may have run Python code.
-    if (!check_usable(self) || !check_room(self, 1)) {
+    if (!check_usable(self) || !check_chain_complete(self) || !check_room(self, 1)) {
         return false;
     }
     const std::uint32_t slot = self->operations.add(nullptr, 0);

@@ -326,11 +326,9 @@ PyObject* end_operation_method(PyObject* object, PyObject* tag) {
         PyErr_Clear(); // closing has ended it
         Py_RETURN_NONE;
     }
-    for (std::uint32_t slot = 0; slot < self->operations.slots(); ++slot) {
-        if (self->operations.at(slot).used && self->operations.at(slot).tag == tag) {
-            end_operation(self, self->operations.key(slot));
-            break;
-        }
+    const std::uint32_t slot = self->operations.slot_with(tag);
+    if (slot != OperationTable::no_slot) {
+        end_operation(self, self->operations.key(slot));
     }
     for (Place place = place_of(self, tag); place != self->finished.end();
          place = place_of(self, tag)) {

@@ -148,6 +148,13 @@ bool OperationTable::check_free(PyObject* tag, Py_hash_t& hash) noexcept {
     }
 }
 
+std::uint32_t OperationTable::slot_with(PyObject* tag) const noexcept {
+    const auto found = std::find_if(slots_.begin(), slots_.end(), [tag](const Operation& each) {
+        return each.used && each.tag == tag;
+    });
+    return found == slots_.end() ? no_slot : static_cast<std::uint32_t>(found - slots_.begin());
+}
+
 bool OperationTable::grow() noexcept {
     const std::size_t old_size = slots_.size();
     const std::size_t new_size = std::max<std::size_t>(64, old_size * 2);

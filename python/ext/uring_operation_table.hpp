@@ -88,6 +88,9 @@ public:
     /// run Python code; what that has prepared is taken into account.
     bool check_free(PyObject* tag, Py_hash_t& hash) noexcept;
 
+    /// The slot of the operation with this very tag, found without Python code; `no_slot` if there is none.
+    [[nodiscard]] std::uint32_t slot_with(PyObject* tag) const noexcept;
+
     /// Takes a slot for an operation with this tag, which must be free; null tags are not listed. The
     /// operation is not in flight yet. `no_slot` with an exception set when there is no memory.
     std::uint32_t add(PyObject* tag, Py_hash_t hash) noexcept;

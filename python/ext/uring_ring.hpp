@@ -125,6 +125,11 @@ bool has_finished(const RingObject* ring, PyObject* tag) noexcept;
 /// raised exception.
 void end_operation(RingObject* ring, std::uint64_t key) noexcept;
 
+/// Whether the chain of operations prepared last is complete: the kernel ends it with the submission, so it
+/// must not be cut in two, nor may an operation of the ring's own (`key`) join it. False with a
+/// ValueError set.
+bool check_chain_complete(RingObject* ring, std::uint64_t key = 0) noexcept;
+
 /// Gives the ring up while the kernel may still write: what it may write to is never freed.
 void abandon(RingObject* ring) noexcept;
 

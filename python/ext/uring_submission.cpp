@@ -55,23 +55,6 @@ int enter(RingObject* self, const Enter& call) noexcept {
     return result;
 }
 
-/// A chain must not be cut in two: the kernel ends it with the submission.
-bool check_chain_complete(RingObject* self) noexcept {
-    const auto is_open = [self] {
-        const SubmissionQueue queue(self);
-        return queue.unseen() > 0 &&
-               (queue.last()->flags & (IOSQE_IO_LINK | IOSQE_IO_HARDLINK)) != 0;
-    };
-    if (is_open()) {
-        PyErr_SetString(
-            PyExc_ValueError,
-            "the last prepared operation is linked to a next one; prepare that, or take "
-            "everything back with discard()");
-        return false;
-    }
-    return true;
-}
-
 /// What is prepared is the kernel's from here on. How much of it a system call must hand over; where
 /// the kernel's own thread takes it, nothing unless that thread sleeps.
 std::uint32_t show_prepared(RingObject* self) noexcept {
@@ -272,6 +255,26 @@ template <typename Wanted> void withdraw(RingObject* self, const Wanted& wanted)
 
 } // namespace
 
+bool check_chain_complete(RingObject* self, std::uint64_t key) noexcept {
+    const auto is_open = [self, key] {
+        SubmissionQueue queue(self);
+        // The one before the operation of this key, or else the last.
+        const std::uint32_t unseen = queue.unseen();
+        const std::uint32_t own =
+            key != 0 && unseen > 0 && queue.from_last(0).user_data == key ? 1 : 0;
+        return unseen > own &&
+               (queue.from_last(own).flags & (IOSQE_IO_LINK | IOSQE_IO_HARDLINK)) != 0;
+    };
+    if (is_open()) {
+        PyErr_SetString(
+            PyExc_ValueError,
+            "the last prepared operation is linked to a next one; prepare that, or take "
+            "everything back with discard()");
+        return false;
+    }
+    return true;
+}
+
 void fetch_deferred(RingObject* self) noexcept {
     if ((SubmissionQueue(self).flags() & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) {
         (void)enter(self, {.events = true}); // its failure shows as what is missing
@@ -334,7 +337,10 @@ bool wait_for_operation(RingObject* self, PyObject* tag) noexcept {
     const auto missing = [&]() -> std::size_t {
         return has_finished(self, tag) || self->operations.in_flight() == 0 ? 0 : 1;
     };
-    if (!check_chain_complete(self)) {
+    // Nothing ran between the preparation and this, so the operation is the last prepared.
+    const std::uint32_t slot = self->operations.slot_with(tag);
+    const std::uint64_t key = slot == OperationTable::no_slot ? 0 : self->operations.key(slot);
+    if (!check_chain_complete(self, key)) {
         return false;
     }
     // Another operation's completion may end a wait; what is missing is then told anew.

@@ -357,3 +357,22 @@ for act in (fork, lambda: c.close()):
         c.close()
 """
     assert run_python(SETTING + program) == ""
+
+
+@pytest.mark.parametrize(
+    "call", ["c.read(Index(act, zero), 1)", "c.read_offsets(zero, 1, [0] * 9)"]
+)
+def test_a_call_does_not_join_a_chain_that_was_begun_in_its_middle(call: str) -> None:
+    program = f"""
+idle, other = os.pipe()
+zero = os.open("/dev/zero", os.O_RDONLY)
+def act(*_):
+    c.prep_read(idle, 1, -1, "first", link=True)
+if "offsets" in {call!r}:
+    act()
+message = raises(ValueError, lambda: {call})
+assert "linked to a next one" in message
+assert (c.prepared, c.in_flight) == (1, 1)
+assert c.discard() == 1
+"""
+    assert run_python(SETTING + program) == ""
