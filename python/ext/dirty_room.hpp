@@ -14,6 +14,9 @@ namespace penstock::python {
 /// (Documentation/admin-guide/sysctl/vm.rst: dirty_background_ratio, dirty_ratio). So the room is
 /// looked up in /proc/vmstat, and a part of it is handed out before it is looked up again. A write
 /// that took long all the same (a journal's commit, a lock) closes the room for a while.
+///
+/// The figures are those of the whole machine. A control group with a limit of its own (memory.max and
+/// memory.high of cgroup v2) may be made to wait earlier: the first such write is late, and closes the room.
 class DirtyRoom {
 public:
     /// Whether `bytes` may be written at once; takes them out of the room then.
