@@ -334,15 +334,18 @@ void end_batch(RingObject* self, ReadBatch& batch) noexcept {
 }
 
 bool wait_for_operation(RingObject* self, PyObject* tag) noexcept {
-    const auto missing = [&]() -> std::size_t {
-        return has_finished(self, tag) || self->operations.in_flight() == 0 ? 0 : 1;
-    };
     // Nothing ran between the preparation and this, so the operation is the last prepared.
     const std::uint32_t slot = self->operations.slot_with(tag);
     const std::uint64_t key = slot == OperationTable::no_slot ? 0 : self->operations.key(slot);
     if (!check_chain_complete(self, key)) {
         return false;
     }
+    // A signal handler may take its completion, and then none will come.
+    const auto missing = [&]() -> std::size_t {
+        return has_finished(self, tag) || self->operations.slot_of(key) == OperationTable::no_slot
+                   ? 0
+                   : 1;
+    };
     // Another operation's completion may end a wait; what is missing is then told anew.
     while (missing() > 0) {
         const std::size_t known = self->finished.size();

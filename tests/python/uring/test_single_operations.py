@@ -112,6 +112,7 @@ from penstock.uring import UringCtx
 reader, writer = os.pipe()
 zero = os.open("/dev/zero", os.O_RDONLY)
 c = UringCtx(8)
+c.prep_timeout(1000, user_data="other")
 def handler(*_):
     os.write(writer, b"data")
     {act}
