@@ -197,7 +197,8 @@ template <typename Wanted> void cancel_each(RingObject* self, const Wanted& want
         const Operation& operation = self->operations.at(slot);
         const std::uint64_t key = self->operations.key(slot);
         if (operation.started && !operation.done && wanted(operation) &&
-            !cancel_at_once(self, key, 0)) {
+            (!cancel_at_once(self, key, 0) || has_kernel_thread(self))) {
+            // Past the queue nothing finds what a worker of the kernel's submitting thread runs.
             prepare_cancel(self, key, 0);
         }
     }
@@ -413,7 +414,7 @@ bool drain(RingObject* self) noexcept {
     bool answers = true;
     for (reap(self); answers && self->operations.in_flight() > 0 && is_mapped(self);) {
         constexpr std::uint32_t all = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
-        if (!cancel_at_once(self, 0, all)) {
+        if (!cancel_at_once(self, 0, all) || has_kernel_thread(self)) {
             // Kernels before 5.19 know no "any": one by one.
             cancel_each(self, [](const Operation& /*each*/) { return true; });
         }
