@@ -77,7 +77,6 @@ private:
 #define Py_XDECREF(object)                                                                         \
     (PENSTOCK_ENTERS_PYTHON(Py_XDECREF), (Py_XDECREF)(reinterpret_cast<PyObject*>(object)))
 #endif
-// NOLINTBEGIN(bugprone-macro-parentheses): a type takes none.
 #undef PyObject_GC_New
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define PyObject_GC_New(type, type_object)                                                         \
