@@ -24,7 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 using penstock::BufReader;
 using penstock::BufWriter;
-using penstock::Bytes;
 using penstock::MutableBytes;
 using penstock::OwnedDescriptor;
 using penstock::PipeEnds;

@@ -30,10 +30,8 @@
 
 namespace {
 
-using penstock::Bytes;
 using penstock::Chunk;
 using penstock::EventLoop;
-using penstock::MutableBytes;
 using penstock::PipeEnds;
 using penstock::Result;
 using penstock::Scope;
