@@ -97,17 +97,17 @@ def on_penstock(operation: str, data: Data) -> Prepared:
             async for _ in file:
                 pass
 
-    async def read_text(path: str) -> None:
+    async def read_text(path: str) -> str:
         async with files.open(path, encoding="utf-8") as file:
-            await file.read()
+            return await file.read()
 
     async def write_text(text: str) -> None:
         async with files.open(data.target, "w", encoding="utf-8") as file:
             await file.write(text)
 
-    async def read_bytes(path: str) -> None:
+    async def read_bytes(path: str) -> bytes:
         async with files.open(path, "rb") as file:
-            await file.read()
+            return await file.read()
 
     async def append(record: bytes) -> None:
         async with files.AppendLog(data.target) as log:
@@ -158,10 +158,11 @@ def on_aiofiles(operation: str, data: Data) -> Prepared:
     except ImportError as error:
         raise Unavailable(f"aiofiles is not installed here: {error}") from error
 
-    async def read(path: str, mode: str) -> None:
+    async def read(path: str, mode: str) -> object:
         encoding = None if "b" in mode else "utf-8"
         async with aiofiles.open(path, mode, encoding=encoding) as file:
-            await file.read()
+            content: object = await file.read()
+            return content
 
     async def write(content: bytes | str, mode: str) -> None:
         encoding = None if "b" in mode else "utf-8"
