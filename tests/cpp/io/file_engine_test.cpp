@@ -42,6 +42,7 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept override { return "fake"; }
     [[nodiscard]] int descriptor() const noexcept override { return ends_.near.get(); }
+    [[nodiscard]] bool in_child() const noexcept override { return false; }
     [[nodiscard]] std::size_t in_flight() const noexcept override {
         return started_.size() + submitted_.size();
     }
