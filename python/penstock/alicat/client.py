@@ -70,6 +70,7 @@ from .errors import (
 )
 from .framing import LineBuffer
 from .replies import refuse_line
+from .retry_delay import RetryDelay
 from .transport import Transport, idle_gap_for
 
 if TYPE_CHECKING:
@@ -162,8 +163,7 @@ class AlicatProtocolClient:
         self._proofs: dict[int, _Proof] = {}
         self._closed = False
         self._generation = 0
-        self._retry_at = -math.inf
-        self._retry_delay = _FIRST_RETRY_S
+        self._retry = RetryDelay(_FIRST_RETRY_S, _LAST_RETRY_S)
         self._exchanges = self._timeouts = self._malformed = 0
         self._resyncs = self._discarded = 0
         self._use(transport)
@@ -263,7 +263,7 @@ class AlicatProtocolClient:
             reconnect = self._reconnect
             if self._closed or reconnect is None:
                 raise self._lost(None)
-            if (wait := self._retry_at - monotonic()) > 0:
+            if (wait := self._retry.remaining()) > 0:
                 raise AlicatConnectionError(
                     f"the connection to {self.label} is lost ({self._failure}); it is tried again "
                     f"in {wait:.1f} s",
@@ -275,8 +275,7 @@ class AlicatProtocolClient:
                 with anyio.fail_after(_REOPEN_TIMEOUT_S):
                     transport = await reconnect()
             except (AlicatError, *_LOST) as error:
-                self._retry_at = monotonic() + self._retry_delay
-                self._retry_delay = min(2 * self._retry_delay, _LAST_RETRY_S)
+                self._retry.failed()
                 if isinstance(error, AlicatError):
                     raise
                 raise self._lost(error) from error
@@ -293,8 +292,7 @@ class AlicatProtocolClient:
 
     def line_is_good(self) -> None:
         """State that an instrument has answered: the next loss is retried at once again."""
-        self._retry_at = -math.inf
-        self._retry_delay = _FIRST_RETRY_S
+        self._retry.succeeded()
 
     # -- asking
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from .client import Exchange
+from .commands.applicability import check_applies
 from .commands.command import (
     Command,
     CommandContext,
@@ -46,24 +47,20 @@ from .eeprom_wear import EepromWearMonitor
 from .errors import (
     AlicatConnectionError,
     AlicatError,
-    AlicatFirmwareError,
     AlicatIdentityError,
-    AlicatMediumMismatchError,
-    AlicatMissingHardwareError,
     AlicatParseError,
     AlicatTimeoutError,
     AlicatUnitChangedError,
-    AlicatUnsupportedCommandError,
     AlicatValidationError,
     ErrorContext,
 )
 from .events import DeviceEvent, EventKind
 from .frame_decoder import FrameDecoder, ParsedFrame, UnseenGasError
 from .identification import Identity, identify, read_data_frame_format, read_full_scale
-from .kinds import Capability, Medium
 from .reading import Reading
 from .registry import Statistic, Unit
 from .registry.units import clean_unit_label
+from .retry_delay import RetryDelay
 
 if TYPE_CHECKING:
     from .client import AlicatProtocolClient
@@ -129,8 +126,7 @@ class Session:
         self._generation = client.generation
         self._stale: str | None = None
         self._closed = False
-        self._retry_at = -math.inf
-        self._retry_delay = _FIRST_RETRY_S
+        self._retry = RetryDelay(_FIRST_RETRY_S, _LAST_RETRY_S)
         self._silences = 0
         self._misfits = 0
         self._revision = 0
@@ -368,7 +364,7 @@ class Session:
 
     async def _prepare(self, command: CommandSpec[Req], request: Req) -> bytes:
         """The bytes of a request that may be sent, to a unit that is known to be the right one."""
-        self._check_applies(command)
+        check_applies(command, self._info, self._error_context(command))
         command.arguments(request, self._context())
         loss = command.confirm(request)
         if loss:
@@ -484,8 +480,7 @@ class Session:
         async with self._establishing:
             if self._is_current():
                 return
-            wait = self._retry_at - monotonic()
-            if wait > 0:
+            if (wait := self._retry.remaining()) > 0:
                 raise AlicatConnectionError(
                     f"unit {self.unit_id} on {self.port_label} is away ({self._reason()}); it is "
                     f"tried again in {wait:.1f} s",
@@ -505,14 +500,13 @@ class Session:
                 )
             except AlicatError as error:
                 self._last_error = error.context
-                self._retry_at = monotonic() + self._retry_delay
-                self._retry_delay = min(2 * self._retry_delay, _LAST_RETRY_S)
+                self._retry.failed()
                 raise
             away = self._reason()
             self._generation = generation
             self._stale = None
             self._silences = self._misfits = 0
-            self._retry_at, self._retry_delay = -math.inf, _FIRST_RETRY_S
+            self._retry.succeeded()
             client.line_is_good()
             self._tell(EventKind.RECONNECTED, f"it is back after {away}")
             await self._take_format(*found)
@@ -616,45 +610,6 @@ class Session:
             _log.info("unit %s: its unit could not be asked: %s", self.unit_id, error)
         finally:
             self._unit_check_at = monotonic() + interval if interval else math.inf
-
-    # -- who may be told to do what
-
-    def _check_applies(self, command: CommandSpec[Any]) -> None:
-        info = self._info
-        if info.firmware not in command.firmware:
-            raise AlicatFirmwareError(
-                f"unit {self.unit_id} has firmware {info.firmware}, which does not have "
-                f"{command.name} ({command.token or 'poll'})",
-                command=command.token,
-                reason=(
-                    "family_not_supported"
-                    if info.firmware.family not in command.firmware.families
-                    else "firmware_out_of_range"
-                ),
-                actual=info.firmware,
-                required_min=command.firmware.first,
-                required_max=command.firmware.last,
-                context=self._error_context(command),
-            )
-        if info.kind not in command.device_kinds:
-            kinds = " and ".join(sorted(kind.value for kind in command.device_kinds))
-            raise AlicatUnsupportedCommandError(
-                f"{command.name} is for {kinds}; unit {self.unit_id} is a {info.kind.value}",
-                context=self._error_context(command),
-            )
-        if not command.media & info.media and info.media is not Medium.NONE:
-            raise AlicatMediumMismatchError(
-                f"{command.name} is for {command.media.name}, and unit {self.unit_id} is for "
-                f"{info.media.name}: state assume_media=... if it is not",
-                context=self._error_context(command),
-            )
-        missing = command.required_capabilities & ~info.capabilities
-        if missing is not Capability.NONE and missing:
-            raise AlicatMissingHardwareError(
-                f"{command.name} needs {missing.name}, which unit {self.unit_id} is not known to "
-                f"have: if it has it, open it with assume_capabilities=Capability.{missing.name}",
-                context=self._error_context(command),
-            )
 
     def _context(self) -> CommandContext:
         return CommandContext(self.unit_id, self._info.firmware, self._format, self._decoder)
