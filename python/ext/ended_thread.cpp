@@ -11,6 +11,8 @@
 // Rejected: asking for the end of the interpreter wherever this module takes the GIL. That
 // misses the interpreter's own requests, which come between any two byte codes.
 
+#include "ended_thread.hpp"
+
 #include <Python.h>
 
 #include <unistd.h>
@@ -26,7 +28,23 @@ bool interpreter_ends() noexcept {
 #endif
 }
 
+[[noreturn]] void stay() noexcept {
+    for (;;) {
+        ::pause();
+    }
+}
+
 } // namespace
+
+namespace penstock::python {
+
+void stay_if_interpreter_ends() noexcept {
+    if (interpreter_ends()) {
+        stay();
+    }
+}
+
+} // namespace penstock::python
 
 // The names are the linker's.
 // NOLINTBEGIN(bugprone-reserved-identifier)
@@ -43,9 +61,7 @@ __attribute__((used, visibility("hidden"))) _Unwind_Reason_Code __wrap___gxx_per
     _Unwind_Exception* exception, _Unwind_Context* context) {
     // Other forced unwinding (pthread_cancel(3)) takes its ordinary course.
     if ((actions & _UA_FORCE_UNWIND) != 0 && interpreter_ends()) {
-        for (;;) {
-            ::pause();
-        }
+        stay();
     }
     return __real___gxx_personality_v0(version, actions, exception_class, exception, context);
 }

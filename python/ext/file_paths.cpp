@@ -1,5 +1,6 @@
 // What takes paths: status, renaming, removing, making folders; calls of Python functions; giving way.
 
+#include "ended_thread.hpp"
 #include "file_calls.hpp"
 
 #include <cerrno>
@@ -111,6 +112,7 @@ std::int64_t run_python(io::FileOperation& request) {
     FileOperationObject* operation = FileOperationObject::of(request);
     auto* call = static_cast<PythonCall*>(operation->extra);
     // Not PyGILState_Ensure, which knows the main interpreter only.
+    stay_if_interpreter_ends();
     PyThreadState* thread = PyThreadState_New(call->interpreter);
     if (thread == nullptr) {
         return -ENOMEM;
