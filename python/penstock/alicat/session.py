@@ -214,9 +214,9 @@ class Session:
         if monotonic() >= self._unit_check_at:
             await self._check_unit()
         try:
-            return self._reading(await self._ask_frame())
+            return self.reading_of(await self._ask_frame())
         except UnseenGasError:
-            return self._reading(await self._ask_frame())
+            return self.reading_of(await self._ask_frame())
 
     async def execute(
         self,
@@ -242,14 +242,16 @@ class Session:
         if isinstance(command, TableCommand):
             data = await self._prepare(command, request)
             table = command
-            return await self._attempt(command, request, lambda: self._read_table(table, data))
+            return await self._attempt(
+                command, request, data, lambda: self._read_table(table, data)
+            )
         return (await self._execute_line(command, request, timeout)).value
 
     async def execute_for_reading(
         self, command: Command[Req, ParsedFrame], request: Req, *, timeout: float | None = None
     ) -> Reading:
         """Execute a command that is answered by a data frame; raises as :meth:`execute`."""
-        return self._reading(await self._execute_line(command, request, timeout))
+        return self.reading_of(await self._execute_line(command, request, timeout))
 
     async def prove_setpoint_unit(self, unit: Unit | str | None) -> None:
         """Make sure that a number is meant in the unit that the controller counts its setpoint in.
@@ -319,10 +321,6 @@ class Session:
         """The values of a frame that came unasked, with the unit's letter put before it."""
         return self._decoder(line)
 
-    def reading_of(self, exchange: Exchange[ParsedFrame]) -> Reading:
-        """A frame with the units in force and its times."""
-        return self._reading(exchange)
-
     def invalidate(self, reason: str) -> None:
         """Have the instrument identify itself before it is asked the next time."""
         if self._stale is None:
@@ -356,7 +354,7 @@ class Session:
     ) -> Exchange[Resp]:
         data = await self._prepare(command, request)
         exchange = await self._attempt(
-            command, request, lambda: self._ask(command, request, data, timeout)
+            command, request, data, lambda: self._ask(command, request, data, timeout)
         )
         if not command.invalidates_format(request):
             await self._compare_units(command.reported_units(request, exchange.value))
@@ -381,7 +379,11 @@ class Session:
         return data
 
     async def _attempt(
-        self, command: CommandSpec[Req], request: Req, ask: Callable[[], Awaitable[T]]
+        self,
+        command: CommandSpec[Req],
+        request: Req,
+        data: bytes,
+        ask: Callable[[], Awaitable[T]],
     ) -> T:
         """Ask; ask again after a timeout what only asks; draw the conclusions."""
         changes = command.changes(request)
@@ -405,8 +407,7 @@ class Session:
             raise
         self._silences = 0
         if changes:
-            text = command.encode(self._context(), request).decode("ascii").strip()
-            self._tell(command.event, f"{command.name}: {text}")
+            self._tell(command.event, f"{command.name}: {data.decode('ascii').strip()}")
             if command.invalidates_format(request):
                 await self.refresh_data_frame_format()
         return answer
@@ -628,7 +629,8 @@ class Session:
 
     # -- telling
 
-    def _reading(self, exchange: Exchange[ParsedFrame]) -> Reading:
+    def reading_of(self, exchange: Exchange[ParsedFrame]) -> Reading:
+        """A frame with the units in force and its times."""
         frame, requested_ns, requested_unix_ns, received_ns, received_unix_ns = exchange
         return Reading(
             frame.unit_id,

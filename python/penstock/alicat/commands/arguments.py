@@ -5,9 +5,18 @@ from __future__ import annotations
 from ..errors import AlicatValidationError
 from ..firmware import FirmwareFamily, FirmwareVersion
 from ..setpoints import decimal_text
-from .command import V10_ONLY, FirmwareRange
+from .command import V10_ONLY, CommandContext, FirmwareRange, match_reply, reply_shape
 
-__all__ = ["FROM_10V05", "NUMBER", "UNIT", "bounded", "refuse_save_alone", "saving", "whole"]
+__all__ = [
+    "FROM_10V05",
+    "NUMBER",
+    "UNIT",
+    "bounded",
+    "decode_flag",
+    "refuse_save_alone",
+    "saving",
+    "whole",
+]
 
 #: Most settings came with firmware 10v05.
 FROM_10V05 = FirmwareRange(V10_ONLY, first=FirmwareVersion(FirmwareFamily.V10, 10, 5))
@@ -15,6 +24,18 @@ FROM_10V05 = FirmwareRange(V10_ONLY, first=FirmwareVersion(FirmwareFamily.V10, 1
 #: A number in an answer, and a unit's code and label.
 NUMBER = rb"([+-]?\d+(?:\.\d*)?)"
 UNIT = rb"(\d{1,3})\s+(\S+(?: \S+)?)"
+
+
+_FLAG = reply_shape(rb"([01])")
+
+
+def decode_flag(line: bytes, context: CommandContext, wanted: str) -> bool:
+    """The answer of a setting that is on (1) or off (0).
+
+    Raises:
+        AlicatProtocolError: the line is no such answer; the class tells why.
+    """
+    return match_reply(_FLAG, line, context, wanted)[2] == b"1"
 
 
 def saving(save: bool | None) -> tuple[str, ...]:

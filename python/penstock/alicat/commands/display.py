@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from ..firmware import FirmwareFamily, FirmwareVersion
 from ..frame_decoder import ParsedFrame
 from ..kinds import Capability
-from .arguments import whole
+from .arguments import decode_flag, whole
 from .command import (
     V8_AND_NEWER,
     Command,
     CommandContext,
     FirmwareRange,
     always,
-    match_reply,
-    reply_shape,
 )
 from .polling import decode_frame
 
@@ -47,9 +45,6 @@ class BlinkDisplayState:
     flashing: bool
 
 
-_BLINKING = reply_shape(rb"([01])")
-
-
 def _blink_arguments(request: BlinkDisplayRequest, context: CommandContext) -> tuple[str, ...]:
     if request.duration_s is None:
         return ()
@@ -59,8 +54,8 @@ def _blink_arguments(request: BlinkDisplayRequest, context: CommandContext) -> t
 def _decode_blinking(
     line: bytes, request: BlinkDisplayRequest, context: CommandContext
 ) -> BlinkDisplayState:
-    match = match_reply(_BLINKING, line, context, BLINK_DISPLAY.wanted)
-    return BlinkDisplayState(context.unit_id, match[2] == b"1")
+    flashing = decode_flag(line, context, BLINK_DISPLAY.wanted)
+    return BlinkDisplayState(context.unit_id, flashing)
 
 
 BLINK_DISPLAY: Command[BlinkDisplayRequest, BlinkDisplayState] = Command(

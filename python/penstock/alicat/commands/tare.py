@@ -11,7 +11,7 @@ from ..errors import AlicatValidationError
 from ..events import EventKind
 from ..frame_decoder import ParsedFrame
 from ..kinds import Capability, DeviceKind
-from .arguments import FROM_10V05, NUMBER, bounded
+from .arguments import FROM_10V05, NUMBER, bounded, decode_flag
 from .command import (
     CONTROLLERS,
     FLOW_KINDS,
@@ -164,14 +164,11 @@ class PowerUpTareState:
     enabled: bool
 
 
-_POWER_UP = reply_shape(rb"([01])")
-
-
 def _decode_power_up(
     line: bytes, request: PowerUpTareRequest, context: CommandContext
 ) -> PowerUpTareState:
-    match = match_reply(_POWER_UP, line, context, POWER_UP_TARE.wanted)
-    return PowerUpTareState(context.unit_id, match[2] == b"1")
+    enabled = decode_flag(line, context, POWER_UP_TARE.wanted)
+    return PowerUpTareState(context.unit_id, enabled)
 
 
 POWER_UP_TARE: Command[PowerUpTareRequest, PowerUpTareState] = Command(

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..errors import AlicatValidationError
 from ..frame_decoder import ParsedFrame
-from .arguments import FROM_10V05, refuse_save_alone, saving, whole
+from .arguments import FROM_10V05, decode_flag, refuse_save_alone, saving, whole
 from .command import (
     FLOW_KINDS,
     V8_AND_NEWER,
@@ -20,7 +20,6 @@ from .command import (
     always,
     match_reply,
     parse_error,
-    reply_shape,
 )
 from .polling import decode_frame
 
@@ -239,9 +238,6 @@ class TotalizerSaveState:
     enabled: bool
 
 
-_SAVED = reply_shape(rb"([01])")
-
-
 def _save_arguments(request: TotalizerSaveRequest, context: CommandContext) -> tuple[str, ...]:
     if request.enable is None:
         return refuse_save_alone(request.save)
@@ -251,8 +247,8 @@ def _save_arguments(request: TotalizerSaveRequest, context: CommandContext) -> t
 def _decode_saved(
     line: bytes, request: TotalizerSaveRequest, context: CommandContext
 ) -> TotalizerSaveState:
-    match = match_reply(_SAVED, line, context, TOTALIZER_SAVE.wanted)
-    return TotalizerSaveState(context.unit_id, match[2] == b"1")
+    enabled = decode_flag(line, context, TOTALIZER_SAVE.wanted)
+    return TotalizerSaveState(context.unit_id, enabled)
 
 
 TOTALIZER_SAVE: Command[TotalizerSaveRequest, TotalizerSaveState] = Command(
