@@ -12,17 +12,22 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION
 endif()
 
 file(GLOB_RECURSE penstock_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
-list(FILTER penstock_sources EXCLUDE REGEX "/src/io/")
+list(FILTER penstock_sources EXCLUDE REGEX "/src/(io|codec|tls|http/client)/")
 
 add_library(penstock STATIC ${penstock_sources})
 add_library(penstock::penstock ALIAS penstock)
-target_link_libraries(penstock PUBLIC penstock_io)
+target_link_libraries(penstock PUBLIC penstock_io penstock_codec)
 target_include_directories(penstock PRIVATE "${PROJECT_SOURCE_DIR}/src")
 penstock_configure_target(penstock 23)
 
 install(TARGETS penstock EXPORT penstock-targets COMPONENT cpp
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/penstock" COMPONENT cpp
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN io EXCLUDE)
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} REGEX "include/penstock/(io|codec)$" EXCLUDE)
 
+include(PenstockTls)
+include(PenstockHttpClient)
 include(PenstockInstall)
+if(PROJECT_IS_TOP_LEVEL)
+  include(PenstockPackages)
+endif()

@@ -1,4 +1,4 @@
-# What makes an installed library findable: find_package(penstock) and pkg-config.
+# Files for find_package(penstock) and pkg-config.
 
 include(CMakePackageConfigHelpers)
 
@@ -14,13 +14,25 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/penstock-config-version.
 install(FILES "${PROJECT_BINARY_DIR}/penstock-config.cmake" "${PROJECT_BINARY_DIR}/penstock-config-version.cmake"
         COMPONENT cpp DESTINATION "${penstock_package_dir}")
 
-# Both libraries are static, so all that they need is named without --static too.
+# Both libraries are static, so their dependencies are listed even without --static.
 set(penstock_pc_liburing "")
 if(PENSTOCK_LIBURING)
   set(penstock_pc_liburing " ${PENSTOCK_LIBURING_FLAG}")
 endif()
-# An installed tree can be moved: its file finds the prefix from where it lies.
+# An installed tree can be moved: the file derives the prefix from its own location.
 file(RELATIVE_PATH penstock_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" penstock_pc_to_prefix "${penstock_pc_to_prefix}")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/penstock.pc.in" "${PROJECT_BINARY_DIR}/penstock.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/penstock.pc" COMPONENT cpp DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+set(penstock_packages penstock penstock-codec)
+if(TARGET penstock_deflate)
+  list(APPEND penstock_packages penstock-deflate)
+endif()
+if(TARGET penstock_tls)
+  list(APPEND penstock_packages penstock-tls)
+endif()
+if(TARGET penstock_http_client)
+  list(APPEND penstock_packages penstock-http-client)
+endif()
+foreach(package IN LISTS penstock_packages)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in" "${PROJECT_BINARY_DIR}/${package}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${package}.pc" COMPONENT cpp DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()

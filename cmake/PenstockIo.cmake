@@ -1,6 +1,6 @@
-# penstock_io: poller, timers, ready work, cross-thread wake, signals, files. Floor 1, without Python and coroutines.
+# penstock_io: poller, timers, ready work, wake-up, signals, files. Floor 1, without Python and coroutines.
 
-file(GLOB penstock_io_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/io/*.cpp")
+file(GLOB_RECURSE penstock_io_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/io/*.cpp")
 
 if(NOT penstock_io_sources)
   message(STATUS "Penstock: no sources in src/io, penstock_io is not built")

@@ -1,15 +1,16 @@
 # liburing 2.3 or newer, for the ring engine and for penstock.uring. Sets
-#   PENSTOCK_LIBURING          the library's file, or empty: the build then goes on without the ring
-#   PENSTOCK_LIBURING_FLAG     how a linker finds it elsewhere: what is installed may be used on another machine
+#   PENSTOCK_LIBURING          the library's file, or empty: the build then continues without the ring
+#   PENSTOCK_LIBURING_FLAG     the linker flag for installed files, which may be used on another machine
 #   PENSTOCK_LIBURING_INCLUDE  the folder of liburing.h
-# Variables and no imported target: a target would have to be exported along with the installed library.
+# Variables instead of an imported target, which would have to be exported with the installed library.
 #
-# The archive is taken where it is position independent, so that the extension module needs no liburing at
-# run time; else the shared library.
+# The static archive is used if it is position independent, so that the extension module needs no liburing at
+# run time; otherwise the shared library.
 
 include_guard(GLOBAL)
 
 include(CheckCXXSourceCompiles)
+include(CheckLinkerFlag)
 include(CMakePushCheckState)
 
 find_path(PENSTOCK_LIBURING_INCLUDE liburing.h)
@@ -27,11 +28,17 @@ int probe(io_uring* ring, io_uring_sync_cancel_reg* what) {
 }
 ]])
 
+# Zig's compiler driver refuses the option; its linker always does what it asks for.
+check_linker_flag(CXX -Wl,-z,text PENSTOCK_LINKER_HAS_Z_TEXT)
+
 if(PENSTOCK_LIBURING_INCLUDE)
   cmake_push_check_state(RESET)
   set(CMAKE_REQUIRED_INCLUDES "${PENSTOCK_LIBURING_INCLUDE}")
   set(CMAKE_REQUIRED_FLAGS "-fPIC")
-  set(CMAKE_REQUIRED_LINK_OPTIONS -shared -Wl,-z,text)
+  set(CMAKE_REQUIRED_LINK_OPTIONS -shared)
+  if(PENSTOCK_LINKER_HAS_Z_TEXT)
+    list(APPEND CMAKE_REQUIRED_LINK_OPTIONS -Wl,-z,text)
+  endif()
   if(PENSTOCK_LIBURING_ARCHIVE)
     set(CMAKE_REQUIRED_LIBRARIES -Wl,--whole-archive "${PENSTOCK_LIBURING_ARCHIVE}" -Wl,--no-whole-archive)
     check_cxx_source_compiles("${penstock_liburing_probe}" PENSTOCK_LIBURING_ARCHIVE_WORKS)

@@ -5,7 +5,7 @@ namespace penstock {
 void Canceller::cancel() noexcept {
     cancelled_ = true;
     for (Cancellable* running = running_.front(); running != nullptr;
-         running = detail::IntrusiveList<Cancellable>::after(*running)) {
+         running = io::IntrusiveList<Cancellable>::after(*running)) {
         running->cancel_children();
     }
 }

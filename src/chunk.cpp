@@ -7,10 +7,11 @@ namespace penstock {
 
 namespace {
 
-/// The buffer that went back last is taken first: it is the one in the processor's cache.
+/// The thread's cache of buffers. It is a stack, so the most recently used buffer, which is in the
+/// processor's cache, is reused first.
 ///
-/// It has no destructor, so that no access has to ask whether it has been made; `Keeper` frees what
-/// it holds when the thread ends, and then lets it take no more.
+/// It has no destructor, so an access needs no check for initialisation. `Keeper` frees the buffers
+/// when the thread ends, and then disables the cache.
 struct Spare {
     std::array<std::byte*, 4> buffers{};
     std::size_t count = 0;
@@ -44,13 +45,13 @@ std::span<std::byte> Chunk::borrow() noexcept {
         if (spare.count > 0) {
             buffer_ = spare.buffers[--spare.count];
         } else {
-            buffer_ = new (std::nothrow) std::byte[capacity]; // not filled with zeros, not touched
+            buffer_ = new (std::nothrow) std::byte[capacity]; // not zeroed, so no page is touched
         }
     }
     return {buffer_, buffer_ == nullptr ? 0 : capacity};
 }
 
-void Chunk::give_back() noexcept {
+void Chunk::return_buffer() noexcept {
     std::byte* buffer = std::exchange(buffer_, nullptr);
     size_ = 0;
     if (spare.room == 0 && !spare.ended) {

@@ -13,9 +13,11 @@ public:
     [[nodiscard]] std::string message(int value) const override {
         switch (static_cast<Error>(value)) {
         case Error::end_of_stream:
-            return "the stream ended in the middle of what was to be read";
+            return "the stream ended before the requested bytes arrived";
         case Error::channel_closed:
             return "the channel is closed";
+        case Error::broken_promise:
+            return "the promise was destroyed without a result";
         }
         return "unknown error " + std::to_string(value);
     }

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include <penstock/detail/pollable.hpp>
-#include <penstock/io/choose_file_engine.hpp>
+#include <penstock/detail/io/pollable.hpp>
+#include <penstock/io/files/choose_file_engine.hpp>
 #include <penstock/run.hpp>
 
 namespace penstock {
@@ -18,15 +18,15 @@ constinit thread_local EventLoop* current_loop = nullptr;
 
 namespace detail {
 
-CurrentLoop::CurrentLoop(EventLoop& loop) : before_(current_loop) {
+CurrentLoopGuard::CurrentLoopGuard(EventLoop& loop) : before_(current_loop) {
     if (current_loop != nullptr && !current_loop->poller().is_parents()) {
-        throw std::logic_error("this thread is running an event loop already: co_await the task "
+        throw std::logic_error("this thread already runs an event loop: co_await the task "
                                "instead of running it");
     }
     current_loop = &loop;
 }
 
-CurrentLoop::~CurrentLoop() {
+CurrentLoopGuard::~CurrentLoopGuard() {
     current_loop = before_;
 }
 
@@ -48,9 +48,10 @@ EventLoop::~EventLoop() {
     if (files_) {
         base_.detach_files();
     }
-    PostedFunction* function = posted_.load(std::memory_order_acquire);
-    while (function != nullptr) {
-        delete std::exchange(function, function->next);
+    io::IntrusiveQueue<PostedFunction, &PostedFunction::next> functions;
+    posted_.move_to(functions);
+    while (PostedFunction* function = functions.pop_front()) {
+        delete function;
     }
 }
 
@@ -85,23 +86,15 @@ void EventLoop::post(io::Work& work) noexcept {
 
 void EventLoop::push(PostedFunction& function) noexcept {
     posters_.fetch_add(1, std::memory_order_relaxed);
-    function.next = posted_.load(std::memory_order_relaxed);
-    while (!posted_.compare_exchange_weak(function.next, &function, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
-    }
+    posted_.push(function);
     base_.wakeup().notify();
     posters_.fetch_sub(1, std::memory_order_release);
 }
 
 void EventLoop::run_posted() noexcept {
-    PostedFunction* newest_first = posted_.exchange(nullptr, std::memory_order_acquire);
-    PostedFunction* oldest_first = nullptr;
-    while (newest_first != nullptr) {
-        PostedFunction* following = std::exchange(newest_first->next, oldest_first);
-        oldest_first = std::exchange(newest_first, following);
-    }
-    while (oldest_first != nullptr) {
-        PostedFunction* function = std::exchange(oldest_first, oldest_first->next);
+    io::IntrusiveQueue<PostedFunction, &PostedFunction::next> functions;
+    posted_.move_to(functions);
+    while (PostedFunction* function = functions.pop_front()) {
         function->call();
         delete function;
     }
@@ -123,8 +116,9 @@ void EventLoop::shuffle_ready() {
 void EventLoop::run_until(const bool& done) {
     base_.poll_eagerly();
     while (!done) {
-        // What they post runs in the next turn: posting for ever keeps nobody from the rest of this one.
-        if (posted_.load(std::memory_order_relaxed) != nullptr) {
+        // Functions posted by these run in the next iteration, so endless posting does not starve
+        // the rest of this one.
+        if (!posted_.empty()) {
             run_posted();
             if (done) {
                 return;

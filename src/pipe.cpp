@@ -8,7 +8,7 @@ namespace penstock {
 
 Result<PipeReader> PipeReader::adopt(OwnedDescriptor descriptor) {
     Result<std::unique_ptr<detail::Pollable>> pollable =
-        detail::adopt_waitable(std::move(descriptor));
+        detail::adopt_nonblocking(std::move(descriptor));
     if (!pollable) {
         return failure(pollable.error());
     }
@@ -17,7 +17,7 @@ Result<PipeReader> PipeReader::adopt(OwnedDescriptor descriptor) {
 
 Result<PipeWriter> PipeWriter::adopt(OwnedDescriptor descriptor) {
     Result<std::unique_ptr<detail::Pollable>> pollable =
-        detail::adopt_waitable(std::move(descriptor));
+        detail::adopt_nonblocking(std::move(descriptor));
     if (!pollable) {
         return failure(pollable.error());
     }

@@ -2,67 +2,113 @@
 
 #include <utility>
 
-#include <penstock/detail/frame_allocator.hpp>
+#include <penstock/detail/task/frame_allocator.hpp>
+#include <penstock/timeout.hpp>
 
 namespace penstock {
 
 namespace detail {
 
-namespace {
-
-/// The places of a scope's children tell which kind they are. The body's is 0.
-constexpr std::size_t place_of_void = 1;
-constexpr std::size_t place_of_result = 2;
-
-} // namespace
-
-/// A spawned task, which `note_end` frees.
-template <typename T>
-class ScopeGathering::Spawned final : public Child<T>, public io::Work, public FrameAllocated {
+/// Waits until a scope has no spawned tasks.
+class [[nodiscard]] DrainOperation final : public OperationBase {
 public:
-    Spawned(ScopeGathering& gathering, Task<T>&& task, std::size_t place) noexcept
-        : Child<T>(gathering, std::move(task), place), Work(&run_start), gathering_(gathering) {}
+    explicit DrainOperation(ScopeJoin& join) noexcept : OperationBase(&cancel), join_(join) {}
 
-private:
-    static void run_start(io::Work& work) {
-        auto& self = static_cast<Spawned&>(work);
-        self.start(self.gathering_.context());
+    [[nodiscard]] bool await_ready() noexcept {
+        if (context().cancelled()) {
+            error_ = std::make_error_code(std::errc::operation_canceled);
+        } else if (join_.draining_ != nullptr) {
+            error_ = std::make_error_code(std::errc::device_or_resource_busy);
+        }
+        return (error_ || join_.scope_.size() == 0) && context().loop().consume_budget();
     }
 
-    ScopeGathering& gathering_;
+    template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) noexcept {
+        suspend(task);
+        if (error_ || join_.scope_.size() == 0) { // other tasks must run first
+            resume_soon();
+            return;
+        }
+        join_.draining_ = this;
+    }
+
+    [[nodiscard]] Result<> await_resume() const noexcept {
+        if (error_) {
+            return failure(error_);
+        }
+        return {};
+    }
+
+    void complete() noexcept {
+        join_.draining_ = nullptr;
+        resume_soon();
+    }
+
+private:
+    static void cancel(OperationBase& base) noexcept {
+        auto& self = static_cast<DrainOperation&>(base);
+        self.error_ = std::make_error_code(std::errc::operation_canceled);
+        self.complete();
+    }
+
+    ScopeJoin& join_;
+    std::error_code error_;
 };
 
-template <typename T> void ScopeGathering::spawn(Task<T>&& task, std::size_t place) {
-    auto* spawned = new Spawned<T>(*this, std::move(task), place);
-    enlist(*spawned);
+/// A spawned task. It frees itself when it has ended.
+template <typename T>
+class ScopeJoin::Spawned final : public Child<T>, public io::Work, public FrameAllocated {
+public:
+    Spawned(ScopeJoin& join, Task<T>&& task) noexcept
+        : Child<T>(join, std::move(task)), Work(&run_start), join_(join) {
+        this->complete = &free_ended;
+    }
+
+private:
+    static std::coroutine_handle<> free_ended(Completion& completion) noexcept {
+        auto& self = static_cast<Spawned&>(completion);
+        self.join_.remove_spawned();
+        const std::coroutine_handle<> next = ChildBase::ended(self);
+        delete &self;
+        return next;
+    }
+
+    static void run_start(io::Work& work) {
+        auto& self = static_cast<Spawned&>(work);
+        self.start(self.join_.context());
+    }
+
+    ScopeJoin& join_;
+};
+
+template <typename T> void ScopeJoin::spawn(Task<T>&& task) {
+    auto* spawned = new Spawned<T>(*this, std::move(task));
+    add_child(*spawned);
     ++scope_.size_;
-    if (ending_) {
+    if (cancelling_) {
         spawned->cancel();
     }
     context().loop().schedule(*spawned);
 }
 
-// The end of a task's coroutine comes here: it is suspended for the last time, so it can be destroyed.
-void ScopeGathering::note_end(Gathering& gathering, ChildBase& child) noexcept {
-    auto& self = static_cast<ScopeGathering&>(gathering);
-    self.note_failure(child);
-    if (child.place() == place_of_void) {
-        --self.scope_.size_;
-        delete static_cast<Spawned<void>*>(&child);
-    } else if (child.place() == place_of_result) {
-        --self.scope_.size_;
-        delete static_cast<Spawned<Result<>>*>(&child);
+void ScopeJoin::remove_spawned() noexcept {
+    if (--scope_.size_ == 0 && draining_ != nullptr) {
+        draining_->complete();
     }
 }
 
-void ScopeGathering::fail_with(std::exception_ptr exception) noexcept {
+void ScopeJoin::on_child_end(JoinBase& join, ChildBase& child) noexcept {
+    static_cast<ScopeJoin&>(join).record_failure(child);
+}
+
+void ScopeJoin::fail_with(std::exception_ptr exception) noexcept {
     if (!error_ && !exception_) {
         exception_ = std::move(exception);
-        end_early();
+        cancel();
     }
 }
 
-void ScopeGathering::note_failure(const ChildBase& child) noexcept {
+void ScopeJoin::record_failure(const ChildBase& child) noexcept {
     const std::optional<Failure> failure = child.failure();
     if (!failure || error_ || exception_) {
         return;
@@ -72,22 +118,33 @@ void ScopeGathering::note_failure(const ChildBase& child) noexcept {
     }
     error_ = failure->error;
     exception_ = failure->exception;
-    end_early();
+    cancel();
 }
 
 } // namespace detail
 
 void Scope::spawn(Task<void> task) {
-    gathering_.spawn(std::move(task), detail::place_of_void);
+    join_.spawn(std::move(task));
 }
 
 void Scope::spawn(Task<Result<>> task) {
-    gathering_.spawn(std::move(task), detail::place_of_result);
+    join_.spawn(std::move(task));
+}
+
+Task<Result<>> Scope::drain_until(io::MonotonicTime deadline) {
+    const auto drained = [](detail::ScopeJoin& join) -> Task<Result<>> {
+        co_return co_await detail::DrainOperation(join);
+    };
+    Result<> result = co_await detail::run_until_deadline(deadline, drained(join_));
+    if (!result && result.error() == std::errc::timed_out) {
+        join_.cancel_spawned();
+    }
+    co_return result;
 }
 
 void Scope::cancel() noexcept {
     cancelled_ = true;
-    gathering_.end_early();
+    join_.cancel();
 }
 
 } // namespace penstock

@@ -11,7 +11,7 @@ namespace detail {
 
 bool SignalOperation::attempt() noexcept {
     const ssize_t count = uninterrupted([&] { return ::read(fd(), &number_, 1); });
-    return count > 0 || failed_for_good();
+    return count > 0 || fail_unless_would_block();
 }
 
 } // namespace detail

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <penstock/suspension.hpp>
+#include <penstock/operation_base.hpp>
 #include <penstock/task.hpp>
 
 namespace penstock {
@@ -14,17 +14,16 @@ void TaskContext::cancel() noexcept {
     }
     cancelled_ = true;
     if (waiting_ != nullptr && waiting_->cancel_ != nullptr) {
-        const Suspension::Cancel function = waiting_->cancel_;
+        const OperationBase::Cancel function = waiting_->cancel_;
         waiting_->cancel_ = nullptr;
         function(*waiting_);
     }
 }
 
 void detail::report_consumed_task() noexcept {
-    (void)std::fputs(
-        "penstock: a task is awaited or started that was awaited, started or moved from "
-        "before; a task runs once\n",
-        stderr);
+    (void)std::fputs("penstock: a task was used after it was awaited, started or moved from; "
+                     "a task runs once\n",
+                     stderr);
     std::abort();
 }
 

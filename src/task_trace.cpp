@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/detail/promise_base.hpp>
+#include <penstock/detail/task/promise_base.hpp>
 #include <penstock/task_context.hpp>
 
 namespace penstock {
@@ -17,7 +17,7 @@ namespace {
 class Trace {
 public:
     explicit Trace(const EventLoop& loop) {
-        using Tasks = detail::IntrusiveList<TaskContext>;
+        using Tasks = io::IntrusiveList<TaskContext>;
         for (const TaskContext* task = loop.tasks().front(); task != nullptr;
              task = Tasks::after(*task)) {
             children_[task->parent()].push_back(task);
@@ -79,7 +79,7 @@ void TraceOnSignal::print(io::SignalPipe& pipe, int /*signal_number*/) {
     std::string text;
     try {
         text = trace_tasks(static_cast<TraceOnSignal&>(pipe).loop_);
-    } catch (const std::bad_alloc&) { // which must not end the tasks that it asks about
+    } catch (const std::bad_alloc&) { // which must not end the traced tasks
         (void)std::fputs("no memory for a trace of the tasks\n", stderr);
     }
     (void)std::fwrite(text.data(), 1, text.size(), stderr);

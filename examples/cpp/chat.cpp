@@ -1,6 +1,6 @@
-// A chat server: what one guest says, all others hear. Each guest has a channel that one task empties into
-// his connection, so a guest who reads slowly keeps nobody waiting; one who reads nothing at all misses
-// lines.
+// A chat server: each guest receives the lines of the other guests. Every guest has a channel, and
+// one task sends its lines to the connection. A slow reader therefore does not delay the others. A
+// guest that does not read at all misses lines.
 //
 //     chat [PORT]                   runs until SIGINT or SIGTERM
 
@@ -20,7 +20,7 @@ using namespace penstock;
 
 namespace {
 
-// A line is shared by all who are to hear it.
+// All receivers share one line.
 using Line = std::shared_ptr<const std::string>;
 
 class Room {
@@ -28,38 +28,38 @@ public:
     class Guest {
     public:
         explicit Guest(Room& room)
-            : room_(room), place_(room.guests_.emplace(room.guests_.end(), most_lines)) {}
-        ~Guest() { room_.guests_.erase(place_); }
+            : room_(room), channel_(room.guests_.emplace(room.guests_.end(), most_lines)) {}
+        ~Guest() { room_.guests_.erase(channel_); }
         Guest(const Guest&) = delete;
         Guest& operator=(const Guest&) = delete;
 
-        Channel<Line>& lines() noexcept { return *place_; }
+        Channel<Line>& lines() noexcept { return *channel_; }
 
         void say(std::string text) {
             const auto line = std::make_shared<const std::string>(std::move(text));
             for (Channel<Line>& other : room_.guests_) {
                 Line copy = line;
-                if (&other != &*place_) {
-                    (void)other.try_send(copy); // full: he misses it
+                if (&other != &*channel_) {
+                    (void)other.try_send(copy); // full: this guest misses the line
                 }
             }
         }
 
     private:
-        /// How far a guest may lag behind: as much as one who talks says in some turns.
+        /// The maximum number of lines that a guest may lag behind.
         static constexpr std::size_t most_lines = 256;
 
         Room& room_;
-        std::list<Channel<Line>>::iterator place_;
+        std::list<Channel<Line>>::iterator channel_;
     };
 
 private:
     std::list<Channel<Line>> guests_;
 };
 
-Task<Result<>> tell(net::TcpStream& stream, Channel<Line>& lines) {
+Task<Result<>> send_lines(net::TcpStream& stream, Channel<Line>& lines) {
     while (const Result<Line> line = co_await lines.receive()) {
-        // All that has been said by now goes out together.
+        // Lines that are already queued are sent together.
         std::string text = **line;
         while (const std::optional<Line> another = lines.try_receive()) {
             text += **another;
@@ -71,7 +71,7 @@ Task<Result<>> tell(net::TcpStream& stream, Channel<Line>& lines) {
     co_return Result<>();
 }
 
-Task<Result<>> listen_to(net::TcpStream& stream, Room::Guest& guest) {
+Task<Result<>> receive_lines(net::TcpStream& stream, Room::Guest& guest) {
     BufReader reader(stream);
     const auto first = co_await reader.line();
     const std::optional<std::string_view> name = first.value_or(std::nullopt);
@@ -79,22 +79,22 @@ Task<Result<>> listen_to(net::TcpStream& stream, Room::Guest& guest) {
         co_return first ? Result<>() : failure(first.error());
     }
     const std::string who(*name);
-    guest.say(who + " has come\n");
+    guest.say(who + " has joined\n");
     for (;;) {
         const auto line = co_await reader.line();
         const std::optional<std::string_view> text = line.value_or(std::nullopt);
         if (!text) {
-            guest.say(who + " has gone\n");
+            guest.say(who + " has left\n");
             co_return line ? Result<>() : failure(line.error());
         }
         guest.say(who + ": " + std::string(*text) + "\n");
     }
 }
 
-Task<void> entertain(net::TcpStream stream, Room& room) {
+Task<void> serve_guest(net::TcpStream stream, Room& room) {
     Room::Guest guest(room);
-    // When the guest goes, there is nobody to tell anything to.
-    (void)co_await race(listen_to(stream, guest), tell(stream, guest.lines()));
+    // When the guest leaves, `race` cancels the task that sends.
+    (void)co_await race(receive_lines(stream, guest), send_lines(stream, guest.lines()));
 }
 
 Task<Result<>> serve(net::TcpListener& listener, Room& room) {
@@ -104,13 +104,13 @@ Task<Result<>> serve(net::TcpListener& listener, Room& room) {
             if (!stream) {
                 co_return failure(stream.error());
             }
-            guests.spawn(entertain(std::move(*stream), room));
+            guests.spawn(serve_guest(std::move(*stream), room));
         }
     });
 }
 
 Task<Result<>> chat(net::Endpoint endpoint) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
     if (!stop) {
         co_return failure(stop.error());

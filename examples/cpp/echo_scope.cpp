@@ -1,7 +1,7 @@
-// An echo server, second telling: all connections at once. Each is a task in a scope, which ends when
-// the last of them has ended; nothing runs on behind it.
+// Echo server, version 2: concurrent connections. Each connection is a task in a scope. The scope
+// ends when its last task has ended, so no task outlives it.
 //
-//     echo_scope [PORT]             prints its address, takes three connections, and ends after the last
+//     echo_scope [PORT]             prints its address, serves three connections, and ends
 
 #include <penstock/penstock.hpp>
 
@@ -12,7 +12,7 @@ using namespace penstock;
 
 namespace {
 
-// The stream is a parameter by value: it lives in this task and is closed with it.
+// The stream is a parameter by value: the task owns it and closes it.
 Task<void> echo(net::TcpStream stream) {
     for (;;) {
         const Result<Chunk> chunk = co_await stream.receive();
@@ -23,7 +23,7 @@ Task<void> echo(net::TcpStream stream) {
 }
 
 Task<Result<>> serve(net::Endpoint endpoint) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         co_return failure(listener.error());

@@ -1,6 +1,6 @@
-// An echo server, first telling: one connection after the other. It reads like the protocol.
+// Echo server, version 1: one connection at a time. The code reads like the protocol.
 //
-//     echo_sequential [PORT]        prints its address, and serves three connections, then ends
+//     echo_sequential [PORT]        prints its address, serves three connections, and ends
 
 #include <penstock/penstock.hpp>
 
@@ -24,7 +24,7 @@ Task<Result<>> echo(net::TcpStream& stream) {
 }
 
 Task<Result<>> serve(net::Endpoint endpoint) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         co_return failure(listener.error());
@@ -36,7 +36,7 @@ Task<Result<>> serve(net::Endpoint endpoint) {
         if (!stream) {
             co_return failure(stream.error());
         }
-        // A connection that breaks is its own affair; the server goes on.
+        // A broken connection does not stop the server.
         if (const Result<> echoed = co_await echo(*stream); !echoed) {
             std::printf("a connection broke: %s\n", echoed.error().message().c_str());
         }

@@ -1,5 +1,5 @@
-// An echo server, fourth telling: it runs until SIGINT or SIGTERM, takes no new connections then, gives
-// those that are open a while to finish, and ends the rest.
+// Echo server, version 4: graceful shutdown. After SIGINT or SIGTERM it accepts no new connections,
+// waits a grace period for the open connections to end, and cancels the rest.
 //
 //     echo_shutdown [PORT [MILLISECONDS]]
 
@@ -23,47 +23,29 @@ Task<void> echo(net::TcpStream stream) {
     }
 }
 
-// Ends when all connections have, after the listener was closed.
-Task<Result<>> serve_all(net::TcpListener& listener) {
-    co_return co_await with_scope([&](Scope& connections) -> Task<Result<>> {
-        while (listener.is_open()) {
-            Result<net::TcpStream> stream = co_await listener.accept();
-            if (stream) {
-                connections.spawn(echo(std::move(*stream)));
-            } else if (listener.is_open()) {
-                co_return failure(stream.error());
-            }
-        }
-        co_return Result<>();
-    });
-}
-
-// Ends when the time that open connections are given is over.
-Task<void> stop_when_told(Signal& stop, net::TcpListener& listener,
-                          std::chrono::milliseconds grace) {
-    if (co_await stop.wait()) {
-        std::printf("stopping\n");
-        std::fflush(stdout);
-        listener.close();
-        (void)co_await sleep_for(grace);
+Task<Result<>> accept_all(net::TcpListener& listener, Scope& connections) {
+    for (;;) {
+        connections.spawn(echo(co_await unwrap(listener.accept())));
     }
 }
 
 Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds grace) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
-    Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
-    if (!stop) {
-        co_return failure(stop.error());
-    }
-    Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
-    if (!listener) {
-        co_return failure(listener.error());
-    }
-    std::printf("listening on %s\n", listener->local_endpoint()->to_string().c_str());
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
+    Signal stop = co_await unwrap(Signal::on({SIGINT, SIGTERM}));
+    net::TcpListener listener = co_await unwrap(net::TcpListener::listen(endpoint));
+    std::printf("listening on %s\n", listener.local_endpoint()->to_string().c_str());
     std::fflush(stdout);
-    // Whoever ends first ends the other: no connection is left, or the time is over.
-    const auto first = co_await race(serve_all(*listener), stop_when_told(*stop, *listener, grace));
-    co_return first.index() == 0 ? std::get<0>(first) : Result<>();
+    co_return co_await with_scope([&](Scope& connections) -> Task<Result<>> {
+        const auto first = co_await race(accept_all(listener, connections), stop.wait());
+        if (first.index() == 0) {
+            co_return std::get<0>(first);
+        }
+        std::printf("stopping\n");
+        std::fflush(stdout);
+        listener.close();
+        (void)co_await connections.drain(grace); // after the grace period it cancels the rest
+        co_return Result<>();
+    });
 }
 
 } // namespace

@@ -1,7 +1,7 @@
-// An echo server, third telling: a client that says nothing for a while is shown out. `timeout` takes
-// any operation or task; what it cuts short has ended when it returns.
+// Echo server, version 3: idle connections are closed. `timeout` takes any operation or task. A
+// cancelled operation has ended when `timeout` returns.
 //
-//     echo_timeout [PORT [MILLISECONDS]]    prints its address, takes three connections, and ends
+//     echo_timeout [PORT [MILLISECONDS]]    prints its address, serves three connections, and ends
 
 #include <penstock/penstock.hpp>
 
@@ -13,11 +13,11 @@ using namespace penstock;
 
 namespace {
 
-Task<void> echo(net::TcpStream stream, std::chrono::milliseconds patience) {
+Task<void> echo(net::TcpStream stream, std::chrono::milliseconds idle_limit) {
     for (;;) {
-        const Result<Chunk> chunk = co_await timeout(patience, stream.receive());
+        const Result<Chunk> chunk = co_await timeout(idle_limit, stream.receive());
         if (!chunk && chunk.error() == std::errc::timed_out) {
-            (void)co_await stream.write_all("you are silent, good-bye\n");
+            (void)co_await stream.write_all("idle for too long, closing\n");
             co_return;
         }
         if (!chunk || chunk->empty() || !co_await stream.write_all(*chunk)) {
@@ -26,8 +26,8 @@ Task<void> echo(net::TcpStream stream, std::chrono::milliseconds patience) {
     }
 }
 
-Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds patience) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds idle_limit) {
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         co_return failure(listener.error());
@@ -40,7 +40,7 @@ Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds patience)
             if (!stream) {
                 co_return failure(stream.error());
             }
-            connections.spawn(echo(std::move(*stream), patience));
+            connections.spawn(echo(std::move(*stream), idle_limit));
         }
         co_return Result<>();
     });
@@ -50,8 +50,8 @@ Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds patience)
 
 int main(int count, char** arguments) {
     const auto port = static_cast<std::uint16_t>(count > 1 ? std::atoi(arguments[1]) : 0);
-    const std::chrono::milliseconds patience(count > 2 ? std::atoi(arguments[2]) : 30'000);
-    const Result<> served = run(serve(net::Endpoint::loopback(port), patience));
+    const std::chrono::milliseconds idle_limit(count > 2 ? std::atoi(arguments[2]) : 30'000);
+    const Result<> served = run(serve(net::Endpoint::loopback(port), idle_limit));
     if (!served) {
         std::fprintf(stderr, "echo_timeout: %s\n", served.error().message().c_str());
         return 1;

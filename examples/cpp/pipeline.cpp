@@ -1,5 +1,5 @@
-// A pipeline of processes, as a shell makes it: sort | uniq -c. This program feeds the first and reads the
-// last; between them the kernel's pipe does the work.
+// A pipeline of processes, like the shell's: sort | uniq -c. This program writes to the first and
+// reads from the last. The kernel's pipe connects them.
 //
 //     pipeline WORD...
 
@@ -14,7 +14,7 @@
 using namespace penstock;
 using process::Child;
 using process::Command;
-using process::Stream;
+using process::Stdio;
 
 namespace {
 
@@ -26,7 +26,7 @@ Task<Result<>> feed(PipeWriter& input, const std::vector<std::string>& words) {
         }
     }
     const Result<> flushed = co_await writer.flush();
-    input.close(); // the end of the input, for the first process
+    input.close(); // the end of input for the first process
     co_return flushed;
 }
 
@@ -43,27 +43,28 @@ Task<Result<>> print(PipeReader& output) {
 }
 
 Task<Result<>> count_words(std::vector<std::string> words) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<BlockingPipe> between = make_blocking_pipe();
     if (!between) {
         co_return failure(between.error());
     }
     Result<Child> sort = Command("sort")
-                             .input(Stream::pipe())
-                             .output(Stream::descriptor(between->writing.get()))
+                             .input(Stdio::pipe())
+                             .output(Stdio::descriptor(between->writing.get()))
                              .spawn();
     if (!sort) {
         co_return failure(sort.error());
     }
     Result<Child> uniq = Command("uniq")
                              .argument("-c")
-                             .input(Stream::descriptor(between->reading.get()))
-                             .output(Stream::pipe())
+                             .input(Stdio::descriptor(between->reading.get()))
+                             .output(Stdio::pipe())
                              .spawn();
     if (!uniq) {
         co_return failure(uniq.error());
     }
-    // The children have copies of their own; as long as this one writes, `uniq` waits for more.
+    // The children have their own copies. While this program holds the write end, `uniq` waits for
+    // more.
     between->writing.reset();
     between->reading.reset();
     const auto done =

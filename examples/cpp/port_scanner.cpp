@@ -1,5 +1,4 @@
-// Which TCP ports of an address are open: all of a range are tried, so many at a time as the semaphore has
-// permits.
+// Prints the open TCP ports of an address. A semaphore limits the number of concurrent attempts.
 //
 //     port_scanner ADDRESS FIRST LAST [AT_A_TIME [MILLISECONDS]]
 
@@ -20,17 +19,17 @@ struct Range {
     unsigned last;
 };
 
-Task<void> try_port(net::Endpoint endpoint, std::chrono::milliseconds patience,
+Task<void> try_port(net::Endpoint endpoint, std::chrono::milliseconds attempt_limit,
                     sync::Semaphore::Permit /*held while this runs*/, std::vector<bool>& open) {
-    const auto stream = co_await timeout(patience, net::TcpStream::connect(endpoint));
+    const auto stream = co_await timeout(attempt_limit, net::TcpStream::connect(endpoint));
     open[endpoint.port()] = stream.has_value();
 }
 
-Task<Result<>> scan(Range range, std::size_t at_a_time, std::chrono::milliseconds patience) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+Task<Result<>> scan(Range range, std::size_t at_a_time, std::chrono::milliseconds attempt_limit) {
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     sync::Semaphore permits(at_a_time);
     std::vector<bool> open(65'536);
-    const Result<> scanned = co_await with_scope([&](Scope& tries) -> Task<Result<>> {
+    const Result<> scanned = co_await with_scope([&](Scope& attempts) -> Task<Result<>> {
         for (unsigned port = range.first; port <= range.last; ++port) {
             const Result<net::Endpoint> endpoint =
                 net::Endpoint::parse(range.address, static_cast<std::uint16_t>(port));
@@ -41,7 +40,7 @@ Task<Result<>> scan(Range range, std::size_t at_a_time, std::chrono::millisecond
             if (!permit) {
                 co_return failure(permit.error());
             }
-            tries.spawn(try_port(*endpoint, patience, std::move(*permit), open));
+            attempts.spawn(try_port(*endpoint, attempt_limit, std::move(*permit), open));
         }
         co_return Result<>();
     });
@@ -68,9 +67,9 @@ int main(int count, char** arguments) {
         return 2;
     }
     const int at_a_time = count > 4 ? std::atoi(arguments[4]) : 100;
-    const std::chrono::milliseconds patience(count > 5 ? std::atoi(arguments[5]) : 1'000);
+    const std::chrono::milliseconds attempt_limit(count > 5 ? std::atoi(arguments[5]) : 1'000);
     const Result<> scanned =
-        run(scan(range, static_cast<std::size_t>(at_a_time > 0 ? at_a_time : 1), patience));
+        run(scan(range, static_cast<std::size_t>(at_a_time > 0 ? at_a_time : 1), attempt_limit));
     if (!scanned) {
         std::fprintf(stderr, "port_scanner: %s\n", scanned.error().message().c_str());
         return 1;

@@ -1,5 +1,5 @@
-// A serial terminal: what is typed goes to the port, what the port says goes to the screen, until the end of
-// the input (Ctrl+D).
+// A serial terminal: copies standard input to the port and the port to standard output, until the
+// end of the input (Ctrl+D).
 //
 //     serial_terminal PORT [BAUD_RATE]
 
@@ -13,7 +13,7 @@ using namespace penstock;
 
 namespace {
 
-// The program's own descriptors are shared with its shell: it works on copies, and leaves them open.
+// The shell shares the standard descriptors, so this program uses copies and leaves them open.
 Result<OwnedDescriptor> copy_of(int fd) {
     OwnedDescriptor copy(::dup(fd));
     if (!copy) {
@@ -22,8 +22,8 @@ Result<OwnedDescriptor> copy_of(int fd) {
     return copy;
 }
 
-Task<Result<>> talk(std::string path, serial::Options options) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+Task<Result<>> run_terminal(std::string path, serial::Options options) {
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<serial::Port> port = serial::Port::open(path, options);
     if (!port) {
         co_return failure(port.error());
@@ -38,7 +38,7 @@ Task<Result<>> talk(std::string path, serial::Options options) {
     if (!keyboard || !screen) {
         co_return failure(keyboard ? screen.error() : keyboard.error());
     }
-    // The end of the input ends the talk.
+    // The end of the input ends the program.
     const auto first = co_await race(copy(*keyboard, *port), copy(*port, *screen));
     const Result<std::uint64_t>& ended =
         first.index() == 0 ? std::get<0>(first) : std::get<1>(first);
@@ -59,10 +59,10 @@ int main(int count, char** arguments) {
     if (count > 2) {
         options.baud_rate = static_cast<std::uint32_t>(std::atol(arguments[2]));
     }
-    const Result<> talked = run(talk(arguments[1], options));
-    if (!talked) {
+    const Result<> ended = run(run_terminal(arguments[1], options));
+    if (!ended) {
         std::fprintf(stderr, "serial_terminal: %s: %s\n", arguments[1],
-                     talked.error().message().c_str());
+                     ended.error().message().c_str());
         return 1;
     }
 }

@@ -1,6 +1,6 @@
-// tail -f: prints what is added to a file, as lines, until it is told to stop.
+// tail -f: prints lines that are appended to a file, until it is stopped.
 //
-//     tail FILE [LINES]             with LINES it ends after so many
+//     tail FILE [LINES]             with LINES it ends after that many
 
 #include <penstock/penstock.hpp>
 
@@ -16,7 +16,7 @@ using namespace penstock;
 
 namespace {
 
-// A file that is followed: at its end it waits for more.
+// A reader that waits for more data at the end of a file.
 class Follower {
 public:
     explicit Follower(fs::File file) : file_(std::move(file)) {}
@@ -56,7 +56,7 @@ Task<Result<>> follow(std::string path, long lines) {
 }
 
 Task<Result<>> follow_until_stopped(std::string path, long lines) {
-    const TraceOnSignal trace; // Ctrl-\ prints which task waits where
+    const TraceOnSignal trace; // Ctrl-\ prints where each task waits
     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
     if (!stop) {
         co_return failure(stop.error());

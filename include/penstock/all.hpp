@@ -8,14 +8,14 @@
 #include <variant>
 #include <vector>
 
-#include <penstock/detail/parallel.hpp>
+#include <penstock/detail/task/parallel_group.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
 
 namespace detail {
 
-/// A `Result<T>`'s value, else the thing itself; `std::monostate` for `void`.
+/// The value of a `Result<T>`, otherwise `T` itself. `void` becomes `std::monostate`.
 template <typename T> struct SuccessOf {
     using type = ValueOr<T>;
 };
@@ -40,14 +40,14 @@ using AllResult = std::conditional_t<(is_result<Ts> || ...), Result<std::tuple<S
                                      std::tuple<Success<Ts>...>>;
 
 template <typename... Ts> Task<AllResult<Ts...>> all_of(Task<Ts>... tasks) {
-    ParallelOf<Ts...> parallel(Decisive::failure, std::move(tasks)...);
+    ParallelGroupOf<Ts...> parallel(CancelOn::failure, std::move(tasks)...);
     co_await parallel;
     co_return parallel.with_children([&](Child<Ts>&... children) -> AllResult<Ts...> {
         rethrow_first(children...);
         if constexpr ((is_result<Ts> || ...)) {
-            if (parallel.decider() != Parallel::nobody) {
+            if (parallel.trigger() != ParallelGroup::none) {
                 std::error_code error;
-                ((children.place() == parallel.decider() ? void(error = children.failure()->error)
+                ((children.index() == parallel.trigger() ? void(error = children.failure()->error)
                                                          : void()),
                  ...);
                 return failure(error);
@@ -62,7 +62,7 @@ using AllOfVector =
     std::conditional_t<is_result<T>, Result<std::vector<Success<T>>>, std::vector<Success<T>>>;
 
 template <typename T> Task<AllOfVector<T>> all_of(std::vector<Task<T>> tasks) {
-    ParallelVector<T> parallel(Decisive::failure, std::move(tasks));
+    ParallelVector<T> parallel(CancelOn::failure, std::move(tasks));
     co_await parallel;
     std::vector<Success<T>> values;
     values.reserve(parallel.children().size());
@@ -70,9 +70,9 @@ template <typename T> Task<AllOfVector<T>> all_of(std::vector<Task<T>> tasks) {
         rethrow_first(child);
     }
     if constexpr (is_result<T>) {
-        if (parallel.decider() != Parallel::nobody) {
+        if (parallel.trigger() != ParallelGroup::none) {
             // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it decided by failing
-            co_return failure(parallel.children()[parallel.decider()].failure()->error);
+            co_return failure(parallel.children()[parallel.trigger()].failure()->error);
         }
     }
     for (Child<T>& child : parallel.children()) {
@@ -83,21 +83,25 @@ template <typename T> Task<AllOfVector<T>> all_of(std::vector<Task<T>> tasks) {
 
 } // namespace detail
 
-/// Runs tasks (or operations) beside each other and yields all their values, in a tuple:
-/// `auto both = co_await all(fetch(a), fetch(b));`.
+/// Runs tasks or operations concurrently and returns their values as a tuple: `auto both = co_await
+/// all(fetch(a), fetch(b));`.
 ///
-/// The first one that yields an error, or throws, cancels the others; when all have ended, that error
-/// is the result of the whole. Of tasks that yield no `Result` there is none, and the result is the
-/// tuple itself; `void` is `std::monostate` in it. An exception is thrown on, when all have ended.
+/// They start in argument order. Each runs until it first suspends.
 ///
-/// They start in order, each running until it waits. Cancelling the whole cancels each of them.
+/// Result: if any argument returns a `Result`, `all` returns `Result<std::tuple<...>>`. Otherwise
+/// it returns the tuple. `void` becomes `std::monostate`.
+///
+/// Errors: the first error or exception cancels the other children. `all` waits until every child
+/// has ended. It then returns that error, or rethrows the exception.
+///
+/// Cancellation: cancelling the awaiting task cancels every child.
 template <Awaitable... Ts>
     requires(sizeof...(Ts) > 0)
 [[nodiscard]] auto all(Ts... tasks) -> Task<detail::AllResult<Awaited<Ts>...>> {
     return detail::all_of(detail::to_task(std::move(tasks))...);
 }
 
-/// The same for any number of tasks of one type: yields a vector in their order.
+/// The same for any number of tasks of one type. Returns a vector in the same order.
 template <typename T>
 [[nodiscard]] auto all(std::vector<Task<T>> tasks) -> Task<detail::AllOfVector<T>> {
     return detail::all_of(std::move(tasks));

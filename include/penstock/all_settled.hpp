@@ -4,14 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/detail/parallel.hpp>
+#include <penstock/detail/task/parallel_group.hpp>
 
 namespace penstock {
 
 namespace detail {
 
 template <typename... Ts> Task<std::tuple<ValueOr<Ts>...>> settle_all(Task<Ts>... tasks) {
-    ParallelOf<Ts...> parallel(Decisive::nobody, std::move(tasks)...);
+    ParallelGroupOf<Ts...> parallel(CancelOn::never, std::move(tasks)...);
     co_await parallel;
     co_return parallel.with_children([](Child<Ts>&... children) {
         rethrow_first(children...);
@@ -21,19 +21,22 @@ template <typename... Ts> Task<std::tuple<ValueOr<Ts>...>> settle_all(Task<Ts>..
 
 } // namespace detail
 
-/// Runs tasks (or operations) beside each other and yields what each of them yielded, errors included,
-/// in a tuple. None ends another; `void` is `std::monostate`. An exception is thrown on when all have
-/// ended, the first one's in the order of the arguments.
+/// Runs tasks or operations concurrently and returns the result of each, errors included, as a
+/// tuple. `void` becomes `std::monostate`.
+///
+/// An error does not cancel the other children. If children throw, `all_settled` waits until every
+/// child has ended and rethrows the first exception in argument order. Cancelling the awaiting task
+/// cancels every child.
 template <Awaitable... Ts>
     requires(sizeof...(Ts) > 0)
 [[nodiscard]] auto all_settled(Ts... tasks) -> Task<std::tuple<detail::ValueOr<Awaited<Ts>>...>> {
     return detail::settle_all(detail::to_task(std::move(tasks))...);
 }
 
-/// The same for any number of tasks of one type: yields a vector in their order.
+/// The same for any number of tasks of one type. Returns a vector in the same order.
 template <typename T>
 [[nodiscard]] Task<std::vector<detail::ValueOr<T>>> all_settled(std::vector<Task<T>> tasks) {
-    detail::ParallelVector<T> parallel(detail::Decisive::nobody, std::move(tasks));
+    detail::ParallelVector<T> parallel(detail::CancelOn::never, std::move(tasks));
     co_await parallel;
     std::vector<detail::ValueOr<T>> results;
     results.reserve(parallel.children().size());

@@ -17,50 +17,52 @@ namespace detail {
 template <typename... Ts>
 Task<Result<std::variant<Success<Ts>...>>> first_success_of(Task<Ts>... tasks) {
     using Values = std::variant<Success<Ts>...>;
-    ParallelOf<Ts...> parallel(Decisive::success, std::move(tasks)...);
+    ParallelGroupOf<Ts...> parallel(CancelOn::success, std::move(tasks)...);
     co_await parallel;
     co_return parallel.with_children([&](Child<Ts>&... children) -> Result<Values> {
         rethrow_first(children...);
-        if (parallel.decider() == Parallel::nobody) {
+        if (parallel.trigger() == ParallelGroup::none) {
             std::error_code error;
             ((error = children.failure()->error), ...);
             return failure(error);
         }
         return variant_of<Values>(
-            parallel.decider(), [](auto& child) { return success_of(child); }, children...);
+            parallel.trigger(), [](auto& child) { return success_of(child); }, children...);
     });
 }
 
 } // namespace detail
 
-/// Runs tasks (or operations) that yield a `Result` beside each other until the first one succeeds;
-/// cancels the others, waits until they have ended, and yields the first one's value as a variant whose
-/// index is its place. When all of them fail, the last argument's error is the result.
+/// Runs tasks or operations that return a `Result` concurrently until the first one succeeds.
+/// Cancels the others, waits until they have ended, and returns the value of the successful one.
+/// The index of the variant is the position of the argument.
 ///
-/// The first exception cancels the others too, and is thrown on when all have ended.
+/// If all of them fail, returns the error of the last argument. The first exception also cancels
+/// the others. It is rethrown when all have ended. Cancelling the awaiting task cancels every
+/// child.
 template <Awaitable... Ts>
     requires(sizeof...(Ts) > 0 && (is_result<Awaited<Ts>> && ...))
 [[nodiscard]] auto any(Ts... tasks) -> Task<Result<std::variant<detail::Success<Awaited<Ts>>...>>> {
     return detail::first_success_of(detail::to_task(std::move(tasks))...);
 }
 
-/// The same for one task or more of one type. Throws `std::invalid_argument` when there is none.
+/// The same for one or more tasks of one type. Throws `std::invalid_argument` if there are none.
 template <typename T>
 [[nodiscard]] Task<Result<Winner<T>>> any(std::vector<Task<Result<T>>> tasks) {
     if (tasks.empty()) {
-        throw std::invalid_argument("any of no tasks cannot succeed");
+        throw std::invalid_argument("any needs at least one task");
     }
-    detail::ParallelVector<Result<T>> parallel(detail::Decisive::success, std::move(tasks));
+    detail::ParallelVector<Result<T>> parallel(detail::CancelOn::success, std::move(tasks));
     co_await parallel;
     for (auto& child : parallel.children()) {
         detail::rethrow_first(child);
     }
-    if (parallel.decider() == detail::Parallel::nobody) {
+    if (parallel.trigger() == detail::ParallelGroup::none) {
         // NOLINTNEXTLINE(bugprone-unchecked-optional-access): nobody succeeded, nobody threw
         co_return failure(parallel.children().back().failure()->error);
     }
-    auto& winner = parallel.children()[parallel.decider()];
-    co_return Winner<T>{winner.place(), detail::success_of(winner)};
+    auto& winner = parallel.children()[parallel.trigger()];
+    co_return Winner<T>{winner.index(), detail::success_of(winner)};
 }
 
 } // namespace penstock

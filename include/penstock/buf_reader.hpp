@@ -10,31 +10,34 @@
 #include <vector>
 
 #include <penstock/bytes.hpp>
-#include <penstock/detail/turn.hpp>
+#include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/errors.hpp>
 #include <penstock/stream.hpp>
 #include <penstock/task.hpp>
 
 namespace penstock {
 
-/// Reads ahead into a buffer of its own, for protocols of lines and frames.
+/// A reader with a read-ahead buffer, for line and frame protocols.
 ///
-///     BufReader reader(stream);                       // refers to the stream; or owns a moved one
+///     BufReader reader(stream);                       // a reference; std::move(stream) is owned
 ///     while (auto line = co_await reader.line()) {    // Result<std::optional<std::string_view>>
 ///         if (!*line) break;                          // the end of the stream
 ///         ...
 ///     }
 ///
-/// The views that it yields lie in the buffer and hold until the next call. `R` is a reader, or a
-/// reference to one that must outlive this. A cancelled call has lost nothing: what was read stays in
-/// the buffer for the next one. One call at a time; on the source's thread.
+/// The returned views point into the buffer. They are valid until the next call. `R` is a reader,
+/// or a reference to one that must outlive this object.
+///
+/// Cancellation: a cancelled call loses nothing. The bytes that it has read stay in the buffer.
+///
+/// Thread safety: one call at a time, on the thread of the source.
 template <typename R>
     requires Reader<std::remove_reference_t<R>>
 class BufReader {
 public:
     static constexpr std::size_t default_capacity = std::size_t{8} * 1024;
 
-    /// The longest line, or frame up to a delimiter, that is looked for unless the call says otherwise.
+    /// The default limit for the length of a line or delimited frame, in bytes.
     static constexpr std::size_t default_limit = std::size_t{64} * 1024;
 
     explicit BufReader(R&& source, std::size_t capacity = default_capacity)
@@ -42,15 +45,16 @@ public:
 
     [[nodiscard]] std::remove_reference_t<R>& source() noexcept { return source_; }
 
-    /// What has been read ahead.
+    /// The bytes that are in the buffer.
     [[nodiscard]] Bytes buffered() const noexcept {
         return Bytes(buffer_.data() + begin_, end_ - begin_);
     }
 
-    /// Takes the first `count` bytes out of the buffer; at most `buffered().size()`.
+    /// Removes the first `count` bytes from the buffer, at most `buffered().size()`.
     void consume(std::size_t count) noexcept { begin_ += std::min(count, end_ - begin_); }
 
-    /// Waits until the source yields more, which it adds to `buffered()`; yields how much, 0 at the end.
+    /// Waits until the source has more bytes and appends them to `buffered()`. Returns how many. 0
+    /// is the end of the stream.
     [[nodiscard]] Task<Result<std::size_t>> fill() {
         make_room();
         Result<std::size_t> count =
@@ -61,9 +65,28 @@ public:
         co_return count;
     }
 
-    /// From the buffer while it holds something, then from the source.
+    /// Waits until at least `count` bytes are buffered, and returns all that are, without consuming
+    /// them: `consume` does. Fewer than `count` only at the end of the stream.
+    [[nodiscard]] Task<Result<Bytes>> peek(std::size_t count = 1) {
+        co_await detail::BudgetOperation();
+        while (end_ - begin_ < count) {
+            if (buffer_.size() < count) {
+                grow(count);
+            }
+            const Result<std::size_t> more = co_await fill();
+            if (!more) {
+                co_return failure(more.error());
+            }
+            if (*more == 0) {
+                break;
+            }
+        }
+        co_return buffered();
+    }
+
+    /// Reads from the buffer. If the buffer is empty, reads from the source.
     [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into) {
-        co_await detail::TurnOperation();
+        co_await detail::BudgetOperation();
         if (begin_ == end_ && into.size() >= buffer_.size()) {
             co_return co_await source_.read(into);
         }
@@ -77,10 +100,10 @@ public:
         co_return count;
     }
 
-    /// Fills all of `into`. At the end of the stream `Error::end_of_stream`, and what there was is in
-    /// the buffer still.
+    /// Fills `into` completely. Returns `Error::end_of_stream` if the stream ends first. The bytes
+    /// read so far then stay in the buffer.
     [[nodiscard]] Task<Result<>> read_exactly(MutableBytes into) {
-        co_await detail::TurnOperation();
+        co_await detail::BudgetOperation();
         while (end_ - begin_ < into.size()) {
             if (buffer_.size() < into.size()) {
                 grow(into.size());
@@ -97,11 +120,12 @@ public:
         co_return Result<>();
     }
 
-    /// Up to and with `delimiter`. Errors: `Error::end_of_stream` when it does not come (what there was
-    /// is `buffered()`), `message_size` when it has not come within `limit` bytes.
+    /// Reads up to and including `delimiter`. Errors: `Error::end_of_stream` if the stream ends
+    /// first (the bytes read so far are in `buffered()`), `message_size` if `limit` bytes do not
+    /// contain the delimiter.
     [[nodiscard]] Task<Result<std::string_view>> read_until(std::string_view delimiter,
                                                             std::size_t limit = default_limit) {
-        co_await detail::TurnOperation();
+        co_await detail::BudgetOperation();
         std::size_t searched = 0;
         for (;;) {
             const std::string_view text = view();
@@ -114,7 +138,7 @@ public:
             if (text.size() >= limit) {
                 co_return failure(std::errc::message_size);
             }
-            // The delimiter may have begun at the end of what there is.
+            // The delimiter may start in the bytes that are already buffered.
             searched = text.size() - std::min(text.size(), delimiter.size() - 1);
             const Result<std::size_t> count = co_await fill();
             if (!count) {
@@ -126,9 +150,10 @@ public:
         }
     }
 
-    /// The next line without its `\n` or `\r\n`; the last one may lack it, and then is yielded as it is, also
-    /// with a `\r` at its end. Nothing at the end of the
-    /// stream. `message_size` for a line of more than `limit` bytes, its end included.
+    /// Reads the next line, without its `\n` or `\r\n`. The last line may lack the line end. It is
+    /// then returned unchanged, including a `\r` at its end. Returns an empty optional at the end
+    /// of the stream. Errors: `message_size` for a line of more than `limit` bytes, line end
+    /// included.
     [[nodiscard]] Task<Result<std::optional<std::string_view>>>
     line(std::size_t limit = default_limit) {
         const Result<std::string_view> found = co_await read_until("\n", limit);
@@ -156,7 +181,7 @@ private:
 
     void take(std::byte* into, std::size_t count) noexcept {
         std::copy_n(buffer_.data() + begin_, count,
-                    into); // unlike memcpy, of nothing into nowhere too
+                    into); // unlike memcpy, allows null with a size of 0
         begin_ += count;
     }
 

@@ -6,18 +6,22 @@
 #include <vector>
 
 #include <penstock/bytes.hpp>
-#include <penstock/detail/turn.hpp>
+#include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/stream.hpp>
 #include <penstock/task.hpp>
 
 namespace penstock {
 
-/// Gathers small writes in a buffer, and hands them on when it is full or when asked to.
+/// A writer that collects small writes in a buffer. It writes the buffer when it is full, and on
+/// `flush`.
 ///
-/// Nothing is handed on by its end: what has not been flushed is lost with it, for a destructor cannot
-/// wait. `W` is a writer, or a reference to one that must outlive this. After a failed or cancelled
-/// flush it is not known how much of the buffer has left; the buffer is empty then. One call at a time;
-/// on the target's thread.
+/// The destructor does not flush, because a destructor cannot wait. Bytes that were not flushed are
+/// lost. `W` is a writer, or a reference to one that must outlive this object.
+///
+/// Errors and cancellation: a failed or cancelled flush may have written a part. The buffer is
+/// empty afterwards.
+///
+/// Thread safety: one call at a time, on the thread of the target.
 template <typename W>
     requires Writer<std::remove_reference_t<W>>
 class BufWriter {
@@ -31,10 +35,10 @@ public:
 
     [[nodiscard]] std::remove_reference_t<W>& target() noexcept { return target_; }
 
-    /// How many bytes wait to be flushed.
+    /// The number of bytes in the buffer.
     [[nodiscard]] std::size_t pending() const noexcept { return buffer_.size(); }
 
-    /// Buffers `from`; when the buffer has no room for it, both are written.
+    /// Appends `from` to the buffer. If it does not fit, writes the buffer and `from`.
     [[nodiscard]] Task<Result<>> write_all(Bytes from) {
         if (buffer_.size() + from.size() > capacity_) {
             const Taken pending(buffer_);
@@ -45,12 +49,12 @@ public:
                 co_return written ? co_await target_.write_all(from) : written;
             }
         }
-        co_await detail::TurnOperation();
+        co_await detail::BudgetOperation();
         buffer_.insert(buffer_.end(), from.begin(), from.end());
         co_return Result<>();
     }
 
-    /// Writes what is buffered.
+    /// Writes the buffered bytes.
     [[nodiscard]] Task<Result<>> flush() {
         if (buffer_.empty()) {
             co_return Result<>();
@@ -60,7 +64,7 @@ public:
     }
 
 private:
-    /// Empties the buffer when its bytes have been handed on, or when the task that did so ends.
+    /// Clears the buffer when the write has ended, also when it is destroyed while it waits.
     class Taken {
     public:
         explicit Taken(std::vector<std::byte>& buffer) noexcept : buffer_(buffer) {}

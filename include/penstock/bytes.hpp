@@ -30,11 +30,11 @@ concept CharacterLiteral = std::is_array_v<std::remove_reference_t<R>> &&
 
 } // namespace detail
 
-/// Bytes to write: a view of any contiguous range of `std::byte`, `char` or `unsigned char`, such as a
-/// string, a vector, an array or a span. What it shows must live until the operation has ended, which
-/// `co_await stream.write_all(text)` gives by itself.
+/// Bytes to write: a view of any contiguous range of `std::byte`, `char` or `unsigned char`, such
+/// as a string, a vector, an array or a span. The viewed range must live until the operation has
+/// ended. `co_await stream.write_all(text)` guarantees that.
 ///
-/// A string literal (an array of constant `char`) is its text, without the zero at its end.
+/// A string literal (an array of constant `char`) is viewed without its terminating zero.
 class Bytes : public std::span<const std::byte> {
 public:
     constexpr Bytes() = default;
@@ -51,7 +51,7 @@ public:
     Bytes(const void* data, std::size_t size) : span(static_cast<const std::byte*>(data), size) {}
 };
 
-/// Room to read into: the same for ranges that are not constant.
+/// A buffer to read into: a view of a mutable contiguous range of bytes.
 class MutableBytes : public std::span<std::byte> {
 public:
     constexpr MutableBytes() = default;

@@ -3,40 +3,41 @@
 #include <coroutine>
 #include <utility>
 
-#include <penstock/detail/children.hpp>
-#include <penstock/detail/intrusive_list.hpp>
+#include <penstock/detail/task/children.hpp>
+#include <penstock/io/intrusive_list.hpp>
 
 namespace penstock {
 
-/// Cancels tasks from somewhere else in the program: they run under `cancellable(canceller, task)`, and
-/// whoever holds the canceller calls `cancel`. It outlives them. Most programs need none: a `Scope`,
-/// `race` and `timeout` cancel what runs in them.
+/// Cancels tasks from another part of the program. The tasks run under `cancellable(canceller,
+/// task)`. The owner of the canceller calls `cancel`. The canceller must outlive the tasks. Most
+/// programs do not need one: a `Scope`, `race` and `timeout` cancel the tasks inside them.
 ///
-/// Belongs to the tasks' loop's thread; from another one, `loop.post([&] { canceller.cancel(); })`.
+/// Thread safety: only on the thread of the tasks' loop. From another thread use `loop.post([&] {
+/// canceller.cancel(); })`.
 class Canceller {
 public:
     Canceller() = default;
     Canceller(const Canceller&) = delete;
     Canceller& operator=(const Canceller&) = delete;
 
-    /// Cancels all that runs under this, and all that will. Returns at once.
+    /// Cancels every task that runs under this canceller, now or later. Does not wait for them.
     void cancel() noexcept;
 
     [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
-    /// What runs under a canceller.
-    class Cancellable : public detail::Gathering, public detail::ListHook {
+    /// An operation that runs under a canceller.
+    class Cancellable : public detail::JoinBase, public io::ListHook<Cancellable> {
     protected:
         explicit Cancellable(Canceller& canceller) noexcept
-            : Gathering(&leave), canceller_(canceller) {}
+            : JoinBase(&leave), canceller_(canceller) {}
         ~Cancellable() = default;
 
         void join() noexcept { canceller_.running_.push_back(*this); }
         [[nodiscard]] bool cancelled() const noexcept { return canceller_.cancelled_; }
 
     private:
-        static void leave(Gathering& gathering, detail::ChildBase& /*child*/) noexcept {
-            auto& self = static_cast<Cancellable&>(gathering);
+        static void leave(JoinBase& join, detail::ChildBase& /*child*/) noexcept {
+            auto& self = static_cast<Cancellable&>(join);
             self.canceller_.running_.remove(self);
         }
 
@@ -44,7 +45,7 @@ public:
     };
 
 private:
-    detail::IntrusiveList<Cancellable> running_;
+    io::IntrusiveList<Cancellable> running_;
     bool cancelled_ = false;
 };
 
@@ -57,8 +58,8 @@ public:
 
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
-        return gather(task, [this] {
-            enlist(child_);
+        return join_children(task, [this] {
+            add_child(child_);
             join();
             if (cancelled()) {
                 child_.cancel();
@@ -80,8 +81,8 @@ template <typename T> Task<T> run_cancellable(Canceller& canceller, Task<T> task
 
 } // namespace detail
 
-/// Runs a task (or awaits an operation) that `canceller` can end early, and yields its result. Where the
-/// canceller has been used already, the task runs cancelled from the start.
+/// Runs a task or operation that `canceller` can cancel, and returns its result. If the canceller
+/// was cancelled before, the task starts cancelled.
 template <Awaitable T> [[nodiscard]] Task<Awaited<T>> cancellable(Canceller& canceller, T task) {
     return detail::run_cancellable(canceller, detail::to_task(std::move(task)));
 }

@@ -9,20 +9,27 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/detail/wait_queue.hpp>
+#include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/errors.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
 
-/// Hands values from tasks to tasks, of one loop or several, in order. Any number may send and receive;
-/// a full channel makes senders wait, an empty one receivers.
+/// A bounded queue between tasks, on one loop or several. Any number of tasks may send and receive.
+/// Senders wait while the channel is full. Receivers wait while it is empty.
 ///
 ///     while (Result<Job> job = co_await jobs.receive()) { ... }   // until it is closed and empty
 ///
-/// Fair: who waits longest is served first. A value is given to exactly one receiver; a receiver that
-/// is cancelled has taken none. It must outlive those who wait for it. Sending and receiving allocate
-/// nothing; the room for `capacity` values is allocated at once.
+/// Order: first in, first out, for values and for waiting tasks. Exactly one receiver gets each
+/// value.
+///
+/// Cancellation: a cancelled receive has not taken a value.
+///
+/// Memory: the constructor allocates the storage for `capacity` values. Sending and receiving do
+/// not allocate.
+///
+/// Thread safety: all members may be called on any thread. `send` and `receive` need a task. The
+/// channel must outlive the tasks that wait for it.
 template <typename T> class Channel {
     static_assert(std::is_nothrow_move_constructible_v<T>,
                   "a value that fails to move could get lost between two tasks");
@@ -46,36 +53,38 @@ public:
         }
     }
 
-    /// Waits until there is room. `Error::channel_closed` when it is closed, before or meanwhile; the
-    /// value is dropped then, as it is after `operation_canceled`.
+    /// Waits until there is room. Errors: `Error::channel_closed` if the channel is or becomes
+    /// closed, `operation_canceled`. The value is dropped on an error.
     [[nodiscard]] Send send(T value) noexcept { return Send(*this, std::move(value)); }
 
-    /// Waits for a value. `Error::channel_closed` when it is closed and nothing is left.
+    /// Waits for a value. Errors: `Error::channel_closed` if the channel is closed and empty,
+    /// `operation_canceled`.
     [[nodiscard]] Receive receive() noexcept { return Receive(*this); }
 
-    /// Without waiting, on any thread, also one that runs no loop. True: `value` was moved from. False:
-    /// it is untouched, because the channel is full or closed.
+    /// Sends without waiting. Any thread may call this, also one without a loop. Returns false and
+    /// leaves `value` unchanged if the channel is full or closed. Otherwise moves from `value`.
     [[nodiscard]] bool try_send(T& value) noexcept {
-        detail::Waiter::Awakened awakened;
+        detail::Waiter::WakeList wake_list;
         const std::lock_guard guard(lock_);
-        return !closed_ && put(value, awakened);
+        return !closed_ && put(value, wake_list);
     }
 
-    /// Without waiting, on any thread. Nothing when it is empty.
+    /// Receives without waiting. Any thread may call this. Returns nothing if the channel is empty.
     [[nodiscard]] std::optional<T> try_receive() noexcept {
-        detail::Waiter::Awakened awakened;
+        detail::Waiter::WakeList wake_list;
         const std::lock_guard guard(lock_);
-        return take(awakened);
+        return take(wake_list);
     }
 
-    /// Nothing more can be sent; what is in the channel can still be received. Who waits to send, or to
-    /// receive from an empty channel, gets `Error::channel_closed`. Any thread; safe to call again.
+    /// Closes the channel for sending. Buffered values can still be received. Tasks that wait to
+    /// send, or to receive from the empty channel, get `Error::channel_closed`. Any thread may call
+    /// this. Further calls do nothing.
     void close() noexcept {
-        detail::Waiter::Awakened awakened;
+        detail::Waiter::WakeList wake_list;
         const std::lock_guard guard(lock_);
         closed_ = true;
-        awakened.add_all(senders_);
-        awakened.add_all(receivers_);
+        wake_list.add_all(senders_);
+        wake_list.add_all(receivers_);
     }
 
     [[nodiscard]] bool closed() const noexcept {
@@ -111,11 +120,11 @@ private:
         ++size_;
     }
 
-    // A receiver waits only while the channel is empty, a sender only while it is full.
-    [[nodiscard]] bool put(T& value, detail::Waiter::Awakened& awakened) noexcept {
+    // Receivers wait only while the channel is empty. Senders wait only while it is full.
+    [[nodiscard]] bool put(T& value, detail::Waiter::WakeList& wake_list) noexcept {
         if (detail::Waiter* receiver = detail::Waiter::take_first(receivers_)) {
             static_cast<Receive*>(receiver)->value_.emplace(std::move(value));
-            awakened.add(*receiver);
+            wake_list.add(*receiver);
             return true;
         }
         if (size_ == capacity_) {
@@ -125,7 +134,7 @@ private:
         return true;
     }
 
-    [[nodiscard]] std::optional<T> take(detail::Waiter::Awakened& awakened) noexcept {
+    [[nodiscard]] std::optional<T> take(detail::Waiter::WakeList& wake_list) noexcept {
         if (size_ == 0) {
             return std::nullopt;
         }
@@ -134,7 +143,7 @@ private:
             auto& send = static_cast<Send&>(*sender);
             push(std::move(send.value_));
             send.sent_ = true;
-            awakened.add(*sender);
+            wake_list.add(*sender);
         }
         return value;
     }
@@ -155,8 +164,8 @@ public:
         : detail::WaitOperation<Send, void>(channel.lock_, channel.senders_), channel_(&channel),
           value_(std::move(value)) {}
 
-    bool try_now(detail::Waiter::Awakened& awakened) noexcept {
-        sent_ = !channel_->closed_ && channel_->put(value_, awakened);
+    bool try_now(detail::Waiter::WakeList& wake_list) noexcept {
+        sent_ = !channel_->closed_ && channel_->put(value_, wake_list);
         return sent_ || channel_->closed_;
     }
 
@@ -181,8 +190,8 @@ public:
         : detail::WaitOperation<Receive, T>(channel.lock_, channel.receivers_), channel_(&channel) {
     }
 
-    bool try_now(detail::Waiter::Awakened& awakened) noexcept {
-        value_ = channel_->take(awakened);
+    bool try_now(detail::Waiter::WakeList& wake_list) noexcept {
+        value_ = channel_->take(wake_list);
         return value_.has_value() || channel_->closed_;
     }
 

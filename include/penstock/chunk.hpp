@@ -6,14 +6,17 @@
 
 namespace penstock {
 
-/// Received bytes in a borrowed buffer, which goes back when the chunk ends.
+/// Received bytes in a borrowed buffer. The destructor returns the buffer.
 ///
-/// The buffer is taken when data is there, not when a task begins to wait: a thousand idle connections
-/// hold none, and a server that is done with each chunk before it waits again uses one warm buffer for
-/// all of them.
+/// The buffer is borrowed when data arrives, not when the task begins to wait. Idle connections
+/// therefore hold no buffer. A server that drops each chunk before it waits again uses one warm
+/// buffer for all connections.
+///
+/// Thread safety: a buffer is returned to the thread that destroys the chunk. One chunk is not
+/// thread safe.
 class [[nodiscard]] Chunk {
 public:
-    /// The most that one chunk holds.
+    /// The size of a buffer, in bytes.
     static constexpr std::size_t capacity = std::size_t{256} * 1024;
 
     Chunk() = default;
@@ -28,7 +31,7 @@ public:
     Chunk& operator=(const Chunk&) = delete;
     ~Chunk() {
         if (buffer_ != nullptr) {
-            give_back();
+            return_buffer();
         }
     }
 
@@ -38,20 +41,20 @@ public:
     [[nodiscard]] std::byte* begin() const noexcept { return buffer_; }
     [[nodiscard]] std::byte* end() const noexcept { return buffer_ + size_; }
 
-    /// For operations: takes a buffer, if there is none yet, and returns all of it; nothing when there
-    /// is no memory.
+    /// For operations: borrows a buffer if there is none, and returns all of it. Returns an empty
+    /// span if there is no memory.
     [[nodiscard]] std::span<std::byte> borrow() noexcept;
 
-    /// For operations: how much of the buffer holds data; with 0 it goes back.
+    /// For operations: sets the number of valid bytes. 0 returns the buffer.
     void resize(std::size_t size) noexcept {
         size_ = size;
         if (size == 0 && buffer_ != nullptr) {
-            give_back();
+            return_buffer();
         }
     }
 
 private:
-    void give_back() noexcept;
+    void return_buffer() noexcept;
 
     std::byte* buffer_ = nullptr;
     std::size_t size_ = 0;

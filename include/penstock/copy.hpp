@@ -13,11 +13,12 @@
 
 namespace penstock {
 
-/// How much `copy` moves at a time.
+/// The buffer size of `copy`, in bytes.
 inline constexpr std::size_t copy_buffer_size = std::size_t{64} * 1024;
 
-/// Reads `from` to its end and writes all of it to `to`; yields how many bytes that was. The first error
-/// of either is the result. A cancelled copy may have read what it has not written.
+/// Reads `from` to its end and writes all bytes to `to`. Returns the number of bytes. The first
+/// error of either stream ends the copy. A cancelled or failed copy may have read bytes that it has
+/// not written.
 template <Reader From, Writer To>
 [[nodiscard]] Task<Result<std::uint64_t>> copy(From& from, To& to) {
     std::vector<std::byte> buffer(copy_buffer_size);
@@ -44,7 +45,7 @@ template <Reader From, HalfClosable To>
 Task<Result<std::uint64_t>> copy_and_shut_down(From& from, To& to) {
     const Result<std::uint64_t> copied = co_await copy(from, to);
     if (copied) {
-        // Of a peer that has gone meanwhile there is nothing left to tell.
+        // A peer that has closed the connection needs no end of stream.
         if (const Result<> ended = to.shutdown();
             !ended && ended.error() != std::errc::not_connected) {
             co_return failure(ended.error());
@@ -55,9 +56,9 @@ Task<Result<std::uint64_t>> copy_and_shut_down(From& from, To& to) {
 
 } // namespace detail
 
-/// Joins two streams, as a proxy does: what comes from one goes to the other, in both directions at once.
-/// When one direction has ended, its end is passed on and the other goes on. Yields how many bytes went
-/// from `a` to `b` and from `b` to `a`; the first error ends both.
+/// Copies between two streams in both directions at once, as a proxy does. When one direction
+/// reaches its end, `shutdown` passes the end on and the other direction continues. Returns the
+/// number of bytes from `a` to `b` and from `b` to `a`. The first error cancels both directions.
 template <HalfClosable A, HalfClosable B>
 [[nodiscard]] Task<Result<std::tuple<std::uint64_t, std::uint64_t>>> copy_bidirectional(A& a,
                                                                                         B& b) {

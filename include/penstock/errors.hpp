@@ -4,16 +4,17 @@
 
 namespace penstock {
 
-/// Reasons that the kernel has no number for.
+/// Errors for which the kernel has no number.
 enum class Error {
-    end_of_stream = 1, ///< the other end finished in the middle of what was to be read
-    channel_closed,    ///< nothing more can be sent, or nothing more will come
+    end_of_stream = 1, ///< the stream ended before the requested bytes arrived
+    channel_closed,    ///< the channel accepts no more values, or has no more
+    broken_promise,    ///< the promise was destroyed without a result
 };
 
-/// Named "penstock".
+/// The category of `Error`. Its name is "penstock".
 [[nodiscard]] const std::error_category& error_category() noexcept;
 
-/// Found by `std::error_code`: `result.error() == Error::end_of_stream`.
+/// Makes `result.error() == Error::end_of_stream` work.
 [[nodiscard]] inline std::error_code make_error_code(Error error) noexcept {
     return {static_cast<int>(error), error_category()};
 }

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/detail/intrusive_list.hpp>
 #include <penstock/io/event_loop.hpp>
+#include <penstock/io/intrusive_list.hpp>
+#include <penstock/io/intrusive_queue.hpp>
+#include <penstock/io/post_queue.hpp>
 
 namespace penstock {
 
@@ -22,52 +24,54 @@ namespace detail {
 class Pollable;
 }
 
-/// Where tasks run: one thread's loop over ready work, descriptors and timers.
+/// The event loop of one thread. It runs tasks, and dispatches ready work, descriptors and timers.
 ///
-/// A program has one loop a thread. `penstock::run(task)` makes one for the time of a call; a program
-/// that reaches it from other threads makes it itself. All members but `post` and `wake` belong to
-/// the thread that runs the loop (or, before it runs, to the one that made it).
+/// A thread runs at most one loop. `penstock::run(task)` creates one for the duration of the call.
+/// A program that posts from other threads creates the loop itself.
+///
+/// Thread safety: `post` and `wake` may be called on any thread. All other members belong to the
+/// thread that runs the loop, or, before it runs, to the thread that created it.
 class EventLoop {
 public:
     struct Options {
-        /// When set, what is ready at the same time runs in an order drawn from this seed instead of
-        /// the order in which it became ready. For tests: a program whose result depends on the order
-        /// shows it under some seed, and again under the same one.
+        /// If set, work that is ready at the same time runs in a random order drawn from this seed,
+        /// instead of the order in which it became ready. For tests: the same seed gives the same
+        /// order.
         std::optional<std::uint64_t> shuffle_seed{};
     };
 
-    /// Throws `std::system_error` when the kernel refuses a descriptor.
+    /// Throws `std::system_error` if the kernel has no descriptors left.
     EventLoop() : EventLoop(Options()) {}
     explicit EventLoop(const Options& options);
 
-    /// Descriptors that are still open stay open, and may be used on another loop. Functions that were
-    /// posted and have not run are destroyed.
+    /// Open descriptors stay open and may be used on another loop. Posted functions that have not
+    /// run are destroyed.
     ~EventLoop();
 
     EventLoop(const EventLoop&) = delete;
     EventLoop& operator=(const EventLoop&) = delete;
 
-    /// Runs a task to its end and returns its result, or throws what it threw. Throws
-    /// `std::logic_error` when this thread is already running a loop. Include <penstock/run.hpp>.
+    /// Runs a task to its end. Returns its result or rethrows its exception. Throws
+    /// `std::logic_error` if this thread already runs a loop. Include <penstock/run.hpp>.
     template <typename T> T run(Task<T> task);
 
-    /// Calls `function` on the loop's thread, in one of its next iterations; functions of one thread
-    /// in the order in which it posted them. Any thread, at any time in the loop's life, also before
-    /// it runs. The function must not throw: that ends the program.
+    /// Calls `function` on the loop's thread in one of its next iterations. Functions that one
+    /// thread posts run in that order. Any thread may call this at any time in the loop's life,
+    /// also before it runs. An exception from the function terminates the program.
     template <typename Function>
         requires std::is_invocable_v<std::decay_t<Function>&>
     void post(Function&& function) {
         push(*new Posted<std::decay_t<Function>>(std::forward<Function>(function)));
     }
 
-    /// Runs `work` in one of the next iterations; allocates nothing. Any thread. The work lives until
-    /// it has run; the loop may end as soon as it has.
+    /// Runs `work` in one of the next iterations. Any thread may call this. Does not allocate. The
+    /// work must live until it has run. The loop may be destroyed as soon as the work has run.
     void post(io::Work& work) noexcept;
 
-    /// Runs `work` in the next iteration. The loop's own thread only.
+    /// Runs `work` in the next iteration. Only on the loop's thread.
     void schedule(io::Work& work) noexcept { base_.schedule(work); }
 
-    /// `schedule` on the loop's own thread, `post` from any other.
+    /// Calls `schedule` on the loop's thread and `post` on any other.
     void wake(io::Work& work) noexcept {
         if (current_or_null() == this) {
             schedule(work);
@@ -76,14 +80,14 @@ public:
         }
     }
 
-    /// The loop that this thread runs. Throws `std::logic_error` outside of one.
+    /// The loop that this thread runs. Throws `std::logic_error` if there is none.
     [[nodiscard]] static EventLoop& current();
     [[nodiscard]] static EventLoop* current_or_null() noexcept;
 
-    /// Takes one from what a task may do in a row without waiting. False when nothing is left: the
-    /// operation then waits for the next iteration, so that a task which always finds its data there
-    /// does not starve the others.
-    [[nodiscard]] bool spend() noexcept {
+    /// Consumes one unit of the task's budget: the number of operations that it may complete in a
+    /// row without suspending. Returns false if the budget is used up. The operation then waits for
+    /// the next iteration, so that a task whose data is always ready does not starve the others.
+    [[nodiscard]] bool consume_budget() noexcept {
         if (budget_ == 0) {
             return false;
         }
@@ -91,35 +95,33 @@ public:
         return true;
     }
 
-    /// Takes so many more, for an operation that has cost as much as several.
-    void charge(std::size_t operations) noexcept {
+    /// Consumes `operations` more units, for an operation that costs as much as several.
+    void charge_budget(std::size_t operations) noexcept {
         budget_ -= static_cast<unsigned>(std::min<std::size_t>(operations, budget_));
     }
 
-    /// A dispatcher is about to resume a task.
-    void refill() noexcept { budget_ = operations_in_a_row; }
+    /// Restores the budget. Dispatchers call this before they resume a task.
+    void refill_budget() noexcept { budget_ = max_budget; }
 
     [[nodiscard]] io::Poller& poller() noexcept { return base_.poller(); }
     [[nodiscard]] io::TimerQueue& timers() noexcept { return base_.timers(); }
 
-    /// Floor 1 of this loop, for what attaches to it.
+    /// The floor 1 loop below this one.
     [[nodiscard]] io::EventLoop& base() noexcept { return base_; }
 
-    /// What does this loop's file operations; made when it is first asked for: io_uring, or worker
-    /// threads where the kernel refuses the ring or the environment's PENSTOCK_FILES says so. Throws
-    /// `std::system_error` when the kernel refuses its descriptors.
+    /// The file engine of this loop, created on first use: io_uring, or worker threads if the
+    /// kernel refuses the ring or PENSTOCK_FILES in the environment selects them. Throws
+    /// `std::system_error` if the kernel has no descriptors left.
     [[nodiscard]] io::FileEngine& files();
 
     /// The live tasks, oldest first.
-    [[nodiscard]] const detail::IntrusiveList<TaskContext>& tasks() const noexcept {
-        return tasks_;
-    }
+    [[nodiscard]] const io::IntrusiveList<TaskContext>& tasks() const noexcept { return tasks_; }
 
 private:
     friend class TaskContext;
     friend class detail::Pollable;
 
-    static constexpr unsigned operations_in_a_row = 64;
+    static constexpr unsigned max_budget = 64;
 
     struct PostedFunction {
         PostedFunction() = default;
@@ -138,7 +140,7 @@ private:
         Function function;
     };
 
-    /// Turns the loop's wheel until `done`, as this thread's current loop.
+    /// Runs iterations until `done` is true, as this thread's current loop.
     void run_until(const bool& done);
     void push(PostedFunction& function) noexcept;
     void run_posted() noexcept;
@@ -146,13 +148,14 @@ private:
 
     io::EventLoop base_;
     std::unique_ptr<io::FileEngine> files_;
-    unsigned budget_ = operations_in_a_row;
-    detail::IntrusiveList<TaskContext> tasks_;
-    detail::IntrusiveList<detail::Pollable> pollables_;
+    unsigned budget_ = max_budget;
+    io::IntrusiveList<TaskContext> tasks_;
+    io::IntrusiveList<detail::Pollable> pollables_;
     std::optional<std::mt19937_64> shuffle_;
     std::vector<io::Work*> shuffled_;
-    std::atomic<PostedFunction*> posted_{nullptr};
-    /// Threads inside `post`, which may still touch the loop when what they posted has run already.
+    io::PostQueue<PostedFunction, &PostedFunction::next> posted_;
+    /// The number of threads inside `post`. Such a thread may still touch the loop after its work
+    /// has run.
     std::atomic<unsigned> posters_{0};
 };
 

@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-/// A file descriptor that is closed with this object. Movable, not copyable; empty is -1.
+/// A file descriptor that the destructor closes. Move-only. -1 is empty.
 class OwnedDescriptor {
 public:
     OwnedDescriptor() = default;
@@ -25,10 +25,10 @@ public:
     [[nodiscard]] int get() const noexcept { return fd_; }
     [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
 
-    /// Gives it away.
+    /// Releases ownership.
     [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
-    /// Closes it and takes another one.
+    /// Closes the descriptor and takes ownership of `fd`.
     void reset(int fd = -1) noexcept {
         if (const int old = std::exchange(fd_, fd); old >= 0) {
             ::close(old);

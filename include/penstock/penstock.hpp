@@ -2,16 +2,26 @@
 #pragma once
 
 // Tasks
+#include <penstock/adapt.hpp>
 #include <penstock/all.hpp>
 #include <penstock/all_settled.hpp>
 #include <penstock/any.hpp>
+#include <penstock/async_generator.hpp>
+#include <penstock/block_on.hpp>
 #include <penstock/canceller.hpp>
 #include <penstock/channel.hpp>
+#include <penstock/channel_ends.hpp>
+#include <penstock/concurrent.hpp>
+#include <penstock/cpu_pool.hpp>
+#include <penstock/deadline.hpp>
 #include <penstock/errors.hpp>
 #include <penstock/event_loop.hpp>
+#include <penstock/generator.hpp>
+#include <penstock/promise.hpp>
 #include <penstock/race.hpp>
 #include <penstock/result.hpp>
 #include <penstock/run.hpp>
+#include <penstock/run_on.hpp>
 #include <penstock/scope.hpp>
 #include <penstock/shield.hpp>
 #include <penstock/sleep.hpp>
@@ -19,6 +29,8 @@
 #include <penstock/task_trace.hpp>
 #include <penstock/timeout.hpp>
 #include <penstock/to_thread.hpp>
+#include <penstock/unwrap.hpp>
+#include <penstock/wait_ready.hpp>
 #include <penstock/yield.hpp>
 
 // Synchronisation
@@ -29,11 +41,14 @@
 #include <penstock/sync/semaphore.hpp>
 
 // Bytes
+#include <penstock/any_stream.hpp>
 #include <penstock/buf_reader.hpp>
 #include <penstock/buf_writer.hpp>
 #include <penstock/bytes.hpp>
 #include <penstock/chunk.hpp>
 #include <penstock/copy.hpp>
+#include <penstock/memory_stream.hpp>
+#include <penstock/read_all.hpp>
 #include <penstock/stream.hpp>
 
 // Network
@@ -46,9 +61,13 @@
 #include <penstock/net/unix_stream.hpp>
 
 // Files
+#include <penstock/fs/directory_entry.hpp>
 #include <penstock/fs/file.hpp>
+#include <penstock/fs/open_options.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/fs/status.hpp>
+#include <penstock/fs/temporary_directory.hpp>
+#include <penstock/fs/tree.hpp>
 
 // Processes
 #include <penstock/pipe.hpp>
@@ -59,3 +78,26 @@
 #include <penstock/serial/line_state.hpp>
 #include <penstock/serial/options.hpp>
 #include <penstock/serial/port.hpp>
+
+// HTTP
+#include <penstock/http/errors.hpp>
+#include <penstock/http/head.hpp>
+#include <penstock/http/headers.hpp>
+#include <penstock/http/method.hpp>
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/http/server.hpp>
+#include <penstock/http/server_options.hpp>
+#include <penstock/http/static_files.hpp>
+#include <penstock/http/status.hpp>
+#include <penstock/http/upgrade.hpp>
+
+// WebSocket
+#include <penstock/ws/compression.hpp>
+#include <penstock/ws/deflate.hpp>
+#include <penstock/ws/errors.hpp>
+#include <penstock/ws/message.hpp>
+#include <penstock/ws/options.hpp>
+#include <penstock/ws/server.hpp>
+#include <penstock/ws/upgrade.hpp>
+#include <penstock/ws/web_socket.hpp>

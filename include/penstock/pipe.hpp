@@ -3,22 +3,22 @@
 #include <memory>
 #include <utility>
 
-#include <penstock/detail/descriptor_stream.hpp>
-#include <penstock/detail/file_calls.hpp>
+#include <penstock/detail/io/descriptor_calls.hpp>
+#include <penstock/detail/io/descriptor_stream.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
 
-/// The end of a pipe that is read; also for any other descriptor that one can wait for and only reads:
-/// a named pipe, a terminal's input. The stream ends when the last writer has closed.
-class PipeReader : public detail::Readable<detail::FileCalls> {
+/// The read end of a pipe. Also for other descriptors that are pollable and only read, such as a
+/// FIFO or a terminal's input. The stream ends when the last writer has closed.
+class PipeReader : public detail::Readable<detail::DescriptorCalls> {
 public:
     /// A closed reader.
     PipeReader() = default;
 
-    /// Takes a descriptor over and makes it non-blocking, which holds for all who share the open file
-    /// description. Errors: fcntl(2)'s.
+    /// Takes ownership of a descriptor and makes it non-blocking. That affects every user of the
+    /// open file description. Errors: those of fcntl(2).
     [[nodiscard]] static Result<PipeReader> adopt(OwnedDescriptor descriptor);
 
 private:
@@ -26,14 +26,14 @@ private:
         : Readable(std::move(pollable)) {}
 };
 
-/// The end of a pipe that is written. A pipe without a reader is `broken_pipe`, and no SIGPIPE. Writes of
-/// up to 4,096 bytes (PIPE_BUF) do not mix with other writers' (pipe(7)).
-class PipeWriter : public detail::Writable<detail::FileCalls> {
+/// The write end of a pipe. A write to a pipe without a reader returns `broken_pipe` and raises no
+/// SIGPIPE. Writes of up to 4,096 bytes (PIPE_BUF) are atomic (pipe(7)).
+class PipeWriter : public detail::Writable<detail::DescriptorCalls> {
 public:
     /// A closed writer.
     PipeWriter() = default;
 
-    /// As `PipeReader::adopt`.
+    /// See `PipeReader::adopt`.
     [[nodiscard]] static Result<PipeWriter> adopt(OwnedDescriptor descriptor);
 
 private:
@@ -47,17 +47,18 @@ struct PipeEnds {
     PipeWriter writer{};
 };
 
-/// A new pipe, closed on exec (pipe2(2)). Errors: `too_many_files_open` and its like.
+/// Creates a pipe, close-on-exec (pipe2(2)). Errors: `too_many_files_open` and the others of
+/// pipe2(2).
 [[nodiscard]] Result<PipeEnds> make_pipe();
 
-/// The two ends of a pipe between two other processes: blocking, as programs expect their standard
-/// streams to be. An end that a `PipeReader` or `PipeWriter` has had is not, for whoever shares it.
+/// The two ends of a pipe between two child processes. They are blocking, as programs expect of
+/// their standard streams. Adopting an end makes it non-blocking for every user.
 struct BlockingPipe {
     OwnedDescriptor reading{};
     OwnedDescriptor writing{};
 };
 
-/// A new one, closed on exec; `process::Stream::descriptor` gives a child its end.
+/// Creates a blocking pipe, close-on-exec. `process::Stdio::descriptor` passes an end to a child.
 [[nodiscard]] Result<BlockingPipe> make_blocking_pipe();
 
 } // namespace penstock

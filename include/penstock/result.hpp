@@ -7,15 +7,14 @@
 
 namespace penstock {
 
-/// What an operation returns: its value, or the reason why there is none. Errors are values here;
-/// exceptions are for broken contracts only.
+/// The result of an operation: a value, or an error code. Exceptions are for broken contracts only.
 ///
-/// Codes of the kernel are in `std::system_category()` and compare equal to their `std::errc`:
-/// `if (read.error() == std::errc::connection_reset)`. An operation that its task's cancellation
-/// ended yields `std::errc::operation_canceled`; one that a deadline ended, `std::errc::timed_out`.
+/// Codes of the kernel are in `std::system_category()` and compare equal to their `std::errc`: `if
+/// (read.error() == std::errc::connection_reset)`. An operation ended by cancellation returns
+/// `std::errc::operation_canceled`. One ended by a deadline returns `std::errc::timed_out`.
 ///
-/// This is `std::expected` as both standard libraries have it; libstdc++ 12 lacks its `and_then` and
-/// `transform`, so this library does not use them.
+/// The type is `std::expected`. libstdc++ 12 lacks `and_then` and `transform`, so this library does
+/// not use them.
 template <typename T = void> using Result = std::expected<T, std::error_code>;
 
 template <typename T> inline constexpr bool is_result = false;
@@ -30,7 +29,7 @@ template <typename T> inline constexpr bool is_result<Result<T>> = true;
     return std::unexpected(reason);
 }
 
-/// The failure that `errno` tells of.
+/// The error in `errno`.
 [[nodiscard]] inline std::unexpected<std::error_code> last_failure() noexcept {
     return std::unexpected(std::error_code(errno, std::system_category()));
 }

@@ -9,14 +9,15 @@ namespace penstock {
 
 namespace detail {
 
-/// Makes a loop this thread's current one for the time of a run.
-class CurrentLoop {
+/// Makes a loop the current one of this thread, for the duration of a run.
+class CurrentLoopGuard {
 public:
-    /// Throws `std::logic_error` when there is one already; in a forked child its parent's does not count.
-    explicit CurrentLoop(EventLoop& loop);
-    ~CurrentLoop();
-    CurrentLoop(const CurrentLoop&) = delete;
-    CurrentLoop& operator=(const CurrentLoop&) = delete;
+    /// Throws `std::logic_error` if there is one already. In a forked child the parent's loop does
+    /// not count.
+    explicit CurrentLoopGuard(EventLoop& loop);
+    ~CurrentLoopGuard();
+    CurrentLoopGuard(const CurrentLoopGuard&) = delete;
+    CurrentLoopGuard& operator=(const CurrentLoopGuard&) = delete;
 
 private:
     EventLoop* before_;
@@ -36,19 +37,20 @@ struct RootCompletion : Completion {
 } // namespace detail
 
 template <typename T> T EventLoop::run(Task<T> task) {
-    const detail::CurrentLoop current(*this);
+    const detail::CurrentLoopGuard current(*this);
     TaskContext context(*this, nullptr, false);
     detail::RootCompletion completion;
-    task.coroutine().promise().complete_with(completion, context);
-    refill();
+    task.coroutine().promise().set_completion(completion, context);
+    refill_budget();
     detail::resume(task.coroutine());
     run_until(completion.done);
     return task.coroutine().promise().take();
 }
 
-/// Runs a task to its end on a new loop of this thread and returns its result, or throws what it
-/// threw: a program's `main`, or a thread's. Throws `std::logic_error` inside of a running loop, where
-/// `co_await` is meant, and `std::system_error` when the kernel has no descriptors for a loop.
+/// Runs a task to its end on a new loop of this thread. Returns its result or rethrows its
+/// exception. Call it from `main`, or from a thread's function. Throws `std::logic_error` inside a
+/// running loop (use `co_await` there), and `std::system_error` if the kernel has no descriptors
+/// left.
 template <typename T> T run(Task<T> task) {
     EventLoop loop;
     return loop.run(std::move(task));

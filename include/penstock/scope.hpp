@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
@@ -9,77 +10,104 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/detail/children.hpp>
+#include <penstock/detail/task/children.hpp>
+#include <penstock/detail/task/deadline.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
 
 namespace detail {
-class ScopeGathering;
-}
+class ScopeJoin;
+class DrainOperation;
+} // namespace detail
 
-/// Where tasks are spawned: they end before it ends. `with_scope` makes it and gives it to its body,
-/// which may hand the reference on to whatever runs inside.
+/// Owns spawned tasks. All of them end before the scope ends. `with_scope` creates the scope and
+/// passes it to the body, which may pass the reference on.
 ///
-/// Belongs to its loop's thread.
+/// Thread safety: only on the thread of its loop.
 class Scope {
 public:
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
-    /// Starts a task in the loop's next iteration, beside what else runs here. It is freed, with its
-    /// parameters, as soon as it has ended.
+    /// Starts a task in the loop's next iteration. Its frame and parameters are freed as soon as it
+    /// has ended.
     ///
-    /// A `Task<void>` deals with its errors itself. The first `Task<Result<>>` that yields an error
-    /// cancels everything else in the scope, and its error is the scope's; `operation_canceled` after
-    /// a cancellation is no error. The same holds for the first exception, which is thrown on when all
-    /// have ended. What fails after that is dropped.
+    /// Errors: a `Task<void>` handles its own errors. The first `Task<Result<>>` that returns an
+    /// error cancels everything else in the scope, and the scope returns that error.
+    /// `operation_canceled` after a cancellation is not an error. The first exception also cancels
+    /// the rest. It is rethrown when all tasks have ended. Later errors and exceptions are dropped.
     ///
-    /// Throws `std::bad_alloc`; the task does not run then. In a scope that was cancelled, or has
-    /// failed, the task runs cancelled from the start.
+    /// Cancellation: in a scope that was cancelled or has failed, the task starts cancelled.
+    ///
+    /// Throws `std::bad_alloc`. The task does not run then.
     void spawn(Task<void> task);
     void spawn(Task<Result<>> task);
 
-    /// Cancels everything in the scope: its body, what was spawned, and what will be.
+    /// Waits until all spawned tasks have ended, at most `grace`. Then cancels those that remain,
+    /// and every task spawned later. The body is not cancelled. `with_scope` waits for the end of
+    /// all.
+    ///
+    /// For a graceful shutdown, at the end of the body: stop accepting, `co_await
+    /// scope.drain(5s)`. Call it from the body. A spawned task cannot wait for its own end.
+    ///
+    /// Errors: `timed_out` if tasks were cancelled, `operation_canceled`, and
+    /// `device_or_resource_busy` if another task drains the scope.
+    template <typename Rep, typename Period>
+    [[nodiscard]] Task<Result<>> drain(std::chrono::duration<Rep, Period> grace) {
+        return drain_until(detail::deadline_after(grace));
+    }
+
+    /// Cancels everything in the scope: the body, the spawned tasks, and tasks spawned later.
     void cancel() noexcept;
 
     [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
-    /// How many spawned tasks have not ended.
+    /// The number of spawned tasks that have not ended.
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:
-    friend class detail::ScopeGathering;
+    friend class detail::ScopeJoin;
 
-    explicit Scope(detail::ScopeGathering& gathering) noexcept : gathering_(gathering) {}
+    explicit Scope(detail::ScopeJoin& join) noexcept : join_(join) {}
 
-    detail::ScopeGathering& gathering_;
+    [[nodiscard]] Task<Result<>> drain_until(io::MonotonicTime deadline);
+
+    detail::ScopeJoin& join_;
     std::size_t size_ = 0;
     bool cancelled_ = false;
 };
 
 namespace detail {
 
-/// A scope's children, and why it failed.
-class ScopeGathering : public Gathering {
+/// The children of a scope, and the first failure.
+class ScopeJoin : public JoinBase {
 public:
     [[nodiscard]] Scope& scope() noexcept { return scope_; }
 
-    template <typename T> void spawn(Task<T>&& task, std::size_t place);
+    template <typename T> void spawn(Task<T>&& task);
 
-    /// Cancels all children, now and later.
-    void end_early() noexcept {
-        ending_ = true;
+    /// Cancels all children, present and future.
+    void cancel() noexcept {
+        cancelling_ = true;
         cancel_children();
     }
 
+    /// Cancels all children, present and future, except the body.
+    void cancel_spawned() noexcept {
+        cancelling_ = true;
+        cancel_children(body_child_);
+    }
+
 protected:
-    ScopeGathering() noexcept : Gathering(&note_end), scope_(*this) {}
-    ~ScopeGathering() = default;
+    ScopeJoin() noexcept : JoinBase(&on_child_end), scope_(*this) {}
+    ~ScopeJoin() = default;
 
-    [[nodiscard]] bool ends_early() const noexcept { return ending_; }
+    [[nodiscard]] bool cancelling() const noexcept { return cancelling_; }
 
-    /// Unless something failed before.
+    void set_body(ChildBase& body) noexcept { body_child_ = &body; }
+
+    /// Ignored if there was a failure before.
     void fail_with(std::exception_ptr exception) noexcept;
 
     void rethrow_if_threw() const {
@@ -91,34 +119,39 @@ protected:
     [[nodiscard]] std::error_code error() const noexcept { return error_; }
 
 private:
+    friend class DrainOperation;
     template <typename T> class Spawned;
 
-    static void note_end(Gathering& gathering, ChildBase& child) noexcept;
-    void note_failure(const ChildBase& child) noexcept;
+    static void on_child_end(JoinBase& join, ChildBase& child) noexcept;
+    void record_failure(const ChildBase& child) noexcept;
+    void remove_spawned() noexcept;
 
     Scope scope_;
-    bool ending_ = false;
+    const ChildBase* body_child_ = nullptr;
+    DrainOperation* draining_ = nullptr;
+    bool cancelling_ = false;
     std::error_code error_;
     std::exception_ptr exception_;
 };
 
-/// The scope with its body, which is called only here: one that is no coroutine may spawn before it
-/// returns its task, or throw when it has.
-template <typename T, typename Body> class ScopeOperation final : public ScopeGathering {
+/// The scope and its body. The body is called only here, because a body that is not a coroutine may
+/// spawn before it returns its task, and may throw afterwards.
+template <typename T, typename Body> class ScopeOperation final : public ScopeJoin {
 public:
     explicit ScopeOperation(Body& function) noexcept : function_(function) {}
 
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
-        return gather(task, [this] {
+        return join_children(task, [this] {
             try {
                 body_.emplace(*this, std::invoke(function_, scope()));
             } catch (...) {
                 fail_with(std::current_exception());
                 return;
             }
-            enlist(*body_);
-            if (ends_early()) { // by what it called before it returned
+            add_child(*body_);
+            set_body(*body_);
+            if (cancelling()) { // the body cancelled the scope before it returned
                 body_->cancel();
             }
             body_->start(context());
@@ -130,7 +163,7 @@ public:
     [[nodiscard]] Child<T>& body() noexcept {
         return *body_; // NOLINT(bugprone-unchecked-optional-access): without one it has thrown
     }
-    using ScopeGathering::error;
+    using ScopeJoin::error;
 
 private:
     Body& function_;
@@ -151,7 +184,7 @@ template <typename Body> using ScopeResult = typename ScopeResultOf<BodyResult<B
 
 } // namespace detail
 
-/// Runs a body that may spawn tasks, and waits until they have all ended, however the body ends:
+/// Runs a body that may spawn tasks, and waits until all of them have ended.
 ///
 ///     co_await with_scope([&](Scope& scope) -> Task<Result<>> {
 ///         for (;;) {
@@ -163,14 +196,17 @@ template <typename Body> using ScopeResult = typename ScopeResultOf<BodyResult<B
 ///         }
 ///     });
 ///
-/// Yields the body's value, as a `Result` in any case. When the body or a `Task<Result<>>` in it yields
-/// an error, everything else is cancelled, and that error is the result; the first exception is thrown
-/// on, in the same way, when all have ended. A scope without a value that `Scope::cancel` ended has
-/// ended as it was told to, and that is success.
+/// The body runs at once, until it first suspends. The scope keeps it until the end, so it may
+/// capture.
 ///
-/// The body is called and kept until the end, so it may capture; it runs at once, until it waits. When it
-/// throws, what it spawned ends first.
-/// Cancelling the surrounding task cancels the body and all that it spawned.
+/// Result: the body's value, always as a `Result`. A scope without a value that `Scope::cancel`
+/// ended is a success.
+///
+/// Errors: an error of the body or of a spawned `Task<Result<>>` cancels everything else and is the
+/// result. The first exception also cancels everything else. It is rethrown when all tasks have
+/// ended. If calling the body throws, its spawned tasks end first.
+///
+/// Cancellation: cancelling the awaiting task cancels the body and all spawned tasks.
 template <typename Body>
     requires std::is_invocable_v<Body&, Scope&>
 Task<detail::ScopeResult<Body>> with_scope(Body body) {

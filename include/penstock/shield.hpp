@@ -3,21 +3,21 @@
 #include <coroutine>
 #include <utility>
 
-#include <penstock/detail/children.hpp>
+#include <penstock/detail/task/children.hpp>
 
 namespace penstock {
 
 namespace detail {
 
-template <typename T> class ShieldOperation final : public Gathering {
+template <typename T> class ShieldOperation final : public JoinBase {
 public:
     explicit ShieldOperation(Task<T>&& task) noexcept
-        : Gathering(&ignore, nullptr), child_(*this, std::move(task)) {}
+        : JoinBase(&ignore, nullptr), child_(*this, std::move(task)) {}
 
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
-        return gather(task, [this] {
-            enlist(child_);
+        return join_children(task, [this] {
+            add_child(child_);
             child_.start_shielded(context());
         });
     }
@@ -27,7 +27,7 @@ public:
     [[nodiscard]] T take() { return child_.take(); }
 
 private:
-    static void ignore(Gathering& /*gathering*/, ChildBase& /*child*/) noexcept {}
+    static void ignore(JoinBase& /*join*/, ChildBase& /*child*/) noexcept {}
 
     Child<T> child_;
 };
@@ -40,9 +40,9 @@ template <typename T> Task<T> run_shielded(Task<T> task) {
 
 } // namespace detail
 
-/// Runs a task (or awaits an operation) that cancellation does not reach, whether it came before or
-/// comes meanwhile: for what must still be done then, such as a last message. Bound it with `timeout`
-/// inside of the shield. Once it has ended, the surrounding task is as cancelled as before.
+/// Runs a task or operation that cancellation does not reach, whether it came before or comes
+/// later. Use it for cleanup that must wait, such as a last message. Limit it with `timeout` inside
+/// the shield. Afterwards the awaiting task is still cancelled if it was.
 template <Awaitable T> [[nodiscard]] Task<Awaited<T>> shield(T task) {
     return detail::run_shielded(detail::to_task(std::move(task)));
 }

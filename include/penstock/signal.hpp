@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include <penstock/detail/pollable.hpp>
+#include <penstock/detail/io/pollable.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
 
@@ -31,23 +31,27 @@ private:
 
 } // namespace detail
 
-/// Signals as something to wait for.
+/// Receives signals as awaitable events.
 ///
 ///     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
 ///     const Result<int> which = co_await stop->wait();
 ///
-/// From `on` until the object ends arrivals are kept, also between two waits, and in order: up to 65,536
-/// that nobody has waited for yet (a pipe's capacity), what comes then is lost. The kernel itself makes one
-/// of several standard signals that are pending at the same time (signal(7)). What the signals did before
-/// is put back at the end. One object in the process has a signal at a time. For SIGCHLD
-/// use `process::Child::wait`, which needs no signal. It may be waited for on any thread's loop, on one
-/// for good.
+/// From `on` until the object is destroyed, arrivals are queued in order, also between two waits.
+/// The queue holds up to 65,536 (the capacity of a pipe). Further arrivals are lost. The kernel
+/// itself merges standard signals that are pending at the same time (signal(7)). The destructor
+/// restores the previous dispositions.
+///
+/// A signal belongs to at most one object in the process. For SIGCHLD use `process::Child::wait`,
+/// which needs no signal.
+///
+/// Thread safety: the object belongs to the first loop on which a task waits for it.
 class Signal {
 public:
     using Wait = detail::SignalOperation;
 
-    /// Errors: `device_or_resource_busy` when another object has one of them, `invalid_argument` for
-    /// SIGKILL, SIGSTOP and what is no signal, `too_many_files_open` and its like. Then none is taken.
+    /// Errors: `device_or_resource_busy` if another object has one of the signals,
+    /// `invalid_argument` for SIGKILL, SIGSTOP and numbers that are not signals,
+    /// `too_many_files_open` and its like. After an error no signal is taken.
     [[nodiscard]] static Result<Signal> on(std::initializer_list<int> numbers) {
         return on(std::span(numbers.begin(), numbers.size()));
     }
@@ -64,7 +68,7 @@ public:
     Signal& operator=(const Signal&) = delete;
     ~Signal();
 
-    /// Waits for the next arrival and yields its number. A cancelled wait has taken none.
+    /// Waits for the next arrival and returns its number. A cancelled wait has not taken one.
     [[nodiscard]] Wait wait() noexcept { return Wait(arrivals_.get()); }
 
 private:

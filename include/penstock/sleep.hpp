@@ -4,32 +4,33 @@
 #include <coroutine>
 #include <system_error>
 
-#include <penstock/detail/moment.hpp>
+#include <penstock/detail/task/deadline.hpp>
+#include <penstock/io/owner_of.hpp>
 #include <penstock/io/timer_queue.hpp>
+#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
-#include <penstock/suspension.hpp>
 
 namespace penstock {
 
-/// What `sleep_for` and `sleep_until` return.
-class [[nodiscard]] SleepOperation final : public Suspension, private io::Timer {
+/// The operation of `sleep_for` and `sleep_until`.
+class [[nodiscard]] SleepOperation final : public OperationBase, private io::Timer {
 public:
-    explicit SleepOperation(io::MonotonicTime moment) noexcept
-        : Suspension(&cancel), Timer(&run_due), moment_(moment) {}
+    explicit SleepOperation(io::MonotonicTime deadline) noexcept
+        : OperationBase(&cancel), Timer(&run_due), deadline_(deadline) {}
 
     [[nodiscard]] bool await_ready() noexcept {
         cancelled_ = context().cancelled();
-        return cancelled_ && context().loop().spend();
+        return cancelled_ && context().loop().consume_budget();
     }
 
     /// Throws `std::bad_alloc`.
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) {
-        if (cancelled_) { // but others must run first
+        if (cancelled_) { // other tasks must run first
             suspend(task);
             resume_soon();
             return;
         }
-        context().loop().timers().add(*this, moment_);
+        context().loop().timers().add(*this, deadline_);
         suspend(task);
     }
 
@@ -42,33 +43,32 @@ public:
 
 private:
     static void run_due(io::Work& work) {
-        // The work is the timer's first member, which makes their addresses one.
-        static_cast<SleepOperation&>(*reinterpret_cast<io::Timer*>(&work)).resume();
+        static_cast<SleepOperation&>(io::owner_of<&io::Timer::work>(work)).resume();
     }
 
-    static void cancel(Suspension& suspension) noexcept {
-        auto& operation = static_cast<SleepOperation&>(suspension);
+    static void cancel(OperationBase& base) noexcept {
+        auto& operation = static_cast<SleepOperation&>(base);
         operation.context().loop().timers().cancel(operation);
         operation.cancelled_ = true;
         operation.resume_soon();
     }
 
-    io::MonotonicTime moment_;
+    io::MonotonicTime deadline_;
     bool cancelled_ = false;
 };
 
-/// Waits at least this long, from this call on. `operation_canceled` when the task is cancelled
-/// meanwhile. A duration that is not positive lets everything else that is ready run once.
+/// Waits at least this long, counted from this call. Returns `operation_canceled` if the task is
+/// cancelled. A zero or negative duration runs everything else that is ready once.
 template <typename Rep, typename Period>
 [[nodiscard]] SleepOperation sleep_for(std::chrono::duration<Rep, Period> duration) noexcept {
-    return SleepOperation(detail::moment_after(duration));
+    return SleepOperation(detail::deadline_after(duration));
 }
 
-/// The same until a moment; the past is now.
+/// The same with a deadline. A deadline in the past is now.
 template <typename Duration>
 [[nodiscard]] SleepOperation
-sleep_until(std::chrono::time_point<std::chrono::steady_clock, Duration> moment) noexcept {
-    return SleepOperation(detail::nanoseconds_of(moment.time_since_epoch()));
+sleep_until(std::chrono::time_point<std::chrono::steady_clock, Duration> deadline) noexcept {
+    return SleepOperation(detail::nanoseconds_of(deadline.time_since_epoch()));
 }
 
 } // namespace penstock

@@ -5,29 +5,30 @@
 #include <utility>
 
 #include <penstock/bytes.hpp>
-#include <penstock/detail/children.hpp>
+#include <penstock/detail/task/children.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
 
-/// Yields bytes: `co_await reader.read(buffer)` is how many, 0 at the end. What all streams of this
-/// library, and `BufReader` itself, are; a program's own types may be too, with tasks for operations.
+/// A source of bytes: `co_await reader.read(buffer)` returns the number of bytes, 0 at the end. All
+/// streams of this library and `BufReader` are readers. A program's own type is one if `read`
+/// returns a task or operation.
 template <typename T>
 concept Reader = requires(T& reader, MutableBytes into) {
     requires std::same_as<Awaited<decltype(reader.read(into))>, Result<std::size_t>>;
 };
 
-/// Takes bytes: `co_await writer.write_all(bytes)` returns when all have been taken.
+/// A sink of bytes: `co_await writer.write_all(bytes)` returns when all bytes are accepted.
 template <typename T>
 concept Writer = requires(T& writer, Bytes from) {
     requires std::same_as<Awaited<decltype(writer.write_all(from))>, Result<>>;
 };
 
-/// Both.
+/// A reader and writer.
 template <typename T>
 concept Stream = Reader<T> && Writer<T>;
 
-/// A stream whose writing side can be ended alone.
+/// A stream whose write side can be shut down separately.
 template <typename T>
 concept HalfClosable = Stream<T> && requires(T& stream) {
     { stream.shutdown() } -> std::same_as<Result<>>;

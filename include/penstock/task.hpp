@@ -5,14 +5,16 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/detail/promise_base.hpp>
+#include <penstock/detail/task/promise_base.hpp>
+#include <penstock/detail/task/unwrap_awaiter.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
 
 namespace detail {
 
-/// Ends the program with a sentence: a task that has been awaited, spawned or moved from is used again.
+/// Terminates the program with a message: a task was used after it was awaited, spawned or moved
+/// from.
 [[noreturn]] void report_consumed_task() noexcept;
 
 template <typename T> class TaskPromise final : public PromiseBase {
@@ -25,13 +27,38 @@ public:
         value_.emplace(std::forward<Value>(value));
     }
 
+    using PromiseBase::await_transform;
+
+    /// `co_await unwrap(...)`.
+    template <typename Source>
+    [[nodiscard]] auto
+    await_transform(Unwrap<Source>&& unwrap,
+                    std::source_location where = std::source_location::current()) noexcept {
+        static_assert(is_result<T>, "unwrap needs a task that returns a Result");
+        if constexpr (is_result<Source>) {
+            return ReadyUnwrapAwaiter<Source>(std::move(unwrap.source));
+        } else {
+            return UnwrapAwaiter(await_transform(std::move(unwrap.source), where));
+        }
+    }
+
+    void unhandled_exception() noexcept {
+        if constexpr (is_result<T>) {
+            if (const std::optional<std::error_code> error = take_unwrapped_error()) {
+                value_.emplace(std::unexpect, *error);
+            }
+        } else {
+            PromiseBase::unhandled_exception();
+        }
+    }
+
     [[nodiscard]] T take() {
         rethrow_if_failed();
-        // A coroutine that has ended without an exception has returned a value.
+        // A coroutine that ended without an exception has returned a value.
         return std::move(*value_); // NOLINT(bugprone-unchecked-optional-access)
     }
 
-    /// After the end: what there is instead of a value.
+    /// After the end: the error or exception, if there is no value.
     [[nodiscard]] std::optional<Failure> failure() const noexcept {
         if constexpr (is_result<T>) {
             // NOLINTBEGIN(bugprone-unchecked-optional-access)
@@ -57,21 +84,22 @@ public:
 
 } // namespace detail
 
-/// A coroutine that computes a `T`: `Task<Result<std::size_t>> relay(TcpStream& from, TcpStream& to)`.
+/// A coroutine that computes a `T`: `Task<Result<std::size_t>> relay(TcpStream& from, TcpStream&
+/// to)`.
 ///
-/// Lazy: nothing happens until it is awaited, run by a loop, or given to a `Scope` or a combinator;
-/// and then it runs until it has ended. A task that is dropped before it was awaited never runs.
-/// Awaiting neither allocates nor grows the stack, however many tasks in a row end without waiting.
+/// Lazy: the coroutine starts when it is awaited, run by a loop, or passed to a `Scope` or
+/// combinator. It then runs to its end. A task that is dropped before that never runs. Awaiting
+/// neither allocates nor grows the stack, also if many tasks in a row end without suspending.
 ///
-/// A task's references are its caller's business: they must live until it has ended, which
-/// `co_await task(argument)` gives by itself. A lambda that captures must outlive the task that it
-/// returns; give what it needs as parameters instead, or use `with_scope`, which keeps its body alive.
+/// Lifetime: references passed to the coroutine must stay valid until it has ended. `co_await
+/// task(argument)` guarantees that. A lambda with captures must outlive the task that it returns.
+/// Pass parameters instead, or use `with_scope`, which keeps its body alive.
 ///
-/// Errors are values (`Result`). An exception that leaves the coroutine is a broken contract (a failed
-/// assertion, no memory): it is rethrown where the task is awaited, out of the scope that it was
-/// spawned in, or out of `run`. It is never swallowed.
+/// Errors: errors are values (`Result`). An exception that leaves the coroutine is a broken
+/// contract (a failed assertion, no memory). It is rethrown where the task is awaited, out of the
+/// scope that spawned it, or out of `run`. It is never swallowed.
 ///
-/// Not thread safe; the whole task runs on one loop's thread.
+/// Thread safety: none. The whole task runs on the thread of one loop.
 template <typename T = void> class [[nodiscard]] Task {
 public:
     using promise_type = detail::TaskPromise<T>;
@@ -90,8 +118,8 @@ public:
         }
     }
 
-    /// For those who start tasks: the coroutine, which stays owned. A task without one, because it was
-    /// moved from or awaited before, ends the program with a sentence that says so.
+    /// For combinators: the coroutine. The task keeps ownership. If the task was moved from or
+    /// awaited before, this terminates the program with a message.
     [[nodiscard]] std::coroutine_handle<promise_type> coroutine() const noexcept {
         if (!coroutine_) [[unlikely]] {
             detail::report_consumed_task();
@@ -124,7 +152,7 @@ public:
 
     template <std::derived_from<PromiseBase> Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> awaiting) const noexcept {
-        task_.coroutine().promise().continue_with(awaiting, awaiting.promise());
+        task_.coroutine().promise().set_continuation(awaiting, awaiting.promise());
         return transfer(task_.coroutine());
     }
 

@@ -4,22 +4,22 @@
 
 namespace penstock {
 
-class Suspension;
+class OperationBase;
 
-/// What the coroutines that await each other have in common: their loop, what the innermost one waits
-/// for, and whether they have been cancelled. A chain of `co_await task()` shares one context; each
-/// child of a `Scope`, `all`, `race` or `timeout` has its own.
+/// The state shared by the coroutines that await each other: their loop, the operation that the
+/// innermost one awaits, and whether they are cancelled. A chain of `co_await task()` shares one
+/// context. Each child of a `Scope`, `all`, `race` or `timeout` has its own.
 ///
-/// It reaches operations by itself (the promise hands it to whatever is awaited), so no function takes
-/// a token. Cancellation goes down the tree of contexts and its end is then awaited upwards: a
-/// cancelled task's current operation ends with `std::errc::operation_canceled`, and so does every
-/// later one, until the task has ended. What must be done even then is done under `shield`.
+/// The promise passes the context to each operation, so no function takes a cancellation token.
+/// Cancellation goes down the tree of contexts, and parents then await their children. The current
+/// operation of a cancelled task completes with `std::errc::operation_canceled`, and so does every
+/// later one, until the task has ended. `shield` exempts cleanup from that.
 ///
-/// Only the loop's thread may touch it.
-class TaskContext : public detail::ListHook {
+/// Thread safety: only on the thread of its loop.
+class TaskContext : public io::ListHook<TaskContext> {
 public:
-    /// `parent` is who waits for this one's end, null for the task that a loop runs. A child of a
-    /// cancelled parent is born cancelled, unless it is shielded.
+    /// `parent` awaits the end of this task. It is null for the task that a loop runs. A child of a
+    /// cancelled parent starts cancelled, unless it is shielded.
     TaskContext(EventLoop& loop, TaskContext* parent, bool cancelled) noexcept
         : loop_(&loop), parent_(parent), cancelled_(cancelled) {
         loop.tasks_.push_back(*this);
@@ -32,19 +32,19 @@ public:
     [[nodiscard]] const TaskContext* parent() const noexcept { return parent_; }
     [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
-    /// Makes this task's current and every later operation end with `operation_canceled`. Returns at
-    /// once; whoever awaits the task learns of its end. Safe to call again.
+    /// Makes the current and every later operation of this task complete with `operation_canceled`.
+    /// Does not wait for the task to end. Further calls do nothing.
     void cancel() noexcept;
 
-    /// What the innermost coroutine waits for; null while it runs, or before it has begun.
-    [[nodiscard]] const Suspension* waiting() const noexcept { return waiting_; }
+    /// The operation that the innermost coroutine awaits. Null while it runs, and before it starts.
+    [[nodiscard]] const OperationBase* waiting() const noexcept { return waiting_; }
 
 private:
-    friend class Suspension;
+    friend class OperationBase;
 
     EventLoop* loop_;
     TaskContext* parent_;
-    Suspension* waiting_ = nullptr;
+    OperationBase* waiting_ = nullptr;
     bool cancelled_;
 };
 

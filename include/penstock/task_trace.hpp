@@ -7,25 +7,27 @@
 
 namespace penstock {
 
-/// Which task of a loop waits where: the back trace that a debugger cannot give, since a waiting
-/// coroutine is on no stack. Each task's innermost coroutine comes first, and below it those that
-/// await it, each with the line of its `co_await`; a task that runs inside of another one's `all`,
-/// `timeout` or scope stands under it, indented.
+/// The tasks of a loop and where each of them waits. A debugger cannot show that, because a waiting
+/// coroutine is on no stack. The innermost coroutine of a task comes first, followed by those that
+/// await it, each with the line of its `co_await`. A child of `all`, `timeout` or a scope is
+/// indented below its parent.
 ///
 ///     task 1 waits
 ///         at Task<> program() (echo.cpp:31)
 ///       task 2 waits
 ///           at Task<> serve(TcpStream) (echo.cpp:12)
 ///
-/// The loop's thread only; from another one, `loop.post([&] { std::cerr << trace_tasks(loop); })`.
+/// Thread safety: only on the loop's thread. From another thread use `loop.post([&] { std::cerr <<
+/// trace_tasks(loop); })`.
 [[nodiscard]] std::string trace_tasks(const EventLoop& loop);
 
-/// Prints the trace of this thread's loop to standard error whenever the process gets a signal, SIGQUIT
-/// (Ctrl-\ on a terminal) if no other is named. Lives inside of `run`, and ends before it.
+/// Prints the trace of this thread's loop to standard error when the process receives a signal. The
+/// default is SIGQUIT (Ctrl-\ on a terminal). Create it inside `run`. It must be destroyed before
+/// `run` returns.
 class TraceOnSignal : private io::SignalPipe {
 public:
-    /// Throws `std::system_error`: EBUSY when something else in the process has subscribed to the
-    /// signal, EINVAL for one that cannot be handled, EMFILE.
+    /// Throws `std::system_error`: EBUSY if something else in the process has subscribed to the
+    /// signal, EINVAL if it cannot be handled, EMFILE.
     TraceOnSignal();
     explicit TraceOnSignal(int signal_number);
 

@@ -6,99 +6,122 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/detail/children.hpp>
+#include <penstock/detail/task/children.hpp>
+#include <penstock/io/owner_of.hpp>
 #include <penstock/sleep.hpp>
 
 namespace penstock {
 
 namespace detail {
 
-template <typename T> class TimeoutOperation final : public Gathering, private io::Timer {
+/// Cancels its child at a deadline, which may move while the child runs.
+class TimeoutJoin : public JoinBase, private io::Timer {
 public:
-    TimeoutOperation(io::MonotonicTime deadline, Task<T>&& task) noexcept
-        : Gathering(&stop), Timer(&expire), deadline_(deadline), child_(*this, std::move(task)) {}
+    void await_resume() const noexcept {}
+
+    [[nodiscard]] bool expired() const noexcept { return expired_; }
+
+    /// Only on the loop's thread. Throws `std::bad_alloc`.
+    void move_deadline(io::MonotonicTime deadline);
+
+protected:
+    explicit TimeoutJoin(io::MonotonicTime deadline) noexcept
+        : JoinBase(&stop), Timer(&expire), deadline_(deadline) {}
+    ~TimeoutJoin() = default;
 
     /// Throws `std::bad_alloc`.
+    void start_timer() {
+        context().loop().timers().add(*this, deadline_);
+        armed_for_ = deadline_;
+        running_ = true;
+    }
+
+private:
+    static void stop(JoinBase& join, ChildBase& child) noexcept;
+    static void expire(io::Work& work);
+
+    io::MonotonicTime deadline_;
+    /// When the timer fires. Earlier than the deadline if that has moved since.
+    io::MonotonicTime armed_for_ = 0;
+    bool running_ = false;
+    bool expired_ = false;
+};
+
+template <typename T> class TimeoutOperation final : public TimeoutJoin {
+public:
+    TimeoutOperation(io::MonotonicTime deadline, Task<T>&& task) noexcept
+        : TimeoutJoin(deadline), child_(*this, std::move(task)) {}
+
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
-        context().loop().timers().add(*this, deadline_);
-        return gather(task, [this] {
-            enlist(child_);
+        start_timer();
+        return join_children(task, [this] {
+            add_child(child_);
             child_.start(context());
         });
     }
 
-    void await_resume() const noexcept {}
-
-    [[nodiscard]] bool expired() const noexcept { return expired_; }
     [[nodiscard]] Child<T>& child() noexcept { return child_; }
 
 private:
-    static void stop(Gathering& gathering, ChildBase& /*child*/) noexcept {
-        auto& self = static_cast<TimeoutOperation&>(gathering);
-        self.context().loop().timers().cancel(self);
-    }
-
-    static void expire(io::Work& work) {
-        auto& self = static_cast<TimeoutOperation&>(*reinterpret_cast<io::Timer*>(&work));
-        // Who was told to end before has not run out of time, however long its end takes.
-        self.expired_ = !self.context().cancelled();
-        self.cancel_children();
-    }
-
-    io::MonotonicTime deadline_;
     Child<T> child_;
-    bool expired_ = false;
 };
 
 template <typename T> using TimeoutResult = std::conditional_t<is_result<T>, T, Result<T>>;
+
+/// The result of a task that `operation` has run.
+template <typename T> TimeoutResult<T> timeout_result(TimeoutOperation<T>& operation) {
+    if constexpr (is_result<T>) {
+        T result = operation.child().take();
+        if (operation.expired() && !result && result.error() == std::errc::operation_canceled) {
+            return failure(std::errc::timed_out);
+        }
+        return result;
+    } else {
+        if constexpr (std::is_void_v<T>) {
+            operation.child().take();
+            if (!operation.expired()) {
+                return {};
+            }
+        } else {
+            T value = operation.child().take();
+            if (!operation.expired()) {
+                return value;
+            }
+        }
+        return failure(std::errc::timed_out);
+    }
+}
 
 template <typename T>
 Task<TimeoutResult<T>> run_until_deadline(io::MonotonicTime deadline, Task<T> task) {
     TimeoutOperation<T> operation(deadline, std::move(task));
     co_await operation;
-    if constexpr (is_result<T>) {
-        T result = operation.child().take();
-        if (operation.expired() && !result && result.error() == std::errc::operation_canceled) {
-            co_return failure(std::errc::timed_out);
-        }
-        co_return result;
-    } else {
-        if constexpr (std::is_void_v<T>) {
-            operation.child().take();
-            if (!operation.expired()) {
-                co_return TimeoutResult<T>();
-            }
-        } else {
-            T value = operation.child().take();
-            if (!operation.expired()) {
-                co_return value;
-            }
-        }
-        co_return failure(std::errc::timed_out);
-    }
+    co_return timeout_result(operation);
 }
 
 } // namespace detail
 
-/// Runs a task (or awaits an operation), and cancels it at a moment.
+/// Runs a task or operation, and cancels it at a deadline.
 ///
-/// Yields the task's own result, or `timed_out`. The task has ended when this ends: the moment only
-/// makes its operations end with `operation_canceled`, and what it does then takes as long as it takes.
-/// A task of `Result<T>` that succeeds all the same has succeeded; of any other task, which cannot say
-/// whether it gave up, `timed_out` is said whenever the moment had come.
+/// Returns the task's result, or `timed_out`. The task has always ended when this returns. The
+/// deadline only makes its operations complete with `operation_canceled`. The task's own cleanup
+/// may take longer. A task of `Result<T>` that succeeds after the deadline is a success. Any other
+/// task cannot report that it was cut short, so after the deadline its result is `timed_out`.
+///
+/// Cancelling the awaiting task cancels the child, whose result is then returned.
 template <typename Duration, Awaitable T>
-[[nodiscard]] auto timeout_at(std::chrono::time_point<std::chrono::steady_clock, Duration> moment,
+[[nodiscard]] auto timeout_at(std::chrono::time_point<std::chrono::steady_clock, Duration> deadline,
                               T task) -> Task<detail::TimeoutResult<Awaited<T>>> {
-    return detail::run_until_deadline<Awaited<T>>(detail::nanoseconds_of(moment.time_since_epoch()),
-                                                  detail::to_task(std::move(task)));
+    return detail::run_until_deadline<Awaited<T>>(
+        detail::nanoseconds_of(deadline.time_since_epoch()), detail::to_task(std::move(task)));
 }
 
-/// The same, this long from now: `co_await timeout(5s, stream.read(buffer))`.
+/// The same with a duration from now: `co_await timeout(5s, stream.read(buffer))`.
 template <typename Rep, typename Period, Awaitable T>
 [[nodiscard]] auto timeout(std::chrono::duration<Rep, Period> duration, T task)
     -> Task<detail::TimeoutResult<Awaited<T>>> {
-    return detail::run_until_deadline<Awaited<T>>(detail::moment_after(duration),
+    return detail::run_until_deadline<Awaited<T>>(detail::deadline_after(duration),
                                                   detail::to_task(std::move(task)));
 }
 

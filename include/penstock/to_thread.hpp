@@ -9,36 +9,38 @@
 #include <utility>
 #include <variant>
 
-#include <penstock/detail/worker_pool.hpp>
+#include <penstock/detail/task/worker_pool.hpp>
+#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
-#include <penstock/suspension.hpp>
 
 namespace penstock {
 
-/// What `to_thread` returns.
+/// The operation of `to_thread`.
 template <typename Function>
-class [[nodiscard]] ToThreadOperation final : public Suspension, private detail::WorkerJob {
+class [[nodiscard]] ToThreadOperation final : public OperationBase, private detail::WorkerJob {
     using Value = std::invoke_result_t<Function&>;
 
 public:
     using Outcome = std::conditional_t<is_result<Value>, Value, Result<Value>>;
 
-    explicit ToThreadOperation(Function&& function) noexcept
-        : Suspension(&cancel), WorkerJob(&run_job), function_(std::move(function)) {}
+    /// Without a pool, the process's.
+    explicit ToThreadOperation(Function&& function, detail::WorkerPool* pool = nullptr) noexcept
+        : OperationBase(&cancel), WorkerJob(&run_job), function_(std::move(function)), pool_(pool) {
+    }
 
     [[nodiscard]] bool await_ready() noexcept {
         cancelled_ = context().cancelled();
-        return cancelled_ && context().loop().spend();
+        return cancelled_ && context().loop().consume_budget();
     }
 
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) {
         suspend(task);
-        if (cancelled_) { // but others must run first
+        if (cancelled_) { // other tasks must run first
             resume_soon();
             return;
         }
         try {
-            detail::WorkerPool::instance().submit(*this);
+            (pool_ != nullptr ? *pool_ : detail::WorkerPool::instance()).submit(*this);
         } catch (...) {
             unsuspend();
             throw;
@@ -72,9 +74,9 @@ private:
         self.resume_from_any_thread();
     }
 
-    // What has begun cannot be stopped: it is awaited.
-    static void cancel(Suspension& suspension) noexcept {
-        auto& self = static_cast<ToThreadOperation&>(suspension);
+    // A call that has started cannot be stopped, so it is awaited.
+    static void cancel(OperationBase& base) noexcept {
+        auto& self = static_cast<ToThreadOperation&>(base);
         if (detail::WorkerPool::withdraw(self)) {
             self.cancelled_ = true;
             self.resume_soon();
@@ -82,17 +84,22 @@ private:
     }
 
     Function function_;
+    detail::WorkerPool* pool_;
     std::optional<Outcome> outcome_;
     std::exception_ptr exception_;
     bool cancelled_ = false;
 };
 
-/// Calls a function that blocks or computes for long on one of the process's worker threads, and yields
-/// what it returns, as a `Result`: `auto sum = co_await to_thread([&] { return checksum(file); });`.
+/// Calls a function that blocks, or computes for long, on one of the process's worker threads.
+/// Returns its value as a `Result`: `auto sum = co_await to_thread([&] { return checksum(file);
+/// });`.
 ///
-/// What it throws is rethrown here. When the task is cancelled before a thread had time for it, it is not
-/// called (`operation_canceled`); one that has begun is awaited, so what it refers to stays alive, and
-/// its value is not lost.
+/// Errors: an exception of the function is rethrown here. `std::system_error` is thrown if no
+/// thread can be started.
+///
+/// Cancellation: if the task is cancelled before a thread starts the call, the function is not
+/// called (`operation_canceled`). A call that has started is awaited. Everything it refers to
+/// therefore stays alive, and its value is returned.
 template <typename Function>
     requires std::is_invocable_v<std::decay_t<Function>&>
 [[nodiscard]] ToThreadOperation<std::decay_t<Function>> to_thread(Function&& function) {

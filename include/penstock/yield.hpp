@@ -3,17 +3,17 @@
 #include <coroutine>
 #include <system_error>
 
+#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
-#include <penstock/suspension.hpp>
 
 namespace penstock {
 
-class [[nodiscard]] YieldOperation final : public Suspension {
+class [[nodiscard]] YieldOperation final : public OperationBase {
 public:
-    YieldOperation() noexcept : Suspension(nullptr) {}
+    YieldOperation() noexcept : OperationBase(nullptr) {}
 
     [[nodiscard]] bool await_ready() const noexcept {
-        return context().cancelled() && context().loop().spend();
+        return context().cancelled() && context().loop().consume_budget();
     }
 
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) noexcept {
@@ -29,8 +29,8 @@ public:
     }
 };
 
-/// Lets everything else that is ready run, and tells whether the task has been cancelled
-/// (`operation_canceled`): for long computations.
+/// Runs everything else that is ready. Returns `operation_canceled` if the task is cancelled. Call
+/// it in long computations.
 [[nodiscard]] inline YieldOperation yield() noexcept {
     return {};
 }

@@ -35,7 +35,8 @@ FileType file_type(mode_t mode) noexcept {
 }
 
 Status Status::from(const struct statx& native) noexcept {
-    constexpr std::uint64_t block = 512; // stx_blocks counts these, whatever the file system's are
+    // the unit of stx_blocks, independent of the file system's block size
+    constexpr std::uint64_t block = 512;
     return {.type = file_type(native.stx_mode),
             .permissions = static_cast<mode_t>(native.stx_mode & 07777U),
             .size = native.stx_size,

@@ -1,5 +1,6 @@
 // Whole files: reading, writing, copying.
 
+#include <penstock/fs/file.hpp>
 #include <penstock/fs/paths.hpp>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <penstock/detail/pollable.hpp>
+#include <penstock/detail/io/pollable.hpp>
 #include <penstock/shield.hpp>
 
 namespace penstock::fs {
@@ -23,12 +24,12 @@ using penstock::detail::uninterrupted;
 
 namespace {
 
-/// A file up to this size is read as any other; beyond it a worker thread gets the memory too, which
-/// takes the kernel longer than to copy what the page cache has.
+/// Files up to this size are read with `File::read`. For larger ones a worker thread also allocates
+/// the memory: page faults take the kernel longer than copying from the page cache.
 constexpr std::uint64_t small_file = std::uint64_t{256} * 1024;
 
-/// Reads a piece at the end of `content`, which is as long as what has been read of the file. Returns
-/// read(2)'s answer, or a negated errno.
+/// Reads a piece to the end of `content`, at the offset `content.size()`. Returns the result of
+/// read(2), or a negated errno.
 std::int64_t append(int fd, std::string& content, std::size_t most) {
     const std::size_t size = content.size();
     std::int64_t answer = 0;
@@ -41,7 +42,7 @@ std::int64_t append(int fd, std::string& content, std::size_t most) {
     return answer;
 }
 
-// A vector has no room without values in it. They are written in parts that stay in the processor's cache.
+// A vector zeroes new elements. Small parts stay in the processor's cache in between.
 std::int64_t append(int fd, std::vector<std::byte>& content, std::size_t most) {
     constexpr std::size_t part = std::size_t{128} * 1024;
     std::int64_t total = 0;
@@ -92,18 +93,18 @@ private:
     std::size_t most_;
 };
 
-/// In pieces, so that a cancellation is seen.
+/// Reads in pieces, so that a cancellation takes effect.
 template <typename Content>
 Task<Result<Content>> read_large(const File& file, std::uint64_t expected) {
     constexpr std::size_t largest_piece = std::size_t{8} * 1024 * 1024;
-    constexpr std::size_t least = std::size_t{64} * 1024; // when the file has grown
+    constexpr std::size_t least = std::size_t{64} * 1024; // if the file has grown
     Content content;
     if (expected >= content.max_size()) {
         co_return failure(std::errc::file_too_large);
     }
     content.reserve(static_cast<std::size_t>(expected) + 1);
     for (;;) {
-        // The byte beyond the expected end has room too, and tells that it is the end.
+        // Asks for one byte more than expected, to detect the end of the file.
         const std::size_t room = content.capacity() - content.size();
         const std::size_t asked = room == 0 ? least : std::min(room, largest_piece);
         const Result<std::size_t> count = co_await AppendOperation<Content>(file, content, asked);
@@ -116,8 +117,8 @@ Task<Result<Content>> read_large(const File& file, std::uint64_t expected) {
     }
 }
 
-/// Reads all of a file into a container of bytes. Its size is only a hint: a file may grow meanwhile,
-/// and those of /proc have none.
+/// Reads a whole file into a container of bytes. The size is only a hint: a file may grow, and
+/// files in /proc report 0.
 template <typename Content> Task<Result<Content>> read_all(std::string path) {
     constexpr std::size_t least = 4096;
     Result<File> file = co_await File::open(path);
@@ -156,7 +157,7 @@ std::string folder_of(const std::string& path) {
     return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// A name in the same folder that nobody else uses.
+/// A unique name in the same folder.
 std::string temporary_name(const std::string& path) {
     static std::atomic<std::uint64_t> next{std::random_device()()};
     std::array<char, 16> digits{};
@@ -190,7 +191,7 @@ Task<Result<>> write_and_sync(const std::string& path, Bytes content, mode_t per
     co_return co_await file->close();
 }
 
-/// So that a rename in it survives a power cut.
+/// Syncs the folder, so that a rename in it survives a power cut.
 Task<Result<>> sync_folder(const std::string& path) {
     Result<File> folder = co_await File::open(folder_of(path));
     if (!folder) {
@@ -199,19 +200,19 @@ Task<Result<>> sync_folder(const std::string& path) {
     co_return co_await folder->sync();
 }
 
-/// The path that a symbolic link leads to, through others where it must; there need not be anything. A
-/// path that is no link leads to itself.
-class FollowOperation final
-    : public penstock::detail::FileSystemOperation<FollowOperation, std::string> {
+/// Resolves a symbolic link, also through further links. The target need not exist. A path that is
+/// not a link resolves to itself.
+class ResolveLinkOperation final
+    : public penstock::detail::FileSystemOperation<ResolveLinkOperation, std::string> {
 public:
-    explicit FollowOperation(std::string path) noexcept : path_(std::move(path)) {}
+    explicit ResolveLinkOperation(std::string path) noexcept : path_(std::move(path)) {}
 
     static void describe(io::FileOperation& request) noexcept { request.to_call(&run); }
     [[nodiscard]] std::string result(std::int64_t /*answer*/) noexcept { return std::move(path_); }
 
 private:
     static std::int64_t run(io::FileOperation& request) noexcept {
-        FollowOperation& self = derived_of(request);
+        ResolveLinkOperation& self = derived_of(request);
         try {
             return self.follow();
         } catch (const std::bad_alloc&) {
@@ -238,8 +239,8 @@ private:
 };
 
 Task<Result<>> replace_file(std::string link_or_path, Bytes content, mode_t permissions) {
-    // To rename over a link would replace the link, and leave what it names as it was.
-    Result<std::string> followed = co_await FollowOperation(std::move(link_or_path));
+    // Renaming over a link would replace the link instead of its target.
+    Result<std::string> followed = co_await ResolveLinkOperation(std::move(link_or_path));
     if (!followed) {
         co_return failure(followed.error());
     }
@@ -256,31 +257,31 @@ Task<Result<>> replace_file(std::string link_or_path, Bytes content, mode_t perm
         if (done) {
             done = co_await rename(temporary, path);
         }
-    } catch (...) { // no memory, so not by the engine either
+    } catch (...) { // no memory, so the engine could not remove it either
         ::unlink(temporary.c_str());
         throw;
     }
     if (!done) {
-        // Also when the task has been cancelled: nothing stays beside the file.
+        // Removes the temporary file also if the task was cancelled.
         (void)co_await shield(remove_file(temporary));
         co_return done;
     }
     co_return co_await sync_folder(path);
 }
 
-bool cannot_share(const std::error_code& error) noexcept {
+bool is_copy_unsupported(const std::error_code& error) noexcept {
     return error == std::errc::operation_not_supported || error == std::errc::cross_device_link ||
            error == std::errc::invalid_argument || error == std::errc::function_not_supported ||
            error == std::errc::inappropriate_io_control_operation;
 }
 
 /// copy_file_range(2) or FICLONE.
-class ShareOperation final
-    : public penstock::detail::FileSystemOperation<ShareOperation, std::uint64_t> {
+class KernelCopyOperation final
+    : public penstock::detail::FileSystemOperation<KernelCopyOperation, std::uint64_t> {
 public:
     static constexpr std::size_t clone_all = 0;
 
-    ShareOperation(const File& from, const File& to, std::size_t size) noexcept
+    KernelCopyOperation(const File& from, const File& to, std::size_t size) noexcept
         : from_(from.native_handle()), to_(to.native_handle()), size_(size) {}
 
     void describe(io::FileOperation& request) const noexcept {
@@ -301,7 +302,7 @@ private:
     std::size_t size_;
 };
 
-Task<Result<std::uint64_t>> copy_by_hand(File& from, File& to) {
+Task<Result<std::uint64_t>> copy_through_buffer(File& from, File& to) {
     constexpr std::size_t piece = std::size_t{256} * 1024;
     std::vector<std::byte> buffer(piece);
     std::uint64_t copied = 0;
@@ -318,26 +319,27 @@ Task<Result<std::uint64_t>> copy_by_hand(File& from, File& to) {
     }
 }
 
-/// Into an empty file.
+/// `to` must be empty.
 Task<Result<std::uint64_t>> copy_content(File& from, File& to, std::uint64_t size) {
-    constexpr std::size_t largest_piece = std::size_t{64} << 20; // so that a cancellation is seen
+    // so that a cancellation takes effect
+    constexpr std::size_t largest_piece = std::size_t{64} << 20;
     const Result<std::uint64_t> cloned =
-        co_await ShareOperation(from, to, ShareOperation::clone_all);
+        co_await KernelCopyOperation(from, to, KernelCopyOperation::clone_all);
     if (cloned) {
         co_return size;
     }
-    if (!cannot_share(cloned.error())) {
+    if (!is_copy_unsupported(cloned.error())) {
         co_return failure(cloned.error());
     }
     std::uint64_t copied = 0;
     for (;;) {
-        const Result<std::uint64_t> count = co_await ShareOperation(from, to, largest_piece);
-        if (!count && (copied > 0 || !cannot_share(count.error()))) {
+        const Result<std::uint64_t> count = co_await KernelCopyOperation(from, to, largest_piece);
+        if (!count && (copied > 0 || !is_copy_unsupported(count.error()))) {
             co_return failure(count.error());
         }
-        // The kernel copies nothing of files without a size, such as those of /proc.
+        // The kernel copies nothing from files that report no size, such as those in /proc.
         if (!count || (*count == 0 && copied == 0)) {
-            co_return co_await copy_by_hand(from, to);
+            co_return co_await copy_through_buffer(from, to);
         }
         if (*count == 0) {
             co_return copied;
@@ -389,7 +391,7 @@ Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions opti
         co_return failure(file.error());
     }
     const Result<> written = co_await file->write_all(content);
-    const Result<> closed = co_await file->close(); // in any case on the engine: it may write back
+    const Result<> closed = co_await file->close(); // on the engine, because it may write back
     co_return written ? closed : written;
 }
 
@@ -406,7 +408,7 @@ Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
         co_return failure(std::errc::is_a_directory);
     }
     OpenOptions writing = OpenOptions::writing();
-    writing.truncate = false; // not before it is known to be another file
+    writing.truncate = false; // first checks that it is a different file
     writing.permissions = status->permissions;
     Result<File> target = co_await File::open(to, writing);
     if (!target) {
@@ -426,8 +428,8 @@ Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
         co_return last_failure();
     }
     const Result<std::uint64_t> copied = co_await copy_content(*source, *target, status->size);
-    // On the engine, also when the task has been cancelled: closing may have to write back (ext4 does, of a
-    // file that was emptied).
+    // On the engine, also in a cancelled task: close may write back (ext4 does so for a file that
+    // was truncated).
     const Result<> closed = co_await target->close();
     if (copied && !closed) {
         co_return failure(closed.error());

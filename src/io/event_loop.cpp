@@ -79,7 +79,7 @@ std::error_code EventLoop::attach(FileEngine& engine) {
 void EventLoop::detach_files() noexcept {
     if (completions_.engine != nullptr && completions_.engine->in_child()) {
         poller_.forget(
-            completions_); // an epoll is shared across a fork, and the parent goes on with it
+            completions_); // the epoll instance is shared with the parent, which still uses it
     } else {
         poller_.remove(completions_);
     }
@@ -91,14 +91,14 @@ void EventLoop::on_completions(Watch& watch, std::uint32_t /*events*/) {
     static_cast<CompletionWatch&>(watch).loop.deliver_completions();
 }
 
-// Counted as work: a loop whose operations all complete at once must go on to look at its poller.
+// Counted as work, so that a loop whose operations all complete at once still polls.
 void EventLoop::deliver_completions() {
     completions_.waiting = false;
     work_since_poll_ += static_cast<unsigned>(completions_.engine->deliver());
 }
 
-// Timers leave the queue one by one, each when its turn has come: until then whatever runs before
-// it in this iteration can still cancel and destroy it.
+// Each timer leaves the queue right before it runs: until then, callbacks that run before it in
+// this iteration can still cancel and destroy it.
 void EventLoop::run_due_timers(MonotonicTime now, std::uint64_t added_before) {
     while (!interrupted_) {
         Timer* timer = timers_.pop_due(now, added_before);
@@ -125,7 +125,7 @@ void EventLoop::run_once(std::int64_t limit_ns) {
     std::int64_t limit = prepare();
     if (limit_ns >= 0 && (limit < 0 || limit > limit_ns)) {
         limit = limit_ns;
-        poll_eagerly(); // not busy: the caller waits for descriptors only
+        poll_eagerly(); // not a busy loop: the caller waits for descriptors
     }
     block(limit);
     dispatch();

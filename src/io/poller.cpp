@@ -22,7 +22,7 @@ std::error_code last_error() noexcept {
     return {errno, std::system_category()};
 }
 
-/// epoll_pwait2(2), by number: the C library has a wrapper only since glibc 2.35.
+/// epoll_pwait2(2) as a raw system call: glibc has a wrapper only since 2.35.
 int wait_precisely(int epoll_fd, epoll_event* events, int capacity,
                    std::int64_t timeout_ns) noexcept {
 #ifdef SYS_epoll_pwait2
@@ -37,7 +37,7 @@ int wait_precisely(int epoll_fd, epoll_event* events, int capacity,
 #endif
 }
 
-/// Rounded up: waking before the deadline would only mean waiting once more.
+/// Rounds up: after a wake-up before the deadline the loop would wait again.
 int in_milliseconds(std::int64_t timeout_ns) noexcept {
     const std::int64_t milliseconds = timeout_ns / nanoseconds_per_millisecond +
                                       (timeout_ns % nanoseconds_per_millisecond != 0 ? 1 : 0);
@@ -90,16 +90,16 @@ const Poller::Slot* Poller::slot_for(const epoll_event& event) const noexcept {
 
 std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest,
                             std::uint32_t flags) noexcept {
-    assert(watch.fd < 0 && "a watch stands for one descriptor at a time");
+    assert(watch.fd < 0 && "a watch is registered for one descriptor at a time");
     if (fd < 0) {
         return {EBADF, std::system_category()};
     }
     if (is_parents()) {
-        if (const std::error_code error = part_from_parent()) {
+        if (const std::error_code error = leave_parents_instance()) {
             return error;
         }
     }
-    if (!make_slot(fd)) { // an error as the kernel's own: callers undo what they began either way
+    if (!make_slot(fd)) { // reported like a kernel error, so callers have one cleanup
         return {ENOMEM, std::system_category()};
     }
     Slot& slot = slots_[static_cast<std::size_t>(fd)];
@@ -111,7 +111,7 @@ std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest,
         if (error.value() == EEXIST) {
             error = control(epoll_fd_, EPOLL_CTL_MOD, fd, interest | flags, generation);
         } else if (!error && registered) {
-            // The number was closed without `remove` and now belongs to another file.
+            // The number was closed without `remove`, and now names another file.
             orphans_possible_ = true;
         }
     } else if (registered && control(epoll_fd_, EPOLL_CTL_DEL, fd, 0, 0)) {
@@ -144,7 +144,7 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
             watch.interest = 0;
             return {};
         }
-        error = part_from_parent();
+        error = leave_parents_instance();
         if (error) {
             return error;
         }
@@ -152,7 +152,7 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
     if (interest == 0) {
         error = control(epoll_fd_, EPOLL_CTL_DEL, watch.fd, 0, 0);
         if (error.value() == ENOENT || error.value() == EBADF) {
-            error.clear(); // closed by its user: nothing can be taken out under this number
+            error.clear(); // closed by its user: there is nothing to remove under this number
             orphans_possible_ = true;
         }
     } else {
@@ -161,7 +161,7 @@ std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
         if (watch.interest != 0) {
             error = control(epoll_fd_, EPOLL_CTL_MOD, watch.fd, events, slot.generation);
         }
-        if (error.value() == ENOENT) { // not registered, or closed and the number reused
+        if (error.value() == ENOENT) { // not registered, or the number was closed and reused
             const std::uint32_t generation = slot.generation + 1;
             error = control(epoll_fd_, EPOLL_CTL_ADD, watch.fd, events, generation);
             if (error.value() == EEXIST) {
@@ -205,7 +205,7 @@ void Poller::vacate(Watch& watch) noexcept {
     watch.interest = 0;
 }
 
-// What earlier work of this iteration removed is no orphan: moving every watch would be for nothing.
+// A watch that was removed in this iteration is not an orphan: moving all watches would be useless.
 bool Poller::fetched_orphans() const noexcept {
     for (int i = 0; i < count_; ++i) {
         const epoll_event& event = events_[static_cast<std::size_t>(i)];
@@ -217,7 +217,7 @@ bool Poller::fetched_orphans() const noexcept {
     return false;
 }
 
-// Where the kernel refuses this, the old instance stays, and a later dispatch tries again.
+// If the kernel refuses, the old instance stays, and a later dispatch tries again.
 void Poller::renew() noexcept {
     const int fresh = epoll_create1(EPOLL_CLOEXEC);
     if (fresh < 0) {
@@ -231,7 +231,7 @@ void Poller::renew() noexcept {
         const auto fd = static_cast<int>(index);
         const std::uint32_t events = slot.watch->interest | slot.flags;
         if (control(epoll_fd_, EPOLL_CTL_MOD, fd, events, slot.generation)) {
-            continue; // closed by its user; the number may belong to a stranger's file by now
+            continue; // closed by its user; the number may name an unrelated file by now
         }
         if (control(fresh, EPOLL_CTL_ADD, fd, events, slot.generation)) {
             ::close(fresh);
@@ -244,8 +244,8 @@ void Poller::renew() noexcept {
     ::close(fresh);
 }
 
-// A descriptor that was closed behind its watch's back is left out.
-std::error_code Poller::part_from_parent() noexcept {
+// A descriptor that was closed without `remove` is skipped.
+std::error_code Poller::leave_parents_instance() noexcept {
     const int fresh = epoll_create1(EPOLL_CLOEXEC);
     if (fresh < 0) {
         return last_error();
@@ -267,16 +267,17 @@ std::error_code Poller::part_from_parent() noexcept {
     ::close(fresh);
     if (moved) {
         fork_mark_.take_over();
-        position_ = count_ = 0; // what the parent fetched: if it lasts, it is reported here too
+        position_ = count_ = 0; // the parent's events: the new instance reports those that persist
         orphans_possible_ = false;
     }
     return error;
 }
 
 int Poller::wait(std::int64_t timeout_ns) noexcept {
-    if (is_parents() && part_from_parent()) {
-        constexpr int a_while = 10; // milliseconds; no busy loop while descriptors or memory lack
-        ::poll(nullptr, 0, a_while);
+    if (is_parents() && leave_parents_instance()) {
+        constexpr int pause =
+            10; // milliseconds; no busy loop while descriptors or memory are short
+        ::poll(nullptr, 0, pause);
         position_ = count_ = 0;
         return 0;
     }
@@ -304,7 +305,7 @@ void Poller::dispatch() {
     while (position_ < count_) {
         const epoll_event& event = events_[static_cast<std::size_t>(position_++)];
         if (const Slot* slot = slot_for(event)) {
-            // An earlier callback may have changed what this watch is told of.
+            // An earlier callback may have changed this watch's interest.
             Watch& watch = *slot->watch;
             const std::uint32_t events = event.events & (watch.interest | hung_up | failed);
             if (watch.interest != 0 && events != 0) {

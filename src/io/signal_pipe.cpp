@@ -13,7 +13,7 @@ namespace penstock::io {
 SignalPipe::SignalPipe(Poller& poller, OnSignal on_signal)
     : poller_(poller), on_signal_(on_signal), read_end_(*this) {
     std::array<int, 2> ends{};
-    // Not a socket pair: that takes 278 single bytes, each of which it charges as a whole buffer.
+    // Not a socket pair: it holds 278 single bytes, because each is charged as a whole buffer.
     if (pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) != 0) {
         throw std::system_error(errno, std::system_category(), "pipe2");
     }

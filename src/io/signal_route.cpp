@@ -14,13 +14,13 @@ namespace {
 
 struct Route {
     std::atomic<int> write_fd{-1};
-    std::atomic<unsigned> running{0}; ///< handlers that may have read `write_fd`
-    std::atomic<pid_t> process{0};    ///< that made the route
+    std::atomic<unsigned> running{0}; ///< number of handlers that may have read `write_fd`
+    std::atomic<pid_t> process{0};    ///< the process that made the route
     struct sigaction previous{};
 };
 
-/// Signal dispositions belong to the process, so this table does too. A handler may only touch
-/// lock-free atomics.
+/// Global, because signal dispositions belong to the process. A handler may use lock-free atomics
+/// only.
 std::array<Route, NSIG> routes;
 
 void forward_signal(int signal_number) {
@@ -36,8 +36,8 @@ void forward_signal(int signal_number) {
     errno = saved;
 }
 
-/// Handlers run to their end on other threads: their write does not block, and no signal interrupts them. In
-/// a forked child those threads are not, and what they had counted stays.
+/// Waits for handlers on other threads. They end soon: their write does not block, and no signal
+/// interrupts them. A forked child does not have those threads, but inherits their count.
 void await_handlers(const Route& route) noexcept {
     if (route.process.load() != ::getpid()) {
         return;
@@ -58,10 +58,10 @@ std::error_code route_signal(int signal_number, int write_fd) {
         return {EINVAL, std::system_category()};
     }
     Route& route = routes[static_cast<std::size_t>(signal_number)];
-    int nobody = -1;
-    if (!route.write_fd.compare_exchange_strong(nobody, write_fd)) {
-        return nobody == write_fd ? std::error_code{}
-                                  : std::error_code{EBUSY, std::system_category()};
+    int owner = -1;
+    if (!route.write_fd.compare_exchange_strong(owner, write_fd)) {
+        return owner == write_fd ? std::error_code{}
+                                 : std::error_code{EBUSY, std::system_category()};
     }
     route.process.store(::getpid());
     struct sigaction action{};

@@ -35,11 +35,7 @@ Wakeup::~Wakeup() {
 }
 
 void Wakeup::post(Work& work) noexcept {
-    Work* head = posted_.load(std::memory_order_relaxed);
-    do {
-        work.next = head;
-    } while (!posted_.compare_exchange_weak(head, &work, std::memory_order_seq_cst,
-                                            std::memory_order_relaxed));
+    posted_.push(work);
     if (blocked_.exchange(false, std::memory_order_seq_cst)) {
         signal();
     }
@@ -53,30 +49,14 @@ void Wakeup::notify() noexcept {
 }
 
 void Wakeup::collect(WorkQueue& queue) noexcept {
-    if (posted_.load(std::memory_order_relaxed) == nullptr) {
-        return;
-    }
-    Work* newest_first = posted_.exchange(nullptr, std::memory_order_acquire);
-    Work* oldest_first = nullptr;
-    while (newest_first != nullptr) {
-        Work* following = newest_first->next;
-        newest_first->next = oldest_first;
-        oldest_first = newest_first;
-        newest_first = following;
-    }
-    while (oldest_first != nullptr) {
-        Work* following = oldest_first->next;
-        queue.push_back(*oldest_first);
-        oldest_first = following;
-    }
+    posted_.move_to(queue);
 }
 
 // Either this thread sees the post, or the poster sees `blocked_`: both sides write before they
-// read, in the one order that seq_cst gives to all of them.
+// read, and sequential consistency gives all four accesses one order.
 bool Wakeup::prepare_to_block() noexcept {
     blocked_.store(true, std::memory_order_seq_cst);
-    if (posted_.load(std::memory_order_seq_cst) != nullptr ||
-        notified_.exchange(false, std::memory_order_seq_cst)) {
+    if (!posted_.empty() || notified_.exchange(false, std::memory_order_seq_cst)) {
         awake();
         return false;
     }
@@ -88,7 +68,7 @@ void Wakeup::signal() noexcept {
     const std::uint64_t one = 1;
     while (::write(fd_, &one, sizeof one) < 0) {
         if (errno == EAGAIN) {
-            // The counter, which nobody reads, is at its limit: start it again.
+            // The counter has reached its limit, because nothing reads it. Reset it.
             std::uint64_t count = 0;
             if (::read(fd_, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR) {
                 break;

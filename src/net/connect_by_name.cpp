@@ -14,7 +14,7 @@ namespace penstock::net {
 
 namespace {
 
-/// What the attempt after this one waits for.
+/// The events that the next attempt waits for.
 struct Attempt {
     sync::Event begun;
     sync::Event failed;
@@ -38,7 +38,7 @@ Task<Result<TcpStream>> attempt(Endpoint endpoint, Attempt* before, Attempt& sel
     co_return stream;
 }
 
-/// The families by turns, each in its order.
+/// Alternates between the families, keeping the order within each.
 std::vector<Endpoint> alternating(const std::vector<Endpoint>& endpoints) {
     std::vector<Endpoint> first;
     std::vector<Endpoint> second;

@@ -5,14 +5,14 @@
 
 #include <sys/uio.h>
 
-#include <penstock/detail/pollable.hpp>
+#include <penstock/detail/io/pollable.hpp>
 
 namespace penstock::net {
 
 namespace {
 
-constexpr std::size_t largest_batch = 1024; // UIO_MAXIOV of the kernel, which recvmmsg(2) cuts to
-constexpr std::size_t largest_datagram = 65'536; // more than any has
+constexpr std::size_t largest_batch = 1024; // UIO_MAXIOV of the kernel: recvmmsg(2) takes no more
+constexpr std::size_t largest_datagram = 65'536; // larger than any datagram
 
 } // namespace
 
@@ -40,9 +40,10 @@ struct DatagramBatch::Room {
 DatagramBatch::DatagramBatch(std::size_t capacity, std::size_t datagram_size) {
     if (capacity < 1 || capacity > largest_batch || datagram_size < 1 ||
         datagram_size > largest_datagram) {
-        throw std::invalid_argument("a batch of " + std::to_string(capacity) + " datagrams of " +
-                                    std::to_string(datagram_size) +
-                                    " bytes: it holds 1 to 1024 of 1 to 65536 bytes");
+        throw std::invalid_argument(
+            "a batch of " + std::to_string(capacity) + " datagrams of " +
+            std::to_string(datagram_size) +
+            " bytes: a batch holds 1 to 1024 datagrams of 1 to 65536 bytes");
     }
     room_ = std::make_unique<Room>(capacity, datagram_size);
 }

@@ -11,7 +11,7 @@ namespace penstock::net {
 
 namespace {
 
-/// A zone is an interface's name or number (RFC 4007, section 11); 0 when it is neither.
+/// A zone is the name or number of an interface (RFC 4007, section 11). Returns 0 if it is neither.
 std::uint32_t scope_of(const std::string& zone) noexcept {
     std::uint32_t number = 0;
     const char* end = zone.data() + zone.size();

@@ -35,7 +35,7 @@ struct FreeAddresses {
 
 Result<std::vector<Endpoint>> look_up(const std::string& host, std::uint16_t port) {
     addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM; // else each address comes once for each kind of socket
+    hints.ai_socktype = SOCK_STREAM; // otherwise each address is listed once for each socket type
     addrinfo* found = nullptr;
     const int reason = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
     if (reason == EAI_SYSTEM) {

@@ -1,8 +1,35 @@
 #include <penstock/net/stream_socket.hpp>
 
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
 #include <sys/socket.h>
 
 namespace penstock::net {
+
+Result<std::size_t> StreamSocket::try_write(Bytes from) noexcept {
+    constexpr auto writing = detail::Direction::writing;
+    if (pollable_ == nullptr) {
+        return failure(std::errc::bad_file_descriptor);
+    }
+    if (pollable_->is_awaited(writing)) {
+        return failure(std::errc::device_or_resource_busy);
+    }
+    if (from.empty() || !pollable_->may_be_ready(writing)) {
+        return 0;
+    }
+    const ssize_t sent =
+        detail::SocketCalls::write(pollable_->descriptor(), std::span(&from, 1), 0);
+    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+        return last_failure();
+    }
+    const auto count = static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    if (count < from.size()) {
+        pollable_->set_may_be_ready(writing, false);
+    }
+    return count;
+}
 
 Result<> StreamSocket::shutdown() noexcept {
     if (pollable_ == nullptr) {

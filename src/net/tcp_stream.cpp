@@ -4,6 +4,8 @@
 
 namespace penstock::net {
 
+using penstock::detail::adopt_nonblocking;
+using penstock::detail::check_tcp_socket;
 using penstock::detail::get_option;
 using penstock::detail::open_socket;
 using penstock::detail::Pollable;
@@ -31,6 +33,23 @@ TcpStream::Connect TcpStream::connect(const Endpoint& endpoint) {
         return Connect(set.error());
     }
     return {std::move(socket), endpoint};
+}
+
+Result<TcpStream> TcpStream::adopt(OwnedDescriptor socket) {
+    if (const Result<> checked = check_tcp_socket(socket.get()); !checked) {
+        return failure(checked.error());
+    }
+    if (const Result<Endpoint> peer = Endpoint::of_peer(socket.get()); !peer) {
+        return failure(peer.error());
+    }
+    if (const Result<> set = set_option(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1); !set) {
+        return failure(set.error());
+    }
+    Result<std::unique_ptr<Pollable>> pollable = adopt_nonblocking(std::move(socket));
+    if (!pollable) {
+        return failure(pollable.error());
+    }
+    return TcpStream(std::move(*pollable));
 }
 
 Result<Endpoint> TcpStream::local_endpoint() const {
@@ -68,7 +87,8 @@ Result<> TcpStream::keep_alive(std::chrono::seconds idle, std::chrono::seconds i
                                         Option{TCP_KEEPINTVL, interval.count()},
                                         Option{TCP_KEEPCNT, probes}};
     for (const auto& [name, value] : options) {
-        if (value < 1 || value > 32767) { // MAX_TCP_KEEPIDLE of the kernel; the others' are smaller
+        // MAX_TCP_KEEPIDLE of the kernel; the limits of the others are smaller
+        if (value < 1 || value > 32767) {
             return failure(std::errc::invalid_argument);
         }
         if (const Result<> set = set_option(fd, IPPROTO_TCP, name, static_cast<int>(value)); !set) {

@@ -6,7 +6,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include <penstock/detail/socket.hpp>
+#include <penstock/detail/io/socket.hpp>
 
 namespace penstock::net {
 
@@ -30,7 +30,7 @@ Result<> configure(int fd, const Endpoint& endpoint, const UdpSocket::Options& o
     return set;
 }
 
-/// 0, which leaves the choice to the routes, for no name.
+/// The index of an interface. 0 without a name: the routing table then decides.
 Result<int> index_of(std::string_view interface) noexcept {
     if (interface.empty()) {
         return 0;
@@ -97,7 +97,7 @@ Result<> UdpSocket::change_membership(const Endpoint& group, std::string_view in
     if (!index) {
         return failure(index.error());
     }
-    // Of both families (RFC 3678).
+    // Works for both families (RFC 3678).
     group_req request{};
     request.gr_interface = static_cast<std::uint32_t>(*index);
     auto* address = reinterpret_cast<std::byte*>(&request.gr_group);

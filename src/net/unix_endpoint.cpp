@@ -7,7 +7,7 @@ namespace penstock::net {
 
 namespace {
 
-// A path's last byte is its zero; an abstract name's first one is.
+// One byte is the terminating zero of a path or the leading zero of an abstract name.
 constexpr std::size_t longest_name = sizeof(sockaddr_un::sun_path) - 1;
 
 } // namespace
@@ -60,7 +60,7 @@ std::string UnixEndpoint::name() const {
     if (is_abstract()) {
         return {address_.sun_path + 1, length - 1};
     }
-    // The kernel counts the zero at a path's end, where there was room for one.
+    // The kernel's size includes the terminating zero if there was room for it.
     return {address_.sun_path, strnlen(address_.sun_path, length)};
 }
 

@@ -15,7 +15,7 @@ using penstock::detail::Pollable;
 
 namespace {
 
-/// Whether nobody listens behind a socket's file.
+/// Whether no process listens on an existing socket file.
 bool is_stale(const UnixEndpoint& endpoint) noexcept {
     struct stat status{};
     if (::lstat(endpoint.name().c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
@@ -28,7 +28,7 @@ bool is_stale(const UnixEndpoint& endpoint) noexcept {
 }
 
 Result<> bind(int fd, const UnixEndpoint& endpoint, const UnixListener::Options& options) {
-    // The file is made with the socket's own mode, less the umask (unix(7)).
+    // The file gets the mode of the socket, less the umask (unix(7)).
     if (options.mode && ::fchmod(fd, *options.mode) != 0) {
         return last_failure();
     }
@@ -87,7 +87,7 @@ void UnixListener::close() noexcept {
         status.st_dev == bound_.device) {
         ::unlink(bound_.endpoint.name().c_str());
     }
-    pollable_.reset();
+    DescriptorOwner::close();
     bound_.inode = 0;
 }
 

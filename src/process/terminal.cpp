@@ -20,11 +20,11 @@ ssize_t as_end(ssize_t count) noexcept {
 } // namespace
 
 ssize_t TerminalCalls::read(int fd, MutableBytes into) noexcept {
-    return as_end(FileCalls::read(fd, into));
+    return as_end(DescriptorCalls::read(fd, into));
 }
 
 ssize_t TerminalCalls::read(int fd, std::span<const iovec> parts) noexcept {
-    return as_end(FileCalls::read(fd, parts));
+    return as_end(DescriptorCalls::read(fd, parts));
 }
 
 } // namespace detail
@@ -39,7 +39,7 @@ Result<std::pair<Terminal, std::string>> Terminal::open(TerminalSize size) {
         return failure(std::error_code(error, std::system_category()));
     }
     Result<std::unique_ptr<penstock::detail::Pollable>> pollable =
-        penstock::detail::adopt_waitable(std::move(controller));
+        penstock::detail::adopt_nonblocking(std::move(controller));
     if (!pollable) {
         return failure(pollable.error());
     }

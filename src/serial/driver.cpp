@@ -8,14 +8,14 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 
-#include <penstock/detail/pollable.hpp>
+#include <penstock/detail/io/pollable.hpp>
 
 namespace penstock::serial::driver {
 
 namespace {
 
 template <typename Argument>
-Result<> ask_with(int fd, unsigned long request, Argument argument) noexcept {
+Result<> control_with(int fd, unsigned long request, Argument argument) noexcept {
     const int answer =
         penstock::detail::uninterrupted([&] { return ::ioctl(fd, request, argument); });
     if (answer >= 0) {
@@ -44,9 +44,9 @@ struct serial_rs485 rs485_settings(const Rs485& wanted, struct serial_rs485 sett
     return settings;
 }
 
-/// Whether the driver has taken what it was asked for; it may leave out what it cannot do, and bound
-/// delays. Of a mode that is off nothing else matters.
-bool is_taken(const struct serial_rs485& asked, const struct serial_rs485& got) noexcept {
+/// Whether the driver has accepted the settings. It may drop unsupported flags and limit delays.
+/// For a disabled mode nothing else matters.
+bool is_accepted(const struct serial_rs485& asked, const struct serial_rs485& got) noexcept {
     if ((asked.flags & SER_RS485_ENABLED) == 0) {
         return (got.flags & SER_RS485_ENABLED) == 0;
     }
@@ -59,15 +59,15 @@ bool is_taken(const struct serial_rs485& asked, const struct serial_rs485& got) 
 
 } // namespace
 
-Result<> ask(int fd, unsigned long request, void* argument) noexcept {
-    return ask_with(fd, request, argument);
+Result<> control(int fd, unsigned long request, void* argument) noexcept {
+    return control_with(fd, request, argument);
 }
 
-Result<> ask(int fd, unsigned long request, int argument) noexcept {
-    return ask_with(fd, request, argument);
+Result<> control(int fd, unsigned long request, int argument) noexcept {
+    return control_with(fd, request, argument);
 }
 
-Result<> as_feature(Result<> answer) noexcept {
+Result<> as_optional_feature(Result<> answer) noexcept {
     if (!answer && (answer.error() == std::errc::inappropriate_io_control_operation ||
                     answer.error() == std::errc::invalid_argument)) {
         return failure(std::errc::operation_not_supported);
@@ -75,40 +75,40 @@ Result<> as_feature(Result<> answer) noexcept {
     return answer;
 }
 
-Result<int> lines(int fd) noexcept {
+Result<int> modem_bits(int fd) noexcept {
     int lines = 0;
-    if (const Result<> asked = ask(fd, TIOCMGET, &lines); !asked) {
+    if (const Result<> asked = control(fd, TIOCMGET, &lines); !asked) {
         return failure(asked.error());
     }
     return lines;
 }
 
 Result<> set_line(int fd, int line, bool on) noexcept {
-    return ask(fd, on ? TIOCMBIS : TIOCMBIC, &line);
+    return control(fd, on ? TIOCMBIS : TIOCMBIC, &line);
 }
 
-Result<std::size_t> count_of(int fd, unsigned long request) noexcept {
+Result<std::size_t> get_count(int fd, unsigned long request) noexcept {
     int count = 0;
-    if (const Result<> asked = ask(fd, request, &count); !asked) {
+    if (const Result<> asked = control(fd, request, &count); !asked) {
         return failure(asked.error());
     }
     return static_cast<std::size_t>(count);
 }
 
 Result<> discard_unsent(int fd) noexcept {
-    const Result<std::size_t> unsent = count_of(fd, TIOCOUTQ);
+    const Result<std::size_t> unsent = get_count(fd, TIOCOUTQ);
     if (unsent && *unsent == 0) {
         return {};
     }
     if (!unsent && unsent.error() == std::errc::no_such_device) {
         return failure(unsent.error());
     }
-    return ask(fd, TCFLSH, TCOFLUSH);
+    return control(fd, TCFLSH, TCOFLUSH);
 }
 
 Result<bool> transmitter_is_empty(int fd) noexcept {
     unsigned status = 0;
-    if (const Result<> asked = as_feature(ask(fd, TIOCSERGETLSR, &status)); !asked) {
+    if (const Result<> asked = as_optional_feature(control(fd, TIOCSERGETLSR, &status)); !asked) {
         return failure(asked.error());
     }
     return (status & TIOCSER_TEMT) != 0;
@@ -116,15 +116,15 @@ Result<bool> transmitter_is_empty(int fd) noexcept {
 
 std::size_t transmit_fifo(int fd) noexcept {
     struct serial_struct driver{};
-    if (!ask(fd, TIOCGSERIAL, &driver) || driver.xmit_fifo_size <= 0) {
-        return 16; // a 16550's, the most common one
+    if (!control(fd, TIOCGSERIAL, &driver) || driver.xmit_fifo_size <= 0) {
+        return 16; // the FIFO of a 16550, the most common UART
     }
     return static_cast<std::size_t>(std::min(driver.xmit_fifo_size, 1 << 16));
 }
 
 Result<Counters> counters(int fd) noexcept {
     struct serial_icounter_struct counts{};
-    if (const Result<> asked = as_feature(ask(fd, TIOCGICOUNT, &counts)); !asked) {
+    if (const Result<> asked = as_optional_feature(control(fd, TIOCGICOUNT, &counts)); !asked) {
         return failure(asked.error());
     }
     const auto count = [](int value) { return static_cast<std::uint32_t>(value); };
@@ -146,7 +146,7 @@ Result<> set_low_latency(int fd, bool on, std::optional<struct serial_struct>& p
         return {};
     }
     struct serial_struct driver{};
-    if (const Result<> asked = as_feature(ask(fd, TIOCGSERIAL, &driver)); !asked) {
+    if (const Result<> asked = as_optional_feature(control(fd, TIOCGSERIAL, &driver)); !asked) {
         return asked;
     }
     if (!previous) {
@@ -155,7 +155,7 @@ Result<> set_low_latency(int fd, bool on, std::optional<struct serial_struct>& p
     constexpr int low_latency = static_cast<int>(ASYNC_LOW_LATENCY);
     driver.flags = on ? driver.flags | low_latency
                       : (driver.flags & ~low_latency) | (previous->flags & low_latency);
-    return as_feature(ask(fd, TIOCSSERIAL, &driver));
+    return as_optional_feature(control(fd, TIOCSSERIAL, &driver));
 }
 
 Result<> set_rs485(int fd, const std::optional<Rs485>& wanted,
@@ -164,48 +164,48 @@ Result<> set_rs485(int fd, const std::optional<Rs485>& wanted,
         return {};
     }
     struct serial_rs485 found{};
-    if (const Result<> asked = as_feature(ask(fd, TIOCGRS485, &found)); !asked) {
+    if (const Result<> asked = as_optional_feature(control(fd, TIOCGRS485, &found)); !asked) {
         return asked;
     }
     if (!previous) {
         previous = found;
     }
     struct serial_rs485 settings = wanted ? rs485_settings(*wanted, found) : *previous;
-    if (const Result<> set = as_feature(ask(fd, TIOCSRS485, &settings)); !set) {
+    if (const Result<> set = as_optional_feature(control(fd, TIOCSRS485, &settings)); !set) {
         return set;
     }
     struct serial_rs485 got{};
-    if (const Result<> asked = ask(fd, TIOCGRS485, &got); !asked) {
+    if (const Result<> asked = control(fd, TIOCGRS485, &got); !asked) {
         return asked;
     }
-    if (wanted && !is_taken(rs485_settings(*wanted, found), got)) {
-        (void)ask(fd, TIOCSRS485, &found);
+    if (wanted && !is_accepted(rs485_settings(*wanted, found), got)) {
+        (void)control(fd, TIOCSRS485, &found);
         return failure(std::errc::operation_not_supported);
     }
     return {};
 }
 
-Result<> take_alone(int fd) noexcept {
+Result<> lock_exclusive(int fd) noexcept {
     if (const Result<> locked = lock(fd, LOCK_EX); !locked) {
         return locked;
     }
-    return ask(fd, TIOCEXCL);
+    return control(fd, TIOCEXCL);
 }
 
-Result<> take_beside_others(int fd) noexcept {
+Result<> lock_shared(int fd) noexcept {
     return lock(fd, LOCK_SH);
 }
 
-Result<> share(int fd) noexcept {
-    if (const Result<> locked = take_beside_others(fd); !locked) {
+Result<> downgrade_lock(int fd) noexcept {
+    if (const Result<> locked = lock_shared(fd); !locked) {
         return locked;
     }
-    return ask(fd, TIOCNXCL);
+    return control(fd, TIOCNXCL);
 }
 
-void give_back(int fd, bool alone) noexcept {
-    if (alone) {
-        (void)ask(fd, TIOCNXCL);
+void unlock(int fd, bool exclusive) noexcept {
+    if (exclusive) {
+        (void)control(fd, TIOCNXCL);
     }
     (void)::flock(fd, LOCK_UN);
 }

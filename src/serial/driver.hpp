@@ -12,34 +12,35 @@
 struct serial_rs485;
 struct serial_struct;
 
-/// What is asked of a serial driver, each by one ioctl(2) or two.
+/// Requests to a serial driver, each one or two ioctl(2) calls.
 namespace penstock::serial::driver {
 
-/// ioctl(2), made again when a signal interrupts it. A device that has gone is `no_such_device`.
-Result<> ask(int fd, unsigned long request, void* argument = nullptr) noexcept;
-Result<> ask(int fd, unsigned long request, int argument) noexcept;
+/// ioctl(2), repeated while signals interrupt it. Returns `no_such_device` if the device was
+/// removed.
+Result<> control(int fd, unsigned long request, void* argument = nullptr) noexcept;
+Result<> control(int fd, unsigned long request, int argument) noexcept;
 
-/// What a driver without a feature answers (ENOTTY, EINVAL) as `operation_not_supported`.
-[[nodiscard]] Result<> as_feature(Result<> answer) noexcept;
+/// Maps ENOTTY and EINVAL, the answers of a driver without a feature, to `operation_not_supported`.
+[[nodiscard]] Result<> as_optional_feature(Result<> answer) noexcept;
 
 /// TIOCM_* bits.
-[[nodiscard]] Result<int> lines(int fd) noexcept;
+[[nodiscard]] Result<int> modem_bits(int fd) noexcept;
 Result<> set_line(int fd, int line, bool on) noexcept;
 
-/// What an ioctl that fills an int says.
-[[nodiscard]] Result<std::size_t> count_of(int fd, unsigned long request) noexcept;
+/// The value of an ioctl that fills an int.
+[[nodiscard]] Result<std::size_t> get_count(int fd, unsigned long request) noexcept;
 
-/// Drops what was written and has not left. Not without looking: on a pseudo-terminal a flush takes back
-/// what the other end has not read yet, although it has left.
+/// Discards written bytes that were not sent. Checks first whether there are any: on a
+/// pseudo-terminal a flush also discards bytes that were sent and not yet read.
 Result<> discard_unsent(int fd) noexcept;
 
-/// Whether the chip has sent the last bit; `operation_not_supported` where the driver cannot tell.
+/// Whether the last bit was sent. Returns `operation_not_supported` if the driver cannot report it.
 [[nodiscard]] Result<bool> transmitter_is_empty(int fd) noexcept;
 
-/// How many bytes the chip may hold of those that have left the driver.
+/// The maximum number of bytes in the UART that the driver no longer counts.
 [[nodiscard]] std::size_t transmit_fifo(int fd) noexcept;
 
-/// How often each line has changed, and `ErrorCounters`.
+/// The number of changes of each line, and `ErrorCounters`.
 struct Counters {
     std::uint32_t cts = 0;
     std::uint32_t dsr = 0;
@@ -50,24 +51,24 @@ struct Counters {
 
 [[nodiscard]] Result<Counters> counters(int fd) noexcept;
 
-/// Both set a mode, and keep in `previous` what was there before the first time; without a wish they
-/// return to it.
+/// Both set a mode and store the original one in `previous`. Without a wanted mode they restore
+/// that.
 Result<> set_low_latency(int fd, bool on, std::optional<serial_struct>& previous) noexcept;
 Result<> set_rs485(int fd, const std::optional<Rs485>& wanted,
                    std::optional<serial_rs485>& previous) noexcept;
 
-// TIOCEXCL keeps out who opens it later (but for root), flock(2) who asks before he uses it, and who does
-// not keep others out holds it too, shared, so that nobody takes for his own what others use. All fail
+// TIOCEXCL prevents later opens (except by root). flock(2) works among programs that use it.
+// Non-exclusive users hold it shared, so that an exclusive one detects them. All functions fail
 // with device_or_resource_busy.
 
-Result<> take_alone(int fd) noexcept;
-Result<> take_beside_others(int fd) noexcept;
+Result<> lock_exclusive(int fd) noexcept;
+Result<> lock_shared(int fd) noexcept;
 
-/// From alone to beside others.
-Result<> share(int fd) noexcept;
+/// Turns exclusive use into shared use.
+Result<> downgrade_lock(int fd) noexcept;
 
-/// Explicitly, because closing is not enough: a forked child has the lock too, and TIOCEXCL stays as long
-/// as anybody has the tty open.
-void give_back(int fd, bool alone) noexcept;
+/// Explicit, because close(2) is not enough: a forked child shares the lock, and TIOCEXCL remains
+/// while any process has the tty open.
+void unlock(int fd, bool exclusive) noexcept;
 
 } // namespace penstock::serial::driver

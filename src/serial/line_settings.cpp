@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 
-// The kernel's own termios2, with its numbers for this architecture; <termios.h> has neither.
+// termios2 of the kernel, with the values of this architecture. <termios.h> has neither.
 #include <asm/termbits.h>
 
 namespace penstock::serial {
@@ -16,7 +16,8 @@ struct Rate {
     tcflag_t code;
 };
 
-// Rates with a code of their own: other programs read those back rightly, glibc's tcgetattr among them.
+// The rates with a code of their own. Other programs, and glibc's tcgetattr, read these back
+// correctly.
 constexpr Rate standard_rates[] = {
     {50, B50},           {75, B75},           {110, B110},         {134, B134},
     {150, B150},         {200, B200},         {300, B300},         {600, B600},
@@ -24,11 +25,13 @@ constexpr Rate standard_rates[] = {
     {9600, B9600},       {19200, B19200},     {38400, B38400},     {57600, B57600},
     {115200, B115200},   {230400, B230400},   {460800, B460800},   {500000, B500000},
     {576000, B576000},   {921600, B921600},   {1000000, B1000000}, {1152000, B1152000},
-    {1500000, B1500000}, {2000000, B2000000}, {2500000, B2500000}, {3000000, B3000000},
-    {3500000, B3500000}, {4000000, B4000000},
+    {1500000, B1500000}, {2000000, B2000000},
+#ifdef B2500000 // not on SPARC
+    {2500000, B2500000}, {3000000, B3000000}, {3500000, B3500000}, {4000000, B4000000},
+#endif
 };
 
-// CMSPAR's value is the same everywhere but is missing from some architectures' headers.
+// CMSPAR has the same value everywhere, but some architectures' headers lack it.
 #ifndef CMSPAR
 constexpr tcflag_t CMSPAR = 010000000000;
 #endif
@@ -67,7 +70,7 @@ tcflag_t parity_bits(Parity parity) noexcept {
 LineSettings line_settings(const Options& options, const LineSettings& previous) noexcept {
     LineSettings line = previous;
     line.c_iflag = options.xon_xoff ? IXON | IXOFF : 0;
-    if (options.mark_errors) { // without marks a checked parity would turn damaged bytes into zeros
+    if (options.mark_errors) { // without marks, checked parity would turn damaged bytes into zeros
         line.c_iflag |= options.parity == Parity::none ? PARMRK : PARMRK | INPCK;
     }
     line.c_oflag = 0;
@@ -86,9 +89,10 @@ LineSettings line_settings(const Options& options, const LineSettings& previous)
     return line;
 }
 
-bool is_met(const LineSettings& asked, const LineSettings& got, std::uint32_t baud_rate) noexcept {
+bool is_applied(const LineSettings& asked, const LineSettings& got,
+                std::uint32_t baud_rate) noexcept {
     constexpr tcflag_t matters = CSIZE | PARENB | PARODD | CMSPAR | CSTOPB | CRTSCTS;
-    // A pty keeps any rate but has no line, and drops the parity that it could not add.
+    // A pty accepts any rate, but drops parity because it has no line.
     const double off = std::abs(static_cast<double>(got.c_ospeed) - baud_rate) / baud_rate;
     return ((asked.c_cflag ^ got.c_cflag) & matters) == 0 && off <= 0.025;
 }

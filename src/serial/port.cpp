@@ -23,7 +23,7 @@ struct PreviousSettings {
     LineSettings line{};
     std::optional<struct serial_struct> driver{};
     std::optional<struct serial_rs485> rs485{};
-    pid_t process = ::getpid(); ///< that has opened the port
+    pid_t process = ::getpid(); ///< the process that opened the port
 };
 
 void DeletePreviousSettings::operator()(PreviousSettings* settings) const noexcept {
@@ -44,17 +44,17 @@ ssize_t as_unplugged(ssize_t count) noexcept {
 } // namespace
 
 ssize_t PortCalls::read(int fd, MutableBytes into) noexcept {
-    const ssize_t count = FileCalls::read(fd, into);
+    const ssize_t count = DescriptorCalls::read(fd, into);
     return count == 0 && !into.empty() ? unplugged() : as_unplugged(count);
 }
 
 ssize_t PortCalls::read(int fd, std::span<const iovec> parts) noexcept {
-    const ssize_t count = FileCalls::read(fd, parts);
+    const ssize_t count = DescriptorCalls::read(fd, parts);
     return count == 0 ? unplugged() : as_unplugged(count);
 }
 
 ssize_t PortCalls::write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept {
-    return as_unplugged(FileCalls::write(fd, parts, offset));
+    return as_unplugged(DescriptorCalls::write(fd, parts, offset));
 }
 
 } // namespace detail
@@ -72,7 +72,7 @@ std::error_code check(const Options& options) noexcept {
     return wrong ? std::make_error_code(std::errc::invalid_argument) : std::error_code();
 }
 
-/// Success for a comfort that the driver lacks and the program can do without.
+/// Ignores an unsupported optional feature.
 Result<> unless_optional(Result<> set, const Options& options) noexcept {
     if (!set && options.ignore_unsupported && set.error() == std::errc::operation_not_supported) {
         return {};
@@ -95,27 +95,28 @@ Result<Port> Port::open(std::string_view path, const Options& options) {
     }
     const int fd = descriptor.get();
     decltype(port.previous_) previous(new detail::PreviousSettings);
-    if (const Result<> found = driver::ask(fd, get_line_settings, &previous->line); !found) {
+    if (const Result<> found = driver::control(fd, get_line_settings, &previous->line); !found) {
         return failure(found.error()); // ENOTTY
     }
     auto line = std::make_shared<detail::Line>(fd);
     if (const Result<> taken =
-            options.exclusive ? driver::take_alone(fd) : driver::take_beside_others(fd);
+            options.exclusive ? driver::lock_exclusive(fd) : driver::lock_shared(fd);
         !taken) {
         return failure(taken.error());
     }
     port.previous_ = std::move(previous);
     port.line_ = std::move(line);
-    // Until the settings are in force, closing leaves the line as it was found.
+    // Until the settings are applied, closing restores the line as it was.
     port.options_.exclusive = options.exclusive;
     port.options_.hangup_on_close = (port.previous_->line.c_cflag & HUPCL) != 0;
     Result<std::unique_ptr<penstock::detail::Pollable>> pollable =
-        penstock::detail::adopt_waitable(std::move(descriptor));
+        penstock::detail::adopt_nonblocking(std::move(descriptor));
     if (!pollable) {
         return failure(pollable.error());
     }
     port.pollable_ = std::move(*pollable);
-    // Before all else: opening has just raised the lines, which the far end may take for a reset.
+    // The first step: open(2) has just raised the lines, which the remote side may interpret as a
+    // reset.
     for (const auto& [bit, on] :
          {std::pair(TIOCM_RTS, options.initial_rts), std::pair(TIOCM_DTR, options.initial_dtr)}) {
         if (!on) {
@@ -129,7 +130,7 @@ Result<Port> Port::open(std::string_view path, const Options& options) {
         return failure(applied.error());
     }
     port.options_ = options;
-    // What came before the settings were right is noise.
+    // Bytes that arrived before the settings were applied are noise.
     (void)port.reset_input();
     return port;
 }
@@ -142,19 +143,20 @@ Result<> Port::configure(const Options& options) {
         return failure(wrong);
     }
     const auto own = [&](bool alone) {
-        return alone ? driver::take_alone(native_handle()) : driver::share(native_handle());
+        return alone ? driver::lock_exclusive(native_handle())
+                     : driver::downgrade_lock(native_handle());
     };
     if (options.exclusive != options_.exclusive) {
         if (Result<> owned = own(options.exclusive); !owned) {
-            // What fails may have dropped the old lock on its way (flock(2)).
+            // A failed lock may have dropped the old one (flock(2)).
             if (!options_.exclusive) {
-                (void)driver::take_beside_others(native_handle());
+                (void)driver::lock_shared(native_handle());
             }
             return owned;
         }
     }
     if (Result<> applied = apply(options); !applied) {
-        (void)apply(options_); // which the driver could do before
+        (void)apply(options_); // these worked before
         if (options.exclusive != options_.exclusive) {
             (void)own(options_.exclusive);
         }
@@ -167,14 +169,14 @@ Result<> Port::configure(const Options& options) {
 Result<> Port::apply(const Options& options) {
     const int fd = native_handle();
     LineSettings asked = line_settings(options, previous_->line);
-    if (Result<> set = driver::ask(fd, set_line_settings, &asked); !set) {
+    if (Result<> set = driver::control(fd, set_line_settings, &asked); !set) {
         return set;
     }
     LineSettings got{};
-    if (Result<> found = driver::ask(fd, get_line_settings, &got); !found) {
+    if (Result<> found = driver::control(fd, get_line_settings, &got); !found) {
         return found;
     }
-    if (!is_met(asked, got, options.baud_rate)) {
+    if (!is_applied(asked, got, options.baud_rate)) {
         return failure(std::errc::operation_not_supported);
     }
     actual_baud_rate_ = got.c_ospeed;
@@ -190,9 +192,9 @@ Result<> Port::apply(const Options& options) {
         !set) {
         return set;
     }
-    Result<> switched = line_->switch_by(by_port ? options.rs485 : std::nullopt);
+    Result<> switched = line_->set_software_rs485(by_port ? options.rs485 : std::nullopt);
     if (!switched) {
-        (void)line_->switch_by(std::nullopt);
+        (void)line_->set_software_rs485(std::nullopt);
     }
     return unless_optional(switched, options);
 }
@@ -201,7 +203,7 @@ void Port::close() noexcept {
     if (!is_open()) {
         return;
     }
-    // In a forked child it is a copy: the parent goes on with the line.
+    // In a forked child this is a copy. The parent still uses the line.
     if (previous_->process != ::getpid()) {
         line_.reset();
         pollable_.reset();
@@ -212,21 +214,21 @@ void Port::close() noexcept {
     line_->close();
     line_.reset();
     if (auto& rs485 = previous_->rs485) {
-        (void)driver::ask(fd, TIOCSRS485, &*rs485);
+        (void)driver::control(fd, TIOCSRS485, &*rs485);
     }
     if (auto& flags = previous_->driver) {
-        (void)driver::ask(fd, TIOCSSERIAL, &*flags);
+        (void)driver::control(fd, TIOCSSERIAL, &*flags);
     }
     LineSettings settings = previous_->line;
     settings.c_cflag =
         options_.hangup_on_close ? settings.c_cflag | HUPCL : settings.c_cflag & ~HUPCL;
-    (void)driver::ask(fd, set_line_settings, &settings);
-    driver::give_back(fd, options_.exclusive);
+    (void)driver::control(fd, set_line_settings, &settings);
+    driver::unlock(fd, options_.exclusive);
     pollable_.reset();
 }
 
 Result<ModemLines> Port::modem_lines() const noexcept {
-    const Result<int> lines = driver::lines(native_handle());
+    const Result<int> lines = driver::modem_bits(native_handle());
     if (!lines) {
         return failure(lines.error());
     }
@@ -237,7 +239,7 @@ Result<ModemLines> Port::modem_lines() const noexcept {
 }
 
 Result<ControlLines> Port::control_lines() const noexcept {
-    const Result<int> lines = driver::lines(native_handle());
+    const Result<int> lines = driver::modem_bits(native_handle());
     if (!lines) {
         return failure(lines.error());
     }
@@ -261,19 +263,19 @@ Result<ErrorCounters> Port::error_counters() const noexcept {
 }
 
 Result<std::size_t> Port::input_waiting() const noexcept {
-    return driver::count_of(native_handle(), FIONREAD);
+    return driver::get_count(native_handle(), FIONREAD);
 }
 
 Result<std::size_t> Port::output_waiting() const noexcept {
-    return driver::count_of(native_handle(), TIOCOUTQ);
+    return driver::get_count(native_handle(), TIOCOUTQ);
 }
 
 Result<> Port::reset_input() noexcept {
-    return driver::ask(native_handle(), TCFLSH, TCIFLUSH);
+    return driver::control(native_handle(), TCFLSH, TCIFLUSH);
 }
 
 Result<> Port::reset_output() noexcept {
-    return driver::ask(native_handle(), TCFLSH, TCOFLUSH);
+    return driver::control(native_handle(), TCFLSH, TCOFLUSH);
 }
 
 } // namespace penstock::serial

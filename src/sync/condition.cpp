@@ -2,25 +2,25 @@
 
 #include <cassert>
 
-#include <penstock/detail/turn.hpp>
+#include <penstock/detail/task/budget_operation.hpp>
 
 namespace penstock::sync {
 
-/// Joins those who wait, and only then gives the mutex away.
+/// Enqueues the waiter, and then unlocks the mutex.
 class Condition::Notification final : public detail::WaitOperation<Notification, void> {
 public:
     Notification(Condition& condition, Mutex::Guard& guard) noexcept
         : WaitOperation(condition.lock_, condition.waiting_), guard_(guard) {}
 
-    [[nodiscard]] bool await_ready() noexcept { return begin_cancelled(); }
+    [[nodiscard]] bool await_ready() noexcept { return complete_if_cancelled(); }
 
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) {
         suspend(task);
         {
             const std::lock_guard guard(lock());
-            enter_queue();
+            enqueue();
         }
-        // The coroutine cannot go on before this returns: its loop is this thread's.
+        // The coroutine cannot resume before this returns, because its loop runs on this thread.
         guard_.unlock();
     }
 
@@ -32,7 +32,7 @@ private:
 
 Task<Result<>> Condition::wait(Mutex::Guard& guard) {
     assert(guard && "a condition is waited for under its mutex");
-    co_await detail::TurnOperation(); // for who asks again and again in a cancelled task
+    co_await detail::BudgetOperation(); // for a cancelled task that calls this in a loop
     Mutex& mutex = *guard.mutex_;
     Notification notification(*this, guard);
     Result<> notified = co_await notification;
@@ -43,17 +43,17 @@ Task<Result<>> Condition::wait(Mutex::Guard& guard) {
 }
 
 void Condition::notify_one() noexcept {
-    detail::Waiter::Awakened awakened;
+    detail::Waiter::WakeList wake_list;
     const std::lock_guard guard(lock_);
     if (detail::Waiter* first = detail::Waiter::take_first(waiting_)) {
-        awakened.add(*first);
+        wake_list.add(*first);
     }
 }
 
 void Condition::notify_all() noexcept {
-    detail::Waiter::Awakened awakened;
+    detail::Waiter::WakeList wake_list;
     const std::lock_guard guard(lock_);
-    awakened.add_all(waiting_);
+    wake_list.add_all(waiting_);
 }
 
 } // namespace penstock::sync

@@ -3,10 +3,10 @@
 namespace penstock::sync {
 
 void Event::set() noexcept {
-    detail::Waiter::Awakened awakened;
+    detail::Waiter::WakeList wake_list;
     const std::lock_guard guard(lock_);
     set_ = true;
-    awakened.add_all(waiting_);
+    wake_list.add_all(waiting_);
 }
 
 void Event::reset() noexcept {

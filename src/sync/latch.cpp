@@ -5,11 +5,11 @@
 namespace penstock::sync {
 
 void Latch::count_down(std::size_t by) noexcept {
-    detail::Waiter::Awakened awakened;
+    detail::Waiter::WakeList wake_list;
     const std::lock_guard guard(lock_);
     count_ -= std::min(by, count_);
     if (count_ == 0) {
-        awakened.add_all(waiting_);
+        wake_list.add_all(waiting_);
     }
 }
 

@@ -12,12 +12,12 @@ bool Mutex::locked() const noexcept {
     return locked_;
 }
 
-// It is never free while somebody waits, so nobody can come in between.
-void Mutex::pass_on() noexcept {
-    detail::Waiter::Awakened awakened;
+// The mutex stays locked while it is handed over, so nobody can overtake.
+void Mutex::hand_off() noexcept {
+    detail::Waiter::WakeList wake_list;
     const std::lock_guard guard(lock_);
     if (detail::Waiter* next = detail::Waiter::take_first(waiting_)) {
-        awakened.add(*next);
+        wake_list.add(*next);
     } else {
         locked_ = false;
     }

@@ -12,16 +12,16 @@ std::size_t Semaphore::available() const noexcept {
     return available_;
 }
 
-// None is free while somebody waits, so nobody can come in between.
+// No permit is available while somebody waits, so nobody can overtake.
 void Semaphore::release(std::size_t permits) noexcept {
-    detail::Waiter::Awakened awakened;
+    detail::Waiter::WakeList wake_list;
     const std::lock_guard guard(lock_);
     for (; permits > 0; --permits) {
         detail::Waiter* next = detail::Waiter::take_first(waiting_);
         if (next == nullptr) {
             break;
         }
-        awakened.add(*next);
+        wake_list.add(*next);
     }
     available_ += permits;
 }

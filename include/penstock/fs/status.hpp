@@ -22,14 +22,14 @@ enum class FileType : unsigned char {
 /// From the type bits of a mode (inode(7)).
 [[nodiscard]] FileType file_type(mode_t mode) noexcept;
 
-/// What the kernel knows of a file (statx(2)).
+/// The metadata of a file (statx(2)).
 struct Status {
     using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
 
     FileType type = FileType::unknown;
     mode_t permissions = 0;      ///< the lower twelve bits
     std::uint64_t size = 0;      ///< bytes
-    std::uint64_t allocated = 0; ///< bytes that it occupies
+    std::uint64_t allocated = 0; ///< bytes on the device
     std::uint64_t inode = 0;
     std::uint64_t device = 0;
     std::uint32_t links = 0;
@@ -38,7 +38,7 @@ struct Status {
     Time accessed{};
     Time modified{};
     Time changed{};
-    Time created{}; ///< zero where the file system does not keep it
+    Time created{}; ///< zero if the file system does not keep it
 
     [[nodiscard]] static Status from(const struct statx& native) noexcept;
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <system_error>
 
-#include <penstock/io/file_engine.hpp>
+#include <penstock/io/files/file_engine.hpp>
 #include <penstock/io/poller.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/io/wakeup.hpp>
@@ -11,54 +11,54 @@
 
 namespace penstock::io {
 
-/// One iteration's parts, for whoever must do something of its own between them (release an
-/// interpreter lock around `block`, say). `run_once` is the plain composition of them.
+/// An event loop, whose iteration is split into `prepare`, `block` and `dispatch`, so that a caller
+/// can act between them, for example release an interpreter lock around `block`. `run_once` calls
+/// all three.
 ///
-/// An iteration runs, in this order: the work that was ready when it began to wait, the handlers of
-/// ready descriptors, the timers that were due when the wait ended. Work scheduled meanwhile runs in
-/// the next iteration, so nobody starves anybody. It is asyncio's order.
+/// An iteration runs, in this order: the work that was ready when the wait began, the handlers of
+/// ready descriptors, the timers that were due when the wait ended. Work that is scheduled
+/// meanwhile runs in the next iteration, so no work starves other work. This is asyncio's order.
 ///
-/// Not thread safe but for `post` and `wakeup().notify`.
+/// Not thread safe, except for `post` and `wakeup().notify`.
 class EventLoop {
 public:
     /// Throws `std::system_error` when the kernel refuses a descriptor.
     EventLoop() : wakeup_(poller_) {}
 
-    /// Runs `work` in the next iteration. It must outlive that.
+    /// Runs `work` in the next iteration. It must live until it has run.
     void schedule(Work& work) noexcept { ready_.push_back(work); }
 
     /// The same from any other thread.
     void post(Work& work) noexcept { wakeup_.post(work); }
 
-    /// Submits started file operations, takes in posted work, and returns how long `block` may wait:
-    /// 0 when work is ready, negative for ever, else nanoseconds.
+    /// Submits the file operations that were started, collects posted work, and returns how long
+    /// `block` may wait, in nanoseconds: 0 if work is ready, negative for no limit.
     [[nodiscard]] std::int64_t prepare();
 
-    /// Waits for events. Touches nothing but the poller and the wake-up; returns what
-    /// `Poller::wait` does.
+    /// Waits for events, and returns what `Poller::wait` returns. Uses only the poller and the
+    /// wake-up.
     ///
-    /// With a time-out of 0 it may ask the kernel only now and then: a loop that is busy with work of
-    /// its own, and has found no descriptor ready for `eager_polls` iterations, looks again after
-    /// every `work_between_polls` pieces of work. A system call for each costs more than most
-    /// callbacks do.
+    /// With a time-out of 0 it does not always poll: if no descriptor was ready for `eager_polls`
+    /// iterations, a busy loop polls once for every `work_between_polls` pieces of work. The system
+    /// call costs more than most callbacks do.
     int block(std::int64_t timeout_ns) noexcept;
 
-    /// Timers go by `clock(context)`, in nanoseconds, instead of `monotonic_now`; null for that again. It
-    /// may interrupt the loop, also during `prepare`.
+    /// Makes timers use `clock(context)`, in nanoseconds, instead of `monotonic_now`; null restores
+    /// that. The clock may interrupt the loop, also during `prepare`.
     using Clock = MonotonicTime (*)(void* context);
     void use_clock(Clock clock, void* context) noexcept {
         clock_ = clock;
         clock_context_ = context;
     }
 
-    /// Makes the next iterations poll in any case; for the beginning of a run.
+    /// Makes the next `eager_polls` iterations poll. For the beginning of a run.
     void poll_eagerly() noexcept { fruitless_polls_ = 0; }
 
-    /// Runs what the wait brought, and the work that was ready before it.
+    /// Runs the work that was ready before the wait, and what the wait has made ready.
     void dispatch();
 
-    /// Stops the running `dispatch` after the current callback. What it had not run yet stays ready,
-    /// or due.
+    /// Stops the running `dispatch` after the current callback. What has not run stays ready, or
+    /// due.
     void interrupt() noexcept {
         interrupted_ = true;
         poller_.interrupt();
@@ -67,7 +67,7 @@ public:
         }
     }
 
-    /// `prepare`, `block`, `dispatch`, waiting at most `limit_ns` nanoseconds (negative: no limit).
+    /// Runs one iteration, and waits at most `limit_ns` nanoseconds (negative: no limit).
     void run_once(std::int64_t limit_ns = -1);
 
     [[nodiscard]] bool has_ready_work() const noexcept { return !ready_.empty(); }
@@ -77,9 +77,9 @@ public:
     [[nodiscard]] Wakeup& wakeup() noexcept { return wakeup_; }
     [[nodiscard]] WorkQueue& ready() noexcept { return ready_; }
 
-    /// From here on `prepare` flushes `engine`, and its completions are delivered with what the
-    /// poller reports. One at a time: EBUSY while there is another; else what `Poller::add` says. Not
-    /// owned: it is taken out by `detach_files` before it ends.
+    /// Makes `prepare` flush `engine`, and `dispatch` deliver its completions. The engine is not
+    /// owned; call `detach_files` before it is destroyed. Errors: EBUSY if another engine is
+    /// attached, and those of `Poller::add`.
     [[nodiscard]] std::error_code attach(FileEngine& engine);
 
     void detach_files() noexcept;
@@ -95,7 +95,7 @@ private:
         explicit CompletionWatch(EventLoop& owner) noexcept : Watch(&on_completions), loop(owner) {}
         EventLoop& loop;
         FileEngine* engine = nullptr;
-        bool waiting = false; ///< `flush` has said so: the poller need not
+        bool waiting = false; ///< `flush` has reported completions
     };
 
     static void on_completions(Watch& watch, std::uint32_t events);

@@ -2,9 +2,13 @@
 
 namespace penstock::io {
 
-/// A first-in-first-out list through a `next` pointer that lives in the element.
+/// A singly linked queue, first in, first out, through a `next` pointer that lives in the element.
 ///
-/// Elements are owned by whoever made them; the queue never allocates. An element is in at most one
+/// Why not `IntrusiveList`: ready work only enters and leaves at the ends. One pointer instead of
+/// two saves 8 bytes in each timer, handle and operation of a coroutine, and two writes for each
+/// scheduled callback.
+///
+/// The caller owns the elements; the queue never allocates. An element is in at most one
 /// queue at a time. Not thread safe.
 template <typename T, T* T::* Next> class IntrusiveQueue {
 public:
@@ -26,6 +30,14 @@ public:
             head_ = &item;
         }
         tail_ = &item;
+    }
+
+    void push_front(T& item) noexcept {
+        item.*Next = head_;
+        head_ = &item;
+        if (tail_ == nullptr) {
+            tail_ = &item;
+        }
     }
 
     /// Removes and returns the oldest element, or null.

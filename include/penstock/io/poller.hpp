@@ -12,18 +12,18 @@
 
 namespace penstock::io {
 
-/// Readiness that a `Watch` asks for and is told of; the values are epoll's own (epoll_ctl(2)).
+/// Kinds of readiness. The values are epoll's own (epoll_ctl(2)).
 enum Readiness : std::uint32_t {
     readable = EPOLLIN,
     writable = EPOLLOUT,
-    hung_up = EPOLLHUP, ///< always reported, never asked for
-    failed = EPOLLERR,  ///< always reported, never asked for
+    hung_up = EPOLLHUP, ///< always reported, never requested
+    failed = EPOLLERR,  ///< always reported, never requested
 };
 
-/// A file descriptor's place in a `Poller`: embedded in its owner, which keeps it alive until
-/// `Poller::remove`.
+/// The registration of a file descriptor with a `Poller`. It is embedded in its owner, which keeps
+/// it alive until `Poller::remove`.
 struct Watch {
-    /// `events` is a union of `Readiness` bits. The function may remove or destroy this watch or any
+    /// `events` is a set of `Readiness` bits. The function may remove or destroy this watch or any
     /// other one.
     using OnReady = void (*)(Watch&, std::uint32_t events);
 
@@ -34,31 +34,32 @@ struct Watch {
     std::uint32_t interest = 0;
 };
 
-/// epoll, level-triggered; a descriptor is registered once and stays registered for its life.
+/// epoll, level-triggered. A descriptor is registered once and stays registered for its life.
 ///
-/// Level-triggered because a short read then needs no second `recv` that only fetches EAGAIN: what
-/// was left is reported again. EPOLLONESHOT was rejected (one epoll_ctl an event), EPOLLET too
-/// (every reader would have to drain).
+/// Level-triggered, because after a short read no second `recv` is needed to get EAGAIN: remaining
+/// data is reported again. Rejected: EPOLLONESHOT (one epoll_ctl for each event) and EPOLLET (every
+/// reader would have to drain).
 ///
-/// The poller remembers which watch owns a descriptor number. When a descriptor was closed behind
-/// its watch's back and the kernel hands the number out again, the newer watch takes over, and the
-/// older one's later `remove` leaves it alone.
+/// The poller knows which watch owns a descriptor number. If a descriptor was closed without
+/// `remove` and the kernel reuses its number, the newer watch takes over, and a later `remove` of
+/// the older one does not affect it.
 ///
 /// An event carries the descriptor's number and the generation of its registration, not the watch's
-/// address: the kernel keeps a registration until the last copy of a descriptor is closed (a child
-/// process may hold one), and after a `close` no epoll_ctl can end it. Events of such an orphan
-/// reach nobody, and the poller then moves its watches to a new epoll instance, under the old
-/// number, so that they do not keep the loop awake either.
+/// address. The kernel keeps a registration until the last copy of the descriptor is closed, which
+/// a child process may hold, and after a `close` no epoll_ctl can remove it. Events of such an
+/// orphan are dropped, and the poller moves its watches to a new epoll instance under the old
+/// number, so that the orphan does not keep the loop awake.
 ///
-/// A forked child has its parent's epoll instance, and what it took out there the parent would hear of no
-/// more. So `remove` leaves that one alone in a child, and what has to change or ask it first moves the
-/// watches to an instance of the child's own.
+/// A forked child shares its parent's epoll instance. If the child removed a descriptor from it,
+/// the parent would get no more events for that descriptor. In a child, `remove` therefore does not
+/// touch that instance. Every other member that changes or queries it first moves the watches to an
+/// instance of the child's own.
 ///
 /// Not thread safe: only the loop's thread may call it.
 class Poller {
 public:
-    /// Throws `std::system_error` when the kernel refuses an epoll instance (EMFILE, ENOMEM), or a page of
-    /// memory.
+    /// Throws `std::system_error` when the kernel refuses an epoll instance (EMFILE, ENOMEM), or a
+    /// page of memory.
     Poller();
     ~Poller();
     Poller(const Poller&) = delete;
@@ -68,46 +69,47 @@ public:
     [[nodiscard]] std::error_code add(Watch& watch, int fd, std::uint32_t interest,
                                       std::uint32_t flags = 0) noexcept;
 
-    /// Changes what a watch is told of. Interest 0 takes the descriptor out of epoll (which would
-    /// otherwise go on to report a hang-up for ever); a later `update` puts it back.
+    /// Changes a watch's interest. Interest 0 removes the descriptor from epoll, which would
+    /// otherwise report a hang-up again and again; a later `update` adds it again.
     [[nodiscard]] std::error_code update(Watch& watch, std::uint32_t interest);
 
-    /// Ends watching; events already fetched for this watch are dropped. Safe to call twice.
+    /// Stops watching. Events already fetched for this watch are dropped. Safe to call twice.
     void remove(Watch& watch) noexcept;
 
-    /// Ends watching a descriptor that its user may have closed, and whose number may be another
-    /// file's by now: no system call, what is registered is left behind. Safe to call twice.
+    /// Stops watching a descriptor that may have been closed, and whose number may name another
+    /// file by now. Makes no system call and leaves the registration behind. Safe to call twice.
     void forget(Watch& watch) noexcept;
 
-    /// Blocks until something is ready, at most `timeout_ns` nanoseconds (negative: no limit), and
-    /// returns the number of fetched events, 0 after a time-out, or -1 after EINTR.
+    /// Blocks until a descriptor is ready, at most `timeout_ns` nanoseconds (negative: no limit).
+    /// Returns the number of fetched events, 0 after a time-out, or -1 after EINTR.
     ///
-    /// Touches no watch, so that a caller may release a lock around it.
+    /// Accesses no watch, so a caller may release a lock around it.
     int wait(std::int64_t timeout_ns) noexcept;
 
-    /// Calls `on_ready` for each event that `wait` fetched, until done or `interrupt`ed.
+    /// Calls `on_ready` for each event that `wait` has fetched, or until `interrupt`.
     void dispatch();
 
-    /// Ends the running `dispatch` after the current watch. Undelivered events are not lost: the
+    /// Stops the running `dispatch` after the current watch. The other events are not lost: the
     /// next `wait` reports them again.
     void interrupt() noexcept { count_ = 0; }
 
-    /// The watch that stands for `fd`, or null.
-    [[nodiscard]] Watch* owner_of(int fd) const noexcept {
+    /// The watch of `fd`, or null.
+    [[nodiscard]] Watch* watch_of(int fd) const noexcept {
         const auto index = static_cast<std::size_t>(fd);
         return fd >= 0 && index < slots_.size() ? slots_[index].watch : nullptr;
     }
 
     [[nodiscard]] int native_handle() const noexcept { return epoll_fd_; }
 
-    /// In a forked child, as long as the watches are registered with the parent's instance.
+    /// Whether this is a forked child whose watches are still registered with the parent's
+    /// instance.
     [[nodiscard]] bool is_parents() const noexcept { return fork_mark_.in_child(); }
 
 private:
     static constexpr int batch_size = 256;
 
-    /// What is known of one descriptor number. An event of another generation is stale: an orphan's,
-    /// unless the slot has changed since the event was fetched.
+    /// The state of one descriptor number. An event of another generation is stale. It is an
+    /// orphan's if the slot has not changed since the event was fetched.
     struct Slot {
         Watch* watch = nullptr;
         std::uint32_t generation = 0;
@@ -118,9 +120,9 @@ private:
     [[nodiscard]] bool make_slot(int fd) noexcept;
     [[nodiscard]] const Slot* slot_for(const epoll_event& event) const noexcept;
     void vacate(Watch& watch) noexcept;
-    [[nodiscard]] bool fetched_orphans() const noexcept;
-    void renew() noexcept;
-    [[nodiscard]] std::error_code part_from_parent() noexcept;
+    [[nodiscard, gnu::cold]] bool fetched_orphans() const noexcept;
+    [[gnu::cold]] void renew() noexcept;
+    [[nodiscard, gnu::cold]] std::error_code leave_parents_instance() noexcept;
 
     ForkMark fork_mark_;
     int epoll_fd_;

@@ -4,15 +4,15 @@
 
 namespace penstock::io {
 
-/// Brings signals into a loop as bytes in a non-blocking pipe (the "self-pipe").
+/// Delivers signals to a loop as bytes in a non-blocking pipe (the "self-pipe trick").
 ///
-/// Why not signalfd: it needs the signals blocked in every thread, and a blocked mask is inherited by
-/// every child process and every thread that a library starts; it also cannot be shared with a
-/// language runtime that owns the handlers. A handler that writes one byte needs none of that, and
-/// the write end can be given to such a runtime (CPython's `signal.set_wakeup_fd`).
+/// Why not signalfd: it needs the signals blocked in every thread, and child processes and the
+/// threads that a library starts inherit the mask. It also cannot be shared with a language runtime
+/// that owns the handlers. A handler that writes one byte needs no mask, and such a runtime can use
+/// the write end (CPython's `signal.set_wakeup_fd`).
 ///
-/// Each byte is one signal number. When the pipe is full further bytes are dropped: more than 64 KiB
-/// of undelivered signals say nothing that the first ones did not.
+/// Each byte is one signal number. Bytes that find the pipe full are dropped: after 64 KiB of
+/// undelivered signals they carry no information.
 class SignalPipe {
 public:
     /// Called on the loop's thread with each signal number read from the pipe.
@@ -24,14 +24,15 @@ public:
     SignalPipe(const SignalPipe&) = delete;
     SignalPipe& operator=(const SignalPipe&) = delete;
 
-    /// Where a signal handler writes a signal number as one byte; non-blocking, close-on-exec.
+    /// A signal handler writes a signal number to it as one byte. Non-blocking, close-on-exec.
     [[nodiscard]] int write_end() const noexcept { return write_fd_; }
 
-    /// Installs a handler that writes `signal_number` here (SA_RESTART). One pipe in the process
-    /// owns a signal at a time; EBUSY when another one does, EINVAL for SIGKILL and its like.
+    /// Installs a handler that writes `signal_number` to the pipe (SA_RESTART). One pipe in the
+    /// process owns a signal at a time. Errors: EBUSY if another one does, EINVAL for SIGKILL and
+    /// SIGSTOP.
     [[nodiscard]] std::error_code subscribe(int signal_number);
 
-    /// Restores the handler that was there before `subscribe`; nothing happens without one.
+    /// Restores the handler from before `subscribe`. No effect without a subscription.
     void unsubscribe(int signal_number) noexcept;
 
 private:

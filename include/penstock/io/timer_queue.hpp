@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,8 +14,12 @@ using MonotonicTime = std::int64_t;
 
 [[nodiscard]] MonotonicTime monotonic_now() noexcept;
 
-/// A timer's place in a `TimerQueue`, embedded in its owner, which keeps it alive until it has run or
-/// been cancelled. It can be cancelled until the moment its work runs.
+/// A time that is not before `monotonic_now()`, and at most one tick of the kernel after it (1 to
+/// 10 ms). For deadlines of seconds: it costs a sixth.
+[[nodiscard]] MonotonicTime coarse_monotonic_now() noexcept;
+
+/// An entry of a `TimerQueue`. It is embedded in its owner, which keeps it alive until it has run
+/// or was cancelled. It can be cancelled until its work runs.
 struct Timer {
     explicit Timer(Work::Run function) noexcept : work(function) {}
 
@@ -27,38 +32,65 @@ struct Timer {
     std::size_t index = unscheduled;
 };
 
-/// Timers in a 4-ary heap. Each timer knows its place, so a cancelled one is taken out at once: a
-/// million cancelled timers hold no memory.
+/// Timers in a run and a 4-ary heap. The run holds timers that were added in the order of their
+/// deadlines, as those of equal delay are: to add, cancel or pop one takes constant time. Any other
+/// timer goes into the heap. Each timer knows its position, so a cancelled one is removed at once,
+/// or leaves an empty entry until the next compaction of the run: a million cancelled timers use no
+/// memory.
 ///
-/// Rejected: marking cancelled timers and sweeping them later (asyncio does; a server whose every
-/// request sets and cancels a time-out then carries them until their deadline), and a timer wheel
-/// (coarse, and slower for the few hundred live timers that programs have).
+/// Rejected: the heap alone, because popping a burst of timers misses the cache at each of its
+/// levels. Marking cancelled timers and removing them later, as asyncio does: a server that sets
+/// and cancels a time-out for each request keeps all of them until their deadlines. A timer wheel:
+/// it is coarse, and slower for the few hundred live timers that programs have.
 ///
 /// Timers of equal deadline become due in the order in which they were added. Not thread safe.
 class TimerQueue {
 public:
-    /// Throws `std::bad_alloc`; the timer is then not scheduled.
+    /// Throws `std::bad_alloc`, and the timer is then not scheduled.
     void add(Timer& timer, MonotonicTime deadline);
 
-    /// Takes a timer out; nothing happens when it is not scheduled.
+    /// Removes a timer. No effect if it is not scheduled.
     void cancel(Timer& timer) noexcept;
 
-    /// Takes out and returns the earliest timer whose deadline is not after `now`, or null. Timers that
-    /// were added since `next_sequence` returned `added_before` are passed over, so that whoever runs
-    /// timers whose callbacks add more of them comes to an end.
+    /// Removes and returns the earliest timer whose deadline is not after `now`, or null. Skips
+    /// timers that were added since `next_sequence` returned `added_before`, so that a loop over
+    /// due timers ends even if their callbacks add more of them.
     [[nodiscard]] Timer* pop_due(MonotonicTime now, std::uint64_t added_before) noexcept;
 
     [[nodiscard]] std::uint64_t next_sequence() const noexcept { return sequence_; }
 
-    [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
-    [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
-    [[nodiscard]] std::size_t capacity() const noexcept { return heap_.capacity(); }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    [[nodiscard]] std::size_t size() const noexcept { return heap_.size() + in_run_; }
+    [[nodiscard]] std::size_t capacity() const noexcept {
+        return heap_.capacity() + run_.capacity();
+    }
 
-    /// The earliest deadline; only when not empty.
-    [[nodiscard]] MonotonicTime next_deadline() const noexcept { return heap_.front().deadline; }
+    /// The earliest deadline. The queue must not be empty.
+    [[nodiscard]] MonotonicTime next_deadline() const noexcept {
+        if (in_run_ == 0) {
+            return heap_.front().deadline;
+        }
+        const MonotonicTime first = run_[run_begin_].deadline;
+        return heap_.empty() ? first : std::min(first, heap_.front().deadline);
+    }
 
-    /// The scheduled timer at `position` in no particular order, for owners that visit all of them.
-    [[nodiscard]] Timer& at(std::size_t position) const noexcept { return *heap_[position].timer; }
+    /// Some scheduled timer. The queue must not be empty.
+    [[nodiscard]] Timer& any() const noexcept {
+        return *(in_run_ != 0 ? run_.back() : heap_.back()).timer;
+    }
+
+    /// Calls `visit(timer)` for each scheduled timer, in no particular order, until it returns
+    /// something other than 0. Returns the last result. `visit` must not change the queue.
+    template <typename Visit> int visit_all(Visit visit) const {
+        for (const std::vector<Entry>* part : {&heap_, &run_}) {
+            for (const Entry& entry : *part) {
+                if (const int result = entry.timer != nullptr ? visit(*entry.timer) : 0) {
+                    return result;
+                }
+            }
+        }
+        return 0;
+    }
 
 private:
     static constexpr std::size_t arity = 4;
@@ -75,18 +107,32 @@ private:
         }
     };
 
+    /// Marks `Timer::index` as a position in the run.
+    static constexpr std::size_t in_run = ~(Timer::unscheduled >> 1);
+
+    void remove(Timer& timer) noexcept;
+
     void place(std::size_t position, const Entry& entry) noexcept {
         heap_[position] = entry;
         entry.timer->index = position;
     }
     void sift_up(std::size_t position, const Entry& entry) noexcept;
     void sift_down(std::size_t position, const Entry& entry) noexcept;
-    void remove_at(std::size_t position) noexcept;
-    void shrink() noexcept;
+    void add_to_heap(const Entry& entry);
+    void remove_from_heap(std::size_t position) noexcept;
     [[nodiscard]] std::size_t find_due(std::size_t position, MonotonicTime now,
                                        std::uint64_t added_before) const noexcept;
 
+    [[nodiscard]] bool is_outlier_of_run(MonotonicTime deadline) const noexcept;
+    void add_to_run(const Entry& entry);
+    void remove_from_run(std::size_t position) noexcept;
+    void compact_run() noexcept;
+    static void shrink(std::vector<Entry>& entries) noexcept;
+
     std::vector<Entry> heap_;
+    std::vector<Entry> run_;    ///< a cancelled or popped timer is null; the last one never is
+    std::size_t run_begin_ = 0; ///< the first timer that is not null
+    std::size_t in_run_ = 0;    ///< timers that are not null
     std::uint64_t sequence_ = 0;
 };
 

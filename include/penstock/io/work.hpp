@@ -4,11 +4,10 @@
 
 namespace penstock::io {
 
-/// One piece of ready work: a struct that its owner embeds in whatever waits (a Python handle, a
-/// coroutine's operation), with the function to call when its turn comes.
+/// A function to run, embedded in what waits for it: a Python handle, a coroutine's operation.
 ///
-/// Why an embedded struct and not `std::function`: scheduling must not allocate, and the owner
-/// already exists. The owner keeps it alive until it has run or been taken out of the queue.
+/// Why not `std::function`: scheduling must not allocate, and the owner exists already. The owner
+/// keeps it alive until it has run or was removed from the queue.
 struct Work {
     using Run = void (*)(Work&);
 

@@ -12,24 +12,24 @@
 
 namespace penstock::net {
 
-/// What `UdpSocket::receive` tells of a datagram.
+/// A datagram as `UdpSocket::receive` reports it.
 struct ReceivedDatagram {
-    std::size_t size = 0; ///< bytes that are in the buffer
+    std::size_t size = 0; ///< bytes in the buffer
     Endpoint sender{};
     bool truncated = false; ///< the datagram was larger than the buffer
 };
 
-/// A datagram to be sent; the bytes must live until it has been. Without `to` it goes to the socket's
-/// connected peer.
+/// A datagram to send. The bytes must live until the send has ended. Without `to` it goes to the
+/// socket's connected peer.
 struct OutgoingDatagram {
     Bytes bytes{};
     std::optional<Endpoint> to{};
 };
 
-/// Room for datagrams that are received together, allocated once and used again and again.
+/// Buffers for datagrams that are received in one system call. Allocated once and reused.
 class DatagramBatch {
 public:
-    /// Room for `capacity` datagrams (at least one, at most 1024, the kernel's own limit) of at most
+    /// Allocates room for `capacity` datagrams (1 to 1024, the kernel's limit) of up to
     /// `datagram_size` bytes each (1 to 65,536). Throws `std::invalid_argument`, `std::bad_alloc`.
     DatagramBatch(std::size_t capacity, std::size_t datagram_size);
     ~DatagramBatch();
@@ -40,19 +40,19 @@ public:
 
     [[nodiscard]] std::size_t capacity() const noexcept;
 
-    /// How many the last receive brought.
+    /// The number of datagrams of the last receive.
     [[nodiscard]] std::size_t size() const noexcept;
 
     struct Received {
-        MutableBytes bytes{}; ///< in the batch's memory
+        MutableBytes bytes{}; ///< in the memory of the batch
         Endpoint sender{};
         bool truncated = false;
     };
 
-    /// The one at `index`, below `size()`.
+    /// The datagram at `index`, which must be less than `size()`.
     [[nodiscard]] Received operator[](std::size_t index) const noexcept;
 
-    /// For the operation: recvmmsg(2) into this batch; the count, or -1 with `errno`.
+    /// For the operation: recvmmsg(2) into this batch. Returns the count, or -1 and `errno`.
     [[nodiscard]] int receive_from(int fd) noexcept;
 
 private:

@@ -18,24 +18,23 @@ public:
     /// 0.0.0.0, port 0.
     Endpoint() noexcept;
 
-    /// From an address in figures (`127.0.0.1`, `::1`, `fe80::1%eth0`; inet_pton(3), RFC 4007 for the
-    /// zone), never a name: `invalid_argument` for anything else.
+    /// Parses a numeric address (`127.0.0.1`, `::1`, `fe80::1%eth0`; inet_pton(3), RFC 4007 for the
+    /// zone). Returns `invalid_argument` for anything else, such as a host name.
     [[nodiscard]] static Result<Endpoint> parse(std::string_view address, std::uint16_t port);
 
     /// 127.0.0.1 and ::1.
     [[nodiscard]] static Endpoint loopback(std::uint16_t port) noexcept;
     [[nodiscard]] static Endpoint loopback_v6(std::uint16_t port) noexcept;
 
-    /// All of this machine's addresses: 0.0.0.0, or ::, which takes IPv4 too where the system says so
+    /// All addresses of this machine: 0.0.0.0, or ::, which also accepts IPv4 if the system says so
     /// (ipv6(7), bindv6only).
     [[nodiscard]] static Endpoint any(std::uint16_t port) noexcept;
     [[nodiscard]] static Endpoint any_v6(std::uint16_t port) noexcept;
 
-    /// From the kernel's form. `address_family_not_supported` for other families.
+    /// From the kernel's form. Returns `address_family_not_supported` for other families.
     [[nodiscard]] static Result<Endpoint> from_native(const sockaddr* address, socklen_t size);
 
-    /// The address that a socket is bound to, and the one that it is connected to: getsockname(2),
-    /// getpeername(2).
+    /// The local and the remote address of a socket: getsockname(2), getpeername(2).
     [[nodiscard]] static Result<Endpoint> of_socket(int fd);
     [[nodiscard]] static Result<Endpoint> of_peer(int fd);
 
@@ -53,7 +52,7 @@ public:
         return is_v6() ? sizeof storage_.v6 : sizeof storage_.v4;
     }
 
-    /// By family, address, port and zone.
+    /// Orders by family, address, port and zone.
     [[nodiscard]] friend std::strong_ordering operator<=>(const Endpoint& left,
                                                           const Endpoint& right) noexcept {
         return left.compare(right);

@@ -11,18 +11,18 @@
 
 namespace penstock::net {
 
-/// The reasons of getaddrinfo(3), by its EAI_ numbers. Two of them compare equal to a `std::errc`:
-/// EAI_AGAIN to `resource_unavailable_try_again`, EAI_MEMORY to `not_enough_memory`.
+/// The errors of getaddrinfo(3), by their EAI_ numbers. EAI_AGAIN compares equal to
+/// `resource_unavailable_try_again`, EAI_MEMORY to `not_enough_memory`.
 [[nodiscard]] const std::error_category& resolve_category() noexcept;
 
-/// The addresses of a host, IPv4 and IPv6, as the system finds them (getaddrinfo(3): /etc/hosts, DNS,
-/// what nsswitch.conf(5) says) and in the order in which it wants them tried (RFC 6724). An address in
-/// figures is taken as it is.
+/// The IPv4 and IPv6 addresses of a host, as getaddrinfo(3) finds them (/etc/hosts, DNS,
+/// nsswitch.conf(5)), in the order in which they should be tried (RFC 6724). A numeric address is
+/// returned as it is.
 ///
-/// The system's function blocks, so it runs on a worker thread; when the task is cancelled it is still
-/// awaited, which may take as long as the system's own time-outs (resolv.conf(5)).
+/// getaddrinfo blocks, so it runs on a worker thread. A look-up that has started is awaited also if
+/// the task is cancelled. That may take as long as the system's own time-outs (resolv.conf(5)).
 ///
-/// Errors: `resolve_category()`, EAI_NONAME for a name that does not exist; the kernel's;
+/// Errors: `resolve_category()`, such as EAI_NONAME for an unknown name; errors of the kernel;
 /// `invalid_argument` for a name with a zero byte.
 [[nodiscard]] Task<Result<std::vector<Endpoint>>> resolve(std::string host, std::uint16_t port);
 

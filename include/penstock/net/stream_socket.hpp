@@ -1,49 +1,63 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
-#include <penstock/detail/descriptor_stream.hpp>
-#include <penstock/detail/send_file_operation.hpp>
-#include <penstock/detail/stream_operations.hpp>
+#include <penstock/bytes.hpp>
+#include <penstock/detail/io/descriptor_stream.hpp>
+#include <penstock/detail/io/send_file_operation.hpp>
+#include <penstock/detail/io/stream_operations.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::net {
 
-/// What a connected stream socket of any family can do; the base of `TcpStream` and `UnixStream`.
+/// A connected stream socket of any family. The base of `TcpStream` and `UnixStream`.
 ///
-/// One task may read while another one writes; a second reader (or writer) is told
-/// `device_or_resource_busy`. A stream belongs to the loop on which it first had to wait, and to that
-/// loop's thread; until then it may be handed to another one. Moving a stream while an operation
-/// waits is allowed: the operation belongs to the connection.
+/// One task may read while another one writes. A second reader or writer gets
+/// `device_or_resource_busy`. A stream may be moved while an operation waits: the operation belongs
+/// to the connection.
 ///
-/// A cancelled read has taken nothing. A cancelled or failed `write_all` may have sent a part.
+/// Cancellation: a cancelled read has consumed nothing. A cancelled or failed `write_all` may have
+/// sent a part.
+///
+/// Thread safety: the stream belongs to the loop on which it first waited, and to that loop's
+/// thread. Before that it may be passed to another thread.
 class StreamSocket
     : public detail::Readable<detail::SocketCalls, detail::Writable<detail::SocketCalls>> {
 public:
-    /// Sends a part of an open file without bringing it into the program (sendfile(2)), and yields how
-    /// many bytes that was: fewer than `length` where the file ends before. The file's own position is
-    /// not used. What is not in the page cache is read from the disk meanwhile, and the loop waits for
-    /// it. Errors: sendfile(2)'s; `broken_pipe`, and no SIGPIPE, once the peer has gone. After one, or a
-    /// cancellation, a part may have been sent. The file stays open until this has ended.
+    /// Sends a part of an open file without copying it to user space (sendfile(2)). Returns the
+    /// number of bytes, which is less than `length` if the file ends first. Does not use the file's
+    /// position. The loop blocks while data that is not in the page cache is read from the device.
+    /// The file stays open until the operation has ended.
+    ///
+    /// Errors: those of sendfile(2). `broken_pipe`, without SIGPIPE, if the peer has closed. A
+    /// failed or cancelled operation may have sent a part.
     [[nodiscard]] detail::SendFileOperation send_file(const fs::File& file, std::uint64_t offset,
                                                       std::uint64_t length) noexcept {
         return {pollable_.get(), file.shared_descriptor(), offset, length};
     }
 
-    /// The same with a bare descriptor, which the caller keeps open until this has ended.
+    /// The same with a bare descriptor. The caller keeps it open until the operation has ended.
     [[nodiscard]] detail::SendFileOperation send_file(int file, std::uint64_t offset,
                                                       std::uint64_t length) noexcept {
         return {pollable_.get(), file, offset, length};
     }
 
-    /// Says that nothing more will be sent; the other end reads the end of the stream. Reading goes on.
-    /// Errors: shutdown(2)'s, `not_connected` above all.
+    /// Writes what fits now and returns the number of bytes, 0 if nothing fits. It is not an
+    /// operation: it neither waits nor looks at the task's cancellation. `write` waits for room.
+    ///
+    /// Errors: those of send(2), and `device_or_resource_busy` while a task waits to write.
+    [[nodiscard]] Result<std::size_t> try_write(Bytes from) noexcept;
+
+    /// Shuts down the write side, so the peer reads the end of the stream. Reading continues.
+    /// Errors: those of shutdown(2), such as `not_connected`.
     [[nodiscard]] Result<> shutdown() noexcept;
 
-    /// Gives the descriptor away, still non-blocking. As `close` for who waits.
+    /// Releases ownership of the descriptor, which stays non-blocking. Waiting operations get
+    /// `operation_canceled`.
     [[nodiscard]] int release() noexcept;
 
 protected:

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include <penstock/detail/connect_operation.hpp>
+#include <penstock/detail/io/connect_operation.hpp>
 #include <penstock/net/endpoint.hpp>
 #include <penstock/net/stream_socket.hpp>
+#include <penstock/owned_descriptor.hpp>
 #include <penstock/task.hpp>
 
 namespace penstock::net {
 
-/// A TCP connection. Small writes are sent at once (`no_delay` is on from the start): a program that
-/// gathers what belongs together, as `write_all(head, body)` does, has nothing to gain from Nagle's
-/// algorithm and up to 40 ms to lose.
+/// A TCP connection. `no_delay` is on by default: `write_all(head, body)` already sends all parts
+/// in one call, so Nagle's algorithm would only add a delay of up to 40 ms.
 class TcpStream : public StreamSocket {
 public:
     using Connect = detail::ConnectOperation<TcpStream, Endpoint>;
@@ -22,47 +22,53 @@ public:
     /// A closed stream.
     TcpStream() = default;
 
-    /// Takes over a connected, non-blocking socket.
+    /// Takes ownership of a connected, non-blocking socket.
     explicit TcpStream(std::unique_ptr<detail::Pollable> socket) noexcept
         : StreamSocket(std::move(socket)) {}
 
-    /// Connects to one address. Errors: socket(2)'s and connect(2)'s, `connection_refused` and
-    /// `timed_out` above all; the kernel's own time-out is minutes, `timeout` gives a shorter one. A
-    /// cancelled attempt is given up.
+    /// Takes ownership of a connected TCP socket that another library or process has opened. Makes
+    /// it non-blocking, for every user of the open file description, and turns `no_delay` on.
+    /// Errors: `bad_file_descriptor`, `not_a_socket`, `wrong_protocol_type` if it is no TCP socket,
+    /// and `not_connected`. The descriptor is closed after an error.
+    [[nodiscard]] static Result<TcpStream> adopt(OwnedDescriptor socket);
+
+    /// Connects to one address. Errors: those of socket(2) and connect(2), such as
+    /// `connection_refused` and `timed_out`. The kernel's own time-out is minutes. Use `timeout`
+    /// for a shorter one. A cancelled attempt closes the socket.
     [[nodiscard]] static Connect connect(const Endpoint& endpoint);
 
-    /// Connects to a host by name, or by an address in figures: `resolve`, then its addresses as below.
+    /// Connects to a host name or numeric address: `resolve`, then `connect` to its addresses.
     [[nodiscard]] static Task<Result<TcpStream>> connect(std::string host, std::uint16_t port);
 
-    /// How long an attempt has to itself before the next one begins (RFC 8305, section 5).
+    /// The delay before the next attempt starts (RFC 8305, section 5).
     static constexpr std::chrono::milliseconds attempt_delay{250};
 
-    /// Connects to whichever address answers first, with a head start for the earlier ones ("happy
-    /// eyeballs", RFC 8305): the next attempt begins when the one before has failed, or `attempt_delay`
-    /// after it began. IPv6 and IPv4 take turns, beginning with the first address's. The attempts that
-    /// come too late are ended. When all fail, the last address's error is the result;
-    /// `address_not_available` when there is none.
+    /// Connects to the first address that answers, with a head start for earlier ones ("happy
+    /// eyeballs", RFC 8305). The next attempt starts when the previous one has failed, or
+    /// `attempt_delay` after it started. IPv6 and IPv4 alternate, starting with the family of the
+    /// first address. The losing attempts are cancelled. If all fail, the error of the last address
+    /// is returned. Without addresses it is `address_not_available`.
     [[nodiscard]] static Task<Result<TcpStream>> connect(std::vector<Endpoint> endpoints);
 
     [[nodiscard]] Result<Endpoint> local_endpoint() const;
     [[nodiscard]] Result<Endpoint> peer_endpoint() const;
 
-    /// Whether small writes leave at once (TCP_NODELAY, tcp(7)). On from the start.
+    /// Whether small writes are sent at once (TCP_NODELAY, tcp(7)). On by default.
     Result<> no_delay(bool on) noexcept;
     [[nodiscard]] Result<bool> no_delay() const noexcept;
 
-    /// Whether the kernel asks a silent peer for a sign of life (SO_KEEPALIVE). Off from the start.
+    /// Whether the kernel probes an idle peer (SO_KEEPALIVE). Off by default.
     Result<> keep_alive(bool on) noexcept;
     [[nodiscard]] Result<bool> keep_alive() const noexcept;
 
-    /// When it does: after `idle` without a byte, then each `interval`, and after `probes` without an
-    /// answer the connection ends with `timed_out` (tcp(7)). Whole seconds, at least one;
-    /// `invalid_argument` otherwise.
+    /// Turns keep-alive on and sets its times: the first probe after `idle` without data, then one
+    /// each `interval`. After `probes` without an answer the connection fails with `timed_out`
+    /// (tcp(7)). Whole seconds, at least one. Errors: `invalid_argument` otherwise.
     Result<> keep_alive(std::chrono::seconds idle, std::chrono::seconds interval,
                         int probes) noexcept;
 
-    /// Ends the connection by a reset: what is unsent is dropped, and the peer's next operation fails
-    /// with `connection_reset`. Also keeps the port out of TIME_WAIT.
+    /// Resets the connection and closes it. Unsent data is dropped, and the peer's next operation
+    /// fails with `connection_reset`. The port does not enter TIME_WAIT.
     void reset() noexcept;
 };
 

@@ -10,22 +10,23 @@
 
 namespace penstock::net {
 
-/// The address of a Unix socket (unix(7)): a path, an abstract name, or none (the end of a socket that
-/// was never bound).
+/// The address of a Unix socket (unix(7)): a path, an abstract name, or unnamed (a socket that was
+/// never bound).
 class UnixEndpoint {
 public:
     /// Unnamed.
     UnixEndpoint() noexcept;
 
-    /// A path in the file system, at most 107 bytes: `filename_too_long` beyond, `invalid_argument` for
-    /// an empty one or one with a zero byte. A long path can be reached through a shorter relative one.
+    /// A path in the file system, at most 107 bytes. Errors: `filename_too_long` beyond that,
+    /// `invalid_argument` if it is empty or contains a zero byte. A relative path can reach a
+    /// longer one.
     [[nodiscard]] static Result<UnixEndpoint> path(std::string_view path);
 
-    /// A name without a file, which ends with its socket; at most 107 bytes, any of them, and at least
-    /// one. Visible to all processes of the network namespace: it has no permissions.
+    /// An abstract name: no file, and it disappears with its socket. 1 to 107 bytes of any value.
+    /// All processes of the network namespace can connect: an abstract name has no permissions.
     [[nodiscard]] static Result<UnixEndpoint> abstract(std::string_view name);
 
-    /// From the kernel's form. `address_family_not_supported` for other families.
+    /// From the kernel's form. Returns `address_family_not_supported` for other families.
     [[nodiscard]] static Result<UnixEndpoint> from_native(const sockaddr* address, socklen_t size);
 
     [[nodiscard]] bool is_path() const noexcept {
@@ -36,10 +37,10 @@ public:
     }
     [[nodiscard]] bool is_unnamed() const noexcept { return size_ <= name_offset; }
 
-    /// The path, or the abstract name without the zero byte before it.
+    /// The path, or the abstract name without its leading zero byte.
     [[nodiscard]] std::string name() const;
 
-    /// The path; `@name` for an abstract name; empty without a name.
+    /// The path, `@name` for an abstract name, or an empty string.
     [[nodiscard]] std::string to_string() const;
 
     [[nodiscard]] const sockaddr* native() const noexcept {

@@ -7,23 +7,22 @@
 
 #include <sys/types.h>
 
-#include <penstock/detail/connect_operation.hpp>
-#include <penstock/detail/descriptor_passing.hpp>
+#include <penstock/detail/io/connect_operation.hpp>
+#include <penstock/detail/io/descriptor_passing.hpp>
 #include <penstock/net/stream_socket.hpp>
 #include <penstock/net/unix_endpoint.hpp>
 #include <penstock/owned_descriptor.hpp>
 
 namespace penstock::net {
 
-/// Who is at the other end of a Unix socket, as it was when the connection was made (SO_PEERCRED,
-/// unix(7)).
+/// The peer of a Unix socket at the time of connecting (SO_PEERCRED, unix(7)).
 struct PeerCredentials {
-    pid_t process = 0; ///< 0 when it is of another process namespace
+    pid_t process = 0; ///< 0 if it is in another process namespace
     uid_t user = 0;
     gid_t group = 0;
 };
 
-/// A connection between processes of this machine; may carry open descriptors beside its bytes.
+/// A connection between processes of this machine. It can also pass open descriptors.
 class UnixStream : public StreamSocket {
 public:
     using Connect = detail::ConnectOperation<UnixStream, UnixEndpoint>;
@@ -33,35 +32,37 @@ public:
     /// A closed stream.
     UnixStream() = default;
 
-    /// Takes over a connected, non-blocking socket.
+    /// Takes ownership of a connected, non-blocking socket.
     explicit UnixStream(std::unique_ptr<detail::Pollable> socket) noexcept
         : StreamSocket(std::move(socket)) {}
 
-    /// Errors: `no_such_file_or_directory`, `connection_refused` (nobody listens there any more),
-    /// `permission_denied`, and `resource_unavailable_try_again` when the listener's backlog is full,
-    /// which a Unix socket does not wait for.
+    /// Errors: `no_such_file_or_directory`, `connection_refused` (nobody listens any more),
+    /// `permission_denied`, and `resource_unavailable_try_again` if the listener's backlog is full.
+    /// A Unix socket does not wait for the backlog.
     [[nodiscard]] static Connect connect(const UnixEndpoint& endpoint);
 
-    /// Two streams that are connected to each other (socketpair(2)).
+    /// Two connected streams (socketpair(2)).
     [[nodiscard]] static Result<std::pair<UnixStream, UnixStream>> pair();
 
     [[nodiscard]] Result<UnixEndpoint> local_endpoint() const;
     [[nodiscard]] Result<UnixEndpoint> peer_endpoint() const;
     [[nodiscard]] Result<PeerCredentials> peer_credentials() const noexcept;
 
-    /// Sends bytes, at least one, and with the first of them copies of open descriptors, at most 253
-    /// (SCM_RIGHTS). Yields how many bytes were taken; when that is less than all, the descriptors have
-    /// gone with them, and `write_all` sends the rest. `invalid_argument` for no bytes or too many
-    /// descriptors. The caller's descriptors stay open, and must until this has ended. A cancelled send
-    /// has sent nothing.
+    /// Sends at least one byte, together with copies of up to 253 open descriptors (SCM_RIGHTS).
+    /// Returns the number of bytes sent. If that is less than all, the descriptors were sent with
+    /// them, and `write_all` can send the rest. The caller's descriptors must stay open until the
+    /// operation has ended, and remain the caller's.
+    ///
+    /// Errors: `invalid_argument` for no bytes or too many descriptors. A cancelled send has sent
+    /// nothing.
     [[nodiscard]] Send send(Bytes from, std::span<const int> descriptors) noexcept {
         return {pollable_.get(), from, descriptors};
     }
 
-    /// Reads like `read`, and adds the descriptors that came with the bytes to `descriptors`. One call
-    /// never crosses the border between two sends with descriptors. They are closed on exec. Those that
-    /// a full process has no room for are lost, while the bytes are not: an empty descriptor behind the
-    /// others stands for them. A cancelled receive has taken nothing.
+    /// Reads like `read`, and appends the received descriptors to `descriptors`, close-on-exec. One
+    /// call never reads across two sends that carry descriptors. If the process has no room for all
+    /// descriptors, the rest are lost, and an empty descriptor is appended in their place. The
+    /// bytes are not lost. A cancelled receive has taken nothing.
     [[nodiscard]] ReceiveMessage receive(MutableBytes into,
                                          std::vector<OwnedDescriptor>& descriptors) noexcept {
         return {pollable_.get(), into, descriptors};

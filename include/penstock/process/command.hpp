@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -8,90 +9,115 @@
 #include <vector>
 
 #include <penstock/process/child.hpp>
+#include <penstock/process/output.hpp>
 #include <penstock/process/terminal.hpp>
+#include <penstock/read_all.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task.hpp>
 
 namespace penstock::process {
 
-/// Where one of a child's three standard streams goes.
-class Stream {
+/// The target of one of a child's three standard streams.
+class Stdio {
 public:
-    /// The parent's own. The default.
-    [[nodiscard]] static Stream inherit() noexcept { return Stream(Kind::inherit, -1); }
+    /// The parent's own stream. The default.
+    [[nodiscard]] static Stdio inherit() noexcept { return Stdio(Kind::inherit, -1); }
 
     /// /dev/null.
-    [[nodiscard]] static Stream null() noexcept { return Stream(Kind::null, -1); }
+    [[nodiscard]] static Stdio null() noexcept { return Stdio(Kind::null, -1); }
 
-    /// A new pipe, whose other end is in the `Child`.
-    [[nodiscard]] static Stream pipe() noexcept { return Stream(Kind::pipe, -1); }
+    /// A new pipe. The `Child` has its other end.
+    [[nodiscard]] static Stdio pipe() noexcept { return Stdio(Kind::pipe, -1); }
 
     /// A copy of an open descriptor, which must stay open until `spawn` has returned. Most programs
-    /// expect it to be blocking: for a pipe between two children use `make_blocking_pipe`.
-    [[nodiscard]] static Stream descriptor(int fd) noexcept { return Stream(Kind::descriptor, fd); }
+    /// expect a blocking one. For a pipe between two children use `make_blocking_pipe`.
+    [[nodiscard]] static Stdio descriptor(int fd) noexcept { return Stdio(Kind::descriptor, fd); }
 
-    /// For standard error: wherever standard output goes.
-    [[nodiscard]] static Stream as_output() noexcept { return Stream(Kind::as_output, -1); }
+    /// Only for standard error: the same target as standard output.
+    [[nodiscard]] static Stdio as_output() noexcept { return Stdio(Kind::as_output, -1); }
 
 private:
-    friend class Command;
+    friend class StandardStreams;
     enum class Kind : unsigned char { inherit, null, pipe, descriptor, as_output };
 
-    Stream(Kind kind, int fd) noexcept : kind_(kind), fd_(fd) {}
+    Stdio(Kind kind, int fd) noexcept : kind_(kind), fd_(fd) {}
 
     Kind kind_;
     int fd_;
 };
 
-/// A process to be started; may be started several times.
+/// Describes a process to start. Can be started several times.
 ///
-///     Result<Child> child = Command("sort").argument("-n").input(Stream::pipe()).spawn();
+///     Result<Child> child = Command("sort").argument("-n").input(Stdio::pipe()).spawn();
 ///
-/// A plain value: not bound to a loop. No shell is involved: arguments arrive as they are. The child starts with no signal blocked and
-/// SIGPIPE as the system has it, whatever the parent has changed.
+/// No shell is involved: arguments are passed unchanged. The child starts with no signal blocked
+/// and with the default disposition of SIGPIPE.
+///
+/// A plain value, not bound to a loop.
 class Command {
 public:
-    /// A program's path, or its name, which is looked for in the parent's PATH.
+    /// A path, or a name to look up in the parent's PATH.
     explicit Command(std::string program);
 
     Command& argument(std::string value);
     Command& arguments(std::initializer_list<std::string_view> values);
 
-    /// Sets a variable of the child's environment, which begins as a copy of the parent's at `spawn`.
+    /// Sets an environment variable of the child. Its environment starts as a copy of the parent's
+    /// at the time of `spawn`.
     Command& environment(std::string name, std::string value);
-    Command& without_environment(std::string name);
-    /// Begins with an empty environment instead.
+    Command& remove_environment(std::string name);
+    /// Starts with an empty environment instead. Also drops earlier changes.
     Command& clear_environment() noexcept;
 
     Command& directory(std::string path);
 
-    Command& input(Stream stream) noexcept;
-    Command& output(Stream stream) noexcept;
-    Command& error(Stream stream) noexcept;
+    Command& input(Stdio stream) noexcept;
+    Command& output(Stdio stream) noexcept;
+    Command& error(Stdio stream) noexcept;
 
-    /// All three are a new pseudo-terminal, which is the child's controlling terminal, in a session of
-    /// its own. Replaces what `input`, `output` and `error` said.
+    /// Connects all three standard streams to a new pseudo-terminal, which becomes the controlling
+    /// terminal of the child in a new session. Overrides `input`, `output` and `error`.
     Command& terminal(TerminalSize size = {}) noexcept;
 
-    /// A session of its own: the terminal's Ctrl+C does not reach it (setsid(2)).
+    /// Starts the child in a new session, so the terminal's Ctrl+C does not reach it (setsid(2)).
     Command& new_session() noexcept;
 
-    /// Kills the process when its `Child` ends first.
+    /// Kills the process when its `Child` is destroyed first.
     Command& kill_on_close() noexcept;
 
-    /// Starts the process (posix_spawn(3), which does not copy the parent's memory). It returns when the
-    /// program has been found and begun. Errors: `no_such_file_or_directory`, `permission_denied`,
-    /// `too_many_files_open`, ...; `invalid_argument` for a zero byte in a string, or an `=` in a
-    /// variable's name. On an error nothing has been started.
+    /// Starts the process (posix_spawn(3), which does not copy the parent's memory). Returns when
+    /// the program was found and has started.
+    ///
+    /// Errors: `no_such_file_or_directory`, `permission_denied`, `too_many_files_open` and others.
+    /// `invalid_argument` for an empty program, a zero byte in a string, or an `=` in a variable's
+    /// name. After an error no process is running.
     [[nodiscard]] Result<Child> spawn() const;
 
+    /// Starts the process, passes `input` to its standard input, and waits for its end. Collects
+    /// its standard output and standard error, each of at most `limit` bytes.
+    ///
+    ///     const Output sorted = co_await unwrap(Command("sort").output("b\na\n"));
+    ///
+    /// Overrides `input`, `output`, `error` and `terminal`. A process that does not read all of its
+    /// input is no error. An exit code other than 0 is no error either: look at `status`.
+    ///
+    /// Errors: those of `spawn`, of the pipes, and `message_size` beyond `limit`. After an error or
+    /// a cancellation the process has been killed and reaped.
+    [[nodiscard]] Task<Result<Output>> output(std::string input,
+                                              std::size_t limit = default_read_all_limit) const;
+    [[nodiscard]] Task<Result<Output>> output() const { return output(std::string()); }
+
 private:
+    /// The variables as "NAME=VALUE".
+    [[nodiscard]] std::vector<std::string> child_environment() const;
+
     std::string program_;
     std::vector<std::string> arguments_;
     std::map<std::string, std::optional<std::string>, std::less<>> changes_;
     std::string directory_;
-    Stream input_ = Stream::inherit();
-    Stream output_ = Stream::inherit();
-    Stream error_ = Stream::inherit();
+    Stdio input_ = Stdio::inherit();
+    Stdio output_ = Stdio::inherit();
+    Stdio error_ = Stdio::inherit();
     std::optional<TerminalSize> terminal_;
     bool clear_environment_ = false;
     bool new_session_ = false;

@@ -4,7 +4,7 @@
 
 namespace penstock::process {
 
-/// How a process ended (wait(2)): with an exit code, or by a signal.
+/// How a process ended (wait(2)): with an exit code or by a signal.
 class ExitStatus {
 public:
     [[nodiscard]] static ExitStatus exited(int code) noexcept { return {code, 0, false}; }
@@ -15,12 +15,12 @@ public:
     /// Exit code 0.
     [[nodiscard]] bool success() const noexcept { return code_ == 0 && signal_ == 0; }
 
-    /// 0 to 255; nothing when a signal ended it.
+    /// 0 to 255. Empty if a signal ended the process.
     [[nodiscard]] std::optional<int> code() const noexcept {
         return signal_ == 0 ? std::optional(code_) : std::nullopt;
     }
 
-    /// The signal that ended it, if one did.
+    /// The signal that ended the process. Empty if it exited.
     [[nodiscard]] std::optional<int> signal() const noexcept {
         return signal_ != 0 ? std::optional(signal_) : std::nullopt;
     }

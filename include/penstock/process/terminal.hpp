@@ -6,13 +6,13 @@
 #include <string>
 #include <utility>
 
-#include <penstock/detail/descriptor_stream.hpp>
-#include <penstock/detail/file_calls.hpp>
+#include <penstock/detail/io/descriptor_calls.hpp>
+#include <penstock/detail/io/descriptor_stream.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::process {
 
-/// Rows and columns of characters.
+/// The size in characters.
 struct TerminalSize {
     std::uint16_t rows = 24;
     std::uint16_t columns = 80;
@@ -20,18 +20,18 @@ struct TerminalSize {
 
 namespace detail {
 
-/// read(2) of a pty's controlling end: EIO, which Linux answers when nobody has the other end open any
-/// more, is the end of the stream.
-struct TerminalCalls : penstock::detail::FileCalls {
+/// read(2) of a pseudo-terminal. Linux returns EIO when nobody has the other side open. That is the
+/// end of the stream here.
+struct TerminalCalls : penstock::detail::DescriptorCalls {
     static ssize_t read(int fd, MutableBytes into) noexcept;
     static ssize_t read(int fd, std::span<const iovec> parts) noexcept;
 };
 
 } // namespace detail
 
-/// The controlling end of a pseudo-terminal (pty(7)) whose other end is a child's standard input, output
-/// and error: what is read is what it shows, what is written is what is typed. The stream ends when the
-/// last process that has it open has ended.
+/// The controlling side of a pseudo-terminal (pty(7)). The other side is a child's standard input,
+/// output and error. Reading returns what the child prints. Writing is what a user would type. The
+/// stream ends when the last process has closed the other side.
 class Terminal
     : public penstock::detail::Readable<detail::TerminalCalls,
                                         penstock::detail::Writable<detail::TerminalCalls>> {
@@ -39,11 +39,11 @@ public:
     /// A closed terminal.
     Terminal() = default;
 
-    /// Changes its size; the processes in the foreground get SIGWINCH. Errors: ioctl(2)'s.
+    /// Changes the size. Foreground processes get SIGWINCH. Errors: those of ioctl(2).
     Result<> resize(TerminalSize size) noexcept;
     [[nodiscard]] Result<TerminalSize> size() const noexcept;
 
-    /// A new pseudo-terminal; the path is that of its other end.
+    /// Creates a pseudo-terminal. Returns it with the path of its other side.
     [[nodiscard]] static Result<std::pair<Terminal, std::string>> open(TerminalSize size);
 
 private:

@@ -4,7 +4,7 @@
 
 namespace penstock::serial {
 
-/// The modem lines that the other side drives.
+/// The modem lines driven by the remote side.
 struct ModemLines {
     bool cts = false;
     bool dsr = false;
@@ -14,7 +14,7 @@ struct ModemLines {
     [[nodiscard]] friend bool operator==(const ModemLines&, const ModemLines&) = default;
 };
 
-/// The lines that this side drives.
+/// The modem lines driven by this side.
 struct ControlLines {
     bool rts = false;
     bool dtr = false;
@@ -22,14 +22,14 @@ struct ControlLines {
     [[nodiscard]] friend bool operator==(const ControlLines&, const ControlLines&) = default;
 };
 
-/// What the driver has counted since it began, in 32 bits (TIOCGICOUNT): compare two readings.
+/// The driver's counters since it was loaded, 32 bits wide (TIOCGICOUNT). Compare two readings.
 struct ErrorCounters {
     std::uint32_t received = 0;
     std::uint32_t sent = 0;
     std::uint32_t framing_errors = 0;
     std::uint32_t parity_errors = 0;
-    std::uint32_t overruns = 0;        ///< lost by the chip: nobody fetched them in time
-    std::uint32_t buffer_overruns = 0; ///< lost by the kernel: nobody read them
+    std::uint32_t overruns = 0;        ///< lost in the UART: its FIFO was full
+    std::uint32_t buffer_overruns = 0; ///< lost in the kernel: its buffer was full
     std::uint32_t breaks = 0;
 
     [[nodiscard]] friend bool operator==(const ErrorCounters&, const ErrorCounters&) = default;

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <utility>
 
-#include <penstock/detail/descriptor_stream.hpp>
-#include <penstock/detail/file_calls.hpp>
-#include <penstock/detail/serial_line.hpp>
-#include <penstock/detail/write_in_turn.hpp>
+#include <penstock/detail/io/descriptor_calls.hpp>
+#include <penstock/detail/io/descriptor_stream.hpp>
 #include <penstock/result.hpp>
+#include <penstock/serial/detail/line.hpp>
+#include <penstock/serial/detail/software_rs485.hpp>
 #include <penstock/serial/line_state.hpp>
 #include <penstock/serial/options.hpp>
 #include <penstock/task.hpp>
@@ -24,15 +24,15 @@ namespace penstock::serial {
 
 namespace detail {
 
-/// read(2) of a terminal in raw mode. Nothing to read where something was announced, EIO and ENXIO mean
-/// that the device has gone: ENODEV.
-struct PortCalls : penstock::detail::FileCalls {
+/// read(2) of a terminal in raw mode. No bytes on a readable descriptor, EIO and ENXIO mean that
+/// the device is gone: ENODEV.
+struct PortCalls : penstock::detail::DescriptorCalls {
     static ssize_t read(int fd, MutableBytes into) noexcept;
     static ssize_t read(int fd, std::span<const iovec> parts) noexcept;
     static ssize_t write(int fd, std::span<const Bytes> parts, std::size_t offset) noexcept;
 };
 
-/// The settings that were in force before a port was opened.
+/// The settings before the port was opened.
 struct PreviousSettings;
 
 struct DeletePreviousSettings {
@@ -41,16 +41,19 @@ struct DeletePreviousSettings {
 
 } // namespace detail
 
-/// A serial port in raw mode, as a stream: what TCP and Unix sockets can do, a port can.
+/// A serial port in raw mode, as a stream with the operations of a socket.
 ///
 ///     Result<serial::Port> port = serial::Port::open("/dev/ttyUSB0", {.baud_rate = 9600});
 ///     co_await port->write_all("A\r");
 ///
-/// A device that is unplugged is `no_such_device`, in every operation. A port has no end of stream.
+/// All operations return `no_such_device` if the device was unplugged. A port has no end of stream.
+/// Functions that return a plain `Result` ask the driver directly. That takes microseconds on a
+/// UART and about a millisecond on a USB adapter.
 ///
-/// Belongs to the thread of the loop on which it first had to wait. It may be moved while tasks use it, and
-/// closed: they end with `operation_canceled` then. What yields a `Result` at once asks the driver
-/// meanwhile, which takes a UART microseconds, a USB adapter about a millisecond.
+/// Cancellation: a cancelled read has consumed nothing. The port may be moved or closed while tasks
+/// use it. Closing completes their operations with `operation_canceled`.
+///
+/// Thread safety: belongs to the thread of the loop on which it first waited.
 class Port : public penstock::detail::Readable<detail::PortCalls> {
 public:
     using Write = detail::PortWrite<penstock::detail::WriteOperation<detail::PortCalls>>;
@@ -75,50 +78,53 @@ public:
     Port& operator=(const Port&) = delete;
     ~Port() { close(); }
 
-    /// Opens a port, by name or by a link such as /dev/serial/by-id/...; it does not wait for a carrier.
-    /// Errors: `no_such_file_or_directory`, `permission_denied` (members of the group dialout may),
-    /// `device_or_resource_busy` when somebody has it, `inappropriate_io_control_operation` for what is
-    /// no serial port, `invalid_argument` and `operation_not_supported` for options that are wrong or
-    /// that the driver cannot do. After an error the port is as it was.
+    /// Opens a port by its path or a link such as /dev/serial/by-id/... . Does not wait for a
+    /// carrier. After an error the port is unchanged.
+    ///
+    /// Errors: `no_such_file_or_directory`, `permission_denied` (join the group dialout),
+    /// `device_or_resource_busy` if another program has it, `inappropriate_io_control_operation` if
+    /// it is not a serial port, `invalid_argument` for invalid options, `operation_not_supported`
+    /// for options that the driver does not support.
     [[nodiscard]] static Result<Port> open(std::string_view path, const Options& options);
     [[nodiscard]] static Result<Port> open(std::string_view path) { return open(path, Options()); }
 
-    /// Changes the settings while the port is open, all of them or, on an error, none. What the driver
-    /// has really set is read back: a rate that it missed by more than 2.5 %, or a mode that it
-    /// dropped, is `operation_not_supported`.
+    /// Changes the settings of the open port. After an error all old settings are in force. The
+    /// driver's actual settings are read back: a rate that is off by more than 2.5 % or a dropped
+    /// mode returns `operation_not_supported`.
     Result<> configure(const Options& options);
 
     [[nodiscard]] const Options& options() const noexcept { return options_; }
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
-    /// The rate that the driver really made of the one that was asked for; 0 when closed.
+    /// The rate that the driver produces. 0 if the port is closed.
     [[nodiscard]] std::uint32_t actual_baud_rate() const noexcept {
         return is_open() ? actual_baud_rate_ : 0;
     }
 
-    /// Writes what there is room for now, at least one byte, and yields how much that was. One task at a
-    /// time writes.
+    /// Writes what fits into the driver's buffer now, at least one byte, and returns the count. One
+    /// task at a time writes.
     ///
-    /// With RS-485 switched in software (`Rs485::software`) it takes the bus, and returns when the last
-    /// bit is on the wire and the bus is free again; a second writer is told `device_or_resource_busy`
-    /// until then. Cancelled or failed, it discards what has not left, and frees the bus.
+    /// With RS-485 in software (`Rs485::software`) a write takes the bus and returns when the last
+    /// bit is on the wire and the bus is released. Until then a second writer gets
+    /// `device_or_resource_busy`. A cancelled or failed write discards unsent bytes and releases
+    /// the bus.
     [[nodiscard]] Write write(Bytes from) noexcept {
-        return {{pollable_.get(), from}, switched_line(), from.size()};
+        return {{pollable_.get(), from}, rs485_line(), from.size()};
     }
 
-    /// The same with all parts, in order, in as few system calls as they fit: `write_all(head, body)`.
-    /// Cancelled or failed, it may have written a part.
+    /// Writes all parts, in order, in as few system calls as possible: `write_all(head, body)`. A
+    /// cancelled or failed write may have written a part.
     template <typename... Parts>
         requires(sizeof...(Parts) > 0 && (std::convertible_to<const Parts&, Bytes> && ...))
     [[nodiscard]] WriteAll<std::array<Bytes, sizeof...(Parts)>>
     write_all(const Parts&... parts) noexcept {
-        return {{pollable_.get(), {Bytes(parts)...}}, switched_line(), (Bytes(parts).size() + ...)};
+        return {{pollable_.get(), {Bytes(parts)...}}, rs485_line(), (Bytes(parts).size() + ...)};
     }
 
-    /// The same for a number of parts that is known only when the program runs.
+    /// The same for a number of parts known only at run time.
     [[nodiscard]] WriteAll<std::span<const Bytes>>
     write_all(std::span<const Bytes> parts) noexcept {
-        std::shared_ptr<detail::Line> line = switched_line();
+        std::shared_ptr<detail::Line> line = rs485_line();
         std::size_t size = 0;
         if (line != nullptr) {
             for (const Bytes& part : parts) {
@@ -128,56 +134,55 @@ public:
         return {{pollable_.get(), parts}, std::move(line), size};
     }
 
-    /// Waits until the driver has handed on all that was written, which it asks for at the pace of the
-    /// line; a chip's own few bytes may still be on their way. Can be cancelled.
-    [[nodiscard]] Task<Result<>> drain() { return detail::until_handed_on(line_); }
+    /// Waits until the driver's output queue is empty. It is polled at the pace of the line. A UART
+    /// may still hold a few bytes. Cancellable.
+    [[nodiscard]] Task<Result<>> drain() { return detail::drain(line_); }
 
-    /// Waits until the last bit is on the wire. Exact where the driver tells it (most UARTs); elsewhere
-    /// the time is waited that the chip's buffer takes. Can be cancelled.
-    [[nodiscard]] Task<Result<>> drain_exact() { return detail::until_sent(line_); }
+    /// Waits until the last bit is on the wire. Exact if the driver reports it (most UARTs).
+    /// Otherwise waits for the time that the UART's FIFO takes. Cancellable.
+    [[nodiscard]] Task<Result<>> drain_exact() { return detail::drain_exact(line_); }
 
-    /// Holds the line in the break state, one task at a time. Also when it is cancelled the break is ended,
-    /// or when the port is closed. With RS-485 switched in software the bus is taken for it, as for a
-    /// write.
+    /// Holds the line in the break state. One task at a time. Cancellation and closing end the
+    /// break. With RS-485 in software it takes the bus, as a write does.
     [[nodiscard]] Task<Result<>> send_break(std::chrono::milliseconds duration) {
-        return detail::hold_break(line_, duration);
+        return detail::send_break(line_, duration);
     }
 
-    /// The lines of the other side, and this one's own two. A driver without them (a pty) says
+    /// The lines of the remote side and of this side. A driver without modem lines (a pty) returns
     /// `inappropriate_io_control_operation` or `invalid_argument`.
     [[nodiscard]] Result<ModemLines> modem_lines() const noexcept;
     [[nodiscard]] Result<ControlLines> control_lines() const noexcept;
     Result<> data_terminal_ready(bool on) noexcept;
     Result<> request_to_send(bool on) noexcept;
 
-    /// Waits until one of these lines changes, and yields those that did. Looks every 10 ms; where the
-    /// driver counts changes, as most do, a pulse that was shorter is told of too. Can be cancelled.
-    /// `invalid_argument` when no line is chosen.
+    /// Waits until one of the selected lines changes, and returns those that changed. Polls every
+    /// 10 ms. If the driver counts changes, as most do, shorter pulses are reported too.
+    /// Cancellable. Errors: `invalid_argument` if no line is selected.
     [[nodiscard]] Task<Result<ModemLines>> modem_change(ModemLines lines) {
-        return detail::until_change(line_, lines);
+        return detail::modem_change(line_, lines);
     }
 
-    /// What went wrong on the line, as far as the driver counts it; else `operation_not_supported`.
+    /// The driver's error counters. Errors: `operation_not_supported` if the driver does not count.
     [[nodiscard]] Result<ErrorCounters> error_counters() const noexcept;
 
-    /// Bytes that have arrived and were not read; bytes that were written and have not left.
+    /// The number of received bytes that were not read, and of written bytes that were not sent.
     [[nodiscard]] Result<std::size_t> input_waiting() const noexcept;
     [[nodiscard]] Result<std::size_t> output_waiting() const noexcept;
 
-    /// Throws those bytes away.
+    /// Discards those bytes.
     Result<> reset_input() noexcept;
     Result<> reset_output() noexcept;
 
-    /// Puts the settings back that were in force before `open`, and closes the port at once: what has
-    /// not left is lost, because close(2) would hold up the loop for as long as it takes; `drain` first.
+    /// Restores the settings from before `open` and closes the port. Does not wait: unsent bytes
+    /// are lost, because close(2) would block the loop until they are sent. Call `drain` first.
     void close() noexcept;
 
 private:
     Result<> apply(const Options& options);
 
-    /// Null where writes need no more than the driver.
-    [[nodiscard]] std::shared_ptr<detail::Line> switched_line() const noexcept {
-        return line_ != nullptr && line_->is_switched() ? line_ : nullptr;
+    /// Null if writes need only the driver.
+    [[nodiscard]] std::shared_ptr<detail::Line> rs485_line() const noexcept {
+        return line_ != nullptr && line_->has_software_rs485() ? line_ : nullptr;
     }
 
     std::unique_ptr<detail::PreviousSettings, detail::DeletePreviousSettings> previous_;

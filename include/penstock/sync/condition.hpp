@@ -3,32 +3,33 @@
 #include <mutex>
 #include <utility>
 
-#include <penstock/detail/wait_queue.hpp>
+#include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/result.hpp>
 #include <penstock/sync/mutex.hpp>
 #include <penstock/task.hpp>
 
 namespace penstock::sync {
 
-/// Lets tasks wait until what a `Mutex` guards has changed.
+/// Lets tasks wait for a change of state that a `Mutex` guards.
 ///
-/// `wait` gives the mutex away and waits in one step, so that no notification gets lost between the
-/// two, and holds it again afterwards, whatever happened. Who is notified goes on in the order in which
-/// they began to wait; nobody goes on without a notification.
+/// `wait` unlocks the mutex and starts to wait in one step, so no notification is lost in between.
+/// It always locks the mutex again before it returns. Waiters are notified in the order in which
+/// they began to wait. There are no spurious wake-ups.
 ///
-/// It may be shared by tasks of several loops, and must outlive those who wait for it.
+/// Thread safety: tasks of several loops may share it. It must outlive its waiters.
 class Condition {
 public:
     Condition() = default;
     Condition(const Condition&) = delete;
     Condition& operator=(const Condition&) = delete;
 
-    /// Waits for a notification. `guard` must hold a mutex, and holds it again when this ends, also
-    /// with `operation_canceled`: getting it back is not cancelled, because the caller's next line
-    /// may rely on it. A task that was notified before it was cancelled yields success.
+    /// Waits for a notification. `guard` must hold a mutex. It holds the mutex again when this
+    /// returns, also with `operation_canceled`: cancellation does not reach the locking, because
+    /// the caller's next line may rely on it. A task that was notified before it was cancelled gets
+    /// success.
     [[nodiscard]] Task<Result<>> wait(Mutex::Guard& guard);
 
-    /// Waits until `predicate()` holds; asked under the mutex, the first time before waiting.
+    /// Waits until `predicate()` is true. It is called under the mutex, first before waiting.
     template <typename Predicate>
     [[nodiscard]] Task<Result<>> wait(Mutex::Guard& guard, Predicate predicate) {
         while (!predicate()) {
@@ -39,9 +40,10 @@ public:
         co_return Result<>();
     }
 
-    /// The first one who waits, or nobody. Any thread, with or without the mutex.
+    /// Wakes the first waiter, if there is one. Any thread may call this, with or without the
+    /// mutex.
     void notify_one() noexcept;
-    /// All who wait now.
+    /// Wakes all current waiters.
     void notify_all() noexcept;
 
 private:

@@ -2,15 +2,16 @@
 
 #include <mutex>
 
-#include <penstock/detail/wait_queue.hpp>
+#include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::sync {
 
-/// Something that has happened, or has not yet. All who wait go on when it is set; later ones do not
-/// wait, until it is reset.
+/// A flag that tasks can wait for. `set` wakes all waiters. While it is set, `wait` returns at
+/// once.
 ///
-/// It may be set on any thread, with waiting tasks on several loops, and must outlive those.
+/// Thread safety: any thread may set it. Tasks of several loops may wait for it. It must outlive
+/// them.
 class Event {
 public:
     class Wait final : public detail::WaitOperation<Wait, void> {
@@ -18,7 +19,7 @@ public:
         explicit Wait(Event& event) noexcept
             : WaitOperation(event.lock_, event.waiting_), event_(&event) {}
 
-        bool try_now(Awakened& /*awakened*/) const noexcept { return event_->set_; }
+        bool try_now(WakeList& /*wake_list*/) const noexcept { return event_->set_; }
         [[nodiscard]] Result<> result() const noexcept { return {}; }
 
     private:
@@ -29,8 +30,8 @@ public:
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
 
-    /// Fails only with `operation_canceled`. A task that waited when it was set goes on even if it is
-    /// reset before the task's turn comes.
+    /// Errors: only `operation_canceled`. A task that waits when the event is set gets success,
+    /// even if the event is reset before the task runs.
     [[nodiscard]] Wait wait() noexcept { return Wait(*this); }
 
     void set() noexcept;

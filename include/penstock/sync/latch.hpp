@@ -3,14 +3,15 @@
 #include <cstddef>
 #include <mutex>
 
-#include <penstock/detail/wait_queue.hpp>
+#include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::sync {
 
-/// Counts down to zero, once; all who wait go on then, and later ones do not wait.
+/// A single-use counter that counts down to zero. Zero wakes all waiters. After that, `wait`
+/// returns at once.
 ///
-/// It may be counted down on any thread, with waiting tasks on several loops, and must outlive those.
+/// Thread safety: any thread may count down. Tasks of several loops may wait. It must outlive them.
 class Latch {
 public:
     class Wait final : public detail::WaitOperation<Wait, void> {
@@ -18,7 +19,7 @@ public:
         explicit Wait(Latch& latch) noexcept
             : WaitOperation(latch.lock_, latch.waiting_), latch_(&latch) {}
 
-        bool try_now(Awakened& /*awakened*/) const noexcept { return latch_->count_ == 0; }
+        bool try_now(WakeList& /*wake_list*/) const noexcept { return latch_->count_ == 0; }
         [[nodiscard]] Result<> result() const noexcept { return {}; }
 
     private:
@@ -29,13 +30,13 @@ public:
     Latch(const Latch&) = delete;
     Latch& operator=(const Latch&) = delete;
 
-    /// Counting on at zero stays at zero.
+    /// Counts down, but not below zero.
     void count_down(std::size_t by = 1) noexcept;
 
-    /// Fails only with `operation_canceled`.
+    /// Errors: only `operation_canceled`.
     [[nodiscard]] Wait wait() noexcept { return Wait(*this); }
 
-    /// Counts down by one, at once, and waits for the others: `co_await latch.arrive_and_wait()`.
+    /// Counts down by one at once, and waits for the others: `co_await latch.arrive_and_wait()`.
     [[nodiscard]] Wait arrive_and_wait() noexcept {
         count_down();
         return wait();

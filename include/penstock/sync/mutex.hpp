@@ -1,51 +1,45 @@
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 
-#include <penstock/detail/wait_queue.hpp>
+#include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::sync {
 
-/// Lets one task at a time into a part of a program that waits inside. Code that does not wait needs
-/// none: tasks of one loop interrupt each other at `co_await` only.
+/// Mutual exclusion for code that awaits while it holds the lock. Code that does not await needs no
+/// mutex, because tasks of one loop interleave only at `co_await`.
 ///
-/// Fair: it passes to whoever has waited longest, and nobody overtakes. It may be shared by tasks of
-/// several loops. It must outlive its guards and who waits for it.
+/// Fair: ownership passes to the longest waiter, and nobody overtakes.
+///
+/// Thread safety: tasks of several loops may share it. It must outlive its guards and waiters.
 class Mutex {
 public:
-    /// Holds the mutex until its end, or until `unlock`. May be moved, and unlocked on any thread.
+    /// Holds the mutex. The destructor unlocks it, and so does assigning another guard. May be
+    /// moved, and unlocked on any thread.
     class [[nodiscard]] Guard {
     public:
         Guard() = default;
-        Guard(Guard&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)) {}
-        /// What this one held is unlocked.
-        Guard& operator=(Guard&& other) noexcept {
-            Guard taken(std::move(other));
-            std::swap(mutex_, taken.mutex_);
-            return *this;
-        }
-        Guard(const Guard&) = delete;
-        Guard& operator=(const Guard&) = delete;
-        ~Guard() { unlock(); }
 
-        /// Safe to call again.
-        void unlock() noexcept {
-            if (Mutex* mutex = std::exchange(mutex_, nullptr)) {
-                mutex->pass_on();
-            }
-        }
+        /// Further calls do nothing.
+        void unlock() noexcept { mutex_.reset(); }
 
         [[nodiscard]] explicit operator bool() const noexcept { return mutex_ != nullptr; }
 
     private:
         friend class Mutex;
         friend class Condition;
+
+        struct Unlock {
+            void operator()(Mutex* mutex) const noexcept { mutex->hand_off(); }
+        };
+
         explicit Guard(Mutex& mutex) noexcept : mutex_(&mutex) {}
 
-        Mutex* mutex_ = nullptr;
+        std::unique_ptr<Mutex, Unlock> mutex_;
     };
 
     class Lock final : public detail::WaitOperation<Lock, Guard> {
@@ -53,7 +47,7 @@ public:
         explicit Lock(Mutex& mutex) noexcept
             : WaitOperation(mutex.lock_, mutex.waiting_), mutex_(&mutex) {}
 
-        bool try_now(Awakened& /*awakened*/) noexcept { return mutex_->take(); }
+        bool try_now(WakeList& /*wake_list*/) noexcept { return mutex_->take(); }
         [[nodiscard]] Guard result() const noexcept { return Guard(*mutex_); }
 
     private:
@@ -68,18 +62,18 @@ public:
     Mutex(const Mutex&) = delete;
     Mutex& operator=(const Mutex&) = delete;
 
-    /// Waits for its turn: `auto guard = co_await mutex.lock(); if (!guard) { ... }`. Fails only with
+    /// Waits for the mutex: `auto guard = co_await mutex.lock(); if (!guard) { ... }`. Errors: only
     /// `operation_canceled`.
     [[nodiscard]] Lock lock() noexcept { return Lock(*this); }
 
-    /// Nothing when it is held.
+    /// Returns nothing if the mutex is held.
     [[nodiscard]] std::optional<Guard> try_lock() noexcept;
 
     [[nodiscard]] bool locked() const noexcept;
 
 private:
     [[nodiscard]] bool take() noexcept { return !std::exchange(locked_, true); }
-    void pass_on() noexcept;
+    void hand_off() noexcept;
 
     mutable std::mutex lock_;
     bool locked_ = false;

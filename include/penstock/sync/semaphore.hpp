@@ -1,54 +1,45 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
 
-#include <penstock/detail/wait_queue.hpp>
+#include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::sync {
 
-/// A number of permits: how many tasks may do something at the same time.
+/// A counting semaphore: it limits how many tasks do something at the same time.
 ///
-/// Fair: permits go to whoever has waited longest, and nobody overtakes. It may be shared by tasks of
-/// several loops. It must outlive its permits and who waits for it.
+/// Fair: permits go to the longest waiter, and nobody overtakes.
+///
+/// Thread safety: tasks of several loops may share it. It must outlive its permits and waiters.
 class Semaphore {
 public:
-    /// Gives one permit back at its end, or in `release`.
+    /// Holds one permit. The destructor releases it, and so does assigning another permit.
     class [[nodiscard]] Permit {
     public:
         Permit() = default;
-        Permit(Permit&& other) noexcept : semaphore_(std::exchange(other.semaphore_, nullptr)) {}
-        /// The permit that this one was is given back.
-        Permit& operator=(Permit&& other) noexcept {
-            Permit taken(std::move(other));
-            std::swap(semaphore_, taken.semaphore_);
-            return *this;
-        }
-        Permit(const Permit&) = delete;
-        Permit& operator=(const Permit&) = delete;
-        ~Permit() { release(); }
 
-        /// Safe to call again.
-        void release() noexcept {
-            if (Semaphore* semaphore = std::exchange(semaphore_, nullptr)) {
-                semaphore->release();
-            }
-        }
+        /// Further calls do nothing.
+        void release() noexcept { semaphore_.reset(); }
 
-        /// Keeps the permit for good: whoever used it up calls `Semaphore::release` for it later, or
-        /// nobody does.
-        void forget() noexcept { semaphore_ = nullptr; }
+        /// Drops the permit without releasing it. `Semaphore::release` can add it again later.
+        void forget() noexcept { (void)semaphore_.release(); }
 
         [[nodiscard]] explicit operator bool() const noexcept { return semaphore_ != nullptr; }
 
     private:
         friend class Semaphore;
+
+        struct Release {
+            void operator()(Semaphore* semaphore) const noexcept { semaphore->release(); }
+        };
+
         explicit Permit(Semaphore& semaphore) noexcept : semaphore_(&semaphore) {}
 
-        Semaphore* semaphore_ = nullptr;
+        std::unique_ptr<Semaphore, Release> semaphore_;
     };
 
     class Acquire final : public detail::WaitOperation<Acquire, Permit> {
@@ -56,7 +47,7 @@ public:
         explicit Acquire(Semaphore& semaphore) noexcept
             : WaitOperation(semaphore.lock_, semaphore.waiting_), semaphore_(&semaphore) {}
 
-        bool try_now(Awakened& /*awakened*/) noexcept { return semaphore_->take(); }
+        bool try_now(WakeList& /*wake_list*/) noexcept { return semaphore_->take(); }
         [[nodiscard]] Permit result() const noexcept { return Permit(*semaphore_); }
 
     private:
@@ -67,14 +58,14 @@ public:
     Semaphore(const Semaphore&) = delete;
     Semaphore& operator=(const Semaphore&) = delete;
 
-    /// Waits for a permit: `auto permit = co_await semaphore.acquire();`. Fails only with
+    /// Waits for a permit: `auto permit = co_await semaphore.acquire();`. Errors: only
     /// `operation_canceled`.
     [[nodiscard]] Acquire acquire() noexcept { return Acquire(*this); }
 
-    /// Nothing when none is left.
+    /// Returns nothing if no permit is available.
     [[nodiscard]] std::optional<Permit> try_acquire() noexcept;
 
-    /// Adds permits. Any thread.
+    /// Adds permits. Any thread may call this.
     void release(std::size_t permits = 1) noexcept;
 
     [[nodiscard]] std::size_t available() const noexcept;

@@ -19,7 +19,7 @@ using penstock::testing::fails_after;
 using penstock::testing::succeeds_after;
 using penstock::testing::throws_after;
 
-TEST(AllSettled, YieldsEachOnesResultAndEndsNone) {
+TEST(AllSettled, YieldsEveryResultAndCancelsNone) {
     const auto program = []() -> Task<> {
         const auto [failed, succeeded] =
             co_await all_settled(fails_after(0, std::errc::io_error), succeeds_after(5, 2));
@@ -36,7 +36,7 @@ TEST(AllSettled, YieldsEachOnesResultAndEndsNone) {
     run(program());
 }
 
-TEST(AllSettled, ThrowsAnExceptionOn) {
+TEST(AllSettled, RethrowsAnException) {
     int ended = 0;
     const auto end = [&]() -> Task<> {
         co_await penstock::testing::turns(5);

@@ -28,7 +28,7 @@ using penstock::testing::throws_after;
 using penstock::testing::turns;
 using penstock::testing::waits_for_ever;
 
-TEST(All, YieldsEveryValueInItsPlace) {
+TEST(All, YieldsTheValuesInOrder) {
     const auto pointer = []() -> Task<std::unique_ptr<int>> {
         co_await turns(1);
         co_return std::make_unique<int>(3);
@@ -43,7 +43,7 @@ TEST(All, YieldsEveryValueInItsPlace) {
     run(program());
 }
 
-TEST(All, IsNoResultWhenNothingInItCanFail) {
+TEST(All, YieldsAPlainTupleIfNoChildCanFail) {
     const auto number = [](int value) -> Task<int> { co_return value; };
     const auto program = [&]() -> Task<> {
         const std::tuple<int, int> both = co_await all(number(1), number(2));
@@ -52,7 +52,7 @@ TEST(All, IsNoResultWhenNothingInItCanFail) {
     run(program());
 }
 
-TEST(All, RunsThemBesideEachOther) {
+TEST(All, RunsChildrenConcurrently) {
     Log log;
     const auto note = [&](std::string name) -> Task<> {
         log.push_back(name + "1");
@@ -64,7 +64,7 @@ TEST(All, RunsThemBesideEachOther) {
     EXPECT_EQ(log, (Log{"a1", "b1", "a2", "b2"}));
 }
 
-TEST(All, TheFirstErrorCancelsTheOthersAndWaitsForThem) {
+TEST(All, TheFirstErrorCancelsTheOthersAndAwaitsThem) {
     Log log;
     const auto program = [&]() -> Task<> {
         const auto result =
@@ -87,7 +87,7 @@ TEST(All, AnErrorWithoutWaitingStartsTheRestCancelled) {
     run(program());
 }
 
-TEST(All, AnExceptionIsThrownOnWhenAllHaveEnded) {
+TEST(All, AnExceptionIsRethrownWhenAllHaveEnded) {
     Log log;
     const auto program = [&]() -> Task<> {
         (void)co_await all(throws_after(2), waits_for_ever(log, "other"));

@@ -53,14 +53,14 @@ TEST(Any, TakesAnyNumberOfOneType) {
         tasks.push_back(succeeds_after(2, 5));
         tasks.push_back(waits_for_ever(log, "c"));
         const penstock::Winner<int> winner = expect(co_await any(std::move(tasks)));
-        EXPECT_EQ(winner.place, 1U);
+        EXPECT_EQ(winner.index, 1U);
         EXPECT_EQ(winner.value, 5);
         (void)co_await any(std::vector<Task<Result<int>>>());
     };
     EXPECT_THROW(run(program()), std::invalid_argument);
 }
 
-TEST(Any, AnExceptionEndsTheOthersAndIsThrownOn) {
+TEST(Any, AnExceptionCancelsTheOthersAndIsRethrown) {
     const Watchdog watchdog;
     Log log;
     const auto throws = []() -> Task<Result<int>> {

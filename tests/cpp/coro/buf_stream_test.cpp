@@ -1,4 +1,4 @@
-// Buffered readers and writers, over pipes and over a reader that yields what a test says.
+// Buffered readers and writers, over pipes and over a scripted reader.
 
 #include <penstock/buf_reader.hpp>
 #include <penstock/buf_writer.hpp>
@@ -36,7 +36,7 @@ static_assert(!penstock::Stream<penstock::PipeReader>);
 static_assert(penstock::Reader<BufReader<penstock::PipeReader&>>);
 static_assert(penstock::Writer<BufWriter<penstock::PipeWriter>>);
 
-/// Yields a text in pieces of given sizes, then an error or the end.
+/// Returns a text in pieces of given sizes, then an error or the end.
 class Script {
 public:
     Script(std::string text, std::vector<std::size_t> pieces, std::error_code end = {})
@@ -68,7 +68,7 @@ private:
 
 TEST(BufReader, LinesEndWithOrWithoutCarriageReturn) {
     const auto body = []() -> Task<void> {
-        // Without a line feed behind it a carriage return is a line's own.
+        // A carriage return without a line feed belongs to the line.
         BufReader reader(Script("one\ntwo\r\n\n\rthree\r\nlast\r", {1, 5, 2}));
         for (const std::string_view expected : {"one", "two", "", "\rthree", "last\r"}) {
             EXPECT_EQ((co_await reader.line()).value(), expected);
@@ -84,7 +84,7 @@ TEST(BufReader, ADelimiterMayArriveInPieces) {
         BufReader reader(Script("head\r\n\r\nbody", {1}), 4);
         EXPECT_EQ(co_await reader.read_until("\r\n\r\n"), "head\r\n\r\n");
         EXPECT_EQ((co_await reader.read_until("\r\n\r\n")).error(), Error::end_of_stream);
-        EXPECT_EQ(reader.buffered().size(), 4U); // nothing of the rest is lost
+        EXPECT_EQ(reader.buffered().size(), 4U); // the rest is not lost
         std::array<char, 4> rest{};
         EXPECT_TRUE(co_await reader.read_exactly(rest));
         EXPECT_EQ(std::string(rest.data(), 4), "body");
@@ -113,7 +113,7 @@ TEST(BufReader, AnErrorOfTheSourceIsPassedOn) {
     run(body());
 }
 
-TEST(BufReader, YieldsTheSameBytesHoweverTheyArrive) {
+TEST(BufReader, YieldsTheSameBytesForAnyPieces) {
     std::mt19937 random(7);
     const auto at_most = [&](std::size_t limit) {
         return std::uniform_int_distribution<std::size_t>(1, limit)(random);
@@ -161,7 +161,7 @@ TEST(BufReader, YieldsTheSameBytesHoweverTheyArrive) {
     }
 }
 
-TEST(BufWriter, GathersSmallWritesUntilFlushed) {
+TEST(BufWriter, BuffersSmallWritesUntilFlushed) {
     const auto body = []() -> Task<void> {
         PipeEnds pipe = make_pipe().value();
         BufWriter writer(pipe.writer, 16);
@@ -176,7 +176,7 @@ TEST(BufWriter, GathersSmallWritesUntilFlushed) {
     run(body());
 }
 
-TEST(BufWriter, WhatIsTooLargeGoesBehindWhatWaits) {
+TEST(BufWriter, ALargeWriteFollowsTheBufferedBytes) {
     const auto body = []() -> Task<void> {
         PipeEnds pipe = make_pipe().value();
         BufWriter writer(pipe.writer, 8);
@@ -190,7 +190,7 @@ TEST(BufWriter, WhatIsTooLargeGoesBehindWhatWaits) {
     run(body());
 }
 
-TEST(BufWriter, AFailedFlushLeavesNothingBehind) {
+TEST(BufWriter, AFailedFlushEmptiesTheBuffer) {
     const auto body = []() -> Task<void> {
         PipeEnds pipe = make_pipe().value();
         BufWriter writer(std::move(pipe.writer));
@@ -202,7 +202,7 @@ TEST(BufWriter, AFailedFlushLeavesNothingBehind) {
     run(body());
 }
 
-TEST(BufReader, ReadingNothingTakesNothing) {
+TEST(BufReader, AnEmptyReadConsumesNothing) {
     const auto program = []() -> Task<> {
         BufReader reader(Script("ab", {}));
         EXPECT_EQ(co_await reader.read(MutableBytes()), 0U);

@@ -21,7 +21,7 @@ static_assert(!std::is_convertible_v<std::vector<int>&, Bytes>);
 static_assert(std::is_convertible_v<std::span<const std::byte>, Bytes>);
 static_assert(std::is_convertible_v<std::span<std::byte>, MutableBytes>);
 
-TEST(Bytes, ALiteralIsItsTextAndAnArrayAllOfIt) {
+TEST(Bytes, ViewALiteralWithoutItsZeroAndAWholeArray) {
     EXPECT_EQ(Bytes("text").size(), 4U);
     const std::array<char, 4> array{'t', 'e', 'x', 0};
     EXPECT_EQ(Bytes(array).size(), 4U);
@@ -30,7 +30,7 @@ TEST(Bytes, ALiteralIsItsTextAndAnArrayAllOfIt) {
     EXPECT_EQ(MutableBytes(buffer).size(), 4U);
 }
 
-TEST(Bytes, ShowWhatTheyWereMadeFrom) {
+TEST(Bytes, ViewTheirSource) {
     std::string text = "text";
     const MutableBytes room(text);
     room[0] = std::byte{'n'};

@@ -23,7 +23,7 @@ using penstock::testing::turns;
 using penstock::testing::waits_for_ever;
 using penstock::testing::Watchdog;
 
-TEST(Canceller, EndsAllThatRunsUnderIt) {
+TEST(Canceller, CancelsAllItsTasks) {
     const Watchdog watchdog;
     Log log;
     Canceller canceller;
@@ -44,7 +44,7 @@ TEST(Canceller, EndsAllThatRunsUnderIt) {
     EXPECT_EQ(log, (Log{"a", "b", "later"}));
 }
 
-TEST(Canceller, LeavesWhatHasEndedAlone) {
+TEST(Canceller, IgnoresEndedTasks) {
     Canceller canceller;
     const auto program = [&]() -> Task<> {
         EXPECT_EQ(co_await cancellable(canceller, succeeds_after(1, 5)), 5);

@@ -53,7 +53,7 @@ std::vector<int> numbers_below(int end) {
     return numbers;
 }
 
-TEST(Channel, KeepsTheOrderThroughAllFillings) {
+TEST(Channel, KeepsTheOrderAtEveryFillLevel) {
     const Watchdog watchdog;
     for (const std::size_t capacity : {1U, 2U, 7U, 1000U}) {
         Channel<int> channel(capacity);
@@ -68,7 +68,7 @@ TEST(Channel, KeepsTheOrderThroughAllFillings) {
     }
 }
 
-TEST(Channel, AFullOneMakesTheSenderWait) {
+TEST(Channel, ASenderWaitsWhileItIsFull) {
     const Watchdog watchdog;
     Channel<int> channel(2);
     const auto program = [&]() -> Task<> {
@@ -84,7 +84,7 @@ TEST(Channel, AFullOneMakesTheSenderWait) {
     run(program());
 }
 
-TEST(Channel, WhatWasSentBeforeTheCloseIsReceived) {
+TEST(Channel, ValuesSentBeforeTheCloseAreReceived) {
     Channel<int> channel(3);
     const auto program = [&]() -> Task<> {
         co_await send_numbers(channel, 0, 2);
@@ -97,7 +97,7 @@ TEST(Channel, WhatWasSentBeforeTheCloseIsReceived) {
     run(program());
 }
 
-TEST(Channel, ClosingWakesWhoWaits) {
+TEST(Channel, ClosingWakesAllWaiters) {
     const Watchdog watchdog;
     Channel<int> empty(1);
     Channel<int> full(1);
@@ -147,7 +147,7 @@ TEST(Channel, ACancelledSenderHasSentNothing) {
     run(program());
 }
 
-TEST(Channel, AValueThatWasHandedOverSurvivesACancellation) {
+TEST(Channel, AReceivedValueSurvivesACancellation) {
     const Watchdog watchdog;
     Channel<int> channel(1);
     int received = 0;
@@ -157,7 +157,7 @@ TEST(Channel, AValueThatWasHandedOverSurvivesACancellation) {
             scope.spawn(receive());
             co_await turns(2);
             int value = 5;
-            EXPECT_TRUE(channel.try_send(value)); // the receiver has it, but has not run yet
+            EXPECT_TRUE(channel.try_send(value)); // the receiver has the value, but has not run yet
             scope.cancel();
         });
     };
@@ -165,7 +165,7 @@ TEST(Channel, AValueThatWasHandedOverSurvivesACancellation) {
     EXPECT_EQ(received, 5);
 }
 
-TEST(Channel, DestroysWhatNobodyReceived) {
+TEST(Channel, DestroysValuesThatWereNotReceived) {
     auto watched = std::make_shared<int>(1);
     {
         Channel<std::shared_ptr<int>> channel(3);
@@ -178,11 +178,11 @@ TEST(Channel, DestroysWhatNobodyReceived) {
     EXPECT_EQ(watched.use_count(), 1);
 }
 
-TEST(Channel, RefusesACapacityOfNothing) {
+TEST(Channel, RefusesACapacityOfZero) {
     EXPECT_THROW(Channel<int>(0), std::invalid_argument);
 }
 
-TEST(Channel, ManyThreadsLoseAndDoubleNothing) {
+TEST(Channel, ManyThreadsNeitherLoseNorDuplicateValues) {
     const Watchdog watchdog;
     constexpr int producers = 3;
     constexpr int each = 2000;
@@ -215,7 +215,7 @@ TEST(Channel, CancellingReceiversOnOtherThreadsLosesNothing) {
     const Watchdog watchdog;
     Channel<int> channel(1);
     std::vector<int> received;
-    const auto receive_impatiently = [&]() -> Task<> {
+    const auto receive_with_timeouts = [&]() -> Task<> {
         for (;;) {
             const Result<int> number =
                 co_await penstock::timeout(std::chrono::microseconds(20), channel.receive());
@@ -230,7 +230,7 @@ TEST(Channel, CancellingReceiversOnOtherThreadsLosesNothing) {
         run(send_numbers(channel, 0, 2000));
         channel.close();
     });
-    run(receive_impatiently());
+    run(receive_with_timeouts());
     sender.join();
     EXPECT_EQ(received, numbers_below(2000));
 }

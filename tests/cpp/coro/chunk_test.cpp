@@ -27,7 +27,7 @@ TEST(Chunk, HoldsNothingUntilItBorrows) {
     EXPECT_EQ(chunk.data(), nullptr) << "an empty one has given its buffer back";
 }
 
-TEST(Chunk, TakesTheBufferThatWentBackLast) {
+TEST(Chunk, BorrowsTheMostRecentlyReturnedBuffer) {
     const std::byte* last = nullptr;
     {
         const Chunk chunk = filled(std::byte{1});

@@ -29,7 +29,7 @@ using penstock::fs::File;
 using penstock::net::UnixStream;
 using penstock::testing::TemporaryFolder;
 
-TEST(Copy, AFileGoesThroughAPipe) {
+TEST(Copy, CopiesAFileThroughAPipe) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         std::string content;
@@ -63,7 +63,7 @@ TEST(Copy, AnErrorEndsIt) {
     run(body());
 }
 
-TEST(Copy, TwoStreamsAreJoinedUntilBothHaveEnded) {
+TEST(Copy, CopiesInBothDirectionsUntilBothHaveEnded) {
     const auto body = []() -> Task<void> {
         auto [client, proxy_to_client] = UnixStream::pair().value();
         auto [proxy_to_server, server] = UnixStream::pair().value();
@@ -80,7 +80,7 @@ TEST(Copy, TwoStreamsAreJoinedUntilBothHaveEnded) {
             std::array<char, 8> question{};
             EXPECT_TRUE(co_await server.read_exactly(question));
             std::array<char, 1> rest{};
-            EXPECT_EQ(co_await server.read(rest), 0U); // one direction ends, the other goes on
+            EXPECT_EQ(co_await server.read(rest), 0U); // one direction ends, the other continues
             EXPECT_TRUE(co_await server.write_all("answer"));
             EXPECT_TRUE(server.shutdown());
             co_return Result<>();

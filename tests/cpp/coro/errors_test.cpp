@@ -22,7 +22,7 @@ TEST(Errors, OfTheKernelCompareEqualToTheirConditions) {
     EXPECT_EQ(made.error(), std::error_code(ETIMEDOUT, std::system_category()));
 }
 
-TEST(Errors, OfTheLibraryHaveACategoryAndASentence) {
+TEST(Errors, OfTheLibraryHaveACategoryAndAMessage) {
     const Result<> closed = failure(Error::channel_closed);
     EXPECT_EQ(closed.error(), Error::channel_closed);
     EXPECT_NE(closed.error(), Error::end_of_stream);

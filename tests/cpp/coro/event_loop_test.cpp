@@ -47,7 +47,7 @@ TEST(EventLoop, RefusesToRunInsideOfARunningLoop) {
     run(outer());
 }
 
-TEST(EventLoop, IsKnownOnItsThreadWhileItRuns) {
+TEST(EventLoop, IsCurrentOnItsThreadWhileItRuns) {
     EXPECT_EQ(EventLoop::current_or_null(), nullptr);
     EXPECT_THROW((void)EventLoop::current(), std::logic_error);
     EventLoop loop;
@@ -59,7 +59,7 @@ TEST(EventLoop, IsKnownOnItsThreadWhileItRuns) {
     EXPECT_EQ(EventLoop::current_or_null(), nullptr);
 }
 
-TEST(EventLoop, RunsWhatWasPostedBeforeItRan) {
+TEST(EventLoop, RunsFunctionsPostedBeforeItRan) {
     const Watchdog watchdog;
     EventLoop loop;
     Event posted;
@@ -69,7 +69,7 @@ TEST(EventLoop, RunsWhatWasPostedBeforeItRan) {
     EXPECT_TRUE(posted.is_set());
 }
 
-TEST(EventLoop, RunsOtherThreadsPostsInTheirOrderOnItsOwn) {
+TEST(EventLoop, RunsOtherThreadsPostsInOrderOnItsOwnThread) {
     const Watchdog watchdog;
     constexpr int count = 2000;
     EventLoop loop;
@@ -93,7 +93,7 @@ TEST(EventLoop, RunsOtherThreadsPostsInTheirOrderOnItsOwn) {
     }
 }
 
-TEST(EventLoop, DestroysWhatWasPostedAndNeverRan) {
+TEST(EventLoop, DestroysPostedFunctionsThatNeverRan) {
     auto watched = std::make_shared<int>(1);
     {
         EventLoop loop;
@@ -157,7 +157,7 @@ Log order_with_seed(std::uint64_t seed) {
     return loop.run(order_of(8));
 }
 
-TEST(EventLoop, RunsTasksInTheOrderOfTheirReadiness) {
+TEST(EventLoop, RunsTasksInOrderOfReadiness) {
     EXPECT_EQ(run(order_of(4)), (Log{"0", "1", "2", "3"}));
 }
 
@@ -175,7 +175,7 @@ TEST(EventLoop, ASeedShufflesTheOrderAndRepeatsIt) {
     EXPECT_TRUE(differs);
 }
 
-TEST(EventLoop, AShuffleFindsWhatDependsOnTheOrder) {
+TEST(EventLoop, AShuffleFindsADependencyOnTheOrder) {
     const auto racy = [](int& last) -> Task<> {
         const auto assign = [](int& into, int value) -> Task<> {
             co_await turns(1);

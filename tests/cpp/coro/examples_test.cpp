@@ -1,4 +1,4 @@
-// The examples are programs: each is run here, and does what its first lines say.
+// Runs each example program and checks what its first lines promise.
 
 #include <penstock/penstock.hpp>
 
@@ -27,19 +27,19 @@ using penstock::net::TcpStream;
 using penstock::process::Child;
 using penstock::process::Command;
 using penstock::process::ExitStatus;
-using penstock::process::Stream;
+using penstock::process::Stdio;
 using penstock::testing::expect;
 using penstock::testing::TemporaryFolder;
 
 Command example(std::string_view name, std::initializer_list<std::string_view> arguments) {
     return Command(std::string(PENSTOCK_EXAMPLES) + "/" + std::string(name))
         .arguments(arguments)
-        .output(Stream::pipe())
-        .error(Stream::pipe())
+        .output(Stdio::pipe())
+        .error(Stdio::pipe())
         .kill_on_close();
 }
 
-/// A server that has told where it listens.
+/// A server that has printed its address.
 struct Server {
     Child child{};
     std::uint16_t port = 0;
@@ -82,7 +82,7 @@ TEST(Examples, EchoSequentialServesOneAfterTheOther) {
     run(body());
 }
 
-TEST(Examples, EchoScopeServesAllAtOnce) {
+TEST(Examples, EchoScopeServesConcurrently) {
     const auto body = []() -> Task<void> {
         Server server = co_await start("echo_scope", {});
         TcpStream first = co_await connect(server);
@@ -99,12 +99,12 @@ TEST(Examples, EchoScopeServesAllAtOnce) {
     run(body());
 }
 
-TEST(Examples, EchoTimeoutShowsSilentClientsOut) {
+TEST(Examples, EchoTimeoutClosesIdleClients) {
     const auto body = []() -> Task<void> {
         Server server = co_await start("echo_timeout", {"0", "50"});
         TcpStream silent = co_await connect(server);
         BufReader reader(silent);
-        EXPECT_EQ(co_await line_of(reader), "you are silent, good-bye");
+        EXPECT_EQ(co_await line_of(reader), "idle for too long, closing");
         EXPECT_EQ(co_await line_of(reader), "(the end)");
         (void)co_await connect(server);
         (void)co_await connect(server);
@@ -144,7 +144,101 @@ TEST(Examples, EchoShutdownEndsConnectionsThatDoNotFinish) {
     run(body());
 }
 
-TEST(Examples, InAChatAllOthersHearWhatOneSays) {
+TEST(Examples, EchoCoresServesOnSeveralLoopsAndStopsThemTogether) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("echo_cores", {"0", "3"});
+        for (int i = 0; i < 20; ++i) { // the kernel distributes them over the loops
+            TcpStream stream = co_await connect(server);
+            co_await expect_echo(stream, "text");
+        }
+        expect(server.child.signal(SIGTERM));
+        BufReader output(server.child.output);
+        EXPECT_EQ(co_await line_of(output), "stopping");
+        EXPECT_EQ(co_await line_of(output), "stopped");
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, WsEchoAnswersUntilItIsStopped) {
+    const auto body = []() -> Task<void> {
+        using penstock::ws::WebSocket;
+        Server server = co_await start("ws_echo", {"0", "60000"});
+        const std::string url = "ws://127.0.0.1:" + std::to_string(server.port);
+        WebSocket socket =
+            expect(co_await WebSocket::connect(url, {.compression = penstock::ws::deflate()}));
+        EXPECT_TRUE(socket.compression());
+        for (const std::string& text :
+             {std::string("one"), std::string(), std::string(5000, 'x')}) {
+            expect(co_await socket.send_text(text));
+            EXPECT_EQ(expect(co_await socket.receive()).text(), text);
+        }
+        expect(server.child.signal(SIGTERM));
+        EXPECT_EQ((co_await socket.receive()).error(), penstock::ws::Error::closed);
+        EXPECT_EQ(socket.close_code(), penstock::ws::close_code::going_away);
+        BufReader output(server.child.output);
+        EXPECT_EQ(co_await line_of(output), "stopping");
+        EXPECT_EQ(co_await line_of(output), "stopped");
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+Task<std::string> ask(const Server& server, std::string request) {
+    TcpStream stream = co_await connect(server);
+    expect(co_await stream.write_all(request));
+    const std::string answer = expect(co_await penstock::read_all_text(stream));
+    co_return answer.substr(answer.find("\r\n\r\n") + 4);
+}
+
+Task<void> expect_stop(Server& server) {
+    expect(server.child.signal(SIGTERM));
+    BufReader output(server.child.output);
+    EXPECT_EQ(co_await line_of(output), "stopping");
+    EXPECT_EQ(co_await line_of(output), "stopped");
+    EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+}
+
+TEST(Examples, HttpServerAnswersAndFinishesWhenStopped) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        folder.fill("index.html", "<p>index");
+        Server server = co_await start("http_server", {"0", folder.path("")});
+        const std::string end = " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        EXPECT_EQ(co_await ask(server, "GET /hello/ada" + end + "\r\n"), "Hello, ada!\n");
+        EXPECT_EQ(co_await ask(server, "GET /files/" + end + "\r\n"), "<p>index");
+        EXPECT_EQ(co_await ask(server, "GET /count/2" + end + "\r\n"),
+                  "2\r\n1\n\r\n2\r\n2\n\r\n0\r\n\r\n");
+        EXPECT_EQ(co_await ask(server, "PUT /size" + end + "Content-Length: 5\r\n\r\nabcde"),
+                  "5 bytes\n");
+        co_await expect_stop(server);
+    };
+    run(body());
+}
+
+TEST(Examples, HttpWebSocketSharesItsPort) {
+    const auto body = []() -> Task<void> {
+        using penstock::ws::WebSocket;
+        Server server = co_await start("http_websocket", {"0"});
+        const std::string page =
+            co_await ask(server, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        EXPECT_NE(page.find("/clock"), std::string::npos);
+        const std::string url = "ws://127.0.0.1:" + std::to_string(server.port) + "/clock";
+        WebSocket socket = expect(co_await WebSocket::connect(url));
+        EXPECT_EQ(expect(co_await socket.receive()).text(), "0 s");
+        expect(server.child.signal(SIGTERM));
+        Result<penstock::ws::Message> message = co_await socket.receive();
+        while (message) {
+            message = co_await socket.receive();
+        }
+        EXPECT_EQ(message.error(), penstock::ws::Error::closed);
+        EXPECT_EQ(socket.close_code(), penstock::ws::close_code::going_away);
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, ChatBroadcastsToAllOtherGuests) {
     const auto body = []() -> Task<void> {
         Server server = co_await start("chat", {});
         TcpStream ada = co_await connect(server);
@@ -153,13 +247,13 @@ TEST(Examples, InAChatAllOthersHearWhatOneSays) {
         BufReader heard_by_bob(bob);
         expect(co_await bob.write_all("bob\n"));
         expect(co_await bob.write_all("anybody there?\n"));
-        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has come");
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has joined");
         EXPECT_EQ(co_await line_of(heard_by_ada), "bob: anybody there?");
         expect(co_await ada.write_all("ada\nyes\n"));
-        EXPECT_EQ(co_await line_of(heard_by_bob), "ada has come");
+        EXPECT_EQ(co_await line_of(heard_by_bob), "ada has joined");
         EXPECT_EQ(co_await line_of(heard_by_bob), "ada: yes");
         bob.close();
-        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has gone");
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has left");
         expect(server.child.signal(SIGTERM));
         EXPECT_EQ(co_await line_of(heard_by_ada), "(the end)");
         EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
@@ -167,7 +261,7 @@ TEST(Examples, InAChatAllOthersHearWhatOneSays) {
     run(body());
 }
 
-TEST(Examples, ChatTellsAGuestWhoReadsAllOfABurst) {
+TEST(Examples, ChatDeliversABurstToAGuestWhoReads) {
     const auto body = []() -> Task<void> {
         constexpr int lines = 1000;
         Server server = co_await start("chat", {});
@@ -175,7 +269,7 @@ TEST(Examples, ChatTellsAGuestWhoReadsAllOfABurst) {
         TcpStream bob = co_await connect(server);
         BufReader heard_by_ada(ada);
         expect(co_await bob.write_all("bob\n"));
-        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has come");
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has joined");
         std::string burst;
         for (int i = 0; i < lines; ++i) {
             burst += std::to_string(i) + "\n";
@@ -185,24 +279,24 @@ TEST(Examples, ChatTellsAGuestWhoReadsAllOfABurst) {
         for (int i = 0; i < lines; ++i) {
             EXPECT_EQ(co_await line_of(heard_by_ada), "bob: " + std::to_string(i));
         }
-        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has gone");
+        EXPECT_EQ(co_await line_of(heard_by_ada), "bob has left");
     };
     run(body());
 }
 
-/// Asks an example which task waits where, and waits until it has told a line of its own.
+/// Requests a task trace from an example, and waits until it has printed a line.
 Task<void> expect_trace(Child& child, std::string_view name) {
     expect(child.signal(SIGQUIT));
-    BufReader told(child.error);
-    EXPECT_EQ(co_await line_of(told), "task 1 waits");
+    BufReader errors(child.error);
+    EXPECT_EQ(co_await line_of(errors), "task 1 waits");
     std::string line;
     do {
-        line = co_await line_of(told);
+        line = co_await line_of(errors);
     } while (line != "(the end)" && line.find(std::string(name) + ".cpp:") == std::string::npos);
     EXPECT_NE(line, "(the end)") << name;
 }
 
-TEST(Examples, ServersTellOnSigquitWhichTaskWaitsWhere) {
+TEST(Examples, ServersPrintATaskTraceOnSigquit) {
     const auto body = []() -> Task<void> {
         for (const std::string_view name :
              {"echo_sequential", "echo_scope", "echo_timeout", "echo_shutdown", "chat"}) {
@@ -215,7 +309,17 @@ TEST(Examples, ServersTellOnSigquitWhichTaskWaitsWhere) {
     run(body());
 }
 
-TEST(Examples, PortScannerFindsWhatListens) {
+TEST(Examples, FirstByteIsEchoed) {
+    const auto body = []() -> Task<void> {
+        Child child = expect(example("first_byte", {}).spawn());
+        BufReader output(child.output);
+        EXPECT_EQ(co_await line_of(output), "first byte");
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, PortScannerFindsListeners) {
     const auto body = []() -> Task<void> {
         const penstock::net::TcpListener listener = penstock::testing::listen_on_loopback();
         const unsigned port = expect(listener.local_endpoint()).port();
@@ -226,7 +330,7 @@ TEST(Examples, PortScannerFindsWhatListens) {
         std::string printed;
         std::string line;
         while ((line = co_await line_of(output)) != "(the end)") {
-            printed = line; // others may listen on some of the ports before
+            printed = line; // other programs may listen on some of the ports before
         }
         EXPECT_EQ(printed, last);
         EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
@@ -234,7 +338,7 @@ TEST(Examples, PortScannerFindsWhatListens) {
     run(body());
 }
 
-TEST(Examples, TailPrintsWhatIsAdded) {
+TEST(Examples, TailPrintsAppendedLines) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         const std::string path = folder.file("log", "old\n");
@@ -265,11 +369,11 @@ TEST(Examples, PipelineCountsWords) {
     run(body());
 }
 
-TEST(Examples, SerialTerminalTalksToAPort) {
+TEST(Examples, SerialTerminalCopiesBothWays) {
     const auto body = []() -> Task<void> {
         auto [device, path] = expect(penstock::process::Terminal::open({}));
         Child child =
-            expect(example("serial_terminal", {path, "9600"}).input(Stream::pipe()).spawn());
+            expect(example("serial_terminal", {path, "9600"}).input(Stdio::pipe()).spawn());
         expect(co_await child.input.write_all("question\r"));
         BufReader said(device);
         EXPECT_EQ(co_await said.read_until("\r"), "question\r");

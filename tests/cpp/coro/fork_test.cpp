@@ -1,5 +1,4 @@
-// A child that a program forks: it may run loops of its own, and nothing that it closes is closed for its
-// parent.
+// A forked child may run its own loops. Nothing that it closes is closed for its parent.
 
 #include <penstock/penstock.hpp>
 
@@ -18,7 +17,7 @@
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
-// What a parent's thread owns nobody owns in a child, which has no such thread: no leak.
+// The child lacks the parent's threads, so what they own has no owner there. That is not a leak.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 extern "C" const char* __lsan_default_suppressions();
@@ -51,11 +50,11 @@ Task<int> seven_from_a_thread() {
     co_return expect(co_await penstock::to_thread([] { return 7; }));
 }
 
-TEST(Fork, AChildHasThreadsOfItsOwn) {
+TEST(Fork, AChildStartsItsOwnThreads) {
     if (!child_may_start_threads) {
         GTEST_SKIP() << "the sanitizer forbids threads in a child";
     }
-    EXPECT_EQ(run(seven_from_a_thread()), 7); // the pool has an idle thread now
+    EXPECT_EQ(run(seven_from_a_thread()), 7); // the pool now has an idle thread
     EXPECT_EQ(in_child_process([] { return run(seven_from_a_thread()); }), 7);
     EXPECT_EQ(run(seven_from_a_thread()), 7);
 }
@@ -73,7 +72,7 @@ TEST(Fork, AChildThatHasUsedThreadsMayExit) {
     EXPECT_EQ(in_child_process([]() -> int { std::exit(run(seven_from_a_thread())); }), 7);
 }
 
-TEST(Fork, AListenerThatAChildClosesGoesOnInTheParent) {
+TEST(Fork, AListenerClosedInTheChildStaysOpenInTheParent) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         net::TcpListener listener = listen_on_loopback();
@@ -91,19 +90,19 @@ TEST(Fork, AListenerThatAChildClosesGoesOnInTheParent) {
         };
         (void)co_await penstock::with_scope([&](Scope& scope) -> Task<> {
             scope.spawn(connect());
-            EXPECT_TRUE(co_await penstock::timeout(10s, listener.accept()));
+            EXPECT_TRUE(co_await penstock::timeout(30s, listener.accept()));
         });
     };
     run(program());
 }
 
-TEST(Fork, StreamsThatAChildClosesGoOnInTheParent) {
+TEST(Fork, StreamsClosedInTheChildStayOpenInTheParent) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         PipeEnds pipe = expect(penstock::make_pipe());
         std::array<char, 4> buffer{};
         const auto read = [&]() -> Task<> {
-            EXPECT_EQ(co_await penstock::timeout(10s, pipe.reader.read(buffer)), 1U);
+            EXPECT_EQ(co_await penstock::timeout(30s, pipe.reader.read(buffer)), 1U);
         };
         (void)co_await penstock::with_scope([&](Scope& scope) -> Task<> {
             scope.spawn(read());
@@ -141,8 +140,8 @@ TEST(Fork, ATasksChildMayRunALoop) {
     run(program());
 }
 
-// The copy of a loop that a child goes on with is its own by then: it takes no event from its parent.
-TEST(Fork, AChildThatGoesOnWithItsCopyOfALoopHasOneOfItsOwn) {
+// The child's copy of a loop is independent: it takes no event from its parent.
+TEST(Fork, AChildsCopyOfALoopIsIndependent) {
     const Watchdog watchdog;
     penstock::EventLoop loop;
     PipeEnds pipe = expect(penstock::make_pipe());
@@ -176,11 +175,11 @@ TEST(Fork, AUnixListenersFileStaysForTheParent) {
     EXPECT_NE(::stat(path.c_str(), &status), 0);
 }
 
-TEST(Fork, AProcessThatEndsWithItsObjectDoesSoInTheParentOnly) {
+TEST(Fork, KillOnCloseWorksInTheParentOnly) {
     const auto program = []() -> Task<> {
         std::optional<process::Child> child = expect(process::Command("cat")
-                                                         .input(process::Stream::pipe())
-                                                         .output(process::Stream::pipe())
+                                                         .input(process::Stdio::pipe())
+                                                         .output(process::Stdio::pipe())
                                                          .kill_on_close()
                                                          .spawn());
         EXPECT_EQ(in_child_process([&] {
@@ -188,7 +187,7 @@ TEST(Fork, AProcessThatEndsWithItsObjectDoesSoInTheParentOnly) {
                       return 0;
                   }),
                   0);
-        // Had it been killed, its end of the pipe would be closed.
+        // If it had been killed, its end of the pipe would be closed.
         EXPECT_TRUE(co_await child->input.write_all("x"));
         std::array<char, 4> buffer{};
         EXPECT_EQ(co_await child->output.read(buffer), 1U);

@@ -18,7 +18,7 @@ bool is_open(int descriptor) {
     return ::fcntl(descriptor, F_GETFD) >= 0;
 }
 
-TEST(OwnedDescriptor, ClosesWithItself) {
+TEST(OwnedDescriptor, ClosesInItsDestructor) {
     int number = -1;
     {
         const OwnedDescriptor descriptor = open_one();
@@ -28,7 +28,7 @@ TEST(OwnedDescriptor, ClosesWithItself) {
     EXPECT_FALSE(is_open(number));
 }
 
-TEST(OwnedDescriptor, IsMovedReplacedAndGivenAway) {
+TEST(OwnedDescriptor, IsMovedReplacedAndReleased) {
     OwnedDescriptor first = open_one();
     OwnedDescriptor second = open_one();
     const int closed = first.get();

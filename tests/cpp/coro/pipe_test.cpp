@@ -1,4 +1,4 @@
-// Pipes: order, the end of the stream, a reader that has gone.
+// Pipes: order, the end of the stream, a closed reader.
 
 #include <penstock/pipe.hpp>
 #include <penstock/run.hpp>
@@ -24,7 +24,7 @@ using penstock::Result;
 using penstock::run;
 using penstock::Task;
 
-TEST(Pipe, WhatIsWrittenIsReadUntilTheWriterCloses) {
+TEST(Pipe, IsReadUntilTheWriterCloses) {
     const auto body = []() -> Task<void> {
         PipeEnds pipe = make_pipe().value();
         EXPECT_TRUE(co_await pipe.writer.write_all("head ", std::string("body")));
@@ -38,7 +38,7 @@ TEST(Pipe, WhatIsWrittenIsReadUntilTheWriterCloses) {
     run(body());
 }
 
-TEST(Pipe, ManyPartsGoInOrder) {
+TEST(Pipe, ManyPartsAreWrittenInOrder) {
     const auto body = []() -> Task<void> {
         PipeEnds pipe = make_pipe().value();
         std::vector<std::string> texts;
@@ -56,8 +56,8 @@ TEST(Pipe, ManyPartsGoInOrder) {
     run(body());
 }
 
-TEST(Pipe, AReaderThatHasGoneIsAnErrorAndNoSignal) {
-    // The default action of SIGPIPE, which would end this program, is in force.
+TEST(Pipe, AClosedReaderIsAnErrorAndNoSignal) {
+    // SIGPIPE has its default action, which would end this program.
     ASSERT_NE(std::signal(SIGPIPE, SIG_DFL), SIG_ERR);
     const auto body = []() -> Task<void> {
         PipeEnds pipe = make_pipe().value();
@@ -87,7 +87,7 @@ TEST(Pipe, AnAdoptedDescriptorBecomesNonBlocking) {
     EXPECT_EQ(PipeReader::adopt(OwnedDescriptor()).error(), std::errc::bad_file_descriptor);
 }
 
-TEST(Pipe, AClosedEndSaysSo) {
+TEST(Pipe, AClosedEndIsAnError) {
     const auto body = []() -> Task<void> {
         PipeEnds pipe;
         std::array<char, 1> buffer{};

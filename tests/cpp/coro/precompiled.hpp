@@ -1,4 +1,4 @@
-// What each of these tests includes, compiled once.
+// The headers that all of these tests include, compiled once.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,7 @@ using penstock::testing::Log;
 using penstock::testing::succeeds_after;
 using penstock::testing::waits_for_ever;
 
-TEST(Race, TheFirstEndWinsAndTheLosersAreAwaited) {
+TEST(Race, TheFirstToEndWinsAndTheLosersAreAwaited) {
     Log log;
     const auto program = [&]() -> Task<> {
         const auto first =
@@ -34,7 +34,7 @@ TEST(Race, TheFirstEndWinsAndTheLosersAreAwaited) {
     run(program());
 }
 
-TEST(Race, AnErrorWinsToo) {
+TEST(Race, AnErrorCanWin) {
     Log log;
     const auto program = [&]() -> Task<> {
         const auto first =
@@ -55,7 +55,7 @@ TEST(Race, TakesOperationsOfAnyKind) {
     run(program());
 }
 
-TEST(Race, ALosersExceptionIsThrownOn) {
+TEST(Race, ALosersExceptionIsRethrown) {
     const auto throws_when_cancelled = []() -> Task<> {
         (void)co_await penstock::sleep_for(std::chrono::hours(1));
         throw std::runtime_error("broken contract");
@@ -74,7 +74,7 @@ TEST(Race, TakesAnyNumberOfOneType) {
         tasks.push_back(waits_for_ever(log, "b"));
         tasks.push_back(succeeds_after(2, 5));
         const Winner<Result<int>> winner = co_await race(std::move(tasks));
-        EXPECT_EQ(winner.place, 2U);
+        EXPECT_EQ(winner.index, 2U);
         EXPECT_EQ(winner.value, 5);
         EXPECT_EQ(log, (Log{"a", "b"}));
         (void)co_await race(std::vector<Task<Result<int>>>());

@@ -111,7 +111,7 @@ TEST(Scope, TheBodysErrorCancelsItsChildren) {
     EXPECT_EQ(log, (Log{"cancelled"}));
 }
 
-TEST(Scope, AChildsExceptionCancelsTheRestAndIsThrownOn) {
+TEST(Scope, AChildsExceptionCancelsTheRestAndIsRethrown) {
     Log log;
     const auto throws = []() -> Task<> {
         (void)co_await yield();
@@ -140,7 +140,7 @@ TEST(Scope, AnExceptionOfTheBodyWaitsForTheChildren) {
     EXPECT_EQ(log, (Log{"cancelled"}));
 }
 
-TEST(Scope, CancelEndsEverythingInItWithSuccess) {
+TEST(Scope, CancelEndsAllChildrenAndIsASuccess) {
     Log log;
     const auto program = [&]() -> Task<Result<>> {
         co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
@@ -191,7 +191,7 @@ TEST(Scope, FreesAChildsParametersWhenItEnds) {
     run(program());
 }
 
-TEST(Scope, TenThousandChildrenOfChildrenEndBeforeIt) {
+TEST(Scope, TenThousandNestedChildrenEndBeforeIt) {
     int ended = 0;
     std::function<Task<>(Scope&, int)> spawns_another = [&](Scope& scope, int left) -> Task<> {
         if (left > 0) {
@@ -222,7 +222,7 @@ TEST(Scope, ABodyThatIsNoCoroutineMaySpawn) {
     EXPECT_EQ(log, (Log{"body", "child"}));
 }
 
-TEST(Scope, ABodyThatThrowsBeforeItsTaskIsThereWaitsForWhatItSpawned) {
+TEST(Scope, ABodyThatThrowsBeforeItReturnsItsTaskWaitsForItsChildren) {
     Log log;
     const auto program = [&]() -> Task<> {
         (void)co_await with_scope([&](Scope& scope) -> Task<> {
@@ -234,7 +234,7 @@ TEST(Scope, ABodyThatThrowsBeforeItsTaskIsThereWaitsForWhatItSpawned) {
     EXPECT_EQ(log, (Log{"cancelled"}));
 }
 
-TEST(Scope, ABodyThatCancelsBeforeItsTaskIsThereRunsCancelled) {
+TEST(Scope, ABodyThatCancelsBeforeItReturnsItsTaskRunsCancelled) {
     Log log;
     const auto program = [&]() -> Task<> {
         EXPECT_TRUE(co_await with_scope([&](Scope& scope) {
@@ -244,6 +244,72 @@ TEST(Scope, ABodyThatCancelsBeforeItsTaskIsThereRunsCancelled) {
     };
     run(program());
     EXPECT_EQ(log, (Log{"cancelled"}));
+}
+
+TEST(Scope, DrainWaitsForTheSpawnedTasks) {
+    Log log;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+            EXPECT_TRUE(co_await scope.drain(0s)); // nothing to wait for
+            scope.spawn(yields(5, log, "slow"));
+            scope.spawn(yields(1, log, "quick"));
+            EXPECT_TRUE(co_await scope.drain(1h));
+            log.emplace_back("drained");
+            scope.spawn(yields(1, log, "later"));
+            co_return co_await scope.drain(1h);
+        });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(log, (Log{"quick", "slow", "drained", "later"}));
+}
+
+TEST(Scope, DrainCancelsWhatRemainsButNotTheBody) {
+    Log log;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+            scope.spawn(waits_for_ever(log));
+            EXPECT_EQ((co_await scope.drain(1ms)).error(), std::errc::timed_out);
+            scope.spawn(waits_for_ever(log)); // starts cancelled
+            EXPECT_TRUE(co_await sleep_for(1ms));
+            log.emplace_back("body");
+            co_return Result<>();
+        });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(log, (Log{"cancelled", "cancelled", "body"}));
+}
+
+TEST(Scope, ACancelledDrainCancelsEverything) {
+    Log log;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+            scope.spawn(waits_for_ever(log));
+            scope.spawn([](Scope& scope) -> Task<> {
+                (void)co_await yield();
+                scope.cancel();
+            }(scope));
+            const Result<> drained = co_await scope.drain(1h);
+            EXPECT_EQ(drained.error(), std::errc::operation_canceled);
+            co_return drained;
+        });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(log, (Log{"cancelled"}));
+}
+
+TEST(Scope, OnlyOneTaskDrains) {
+    Log log;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+            scope.spawn([](Scope& scope, Log& log) -> Task<> {
+                EXPECT_EQ((co_await scope.drain(1h)).error(), std::errc::device_or_resource_busy);
+                log.emplace_back("refused");
+            }(scope, log));
+            co_return co_await scope.drain(1h);
+        });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(log, (Log{"refused"}));
 }
 
 } // namespace

@@ -22,7 +22,7 @@ using penstock::testing::Log;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
 
-TEST(Shield, KeepsOutACancellationBeforeAndMeanwhile) {
+TEST(Shield, BlocksACancellationBeforeAndMeanwhile) {
     const Watchdog watchdog;
     Log log;
     const auto clean_up = [&]() -> Task<> {

@@ -1,4 +1,4 @@
-// Signals as something to wait for.
+// Signals as awaitable events.
 
 #include <penstock/run.hpp>
 #include <penstock/signal.hpp>
@@ -21,7 +21,7 @@ void earlier_handler(int /*number*/) {
     earlier_handler_calls = earlier_handler_calls + 1;
 }
 
-TEST(Signal, ArrivalsAreKeptInOrderAlsoBetweenWaits) {
+TEST(Signal, ArrivalsAreQueuedInOrderBetweenWaits) {
     const auto body = []() -> Task<void> {
         Result<Signal> signals = Signal::on({SIGUSR1, SIGUSR2});
         EXPECT_TRUE(signals);
@@ -36,7 +36,7 @@ TEST(Signal, ArrivalsAreKeptInOrderAlsoBetweenWaits) {
     run(body());
 }
 
-TEST(Signal, WhatTheSignalDidBeforeIsPutBack) {
+TEST(Signal, TheOldDispositionIsRestored) {
     ASSERT_NE(std::signal(SIGUSR1, &earlier_handler), SIG_ERR);
     earlier_handler_calls = 0;
     {
@@ -54,11 +54,11 @@ TEST(Signal, ASignalHasOneOwner) {
     const Result<Signal> first = Signal::on({SIGUSR1});
     ASSERT_TRUE(first);
     EXPECT_EQ(Signal::on({SIGUSR2, SIGUSR1}).error(), std::errc::device_or_resource_busy);
-    // The refused one has left SIGUSR2 free.
+    // The refused call has left SIGUSR2 free.
     EXPECT_TRUE(Signal::on({SIGUSR2}));
 }
 
-TEST(Signal, SomeCannotBeTaken) {
+TEST(Signal, RefusesSignalsThatCannotBeHandled) {
     EXPECT_EQ(Signal::on({SIGKILL}).error(), std::errc::invalid_argument);
     EXPECT_EQ(Signal::on({0}).error(), std::errc::invalid_argument);
     EXPECT_EQ(Signal::on({9999}).error(), std::errc::invalid_argument);
@@ -77,7 +77,7 @@ TEST(Signal, AMovedObjectKeepsItsSignals) {
     run(body());
 }
 
-TEST(Signal, AnAssignedObjectGivesBackWhatItHad) {
+TEST(Signal, AssigningAnObjectReleasesItsSignals) {
     Signal first = Signal::on({SIGUSR1}).value();
     Signal second = Signal::on({SIGUSR2}).value();
     first = std::move(second);

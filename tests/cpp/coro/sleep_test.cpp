@@ -26,25 +26,25 @@ using penstock::testing::turns;
 using penstock::testing::Watchdog;
 using Clock = std::chrono::steady_clock;
 
-TEST(Sleep, LastsAtLeastAsLongAsItWasTold) {
+TEST(Sleep, LastsAtLeastTheDuration) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         const Clock::time_point before = Clock::now();
         expect(co_await sleep_for(3ms));
         EXPECT_GE(Clock::now() - before, 3ms);
-        const Clock::time_point moment = Clock::now() + 3ms;
-        expect(co_await sleep_until(moment));
-        EXPECT_GE(Clock::now(), moment);
+        const Clock::time_point deadline = Clock::now() + 3ms;
+        expect(co_await sleep_until(deadline));
+        EXPECT_GE(Clock::now(), deadline);
     };
     run(program());
 }
 
-TEST(Sleep, EndsInTheOrderOfTheMoments) {
+TEST(Sleep, EndsInOrderOfTheDeadlines) {
     const Watchdog watchdog;
     Log log;
     const auto program = [&]() -> Task<> {
-        const auto note = [&](Clock::time_point moment, std::string name) -> Task<> {
-            expect(co_await sleep_until(moment));
+        const auto note = [&](Clock::time_point deadline, std::string name) -> Task<> {
+            expect(co_await sleep_until(deadline));
             log.push_back(std::move(name));
         };
         const Clock::time_point now = Clock::now();
@@ -55,7 +55,7 @@ TEST(Sleep, EndsInTheOrderOfTheMoments) {
     EXPECT_EQ(log, (Log{"first", "second", "third"}));
 }
 
-TEST(Sleep, APastMomentAndANegativeDurationLetOthersRun) {
+TEST(Sleep, APastDeadlineAndANegativeDurationLetOthersRun) {
     const Watchdog watchdog;
     int turn = 0;
     const auto program = [&]() -> Task<> {
@@ -73,7 +73,7 @@ TEST(Sleep, APastMomentAndANegativeDurationLetOthersRun) {
     run(program());
 }
 
-TEST(Sleep, ForEverCanBeCancelled) {
+TEST(Sleep, TheLongestSleepCanBeCancelled) {
     const Watchdog watchdog;
     std::size_t timers = 1;
     const auto program = [&]() -> Task<> {

@@ -1,5 +1,5 @@
-// Tasks that are cancelled, closed and thrown out of at moments drawn from a seed, in orders drawn from
-// the same: whatever happens, everything ends, once, and no byte, value or permit is lost.
+// Tasks are cancelled, closed and interrupted by exceptions at random times and in random orders,
+// from a seed. Everything ends exactly once, and no byte, value or permit is lost.
 
 #include <penstock/penstock.hpp>
 
@@ -42,7 +42,7 @@ using penstock::testing::Watchdog;
 namespace net = penstock::net;
 namespace sync = penstock::sync;
 
-/// What a tree of tasks shares, and how many of its frames live.
+/// The state shared by a tree of tasks, and the number of live frames.
 struct World {
     explicit World(unsigned seed) : random(seed) {}
 
@@ -166,7 +166,7 @@ Task<Result<int>> tree(World& world, unsigned depth) {
     }
 }
 
-TEST(Stress, TreesOfTasksEndWhole) {
+TEST(Stress, TreesOfTasksEndCompletely) {
     const Watchdog watchdog(Stress::patience());
     const Stress stress(400);
     for (unsigned seed = stress.first; seed < stress.end; ++seed) {
@@ -196,7 +196,7 @@ std::string numbered_bytes(std::size_t size) {
     return text;
 }
 
-TEST(Stress, ReadsThatAreCutShortLoseNoByte) {
+TEST(Stress, CancelledReadsLoseNoBytes) {
     const Watchdog watchdog(110);
     const std::string text = numbered_bytes(300'000);
     for (unsigned seed = 0; seed < 6; ++seed) {
@@ -244,9 +244,9 @@ TEST(Stress, ReadsThatAreCutShortLoseNoByte) {
     }
 }
 
-// The numbers of closed descriptors are the next ones' at once: what waited for the old one must not
-// hear of the new one.
-TEST(Stress, StreamsThatAreClosedUnderTheirReadersHearNothingOfTheirSuccessors) {
+// Numbers of closed descriptors are reused at once. A waiter on the old descriptor must not get
+// events of the new one.
+TEST(Stress, StreamsClosedUnderTheirReadersGetNoEventsOfReusedDescriptors) {
     const Watchdog watchdog(110);
     const auto read_own = [](net::TcpStream& stream, char own) -> Task<> {
         for (;;) {
@@ -339,7 +339,7 @@ TEST(Stress, TimersThatFireWhenTheyAreCancelledEndOnce) {
     }
 }
 
-/// Runs a task on each of some threads, each with a loop of its own.
+/// Runs a task on each of several threads, each with its own loop.
 template <typename Make> void on_threads(unsigned count, Make make) {
     std::vector<std::thread> threads;
     threads.reserve(count);
@@ -351,7 +351,7 @@ template <typename Make> void on_threads(unsigned count, Make make) {
     }
 }
 
-TEST(Stress, AChannelThatIsClosedByAnotherThreadLosesNothing) {
+TEST(Stress, AChannelClosedByAnotherThreadLosesNothing) {
     const Watchdog watchdog(110);
     for (unsigned round = 0; round < 30; ++round) {
         Channel<int> channel(1 + round % 3);

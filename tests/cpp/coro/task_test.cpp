@@ -23,7 +23,7 @@ Task<int> number(int value) {
     co_return value;
 }
 
-TEST(Task, ThatIsRunAgainEndsTheProgramWithASentence) {
+TEST(Task, UsingItTwiceTerminatesTheProgramWithAMessage) {
     Task<int> task = number(1);
     EXPECT_EQ(run(std::move(task)), 1);
     // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
@@ -51,7 +51,7 @@ Task<int> depth(int levels) {
     co_return 1 + co_await depth(levels - 1);
 }
 
-/// A frame of this size each would need gigabytes of stack for the counts below.
+/// With one stack frame of this size each, the counts below would need gigabytes of stack.
 class SmallStack {
 public:
     SmallStack() { getrlimit(RLIMIT_STACK, &before_); }
@@ -70,7 +70,7 @@ TEST(Task, MovesAValueThatCannotBeCopied) {
     EXPECT_EQ(*run(make()), 3);
 }
 
-TEST(Task, DoesNothingBeforeItIsAwaited) {
+TEST(Task, IsLazy) {
     bool began = false;
     const auto begin = [](bool& flag) -> Task<> {
         flag = true;
@@ -84,7 +84,7 @@ TEST(Task, DoesNothingBeforeItIsAwaited) {
     EXPECT_TRUE(began);
 }
 
-TEST(Task, DestroysItsParametersWhenItIsDroppedUnstarted) {
+TEST(Task, DestroysItsParametersIfItNeverStarts) {
     auto watched = std::make_shared<int>(1);
     const auto hold = [](std::shared_ptr<int> value) -> Task<int> { co_return *value; };
     {
@@ -99,7 +99,7 @@ TEST(Task, AMillionCompletionsInARowDoNotGrowTheStack) {
     EXPECT_EQ(run(sum_of_completed_tasks(1'000'000)), 1'000'000);
 }
 
-TEST(Task, ADeepChainReturnsWithoutTheStack) {
+TEST(Task, ADeepChainReturnsWithoutGrowingTheStack) {
     ASSERT_TRUE(SmallStack().is_small());
     EXPECT_EQ(run(depth(300'000)), 300'000);
 }
@@ -131,7 +131,7 @@ TEST(Task, RethrowsWhereItIsAwaited) {
     EXPECT_EQ(run(handle(fail())), "broken contract");
 }
 
-TEST(Task, RethrowsOutOfRun) {
+TEST(Task, RunRethrowsItsException) {
     const auto fail = []() -> Task<> {
         (void)co_await penstock::yield();
         throw std::runtime_error("broken contract");

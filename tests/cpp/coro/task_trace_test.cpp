@@ -40,7 +40,7 @@ Task<std::string> traced() {
     co_return text;
 }
 
-TEST(TaskTrace, TellsWhichTaskWaitsWhereInnermostFirst) {
+TEST(TaskTrace, ShowsWhereEachTaskWaitsInnermostFirst) {
     const std::string text = run(traced());
     const std::size_t root = text.find("traced()");
     const std::size_t inner = text.find("sleeps_deep_inside()");

@@ -26,7 +26,7 @@ using penstock::testing::turns;
 using penstock::testing::waits_for_ever;
 using penstock::testing::Watchdog;
 
-TEST(Timeout, YieldsTheResultOfWhatIsInTime) {
+TEST(Timeout, YieldsAResultInTime) {
     const auto program = []() -> Task<> {
         EXPECT_EQ(co_await timeout(1h, succeeds_after(2, 3)), 3);
         EXPECT_TRUE(co_await timeout(1h, turns(1)));
@@ -35,7 +35,7 @@ TEST(Timeout, YieldsTheResultOfWhatIsInTime) {
     run(program());
 }
 
-TEST(Timeout, CancelsAndAwaitsWhatIsNot) {
+TEST(Timeout, CancelsAndAwaitsALateTask) {
     const Watchdog watchdog;
     Log log;
     const auto program = [&]() -> Task<> {
@@ -50,7 +50,7 @@ TEST(Timeout, CancelsAndAwaitsWhatIsNot) {
     run(program());
 }
 
-TEST(Timeout, ASuccessThatComesAllTheSameIsASuccess) {
+TEST(Timeout, ALateSuccessIsASuccess) {
     const Watchdog watchdog;
     const auto stubborn = []() -> Task<Result<int>> {
         (void)co_await penstock::sleep_for(1h);
@@ -60,7 +60,7 @@ TEST(Timeout, ASuccessThatComesAllTheSameIsASuccess) {
     run(program());
 }
 
-TEST(Timeout, WhatCannotSayThatItGaveUpHasTimedOut) {
+TEST(Timeout, ALateTaskWithoutAResultHasTimedOut) {
     const Watchdog watchdog;
     const auto sleep = []() -> Task<> { (void)co_await penstock::sleep_for(1h); };
     const auto program = [&]() -> Task<> {
@@ -69,7 +69,7 @@ TEST(Timeout, WhatCannotSayThatItGaveUpHasTimedOut) {
     run(program());
 }
 
-TEST(Timeout, ThrowsAnExceptionOn) {
+TEST(Timeout, RethrowsAnException) {
     const auto program = []() -> Task<> { (void)co_await timeout(1h, throws_after(1)); };
     EXPECT_THROW(run(program()), std::runtime_error);
 }
@@ -84,7 +84,7 @@ TEST(Timeout, TheInnerOneEndsFirst) {
     run(program());
 }
 
-TEST(Timeout, ACancellationFromOutsideIsNoTimeout) {
+TEST(Timeout, AnOuterCancellationIsNoTimeout) {
     const Watchdog watchdog;
     Log log;
     Result<int> result = 0;
@@ -100,7 +100,7 @@ TEST(Timeout, ACancellationFromOutsideIsNoTimeout) {
     EXPECT_EQ(result.error(), std::errc::operation_canceled);
 }
 
-TEST(Timeout, WhoWasCancelledBeforeTheMomentHasNotTimedOut) {
+TEST(Timeout, ATaskCancelledBeforeTheDeadlineHasNotTimedOut) {
     const Watchdog watchdog;
     Result<> result;
     const auto slow_to_end = []() -> Task<Result<>> {

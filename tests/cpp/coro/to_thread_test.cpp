@@ -39,7 +39,7 @@ TEST(ToThread, CallsOnAnotherThreadAndComesBack) {
     run(program());
 }
 
-TEST(ToThread, PassesErrorsValuesAndExceptionsOn) {
+TEST(ToThread, ReturnsValuesErrorsAndExceptions) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         const auto fails = []() -> Result<int> { return failure(std::errc::io_error); };
@@ -50,7 +50,7 @@ TEST(ToThread, PassesErrorsValuesAndExceptionsOn) {
     EXPECT_THROW(run(program()), std::runtime_error);
 }
 
-TEST(ToThread, WaitsForACallThatHasBegun) {
+TEST(ToThread, WaitsForAStartedCall) {
     const Watchdog watchdog;
     std::promise<void> begun;
     std::promise<void> go_on;
@@ -79,7 +79,7 @@ TEST(ToThread, WaitsForACallThatHasBegun) {
     run(program());
 }
 
-TEST(ToThread, ACallThatHasNotBegunIsTakenBack) {
+TEST(ToThread, ACallThatHasNotStartedIsWithdrawn) {
     const Watchdog watchdog;
     std::promise<void> go_on;
     const std::shared_future<void> gate = go_on.get_future().share();

@@ -17,7 +17,7 @@ using penstock::Scope;
 using penstock::Task;
 using penstock::testing::Log;
 
-TEST(Yield, LetsWhatIsReadyRunFirst) {
+TEST(Yield, LetsReadyTasksRunFirst) {
     Log log;
     const auto note = [&](std::string name) -> Task<> {
         log.push_back(name + " 1");
@@ -35,7 +35,7 @@ TEST(Yield, LetsWhatIsReadyRunFirst) {
     EXPECT_EQ(log, (Log{"a 1", "b 1", "a 2", "b 2"}));
 }
 
-TEST(Yield, TellsOfACancellationBeforeAndMeanwhile) {
+TEST(Yield, ReportsACancellationBeforeAndMeanwhile) {
     int steps = 0;
     const auto compute = [&]() -> Task<> {
         while (co_await penstock::yield()) {

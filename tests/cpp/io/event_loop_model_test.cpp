@@ -1,6 +1,6 @@
-// A random program on one loop: connections, timers and work come and go at every moment, also inside
-// callbacks and behind the poller's back. Whatever is removed is destroyed at once, so that a late
-// call to it is an error that AddressSanitizer sees.
+// A random program on one loop: connections, timers and work are added and removed at any time,
+// also inside callbacks and by closing a descriptor without `remove`. Removed objects are destroyed
+// at once, so that AddressSanitizer reports a late call to them.
 
 #include <penstock/io/event_loop.hpp>
 
@@ -104,7 +104,7 @@ private:
             RandomProgram& owner = self.program;
             delete &self;
             --owner.jobs_;
-            owner.act_now_and_then();
+            owner.act_at_random();
         }
 
         RandomProgram& program;
@@ -138,7 +138,7 @@ private:
                 ++connection.received;
             }
         }
-        act_now_and_then(); // may destroy `connection`
+        act_at_random(); // may destroy `connection`
     }
 
     void on_alarm(Alarm& alarm) {
@@ -146,10 +146,10 @@ private:
         EXPECT_FALSE(alarm.scheduled());
         EXPECT_EQ(alarms_.erase(&alarm), 1U);
         delete &alarm;
-        act_now_and_then();
+        act_at_random();
     }
 
-    void act_now_and_then() {
+    void act_at_random() {
         while (!settling_ && chance(2)) {
             act();
         }
@@ -167,11 +167,11 @@ private:
         case 5:
             return change_interest();
         case 6:
-            return close_properly();
+            return remove_and_close();
         case 7:
-            return close_behind_the_pollers_back();
+            return close_without_removing();
         case 8:
-            return remove_and_add_again();
+            return remove_and_re_add();
         case 9:
         case 10:
             return set_alarm();
@@ -196,13 +196,13 @@ private:
             connection->copy = Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
         }
         ASSERT_FALSE(loop_.poller().add(*connection, fd, random_interest()));
-        EXPECT_EQ(loop_.poller().owner_of(fd), connection.get());
+        EXPECT_EQ(loop_.poller().watch_of(fd), connection.get());
         connections_.push_back(std::move(connection));
     }
 
     void send() {
         if (Connection* connection = any_connection()) {
-            // Fails where both copies of the other end are closed.
+            // Fails if both copies of the other end are closed.
             connection->written += ::send(connection->ends.far.get(), "x", 1, MSG_NOSIGNAL) == 1;
         }
     }
@@ -214,7 +214,7 @@ private:
         }
     }
 
-    void close_properly() {
+    void remove_and_close() {
         if (!connections_.empty()) {
             const auto place =
                 connections_.begin() + static_cast<std::ptrdiff_t>(random_() % connections_.size());
@@ -223,14 +223,14 @@ private:
         }
     }
 
-    /// The watch stays until it is removed or another one takes its number over.
-    void close_behind_the_pollers_back() {
+    /// The watch stays until it is removed or another watch takes over its number.
+    void close_without_removing() {
         if (Connection* connection = any_connection()) {
             connection->ends.near.close();
         }
     }
 
-    void remove_and_add_again() {
+    void remove_and_re_add() {
         Connection* connection = any_connection();
         if (connection != nullptr && connection->ends.near.get() >= 0) {
             loop_.poller().remove(*connection);
@@ -253,7 +253,7 @@ private:
         if (alarms_.empty()) {
             return;
         }
-        // The earliest one half the time: it is the one that is about to run.
+        // In half of the cases the earliest one, which is about to run.
         const std::size_t steps = chance(2) ? 0 : random_() % alarms_.size();
         Alarm* alarm = *std::next(alarms_.begin(), static_cast<std::ptrdiff_t>(steps));
         EXPECT_TRUE(alarm->scheduled());
@@ -275,7 +275,7 @@ private:
         }
     }
 
-    /// Nothing new happens any more; whatever is open comes to its end.
+    /// Starts no new operations, and ends all open ones.
     void settle() {
         settling_ = true;
         std::size_t awaited = 0;
@@ -285,7 +285,7 @@ private:
                 awaited += connection->written - connection->received;
             }
         }
-        // Each turn receives a byte from every connection that has one.
+        // Each iteration receives a byte from every connection that has one.
         for (std::size_t turn = 0; turn < awaited + 100 || jobs_ > 0 || !alarms_.empty(); ++turn) {
             loop_.run_once(alarms_.empty() ? 0 : -1);
         }
@@ -308,7 +308,7 @@ private:
 
 class EventLoopModel : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(EventLoopModel, RandomProgramRunsEverythingOnceAndNothingTooLate) {
+TEST_P(EventLoopModel, RandomProgramMakesEachCallOnceAndNoneAfterRemoval) {
     const penstock::testing::Watchdog watchdog;
     RandomProgram program(GetParam());
     program.run(3000);

@@ -137,10 +137,10 @@ TEST(EventLoop, PostWhileBlockedWakes) {
     EXPECT_EQ(work.runs, 1);
 }
 
-// Whatever is interrupted, the rest of the iteration runs later: nothing twice, nothing never.
+// After an interrupt the rest of the iteration runs later. Everything runs exactly once.
 class InterruptAfter : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(InterruptAfter, KeepsWhatWasNotRun) {
+TEST_P(InterruptAfter, KeepsWorkThatHasNotRun) {
     BusyLoop busy;
     busy.after = [&](const std::string&) {
         if (busy.log.size() == GetParam()) {
@@ -159,7 +159,7 @@ TEST_P(InterruptAfter, KeepsWhatWasNotRun) {
 
 INSTANTIATE_TEST_SUITE_P(EveryPlace, InterruptAfter, ::testing::Range<std::size_t>(1, 7));
 
-TEST(EventLoop, InterruptedWorkRunsBeforeWhatWasScheduledMeanwhile) {
+TEST(EventLoop, InterruptedWorkRunsBeforeWorkScheduledMeanwhile) {
     EventLoop loop;
     Log log;
     TestWork meanwhile([&] { log.emplace_back("meanwhile"); });
@@ -177,7 +177,7 @@ TEST(EventLoop, InterruptedWorkRunsBeforeWhatWasScheduledMeanwhile) {
     EXPECT_EQ(log, (Log{"first", "second", "meanwhile"}));
 }
 
-TEST(EventLoop, InterruptOutsideAnIterationDoesNotHoldUpTheNextOne) {
+TEST(EventLoop, InterruptOutsideAnIterationDoesNotDelayTheNext) {
     EventLoop loop;
     TestWork work;
     loop.schedule(work);
@@ -186,7 +186,7 @@ TEST(EventLoop, InterruptOutsideAnIterationDoesNotHoldUpTheNextOne) {
     EXPECT_EQ(work.runs, 1);
 }
 
-TEST(EventLoop, DueTimerMayBeCancelledAndDestroyedByAnythingThatRunsBeforeIt) {
+TEST(EventLoop, DueTimerMayBeCancelledAndDestroyedByAnyEarlierCallback) {
     for (const std::string canceller : {"work 2", "descriptor", "timer 1"}) {
         BusyLoop busy;
         auto victim = std::make_unique<TestTimer>([&] { busy.log.emplace_back("victim"); });
@@ -242,9 +242,9 @@ TEST(EventLoop, LongLimitEndsWithTheNextTimer) {
     EXPECT_EQ(timer.runs, 1);
 }
 
-TEST(EventLoop, PrepareTellsHowLongToWait) {
+TEST(EventLoop, PrepareReturnsTheTimeToWait) {
     EventLoop loop;
-    EXPECT_LT(loop.prepare(), 0) << "for ever";
+    EXPECT_LT(loop.prepare(), 0) << "without limit";
     TestTimer timer;
     loop.timers().add(timer, monotonic_now() + one_hour);
     const std::int64_t timeout_ns = loop.prepare();
@@ -257,7 +257,7 @@ TEST(EventLoop, PrepareTellsHowLongToWait) {
     loop.timers().cancel(timer);
 }
 
-TEST(EventLoop, TimerAtTheBeginningOfTimeIsDueAndOneAtItsEndIsNot) {
+TEST(EventLoop, TimerAtTheSmallestTimeIsDueAndAtTheLargestIsNot) {
     EventLoop loop;
     TestTimer first;
     TestTimer last;
@@ -271,7 +271,7 @@ TEST(EventLoop, TimerAtTheBeginningOfTimeIsDueAndOneAtItsEndIsNot) {
     loop.timers().cancel(last);
 }
 
-// A loop that has work of its own need not ask the kernel in every iteration, but it must ask.
+// A busy loop need not poll in every iteration, but it must poll from time to time.
 TEST(EventLoop, BusyLoopStillServesDescriptorsTimersAndPosts) {
     EventLoop loop;
     const SocketPair pair;

@@ -36,7 +36,7 @@ TEST(IntrusiveQueue, NewQueueIsEmpty) {
     EXPECT_EQ(queue.pop_front(), nullptr);
 }
 
-TEST(IntrusiveQueue, GivesElementsBackInTheOrderTheyCame) {
+TEST(IntrusiveQueue, PopsElementsInTheOrderOfInsertion) {
     std::array items{Item(1), Item(2), Item(3)};
     Queue queue;
     for (Item& item : items) {
@@ -47,7 +47,16 @@ TEST(IntrusiveQueue, GivesElementsBackInTheOrderTheyCame) {
     EXPECT_TRUE(queue.empty());
 }
 
-TEST(IntrusiveQueue, PoppedElementMayEnterAgain) {
+TEST(IntrusiveQueue, PushFrontPutsAnElementBeforeTheFirst) {
+    std::array items{Item(1), Item(2), Item(3)};
+    Queue queue;
+    queue.push_front(items[1]);
+    queue.push_front(items[0]);
+    queue.push_back(items[2]);
+    EXPECT_EQ(pop_all(queue), (std::vector{1, 2, 3}));
+}
+
+TEST(IntrusiveQueue, PoppedElementMayBePushedAgain) {
     Item first(1);
     Item second(2);
     Queue queue;
@@ -127,7 +136,8 @@ TEST(IntrusiveQueue, MoveLeavesAnEmptyUsableQueue) {
     Queue queue;
     queue.push_back(first);
     Queue moved(std::move(queue));
-    // NOLINTBEGIN(bugprone-use-after-move,clang-analyzer-cplusplus.Move): its emptiness is promised
+    // A moved-from queue is empty.
+    // NOLINTBEGIN(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     EXPECT_TRUE(queue.empty());
     queue.push_back(second);
     EXPECT_EQ(pop_all(moved), (std::vector{1}));
@@ -148,7 +158,7 @@ TEST(IntrusiveQueue, VisitAllSeesEveryElementOldestFirst) {
     });
     EXPECT_EQ(result, 0);
     EXPECT_EQ(seen, (std::vector{1, 2, 3}));
-    EXPECT_EQ(pop_all(queue), seen) << "a visit takes nothing out";
+    EXPECT_EQ(pop_all(queue), seen) << "a visit removes nothing";
 }
 
 TEST(IntrusiveQueue, VisitAllEndsAtTheFirstResultOtherThanZero) {

@@ -1,7 +1,7 @@
-// An operation's memory is its owner's: after a warm-up nothing on floor 1 allocates.
+// An operation's memory belongs to its owner: after a warm-up, floor 1 does not allocate.
 
-#include <penstock/io/choose_file_engine.hpp>
 #include <penstock/io/event_loop.hpp>
+#include <penstock/io/files/choose_file_engine.hpp>
 
 #include <array>
 #include <atomic>
@@ -139,7 +139,7 @@ TEST_F(NoAllocation, RunningDueTimers) {
               0U);
 }
 
-/// Each kind of operation on a small file, and a cancelled one, on each engine.
+/// Each kind of operation on a small file, and a cancelled operation, on each engine.
 void count_file_operations(std::unique_ptr<FileEngine> engine) {
     const Watchdog watchdog;
     const TemporaryFolder folder;
@@ -149,15 +149,15 @@ void count_file_operations(std::unique_ptr<FileEngine> engine) {
     const Pipe pipe;
     std::array<char, 8> bytes{};
     std::int64_t result = 0;
-    struct Told : FileOperation {
-        explicit Told(std::int64_t& where)
+    struct Recording : FileOperation {
+        explicit Recording(std::int64_t& where)
             : FileOperation([](FileOperation& self, std::int64_t value) {
-                  static_cast<Told&>(self).result = value;
+                  static_cast<Recording&>(self).result = value;
               }),
               result(where) {}
         std::int64_t& result;
     };
-    Told operation(result);
+    Recording operation(result);
     const auto finish = [&] {
         if (engine->start(operation)) {
             std::abort();
@@ -197,7 +197,7 @@ void count_file_operations(std::unique_ptr<FileEngine> engine) {
 }
 
 TEST_F(NoAllocation, FileOperationsOnWorkerThreads) {
-    // One thread: each further one is started, and so allocated, when the first is found at work.
+    // One thread: starting another one, when the first is busy, would allocate.
     count_file_operations(io::make_worker_engine({.max_threads = 1}));
 }
 

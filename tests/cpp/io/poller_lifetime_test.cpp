@@ -1,5 +1,5 @@
-// What a Poller does when watches and descriptors come and go: inside callbacks, behind its back, and
-// while copies of a descriptor live on.
+// A Poller whose watches and descriptors are added and removed: inside callbacks, by a close
+// without `remove`, and while copies of a descriptor stay open.
 
 #include <penstock/io/poller.hpp>
 
@@ -65,7 +65,7 @@ TEST(PollerLifetime, WatchMayDestroyItselfInItsCallback) {
     EXPECT_EQ(turn(poller), 0);
 }
 
-TEST(PollerLifetime, DestroyedWatchIsNotToldOfAnEventThatWasAlreadyFetched) {
+TEST(PollerLifetime, DestroyedWatchGetsNoEventThatWasAlreadyFetched) {
     Poller poller;
     std::array<SocketPair, 2> pairs;
     std::array<std::unique_ptr<TestWatch>, 2> watches;
@@ -88,7 +88,7 @@ TEST(PollerLifetime, DestroyedWatchIsNotToldOfAnEventThatWasAlreadyFetched) {
     }
 }
 
-TEST(PollerLifetime, InterestDroppedAfterItsEventWasFetchedIsNotTold) {
+TEST(PollerLifetime, EventFetchedBeforeItsInterestWasDroppedIsNotReported) {
     Poller poller;
     std::array<SocketPair, 2> pairs;
     std::array<std::unique_ptr<TestWatch>, 2> watches;
@@ -121,23 +121,19 @@ TEST(PollerLifetime, InterestZeroDropsAnEventThatWasAlreadyFetched) {
     }
 }
 
-TEST(PollerLifetime, WatchAddedInACallbackIsNotToldOfItsPredecessorsEvent) {
+/// Two watches have an event. The callback that runs first calls `replace(poller, pair, watch,
+/// successor)` with the other one, whose event must not reach `successor`.
+template <typename Replace> void expect_no_event_for_successor(Replace replace) {
     Poller poller;
     std::array<SocketPair, 2> pairs;
     std::array<std::unique_ptr<TestWatch>, 2> watches;
     TestWatch successor;
-    const auto replace_other = [&](std::size_t one) {
-        const std::size_t other = 1 - one;
-        if (watches[other]) {
-            const int fd = watches[other]->fd;
-            poller.remove(*watches[other]);
-            watches[other].reset();
-            penstock::testing::drain(fd);
-            ASSERT_FALSE(poller.add(successor, fd, io::readable));
-        }
-    };
     for (std::size_t one = 0; one < 2; ++one) {
-        watches[one] = std::make_unique<TestWatch>([&, one](TestWatch&) { replace_other(one); });
+        watches[one] = std::make_unique<TestWatch>([&, other = 1 - one](TestWatch&) {
+            if (watches[other]) {
+                replace(poller, pairs[other], watches[other], successor);
+            }
+        });
         ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable));
         write_byte(pairs[one].far);
     }
@@ -151,7 +147,17 @@ TEST(PollerLifetime, WatchAddedInACallbackIsNotToldOfItsPredecessorsEvent) {
     }
 }
 
-TEST(PollerLifetime, NewWatchTakesOverANumberThatWasClosedBehindItsWatchsBack) {
+TEST(PollerLifetime, WatchAddedInACallbackDoesNotGetItsPredecessorsEvent) {
+    expect_no_event_for_successor([](Poller& poller, SocketPair& pair,
+                                     std::unique_ptr<TestWatch>& watch, TestWatch& successor) {
+        poller.remove(*watch);
+        watch.reset();
+        penstock::testing::drain(pair.near.get());
+        ASSERT_FALSE(poller.add(successor, pair.near.get(), io::readable));
+    });
+}
+
+TEST(PollerLifetime, NewWatchTakesOverANumberThatWasClosedWithoutRemove) {
     Poller poller;
     SocketPair first;
     TestWatch old_watch;
@@ -162,7 +168,7 @@ TEST(PollerLifetime, NewWatchTakesOverANumberThatWasClosedBehindItsWatchsBack) {
     second.near = move_to(std::move(second.near), number);
     TestWatch new_watch;
     ASSERT_FALSE(poller.add(new_watch, number, io::readable));
-    EXPECT_EQ(poller.owner_of(number), &new_watch);
+    EXPECT_EQ(poller.watch_of(number), &new_watch);
     EXPECT_EQ(old_watch.fd, -1);
     EXPECT_EQ(poller.update(old_watch, io::writable), std::errc::bad_file_descriptor);
     poller.remove(old_watch);
@@ -174,31 +180,15 @@ TEST(PollerLifetime, NewWatchTakesOverANumberThatWasClosedBehindItsWatchsBack) {
 }
 
 TEST(PollerLifetime, TakeOverInACallbackDropsTheOldWatchsEvent) {
-    Poller poller;
-    std::array<SocketPair, 2> pairs;
-    std::array<std::unique_ptr<TestWatch>, 2> watches;
-    TestWatch successor;
     SocketPair quiet;
-    for (std::size_t one = 0; one < 2; ++one) {
-        watches[one] = std::make_unique<TestWatch>([&, one](TestWatch&) {
-            const std::size_t other = 1 - one;
-            const int number = pairs[other].near.get();
-            pairs[other].near = Descriptor();
-            quiet.near = move_to(std::move(quiet.near), number);
-            ASSERT_FALSE(poller.add(successor, number, io::readable));
-            watches[other].reset();
-        });
-        ASSERT_FALSE(poller.add(*watches[one], pairs[one].near.get(), io::readable));
-        write_byte(pairs[one].far);
-    }
-    EXPECT_EQ(turn(poller), 2);
-    EXPECT_EQ(successor.calls(), 0U);
-    poller.remove(successor);
-    for (const auto& watch : watches) {
-        if (watch) {
-            poller.remove(*watch);
-        }
-    }
+    expect_no_event_for_successor([&](Poller& poller, SocketPair& pair,
+                                      std::unique_ptr<TestWatch>& watch, TestWatch& successor) {
+        const int number = pair.near.get();
+        pair.near = Descriptor();
+        quiet.near = move_to(std::move(quiet.near), number);
+        ASSERT_FALSE(poller.add(successor, number, io::readable));
+        watch.reset();
+    });
 }
 
 TEST(PollerLifetime, UpdateAfterTheNumberWasReusedWatchesTheNewFile) {
@@ -245,14 +235,14 @@ TEST(PollerLifetime, FailedTakeOverLeavesTheOldWatchInPlace) {
         move_to(Descriptor(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), number);
     TestWatch new_watch;
     EXPECT_EQ(poller.add(new_watch, number, io::readable), std::errc::operation_not_permitted);
-    EXPECT_EQ(poller.owner_of(number), &old_watch);
+    EXPECT_EQ(poller.watch_of(number), &old_watch);
     EXPECT_EQ(new_watch.fd, -1);
     poller.remove(old_watch);
 }
 
-// The kernel ends a registration when the last copy of the descriptor closes, and a copy may live on
-// in a child process. Until then it reports events that no epoll_ctl can end any more.
-TEST(PollerLifetime, WatchRemovedAfterItsDescriptorWasClosedIsNotToldThroughACopy) {
+// The kernel removes a registration when the last copy of the descriptor is closed, and a child
+// process may hold a copy. Until then it reports events that no epoll_ctl can stop.
+TEST(PollerLifetime, WatchRemovedAfterItsDescriptorWasClosedGetsNoEventOfACopy) {
     Poller poller;
     SocketPair pair;
     const Descriptor copy(::fcntl(pair.near.get(), F_DUPFD_CLOEXEC, 0));
@@ -263,10 +253,10 @@ TEST(PollerLifetime, WatchRemovedAfterItsDescriptorWasClosedIsNotToldThroughACop
     watch.reset();
     write_byte(pair.far);
     turn(poller);
-    EXPECT_EQ(turn(poller), 0) << "an event that nobody owns must not keep the loop awake";
+    EXPECT_EQ(turn(poller), 0) << "an event without a watch must not keep the loop awake";
 }
 
-TEST(PollerLifetime, WatchDestroyedAfterATakeOverIsNotToldThroughACopy) {
+TEST(PollerLifetime, WatchDestroyedAfterATakeOverGetsNoEventOfACopy) {
     Poller poller;
     SocketPair first;
     const Descriptor copy(::fcntl(first.near.get(), F_DUPFD_CLOEXEC, 0));
@@ -282,7 +272,7 @@ TEST(PollerLifetime, WatchDestroyedAfterATakeOverIsNotToldThroughACopy) {
     old_watch.reset();
     write_byte(first.far);
     turn(poller);
-    EXPECT_EQ(new_watch.calls(), 0U) << "what is readable is the closed descriptor's copy";
+    EXPECT_EQ(new_watch.calls(), 0U) << "only the closed descriptor's copy is readable";
     EXPECT_EQ(turn(poller), 0);
     write_byte(second.far);
     EXPECT_EQ(turn(poller), 1);
@@ -290,7 +280,7 @@ TEST(PollerLifetime, WatchDestroyedAfterATakeOverIsNotToldThroughACopy) {
     poller.remove(new_watch);
 }
 
-TEST(PollerLifetime, ForgottenWatchIsNotToldAndItsNumberIsFree) {
+TEST(PollerLifetime, ForgottenWatchGetsNoEventAndItsNumberIsFree) {
     Poller poller;
     SocketPair first;
     TestWatch old_watch;
@@ -302,7 +292,7 @@ TEST(PollerLifetime, ForgottenWatchIsNotToldAndItsNumberIsFree) {
     poller.forget(old_watch);
     poller.forget(old_watch);
     EXPECT_EQ(old_watch.fd, -1);
-    EXPECT_EQ(poller.owner_of(number), nullptr);
+    EXPECT_EQ(poller.watch_of(number), nullptr);
     TestWatch new_watch;
     ASSERT_FALSE(poller.add(new_watch, number, io::readable));
     write_byte(second.far);
@@ -321,7 +311,7 @@ TEST(PollerLifetime, ForgottenDescriptorThatIsStillOpenCanBeAddedAgain) {
     write_byte(pair.far);
     turn(poller);
     EXPECT_EQ(watch.calls(), 0U);
-    EXPECT_EQ(turn(poller), 0) << "what is registered for nobody must not keep the loop awake";
+    EXPECT_EQ(turn(poller), 0) << "a registration without a watch must not keep the loop awake";
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     turn(poller);
     EXPECT_EQ(watch.calls(), 1U);
@@ -377,7 +367,7 @@ TEST(PollerLifetime, DroppingAnOrphanGivesNoWatchAnotherFile) {
     const int number = closed.near.get();
     closed.near.close();
     SocketPair other;
-    other.near = move_to(std::move(other.near), number); // never given to the poller
+    other.near = move_to(std::move(other.near), number); // never added to the poller
     write_byte(other.far);
     orphan.near.close();
     poller.remove(gone);
@@ -388,8 +378,8 @@ TEST(PollerLifetime, DroppingAnOrphanGivesNoWatchAnotherFile) {
     poller.remove(stale);
 }
 
-// The epoll instance is the parent's too.
-TEST(PollerLifetime, WhatAForkedChildTakesOutStaysInTheParent) {
+// The parent uses the same epoll instance.
+TEST(PollerLifetime, RemovalInAForkedChildKeepsTheParentsWatch) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -407,7 +397,7 @@ TEST(PollerLifetime, WhatAForkedChildTakesOutStaysInTheParent) {
     EXPECT_EQ(other.calls(), 1U);
 }
 
-TEST(PollerLifetime, AForkedChildWatchesByItself) {
+TEST(PollerLifetime, AForkedChildCanAddWatchesOfItsOwn) {
     Poller poller;
     const SocketPair pair;
     const SocketPair more;
@@ -423,7 +413,7 @@ TEST(PollerLifetime, AForkedChildWatchesByItself) {
                   return turn(poller) == 2 && watch.calls() == 1 && childs.calls() == 1 ? 0 : 2;
               }),
               0);
-    EXPECT_EQ(turn(poller), 1); // of the child's it hears nothing
+    EXPECT_EQ(turn(poller), 1); // no event of the child
     EXPECT_EQ(watch.calls(), 1U);
 }
 

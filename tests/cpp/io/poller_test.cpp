@@ -28,14 +28,14 @@ namespace io = penstock::io;
 
 constexpr std::int64_t for_ever = -1;
 
-/// Fetches what is ready now and runs the callbacks.
+/// Fetches the events that are ready now and runs the callbacks.
 int turn(Poller& poller, std::int64_t timeout_ns = 0) {
     const int count = poller.wait(timeout_ns);
     poller.dispatch();
     return count;
 }
 
-TEST(Poller, TellsThatADescriptorIsReadable) {
+TEST(Poller, ReportsAReadableDescriptor) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -47,7 +47,7 @@ TEST(Poller, TellsThatADescriptorIsReadable) {
     poller.remove(watch);
 }
 
-TEST(Poller, ReportsAgainWhatWasLeft) {
+TEST(Poller, ReportsUnreadDataAgain) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -62,7 +62,7 @@ TEST(Poller, ReportsAgainWhatWasLeft) {
     poller.remove(watch);
 }
 
-TEST(Poller, TellsThatADescriptorIsWritable) {
+TEST(Poller, ReportsAWritableDescriptor) {
     Poller poller;
     const SocketPair pair;
     penstock::testing::fill(pair.near);
@@ -75,7 +75,7 @@ TEST(Poller, TellsThatADescriptorIsWritable) {
     poller.remove(watch);
 }
 
-TEST(Poller, TellsBothInOneCall) {
+TEST(Poller, ReportsBothInOneCall) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -86,7 +86,7 @@ TEST(Poller, TellsBothInOneCall) {
     poller.remove(watch);
 }
 
-TEST(Poller, TellsOfAHangUpThatNobodyAskedFor) {
+TEST(Poller, ReportsAHangUpWithoutInterestInIt) {
     Poller poller;
     SocketPair pair;
     penstock::testing::fill(pair.near);
@@ -100,7 +100,7 @@ TEST(Poller, TellsOfAHangUpThatNobodyAskedFor) {
     poller.remove(watch);
 }
 
-TEST(Poller, TellsOfAFailureOnAPipeWithoutReader) {
+TEST(Poller, ReportsAFailureOnAPipeWithoutReader) {
     Poller poller;
     std::array<int, 2> ends{};
     ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
@@ -115,7 +115,7 @@ TEST(Poller, TellsOfAFailureOnAPipeWithoutReader) {
     poller.remove(watch);
 }
 
-TEST(Poller, UpdateChangesWhatIsTold) {
+TEST(Poller, UpdateChangesWhatIsReported) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -130,7 +130,7 @@ TEST(Poller, UpdateChangesWhatIsTold) {
     poller.remove(watch);
 }
 
-TEST(Poller, InterestZeroIsSilentEvenAboutAHangUpAndCanBeTakenBack) {
+TEST(Poller, InterestZeroReportsNotEvenAHangUpAndCanBeRaisedAgain) {
     Poller poller;
     SocketPair pair;
     TestWatch watch;
@@ -138,7 +138,7 @@ TEST(Poller, InterestZeroIsSilentEvenAboutAHangUpAndCanBeTakenBack) {
     ASSERT_FALSE(poller.update(watch, 0));
     pair.far.close();
     EXPECT_EQ(turn(poller), 0);
-    EXPECT_EQ(poller.owner_of(pair.near.get()), &watch);
+    EXPECT_EQ(poller.watch_of(pair.near.get()), &watch);
     ASSERT_FALSE(poller.update(watch, io::readable));
     EXPECT_EQ(turn(poller), 1);
     EXPECT_EQ(watch.calls(), 1U);
@@ -157,7 +157,7 @@ TEST(Poller, AddWithoutInterestWaitsForAnUpdate) {
     poller.remove(watch);
 }
 
-TEST(Poller, RemovedWatchIsToldNothingAndMayBeAddedAgain) {
+TEST(Poller, RemovedWatchGetsNoEventAndMayBeAddedAgain) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -166,7 +166,7 @@ TEST(Poller, RemovedWatchIsToldNothingAndMayBeAddedAgain) {
     poller.remove(watch);
     poller.remove(watch);
     EXPECT_EQ(watch.fd, -1);
-    EXPECT_EQ(poller.owner_of(pair.near.get()), nullptr);
+    EXPECT_EQ(poller.watch_of(pair.near.get()), nullptr);
     EXPECT_EQ(turn(poller), 0);
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     EXPECT_EQ(turn(poller), 1);
@@ -174,15 +174,15 @@ TEST(Poller, RemovedWatchIsToldNothingAndMayBeAddedAgain) {
     poller.remove(watch);
 }
 
-TEST(Poller, OwnerOfKnowsOnlyWatchedNumbers) {
+TEST(Poller, OwnerOfFindsOnlyWatchedNumbers) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
-    EXPECT_EQ(poller.owner_of(pair.near.get()), &watch);
-    EXPECT_EQ(poller.owner_of(pair.far.get()), nullptr);
-    EXPECT_EQ(poller.owner_of(-1), nullptr);
-    EXPECT_EQ(poller.owner_of(1'000'000), nullptr);
+    EXPECT_EQ(poller.watch_of(pair.near.get()), &watch);
+    EXPECT_EQ(poller.watch_of(pair.far.get()), nullptr);
+    EXPECT_EQ(poller.watch_of(-1), nullptr);
+    EXPECT_EQ(poller.watch_of(1'000'000), nullptr);
     poller.remove(watch);
 }
 
@@ -192,7 +192,7 @@ TEST(Poller, RefusesARegularFileWithEperm) {
     TestWatch watch;
     EXPECT_EQ(poller.add(watch, file.get(), io::readable), std::errc::operation_not_permitted);
     EXPECT_EQ(watch.fd, -1);
-    EXPECT_EQ(poller.owner_of(file.get()), nullptr);
+    EXPECT_EQ(poller.watch_of(file.get()), nullptr);
     poller.remove(watch);
 }
 
@@ -206,15 +206,15 @@ TEST(Poller, RefusesAClosedOrNegativeDescriptorWithEbadf) {
     EXPECT_EQ(watch.fd, -1);
 }
 
-TEST(Poller, UpdateOfADescriptorClosedBehindItsBackIsAnError) {
+TEST(Poller, UpdateOfADescriptorClosedWithoutRemoveIsAnError) {
     Poller poller;
     SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
     pair.near.close();
     EXPECT_EQ(poller.update(watch, io::writable), std::errc::bad_file_descriptor);
-    EXPECT_EQ(watch.interest, io::readable) << "a refused change changes nothing";
-    EXPECT_FALSE(poller.update(watch, 0)) << "nothing is left to watch: that is what was asked for";
+    EXPECT_EQ(watch.interest, io::readable) << "a refused update changes nothing";
+    EXPECT_FALSE(poller.update(watch, 0)) << "interest 0 needs no registration";
     poller.remove(watch);
 }
 
@@ -259,7 +259,7 @@ TEST(Poller, DeliversMoreReadyDescriptorsThanOneWaitFetches) {
     }
 }
 
-TEST(Poller, EdgeTriggeredWatchIsToldOnceForEachArrival) {
+TEST(Poller, EdgeTriggeredWatchGetsOneEventForEachArrival) {
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
@@ -291,13 +291,13 @@ TEST(Poller, SignalEndsTheWaitWithMinusOneAndDeliversNothing) {
     struct sigaction action{};
     struct sigaction before{};
     action.sa_handler = [](int) {};
-    action.sa_flags = SA_RESTART; // makes no difference to epoll_wait
+    action.sa_flags = SA_RESTART; // has no effect on epoll_wait
     ASSERT_EQ(sigaction(SIGVTALRM, &action, &before), 0);
     Poller poller;
     const SocketPair pair;
     TestWatch watch;
     ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
-    // Every millisecond, so that one of them comes while the wait is under way.
+    // Every millisecond, so that one arrives during the wait.
     timer_t ticking{};
     sigevent event{};
     event.sigev_notify = SIGEV_SIGNAL;

@@ -1,4 +1,4 @@
-// How long Poller::wait waits, with epoll_pwait2 and on kernels without it.
+// The duration of Poller::wait, with epoll_pwait2 and on kernels without it.
 
 #include <penstock/io/poller.hpp>
 #include <penstock/io/timer_queue.hpp>
@@ -30,7 +30,7 @@ namespace io = penstock::io;
 
 constexpr std::int64_t longest = std::numeric_limits<std::int64_t>::max();
 
-/// Waits again when a signal has interrupted it: one that stops the process and lets it go on does.
+/// Waits again after EINTR, which also a signal that stops and continues the process causes.
 int wait_uninterrupted(Poller& poller, std::int64_t timeout_ns) {
     int count = 0;
     do {
@@ -60,8 +60,8 @@ void expect_the_longest_wait_to_end_with_an_event() {
     poller.remove(watch);
 }
 
-/// Answers ENOSYS to epoll_pwait2 in this thread, as Linux before 5.11 does. False where a
-/// container forbids filters.
+/// Makes epoll_pwait2 fail with ENOSYS in this thread, as before Linux 5.11. False if a container
+/// forbids filters.
 bool forget_epoll_pwait2() {
     std::array instructions{
         sock_filter(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))),
@@ -74,7 +74,7 @@ bool forget_epoll_pwait2() {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// Runs `body` in a thread whose kernel knows no epoll_pwait2; false when that cannot be arranged.
+/// Runs `body` in a thread for which the kernel has no epoll_pwait2. False if that is not possible.
 template <typename Body> bool run_without_epoll_pwait2(Body body) {
     bool arranged = false;
     std::thread([&] {

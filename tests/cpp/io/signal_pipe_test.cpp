@@ -28,7 +28,7 @@ using penstock::io::Poller;
 using penstock::io::SignalPipe;
 using penstock::testing::Watchdog;
 
-/// A pipe that remembers the signals it was told of.
+/// A pipe that records the signals it delivers.
 struct RecordingPipe : SignalPipe {
     explicit RecordingPipe(Poller& poller) : SignalPipe(poller, &record) {}
 
@@ -54,7 +54,7 @@ Handler handler_of(int signal_number) {
     return action.sa_handler;
 }
 
-/// Installs a handler of the test's own for as long as it lives.
+/// Installs a handler of the test for the lifetime of this object.
 struct OwnHandler {
     explicit OwnHandler(int signal_number) : number(signal_number) {
         struct sigaction action{};
@@ -69,7 +69,7 @@ struct OwnHandler {
     struct sigaction before{};
 };
 
-TEST(SignalPipe, TellsTheLoopOfASubscribedSignal) {
+TEST(SignalPipe, DeliversASubscribedSignalToTheLoop) {
     Poller poller;
     RecordingPipe pipe(poller);
     ASSERT_FALSE(pipe.subscribe(SIGUSR1));
@@ -96,7 +96,7 @@ TEST(SignalPipe, KeepsTheOrderOfDifferentSignals) {
 }
 
 TEST(SignalPipe, BurstOfSignalsHidesNoOtherSignal) {
-    constexpr std::size_t burst = 3000; // the smallest pipe takes 4096 bytes
+    constexpr std::size_t burst = 3000; // the smallest pipe holds 4096 bytes
     Poller poller;
     RecordingPipe pipe(poller);
     ASSERT_FALSE(pipe.subscribe(SIGUSR1));
@@ -174,7 +174,7 @@ TEST(SignalPipe, OnePipeOwnsASignalAtATime) {
     second.unsubscribe(SIGUSR1);
     raise(SIGUSR1);
     turn(poller);
-    EXPECT_EQ(first.seen.size(), 1U) << "who does not own a signal cannot give it up";
+    EXPECT_EQ(first.seen.size(), 1U) << "only the owner of a signal can release it";
     first.unsubscribe(SIGUSR1);
     ASSERT_FALSE(second.subscribe(SIGUSR1));
     raise(SIGUSR1);
@@ -189,7 +189,7 @@ TEST(SignalPipe, UnsubscribeRestoresTheHandlerThatWasThereBefore) {
     RecordingPipe pipe(poller);
     ASSERT_FALSE(pipe.subscribe(SIGUSR1));
     EXPECT_NE(handler_of(SIGUSR1), &ignore_signal);
-    ASSERT_FALSE(pipe.subscribe(SIGUSR1)) << "once more is no error";
+    ASSERT_FALSE(pipe.subscribe(SIGUSR1)) << "a repeated subscription is no error";
     pipe.unsubscribe(SIGUSR1);
     EXPECT_EQ(handler_of(SIGUSR1), &ignore_signal);
     raise(SIGUSR1);
@@ -199,7 +199,7 @@ TEST(SignalPipe, UnsubscribeRestoresTheHandlerThatWasThereBefore) {
     EXPECT_EQ(handler_of(SIGUSR1), &ignore_signal);
 }
 
-TEST(SignalPipe, DestructionRestoresEveryHandlerAndClosesBothEnds) {
+TEST(SignalPipe, DestructorRestoresEveryHandlerAndClosesBothEnds) {
     const OwnHandler own(SIGUSR1);
     const Handler before = handler_of(SIGUSR2);
     const std::size_t descriptors = penstock::testing::open_descriptors();
@@ -216,14 +216,14 @@ TEST(SignalPipe, DestructionRestoresEveryHandlerAndClosesBothEnds) {
     EXPECT_FALSE(next.subscribe(SIGUSR1));
 }
 
-TEST(SignalPipe, RefusesSignalsThatNobodyCanHandle) {
+TEST(SignalPipe, RefusesSignalsThatCannotBeHandled) {
     Poller poller;
     RecordingPipe pipe(poller);
     RecordingPipe other(poller);
     for (const int number : {SIGKILL, SIGSTOP, 0, -1, NSIG, 1000}) {
         EXPECT_EQ(pipe.subscribe(number), std::errc::invalid_argument) << number;
         EXPECT_EQ(other.subscribe(number), std::errc::invalid_argument)
-            << "a refused subscription owns nothing: " << number;
+            << "a refused subscription owns no signal: " << number;
         pipe.unsubscribe(number);
     }
 }
@@ -256,10 +256,10 @@ bool sleeps(pid_t thread) {
     return text.find(") S ") != std::string::npos;
 }
 
-TEST(SignalRoute, EndsWhenItsHandlersHaveEnded) {
+TEST(SignalRoute, RemovalWaitsForRunningHandlers) {
     const Watchdog watchdog;
     const OwnHandler own(SIGUSR1);
-    // A pipe that blocks and is full holds the handler where it has its descriptor and has not written yet.
+    // A full pipe that blocks holds the handler between reading its descriptor and writing.
     std::array<int, 2> ends{};
     ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
     const auto capacity = static_cast<std::size_t>(fcntl(ends[1], F_SETPIPE_SZ, 4096));
@@ -283,11 +283,11 @@ TEST(SignalRoute, EndsWhenItsHandlersHaveEnded) {
     while (handler_of(SIGUSR1) != &ignore_signal) {
         std::this_thread::yield();
     }
-    // The route is on its way out. It has every chance to end too early.
+    // A removal that did not wait for the handler would end during these turns.
     for (int turn = 0; turn < 1000 && !ended; ++turn) {
         std::this_thread::yield();
     }
-    EXPECT_FALSE(ended) << "the route ended under a handler that was about to write";
+    EXPECT_FALSE(ended) << "the route ended before a handler that was about to write";
     std::vector<char> drained(capacity);
     ASSERT_EQ(::read(ends[0], drained.data(), drained.size()), static_cast<ssize_t>(capacity));
     remover.join();

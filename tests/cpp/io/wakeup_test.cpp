@@ -33,17 +33,17 @@ using penstock::testing::Watchdog;
 
 constexpr std::size_t thread_count = 8;
 
-/// The eventfd of the wake-up that is alone in `poller`.
+/// The eventfd of the wake-up, which is the only watch of `poller`.
 int eventfd_in(const Poller& poller) {
     int fd = 0;
-    while (poller.owner_of(fd) == nullptr) {
+    while (poller.watch_of(fd) == nullptr) {
         ++fd;
     }
     return fd;
 }
 
 /// How often the eventfd was written since the last call: the wake-up adds 1 each time and never
-/// reads.
+/// reads it.
 std::uint64_t take_writes(const Poller& poller) {
     std::uint64_t writes = 0;
     return ::read(eventfd_in(poller), &writes, sizeof writes) == sizeof writes ? writes : 0;
@@ -122,7 +122,7 @@ TEST(Wakeup, PostToALoopThatIsAwakeMakesNoSystemCall) {
     EXPECT_EQ(take_writes(poller), 0U);
 }
 
-TEST(Wakeup, OneWriteHoweverManyPosts) {
+TEST(Wakeup, ManyPostsMakeOneWrite) {
     constexpr int count = 1000;
     Poller poller;
     Wakeup wakeup(poller);
@@ -145,7 +145,7 @@ TEST(Wakeup, OneWriteHoweverManyPosts) {
     EXPECT_TRUE(log.in_order);
 }
 
-TEST(Wakeup, OneWriteHoweverManyNotifications) {
+TEST(Wakeup, ManyNotificationsMakeOneWrite) {
     Poller poller;
     Wakeup wakeup(poller);
     ASSERT_TRUE(wakeup.prepare_to_block());
@@ -157,7 +157,7 @@ TEST(Wakeup, OneWriteHoweverManyNotifications) {
     EXPECT_EQ(take_writes(poller), 1U);
 }
 
-TEST(Wakeup, NotifyForbidsTheNextBlockOnce) {
+TEST(Wakeup, NotifyPreventsTheNextBlockOnce) {
     Poller poller;
     Wakeup wakeup(poller);
     wakeup.notify();
@@ -177,7 +177,7 @@ TEST(Wakeup, NotifyThatWokeTheLoopDoesNotKeepItAwake) {
     EXPECT_TRUE(wakeup.prepare_to_block());
 }
 
-TEST(Wakeup, EveryWriteIsAnEdgeThoughNobodyReads) {
+TEST(Wakeup, EveryWriteIsAnEdgeWithoutARead) {
     Poller poller;
     Wakeup wakeup(poller);
     for (int i = 0; i < 3; ++i) {
@@ -191,7 +191,7 @@ TEST(Wakeup, EveryWriteIsAnEdgeThoughNobodyReads) {
     EXPECT_EQ(take_writes(poller), 3U);
 }
 
-TEST(Wakeup, FullCounterStartsAgainAndErrnoStays) {
+TEST(Wakeup, FullCounterIsResetAndErrnoIsPreserved) {
     Poller poller;
     Wakeup wakeup(poller);
     const std::uint64_t largest = UINT64_MAX - 1;
@@ -201,7 +201,7 @@ TEST(Wakeup, FullCounterStartsAgainAndErrnoStays) {
     ASSERT_TRUE(wakeup.prepare_to_block());
     errno = ENOTTY;
     wakeup.notify();
-    EXPECT_EQ(errno, ENOTTY) << "a signal handler may have called";
+    EXPECT_EQ(errno, ENOTTY) << "the caller may be a signal handler";
     EXPECT_EQ(poller.wait(0), 1);
     EXPECT_EQ(take_writes(poller), 1U);
 }
@@ -218,7 +218,7 @@ TEST(Wakeup, PostsOfEightThreadsRunOnceEachInTheirThreadsOrder) {
             for (Posted& work : posts[thread]) {
                 loop.post(work);
                 if (random() % 64 == 0) {
-                    std::this_thread::yield(); // lets the loop drain everything and block
+                    std::this_thread::yield(); // so that the loop drains its queue and blocks
                 }
             }
         });
@@ -232,9 +232,9 @@ TEST(Wakeup, PostsOfEightThreadsRunOnceEachInTheirThreadsOrder) {
     EXPECT_EQ(log.runs, count * static_cast<int>(thread_count));
 }
 
-// One post at a time, each at a random moment around the loop's going to sleep. A lost wake-up
-// leaves the loop asleep for ever.
-TEST(Wakeup, NoPostIsSleptThrough) {
+// One post at a time, at a random moment while the loop is about to block. After a lost wake-up the
+// loop would block for ever.
+TEST(Wakeup, NoPostIsLostBeforeBlocking) {
     const Watchdog watchdog;
     constexpr int count = 20'000;
     EventLoop loop;
@@ -259,7 +259,7 @@ TEST(Wakeup, NoPostIsSleptThrough) {
     EXPECT_EQ(work.runs, count);
 }
 
-TEST(Wakeup, NoNotificationIsSleptThrough) {
+TEST(Wakeup, NoNotificationIsLostBeforeBlocking) {
     const Watchdog watchdog;
     constexpr int count = 20'000;
     EventLoop loop;
@@ -311,7 +311,7 @@ TEST(Wakeup, NotifyFromASignalHandlerInAnotherThreadWakesTheLoop) {
     std::thread other([&] {
         for (int number = 1; number <= count; ++number) {
             raised.store(number);
-            raise(SIGUSR1); // runs the handler in this thread, so that it interrupts no wait
+            raise(SIGUSR1); // the handler runs in this thread and interrupts no wait
             while (seen.load() < number) {
                 std::this_thread::yield();
             }

@@ -1,4 +1,5 @@
-// Counts what the program allocates. It replaces operator new, so one file of a program includes it.
+// Counts the program's allocations. It replaces operator new, so only one file of a program
+// includes it.
 #pragma once
 
 #include <atomic>
@@ -8,7 +9,8 @@
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define PENSTOCK_OPERATOR_NEW_IS_TAKEN // its runtime defines it, and the linker allows no second one
+// the sanitizer's runtime defines it, and the linker allows no second definition
+#define PENSTOCK_OPERATOR_NEW_IS_TAKEN
 #endif
 #endif
 
@@ -16,7 +18,7 @@ namespace penstock::testing {
 
 inline std::atomic<std::size_t> allocations{0};
 
-/// Allocations of `body`'s later calls, when the first one has warmed everything up.
+/// The number of allocations of `body`'s later calls, after one warm-up call.
 template <typename Body> std::size_t allocations_after_warm_up(Body body) {
     body();
     const std::size_t before = allocations.load();

@@ -13,7 +13,7 @@
 
 namespace penstock::testing {
 
-/// A watch that remembers what it was told and runs a function, if it has one.
+/// A watch that records its events and calls a function, if it has one.
 struct TestWatch : io::Watch {
     using Function = std::function<void(TestWatch&)>;
 
@@ -23,7 +23,7 @@ struct TestWatch : io::Watch {
         auto& self = static_cast<TestWatch&>(watch);
         self.events.push_back(events);
         if (self.function) {
-            // A copy: the function may destroy this watch.
+            // A copy, because the function may destroy this watch.
             const Function function = self.function;
             function(self);
         }

@@ -8,8 +8,8 @@
 
 namespace penstock::testing {
 
-/// Runs `body` in a forked child, which tells by its return value whether all was well there; 77 stands
-/// for "could not be tried". It leaves by _exit: nothing of the parent's is cleaned up.
+/// Runs `body` in a forked child. Its return value is the exit code: 0 for success, 77 for "could
+/// not be tried". The child leaves by _exit, so nothing of the parent's is cleaned up.
 template <typename Body> int in_child_process(Body body) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -21,7 +21,7 @@ template <typename Body> int in_child_process(Body body) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// ThreadSanitizer ends a child of a program with threads when it starts one.
+/// ThreadSanitizer ends the child of a multi-threaded program when the child starts a thread.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define PENSTOCK_CHILD_HAS_NO_THREADS

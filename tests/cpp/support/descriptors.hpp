@@ -63,7 +63,7 @@ struct SocketPair {
     Descriptor far;
 };
 
-/// A pipe, blocking.
+/// A blocking pipe.
 struct Pipe {
     Pipe() {
         std::array<int, 2> ends{};
@@ -78,7 +78,7 @@ struct Pipe {
     Descriptor in;
 };
 
-/// Opens a file; throws when that fails.
+/// Opens a file. Throws on an error.
 inline Descriptor opened(const std::string& path, int flags = O_RDONLY) {
     return Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644));
 }
@@ -89,7 +89,7 @@ inline void write_byte(const Descriptor& to) {
     }
 }
 
-/// Reads everything that is there and returns the number of bytes.
+/// Reads all available bytes and returns their number.
 inline std::size_t drain(int fd) {
     std::array<char, 4096> buffer{};
     std::size_t total = 0;
@@ -100,7 +100,7 @@ inline std::size_t drain(int fd) {
     return total;
 }
 
-/// Writes until the descriptor takes no more.
+/// Writes until the descriptor accepts no more.
 inline void fill(const Descriptor& to) {
     const std::string block(4096, 'x');
     while (::write(to.get(), block.data(), block.size()) > 0) {
@@ -125,7 +125,7 @@ inline std::size_t open_descriptors() {
     return count;
 }
 
-/// While it lives, the process can open no descriptor.
+/// While it exists, the process cannot open descriptors.
 class NoDescriptors {
 public:
     NoDescriptors() {
@@ -142,8 +142,9 @@ private:
     rlimit before_{};
 };
 
-/// Runs `body` while the process can open only `count` more descriptors, and returns the code of the
-/// `std::system_error` that it throws. Needs open numbers without gaps, which is how a test starts.
+/// Runs `body` while the process can open only `count` more descriptors, and returns the code of
+/// the `std::system_error` that it throws. Needs descriptor numbers without gaps, which a test has
+/// at its start.
 template <typename Body> std::error_code error_with_descriptors_left(int count, Body body) {
     struct Limit {
         explicit Limit(int left) {
@@ -159,8 +160,8 @@ template <typename Body> std::error_code error_with_descriptors_left(int count, 
         rlimit before{};
     };
     try {
-        // UBSan needs descriptors of its own when it sees a class for the first time: the category is
-        // shown to it before the limit, and the limit ends before the handler below.
+        // UBSan needs descriptors when it first sees a class, so the category is used before the
+        // limit is set. The limit ends before the handler below.
         [[maybe_unused]] const std::system_error shown(ENOENT, std::system_category(), "shown");
         const Limit limit(count);
         body();

@@ -12,14 +12,14 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/io/choose_file_engine.hpp>
+#include <penstock/io/files/choose_file_engine.hpp>
 
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace penstock::testing {
 
-/// An operation that remembers its results and calls a function, if it has one.
+/// An operation that records its results and calls a function, if it has one.
 struct TestOperation : io::FileOperation {
     using Function = std::function<void(TestOperation&)>;
 
@@ -39,7 +39,7 @@ struct TestOperation : io::FileOperation {
     Function function;
 };
 
-/// Drives an engine as a foreign loop does, until `operation` has completed; returns its result.
+/// Drives an engine as a foreign loop does until `operation` has completed. Returns its result.
 inline std::int64_t complete(io::FileEngine& engine, const TestOperation& operation) {
     while (operation.in_flight()) {
         engine.wait();
@@ -48,7 +48,7 @@ inline std::int64_t complete(io::FileEngine& engine, const TestOperation& operat
     return operation.results.empty() ? INT64_MIN : operation.results.back();
 }
 
-/// The same for everything that is in flight.
+/// The same for everything in flight.
 inline void complete_all(io::FileEngine& engine) {
     while (engine.in_flight() != 0) {
         engine.wait();
@@ -56,7 +56,7 @@ inline void complete_all(io::FileEngine& engine) {
     }
 }
 
-/// Starts and completes one operation; `describe` says which.
+/// Starts and completes one operation. `describe` fills it in.
 template <typename Describe> std::int64_t run(io::FileEngine& engine, Describe describe) {
     TestOperation operation;
     describe(operation);
@@ -74,7 +74,7 @@ struct Threads {
     static bool refused() { return false; }
 };
 
-/// Its tests are skipped where the kernel, or a container, refuses the ring; with
+/// Its tests are skipped where the kernel or a container refuses the ring. With
 /// PENSTOCK_REQUIRE_LOOPS=1 they fail instead.
 struct Ring {
     static constexpr const char* name = "uring";
@@ -86,7 +86,7 @@ struct Ring {
             if (make({}) != nullptr) {
                 return false;
             }
-        } catch (const std::system_error&) { // told below
+        } catch (const std::system_error&) { // reported below
         }
         const char* required = std::getenv("PENSTOCK_REQUIRE_LOOPS");
         if (required != nullptr && std::string_view(required) == "1") {
@@ -96,7 +96,7 @@ struct Ring {
     }
 };
 
-/// A test that runs on each engine, with a folder of its own.
+/// A test that runs on each engine, with its own folder.
 template <typename Kind> class OnEachFileEngine : public ::testing::Test {
 protected:
     void SetUp() override {

@@ -4,8 +4,8 @@
 
 namespace penstock::testing {
 
-/// How long tests with random programs go on: PENSTOCK_STRESS_ROUNDS programs instead of the usual number,
-/// of which the first is drawn from PENSTOCK_STRESS_SEED (else 0), the next one from the seed behind it.
+/// The number of random programs: PENSTOCK_STRESS_ROUNDS instead of the default. The first uses the
+/// seed PENSTOCK_STRESS_SEED (or 0), each further one the next seed.
 struct Stress {
     explicit Stress(unsigned usual_rounds)
         : first(from_environment("PENSTOCK_STRESS_SEED", 0)),

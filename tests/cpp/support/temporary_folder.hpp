@@ -11,7 +11,7 @@
 
 namespace penstock::testing {
 
-/// A folder of its own for one test, removed with all that is in it.
+/// A folder for one test, removed with its content.
 class TemporaryFolder {
 public:
     TemporaryFolder() {
@@ -34,7 +34,7 @@ public:
         std::ofstream(path(name), std::ios::binary) << content;
     }
 
-    /// Makes a file and returns its path.
+    /// Creates a file and returns its path.
     [[nodiscard]] std::string file(std::string_view name, std::string_view content = {}) const {
         fill(name, content);
         return path(name);

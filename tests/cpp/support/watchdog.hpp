@@ -4,8 +4,8 @@
 
 namespace penstock::testing {
 
-/// Ends the process with SIGALRM when a test waits for a wake-up that never comes. Only a bound on
-/// a hang: no test depends on how long anything takes.
+/// Ends the process with SIGALRM if a test hangs. It only limits a hang: no test depends on a
+/// duration.
 class Watchdog {
 public:
     explicit Watchdog(unsigned seconds = 60) { ::alarm(seconds); }

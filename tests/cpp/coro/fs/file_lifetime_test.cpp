@@ -1,5 +1,5 @@
-// A file that is closed, destroyed or moved while its operations are in flight: its number stays taken until
-// they have ended, so that none of them reaches the file that would get it next.
+// A file is closed, destroyed or moved while its operations are in flight. Its number stays in use
+// until they have ended, so that none of them reaches the file that gets the number next.
 
 #include <penstock/penstock.hpp>
 
@@ -49,7 +49,7 @@ protected:
     void SetUp() override { ::setenv("PENSTOCK_FILES", GetParam(), 1); }
     void TearDown() override { ::unsetenv("PENSTOCK_FILES"); }
 
-    /// A FIFO that is open both ways, so that reading it waits for as long as nobody writes.
+    /// A FIFO opened for reading and writing, so that a read waits until somebody writes.
     static Task<std::unique_ptr<File>> open_fifo(std::string path) {
         EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
         co_return std::make_unique<File>(
@@ -63,7 +63,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(OnEachEngine, FileLifetime, ::testing::Values("auto", "threads"),
                          [](const auto& engine) { return std::string(engine.param); });
 
-TEST_P(FileLifetime, AWriteInFlightDoesNotGoToTheFileThatIsOpenedNext) {
+TEST_P(FileLifetime, AWriteInFlightDoesNotReachTheNextFile) {
     const std::string secret(4096, 's');
     const auto program = [&]() -> Task<> {
         auto file = std::make_unique<File>(
@@ -74,7 +74,7 @@ TEST_P(FileLifetime, AWriteInFlightDoesNotGoToTheFileThatIsOpenedNext) {
         };
         expect(co_await penstock::with_scope([&](Scope& scope) -> Task<Result<>> {
             scope.spawn(write(*file, secret));
-            expect(co_await penstock::yield()); // it has begun
+            expect(co_await penstock::yield()); // it has started
             file.reset();
             victim = opened(folder.path("victim"), O_RDWR | O_CREAT);
             co_return Result<>();
@@ -85,7 +85,7 @@ TEST_P(FileLifetime, AWriteInFlightDoesNotGoToTheFileThatIsOpenedNext) {
     EXPECT_EQ(folder.content("own"), secret);
 }
 
-TEST_P(FileLifetime, AReadInFlightDoesNotReadWhatIsOpenedNext) {
+TEST_P(FileLifetime, AReadInFlightDoesNotReachTheNextFile) {
     const auto program = [&]() -> Task<> {
         auto fifo = co_await open_fifo(folder.path("fifo"));
         const Descriptor writer = opened(folder.path("fifo"), O_RDWR);
@@ -106,7 +106,7 @@ TEST_P(FileLifetime, AReadInFlightDoesNotReadWhatIsOpenedNext) {
     run(program());
 }
 
-TEST_P(FileLifetime, ClosingWaitsForWhatIsInFlight) {
+TEST_P(FileLifetime, ClosingWaitsForOperationsInFlight) {
     const auto program = [&]() -> Task<> {
         auto fifo = co_await open_fifo(folder.path("fifo"));
         const int number = fifo->native_handle();
@@ -137,7 +137,7 @@ TEST_P(FileLifetime, ClosingWaitsForWhatIsInFlight) {
     run(program());
 }
 
-TEST_P(FileLifetime, AClosingThatIsCancelledLeavesItToTheLastOperation) {
+TEST_P(FileLifetime, AfterACancelledCloseTheLastOperationClosesTheFile) {
     const auto program = [&]() -> Task<> {
         auto fifo = co_await open_fifo(folder.path("fifo"));
         const int number = fifo->native_handle();
@@ -176,7 +176,7 @@ TEST_P(FileLifetime, AFileMayBeMovedUnderItsOperations) {
     run(program());
 }
 
-TEST_P(FileLifetime, AnOperationThatIsAwaitedAfterItsFileHasEndedStillHasIt) {
+TEST_P(FileLifetime, AnOperationKeepsItsFileOpen) {
     const auto program = [&]() -> Task<> {
         auto file =
             std::make_unique<File>(expect(co_await File::open(folder.file("file", "text"))));
@@ -190,8 +190,8 @@ TEST_P(FileLifetime, AnOperationThatIsAwaitedAfterItsFileHasEndedStillHasIt) {
     run(program());
 }
 
-// A slow receiver: the kernel is asked for the next part after others have run.
-TEST_P(FileLifetime, AFileThatIsSentIsSentWhole) {
+// A slow receiver: the next part is sent after other tasks have run.
+TEST_P(FileLifetime, ASentFileStaysOpenUntilTheEnd) {
     std::string text(8'000'000, ' ');
     for (std::size_t i = 0; i < text.size(); ++i) {
         text[i] = static_cast<char>('a' + i / 1000 % 26);
@@ -222,8 +222,8 @@ TEST_P(FileLifetime, AFileThatIsSentIsSentWhole) {
     run(program());
 }
 
-// Where closing may have to write back a worker thread does it.
-TEST_P(FileLifetime, ALargeFileThatWasWrittenIsClosedWhole) {
+// A worker thread closes a file whose close may write back.
+TEST_P(FileLifetime, ALargeWrittenFileIsClosedOnAWorkerThread) {
     const std::string text(3'000'000, 'x');
     const auto program = [&]() -> Task<> {
         File file = expect(co_await File::open(folder.file("file", "old"), OpenOptions::writing()));

@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/descriptors.hpp"
@@ -36,7 +38,7 @@ using penstock::testing::expect;
 using penstock::testing::NoDescriptors;
 using penstock::testing::TemporaryFolder;
 
-TEST(File, WhatIsWrittenIsReadAgain) {
+TEST(File, ReadsWhatItHasWritten) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         File file = (co_await File::open(folder.path("file"),
@@ -76,6 +78,61 @@ TEST(File, OffsetsDoNotMoveThePosition) {
     run(body());
 }
 
+// With O_DIRECT, a read on the loop's thread waits for the device despite RWF_NOWAIT.
+TEST(File, ADirectReadLeavesTheLoopToOtherTasks) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        Result<File> opened = co_await File::open(folder.file("file", std::string(4096, 'x')),
+                                                  {.read = true, .direct = true});
+        if (!opened) {
+            EXPECT_EQ(opened.error(), std::errc::invalid_argument); // no O_DIRECT here
+            co_return;
+        }
+        EXPECT_TRUE(co_await opened->sync()); // dirty pages would prevent the attempt
+        // Not a local variable: a coroutine frame does not respect the alignment.
+        alignas(4096) static std::array<char, 4096> buffer;
+        std::string order;
+        const auto read = [&]() -> Task<void> {
+            EXPECT_EQ(co_await opened->read_at(0, buffer), buffer.size());
+            order += "read ";
+        };
+        const auto other = [&]() -> Task<void> {
+            order += "other ";
+            co_return;
+        };
+        co_await all(read(), other());
+        EXPECT_EQ(order, "other read ");
+    };
+    run(body());
+}
+
+// The terminal drivers of some kernels ignore RWF_NOWAIT: an attempt on the loop's thread would
+// wait there.
+TEST(File, AReadOfATerminalLeavesTheLoopToOtherTasks) {
+    const auto body = []() -> Task<void> {
+        const penstock::testing::Descriptor master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+        EXPECT_EQ(::grantpt(master.get()), 0);
+        EXPECT_EQ(::unlockpt(master.get()), 0);
+        std::array<char, 64> name{};
+        EXPECT_EQ(::ptsname_r(master.get(), name.data(), name.size()), 0);
+        const int terminal = ::open(name.data(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+        EXPECT_GE(terminal, 0);
+        File file{penstock::OwnedDescriptor(terminal)};
+        const auto read_line = [&file]() -> Task<std::string> {
+            std::array<char, 16> buffer{};
+            const Result<std::size_t> count = co_await file.read(buffer);
+            co_return std::string(buffer.data(), count.value_or(0));
+        };
+        const auto write_line = [&master]() -> Task<bool> {
+            co_return ::write(master.get(), "line\n", 5) == 5;
+        };
+        const auto [line, written] = co_await all(read_line(), write_line());
+        EXPECT_TRUE(written);
+        EXPECT_EQ(line, "line\n");
+    };
+    run(body());
+}
+
 TEST(File, ManyReadsAtOnceGetTheirOwnBytes) {
     const auto body = []() -> Task<void> {
         constexpr std::size_t block = 512;
@@ -105,7 +162,7 @@ TEST(File, ManyReadsAtOnceGetTheirOwnBytes) {
     run(body());
 }
 
-TEST(File, OptionsSayHowItIsOpened) {
+TEST(File, IsOpenedAsTheOptionsSay) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         const std::string path = folder.file("file", "old");
@@ -127,7 +184,7 @@ TEST(File, OptionsSayHowItIsOpened) {
     run(body());
 }
 
-TEST(File, ErrorsAreTheKernels) {
+TEST(File, ReportsTheKernelsErrors) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         EXPECT_EQ((co_await File::open(folder.path("missing"))).error(),
@@ -167,7 +224,7 @@ TEST(File, ACancelledReadOfAPipeTakesNothing) {
         const TemporaryFolder folder;
         const std::string path = folder.path("fifo");
         EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
-        // Opened both ways, so that opening does not wait.
+        // Opened for reading and writing, so that opening does not wait.
         File fifo = (co_await File::open(path, {.read = true, .write = true})).value();
         std::array<char, 8> canary{};
         const Result<std::size_t> nothing =
@@ -181,7 +238,7 @@ TEST(File, ACancelledReadOfAPipeTakesNothing) {
     run(body());
 }
 
-TEST(File, NothingBeginsInACancelledTask) {
+TEST(File, NothingStartsInACancelledTask) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         const auto late = [&]() -> Task<Result<File>> {
@@ -217,7 +274,7 @@ bool is_open(int descriptor) {
     return ::fcntl(descriptor, F_GETFD) >= 0;
 }
 
-TEST(File, IsClosedAlsoInACancelledTask) {
+TEST(File, IsClosedInACancelledTask) {
     const TemporaryFolder folder;
     const std::string path = folder.file("file", "text");
     Canceller canceller;
@@ -232,7 +289,7 @@ TEST(File, IsClosedAlsoInACancelledTask) {
     run(program());
 }
 
-TEST(File, IsClosedAlsoWhenNobodyAwaitsIt) {
+TEST(File, IsClosedIfTheCloseIsNeverAwaited) {
     const TemporaryFolder folder;
     const std::string path = folder.file("file", "text");
     const auto program = [&]() -> Task<> {

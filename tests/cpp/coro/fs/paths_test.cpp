@@ -32,7 +32,7 @@ Task<std::vector<std::string>> names_in(std::string path) {
     co_return names;
 }
 
-TEST(WholeFiles, AnAtomicWriteReplacesWhatALinkNames) {
+TEST(WholeFiles, AnAtomicWriteReplacesTheTargetOfALink) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         EXPECT_TRUE(co_await fs::create_directory(folder.path("sub")));
@@ -60,7 +60,7 @@ TEST(WholeFiles, AnAtomicWriteReplacesWhatALinkNames) {
 }
 
 // Beyond 256 KiB a worker thread reads, in pieces of 8 MiB.
-TEST(WholeFiles, AreReadWholeWhateverTheirSize) {
+TEST(WholeFiles, AreReadCompletelyAtAnySize) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         constexpr std::size_t small = std::size_t{256} * 1024;
@@ -103,7 +103,7 @@ TEST(Paths, FilesAreRenamedLinkedAndRemoved) {
     run(body());
 }
 
-TEST(Paths, FoldersAreMadeListedAndRemoved) {
+TEST(Paths, FoldersAreCreatedListedAndRemoved) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         EXPECT_TRUE(co_await fs::create_directory(folder.path("a"), 0700));
@@ -129,7 +129,7 @@ TEST(Paths, FoldersAreMadeListedAndRemoved) {
     run(body());
 }
 
-TEST(WholeFiles, AreWrittenAndReadInOneGo) {
+TEST(WholeFiles, AreWrittenAndRead) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         const std::string large(300'000, 'x');
@@ -138,7 +138,7 @@ TEST(WholeFiles, AreWrittenAndReadInOneGo) {
             EXPECT_EQ(co_await fs::read_text(folder.path("file")), text);
             EXPECT_EQ((co_await fs::read_file(folder.path("file")))->size(), text.size());
         }
-        // A file that has no size.
+        // A file that reports no size.
         EXPECT_TRUE((co_await fs::read_text("/proc/self/status"))->starts_with("Name:"));
         EXPECT_EQ((co_await fs::read_text(folder.path("missing"))).error(),
                   std::errc::no_such_file_or_directory);
@@ -147,7 +147,7 @@ TEST(WholeFiles, AreWrittenAndReadInOneGo) {
     run(body());
 }
 
-TEST(WholeFiles, AreReplacedAtOnceOrNotAtAll) {
+TEST(WholeFiles, AreReplacedAtomically) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         const std::string path = folder.file("file", "old");
@@ -157,7 +157,7 @@ TEST(WholeFiles, AreReplacedAtOnceOrNotAtAll) {
         EXPECT_EQ((co_await fs::status(path))->permissions, 0640U);
         EXPECT_TRUE(co_await fs::write_file(folder.path("other"), "x", {.atomic = true}));
 
-        // A folder cannot be replaced by a file: it stays, and so does nothing else.
+        // A folder cannot be replaced by a file. It stays, and no temporary file stays.
         EXPECT_TRUE(co_await fs::create_directory(folder.path("folder")));
         EXPECT_EQ((co_await fs::write_file(folder.path("folder"), "x", {.atomic = true})).error(),
                   std::errc::is_a_directory);
@@ -184,7 +184,7 @@ TEST(WholeFiles, AreCopied) {
         EXPECT_EQ(folder.content("to"), content);
         EXPECT_EQ((co_await fs::status(to))->permissions, 0751U);
         EXPECT_EQ(co_await fs::copy_file("/proc/self/stat", to),
-                  folder.content("to").size()); // no size, and cannot be shared
+                  folder.content("to").size()); // reports no size, and cannot be cloned
         EXPECT_EQ((co_await fs::copy_file(from, from)).error(), std::errc::file_exists);
         EXPECT_EQ(folder.content("from"), content);
         EXPECT_EQ((co_await fs::copy_file(folder.path("."), to)).error(),

@@ -23,7 +23,7 @@ using penstock::testing::listen_on_loopback;
 using penstock::testing::Watchdog;
 namespace net = penstock::net;
 
-/// An address that does not answer: its listener has no room for another connection.
+/// An address that does not answer: its listener's backlog is full.
 class SilentAddress {
 public:
     [[nodiscard]] Task<net::Endpoint> open() {
@@ -57,7 +57,7 @@ TEST(ConnectByName, FindsTheFamilyThatListens) {
     run(program());
 }
 
-TEST(ConnectByName, TakesAnAddressInFigures) {
+TEST(ConnectByName, TakesANumericAddress) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         const net::TcpListener listener = listen_on_loopback();
@@ -67,7 +67,7 @@ TEST(ConnectByName, TakesAnAddressInFigures) {
     run(program());
 }
 
-TEST(ConnectByName, GoesOnAtOnceAfterARefusal) {
+TEST(ConnectByName, TriesTheNextAddressAtOnceAfterARefusal) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         const net::TcpListener listener = listen_on_loopback();
@@ -84,7 +84,7 @@ TEST(ConnectByName, GoesOnAtOnceAfterARefusal) {
     run(program());
 }
 
-TEST(ConnectByName, DoesNotWaitForAnAddressThatIsSilent) {
+TEST(ConnectByName, DoesNotWaitForAnUnresponsiveAddress) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         SilentAddress silent;

@@ -11,7 +11,7 @@ namespace {
 
 using penstock::net::Endpoint;
 
-TEST(Endpoint, ReadsFiguresAndWritesThemBack) {
+TEST(Endpoint, RoundTripsNumericAddresses) {
     EXPECT_EQ(Endpoint::parse("127.0.0.1", 80)->to_string(), "127.0.0.1:80");
     EXPECT_EQ(Endpoint::parse("::1", 80)->to_string(), "[::1]:80");
     EXPECT_EQ(Endpoint::parse("2001:DB8:0:0::5", 65535)->to_string(), "[2001:db8::5]:65535");
@@ -27,7 +27,7 @@ TEST(Endpoint, ReadsAZoneByNameAndByNumber) {
     EXPECT_FALSE(Endpoint::parse("fe80::1%", 5));
 }
 
-TEST(Endpoint, RefusesWhatIsNoAddress) {
+TEST(Endpoint, RefusesInvalidAddresses) {
     using namespace std::string_view_literals;
     for (const std::string_view text :
          {""sv, "localhost"sv, "256.1.1.1"sv, "1.2.3"sv, "1.2.3.4 "sv, ":::"sv, "127.0.0.1%lo"sv,
@@ -36,7 +36,7 @@ TEST(Endpoint, RefusesWhatIsNoAddress) {
     }
 }
 
-TEST(Endpoint, ComparesByAllThatItHas) {
+TEST(Endpoint, ComparesAllParts) {
     EXPECT_EQ(Endpoint::loopback(1), *Endpoint::parse("127.0.0.1", 1));
     EXPECT_NE(Endpoint::loopback(1), Endpoint::loopback(2));
     EXPECT_NE(Endpoint::any(1), Endpoint::any_v6(1));
@@ -44,7 +44,7 @@ TEST(Endpoint, ComparesByAllThatItHas) {
     EXPECT_LT(Endpoint::loopback(1), Endpoint::loopback(256));
 }
 
-TEST(Endpoint, TakesOnlyTheInternetsFamilies) {
+TEST(Endpoint, TakesOnlyIpv4AndIpv6) {
     const Endpoint v6 = Endpoint::loopback_v6(3);
     EXPECT_EQ(Endpoint::from_native(v6.native(), v6.native_size()), v6);
     EXPECT_EQ(Endpoint::from_native(v6.native(), 4).error(),

@@ -30,7 +30,7 @@ TEST(Resolve, FindsTheLocalHost) {
     run(program());
 }
 
-TEST(Resolve, TakesFiguresAsTheyAre) {
+TEST(Resolve, ReturnsNumericAddressesUnchanged) {
     const auto program = []() -> Task<> {
         EXPECT_EQ(expect(co_await resolve("::1", 7)), std::vector{Endpoint::loopback_v6(7)});
         EXPECT_EQ(expect(co_await resolve("127.0.0.1", 7)), std::vector{Endpoint::loopback(7)});
@@ -41,7 +41,7 @@ TEST(Resolve, TakesFiguresAsTheyAre) {
 TEST(Resolve, ANameThatCannotExistIsAnErrorOfItsCategory) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
-        // Longer than a name may be (RFC 1035, section 2.3.4), so that nobody is asked.
+        // Longer than a name may be (RFC 1035, section 2.3.4), so no server is asked.
         const auto found = co_await resolve(std::string(300, 'x'), 80);
         EXPECT_EQ(&found.error().category(), &penstock::net::resolve_category());
         EXPECT_FALSE(found.error().message().empty());
@@ -51,7 +51,7 @@ TEST(Resolve, ANameThatCannotExistIsAnErrorOfItsCategory) {
     run(program());
 }
 
-TEST(Resolve, SaysWhatMayBeTriedAgain) {
+TEST(Resolve, TemporaryFailuresCompareEqualToTryAgain) {
     const std::error_code again(EAI_AGAIN, penstock::net::resolve_category());
     EXPECT_EQ(again, std::errc::resource_unavailable_try_again);
     const std::error_code memory(EAI_MEMORY, penstock::net::resolve_category());

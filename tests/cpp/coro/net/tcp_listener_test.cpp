@@ -25,7 +25,7 @@ using penstock::testing::turns;
 using penstock::testing::Watchdog;
 namespace net = penstock::net;
 
-TEST(TcpListener, AcceptsInTheOrderOfTheConnections) {
+TEST(TcpListener, AcceptsInOrderOfConnection) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         net::TcpListener listener = listen_on_loopback();
@@ -88,7 +88,7 @@ TEST(TcpListener, ATimedOutAcceptLosesNoConnection) {
     run(program());
 }
 
-TEST(TcpListener, APortIsTakenOnceUnlessAllShareIt) {
+TEST(TcpListener, APortHasOneListenerUnlessAllShareIt) {
     net::TcpListener first = listen_on_loopback();
     const net::Endpoint endpoint = expect(first.local_endpoint());
     EXPECT_EQ(net::TcpListener::listen(endpoint).error(), std::errc::address_in_use);
@@ -100,7 +100,7 @@ TEST(TcpListener, APortIsTakenOnceUnlessAllShareIt) {
     EXPECT_EQ(one.local_endpoint(), two.local_endpoint());
 }
 
-TEST(TcpListener, AnIpv6ListenerTakesIpv4UnlessToldNot) {
+TEST(TcpListener, AnIpv6ListenerTakesIpv4UnlessV6Only) {
     const Watchdog watchdog;
     const auto connects = [](bool v6_only) -> Task<bool> {
         const net::TcpListener::Options options{.v6_only = v6_only};

@@ -64,7 +64,7 @@ TEST(TcpStream, ReadsWhatTheOtherEndWrites) {
     run(program());
 }
 
-TEST(TcpStream, WaitsForDataThatComesLater) {
+TEST(TcpStream, WaitsForData) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();
@@ -119,7 +119,7 @@ TEST(TcpStream, GathersPartsOfAnyNumber) {
     run(program());
 }
 
-TEST(TcpStream, ReadExactlyTellsOfAnEarlyEnd) {
+TEST(TcpStream, ReadExactlyReportsAnEarlyEnd) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();
@@ -188,7 +188,7 @@ TEST(TcpStream, ATimeoutLeavesTheStreamUsable) {
     run(program());
 }
 
-TEST(TcpStream, ClosingCancelsWhoWaits) {
+TEST(TcpStream, ClosingCancelsWaitingOperations) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();
@@ -204,7 +204,7 @@ TEST(TcpStream, ClosingCancelsWhoWaits) {
     run(program());
 }
 
-TEST(TcpStream, DataThatNobodyReadsDoesNotKeepTheLoopAwake) {
+TEST(TcpStream, UnreadDataDoesNotKeepTheLoopBusy) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();
@@ -223,7 +223,7 @@ TEST(TcpStream, DataThatNobodyReadsDoesNotKeepTheLoopAwake) {
     run(program());
 }
 
-TEST(TcpStream, RefusedConnectionsSaySo) {
+TEST(TcpStream, ARefusedConnectionIsAnError) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         net::TcpListener listener = penstock::testing::listen_on_loopback();
@@ -273,7 +273,7 @@ TEST(TcpStream, OutlivesItsLoopAndServesAnother) {
     EXPECT_EQ(run(talk(pair)), "ok");
 }
 
-TEST(TcpStream, KeepAliveTakesSecondsAndRefusesNonsense) {
+TEST(TcpStream, KeepAliveTakesWholePositiveSeconds) {
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();
         EXPECT_EQ(pair.near.keep_alive(), false);
@@ -289,7 +289,7 @@ TEST(TcpStream, KeepAliveTakesSecondsAndRefusesNonsense) {
     run(program());
 }
 
-/// A file of known bytes without a name.
+/// An unnamed file with known bytes.
 class PatternFile {
 public:
     explicit PatternFile(std::string_view text) : file_(std::tmpfile()) {
@@ -326,7 +326,7 @@ TEST(TcpStream, SendsAFilesPart) {
     run(program());
 }
 
-TEST(TcpStream, SendsAFileToItsEndAndNoFurther) {
+TEST(TcpStream, SendsAFileUpToItsEnd) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();
@@ -339,7 +339,7 @@ TEST(TcpStream, SendsAFileToItsEndAndNoFurther) {
     run(program());
 }
 
-TEST(TcpStream, ScattersWhatItReadsOverParts) {
+TEST(TcpStream, ReadsIntoSeveralParts) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
         TcpPair pair = co_await connect_pair();

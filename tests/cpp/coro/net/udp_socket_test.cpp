@@ -47,7 +47,7 @@ TEST(UdpSocket, ADatagramArrivesWholeWithItsSender) {
     run(body());
 }
 
-TEST(UdpSocket, WhatDoesNotFitIsToldOf) {
+TEST(UdpSocket, ReportsATruncatedDatagram) {
     const auto body = []() -> Task<void> {
         UdpSocket left = bound();
         UdpSocket right = bound();
@@ -64,7 +64,7 @@ TEST(UdpSocket, WhatDoesNotFitIsToldOf) {
     run(body());
 }
 
-TEST(UdpSocket, AConnectedSocketHearsThatNobodyListens) {
+TEST(UdpSocket, AConnectedSocketReportsThatNobodyListens) {
     const auto body = []() -> Task<void> {
         UdpSocket gone = bound();
         const Endpoint nobody = gone.local_endpoint().value();
@@ -90,7 +90,7 @@ TEST(UdpSocket, ADatagramThatIsTooLargeIsRefused) {
     run(body());
 }
 
-TEST(UdpSocket, BatchesKeepOrderAndBorders) {
+TEST(UdpSocket, BatchesKeepOrderAndBoundaries) {
     const auto body = []() -> Task<void> {
         UdpSocket left = bound();
         UdpSocket right = bound();
@@ -123,7 +123,7 @@ TEST(UdpSocket, BatchesKeepOrderAndBorders) {
     run(body());
 }
 
-TEST(UdpSocket, ABatchHasSensibleLimits) {
+TEST(UdpSocket, ABatchHasLimits) {
     EXPECT_THROW(DatagramBatch(0, 10), std::invalid_argument);
     EXPECT_THROW(DatagramBatch(1025, 10), std::invalid_argument);
     EXPECT_THROW(DatagramBatch(1, 0), std::invalid_argument);
@@ -132,7 +132,7 @@ TEST(UdpSocket, ABatchHasSensibleLimits) {
     EXPECT_EQ(DatagramBatch(1024, 1).capacity(), 1024U);
 }
 
-TEST(UdpSocket, AGroupsMembersGetWhatIsSentToIt) {
+TEST(UdpSocket, GroupMembersReceiveMulticast) {
     const auto body = []() -> Task<void> {
         UdpSocket member = UdpSocket::bind(Endpoint::any(0), {.reuse_address = true}).value();
         const std::uint16_t port = member.local_endpoint()->port();
@@ -169,7 +169,7 @@ TEST(UdpSocket, WorksOverIpv6) {
     run(body());
 }
 
-TEST(UdpSocket, AClosedSocketSaysSo) {
+TEST(UdpSocket, AClosedSocketIsAnError) {
     const auto body = []() -> Task<void> {
         UdpSocket socket;
         std::array<char, 1> buffer{};

@@ -37,7 +37,7 @@ std::string text_of(const std::array<char, 64>& buffer, std::size_t size) {
     return {buffer.data(), size};
 }
 
-/// A connection through a listener, and back again.
+/// A round trip over a connection to a listener.
 Task<void> exchange(const UnixEndpoint& endpoint) {
     Result<UnixListener> listener = UnixListener::listen(endpoint);
     EXPECT_TRUE(listener) << listener.error().message();
@@ -84,7 +84,7 @@ TEST(UnixSocket, RefusesNamesThatTheKernelCannotHold) {
     EXPECT_EQ(UnixEndpoint::abstract("").error(), std::errc::invalid_argument);
 }
 
-TEST(UnixSocket, TheListenersFileGoesWithIt) {
+TEST(UnixSocket, ClosingAListenerRemovesItsFile) {
     const TemporaryFolder folder;
     const std::string path = folder.path("socket");
     const UnixEndpoint endpoint = UnixEndpoint::path(path).value();
@@ -98,24 +98,24 @@ TEST(UnixSocket, TheListenersFileGoesWithIt) {
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(UnixSocket, AFileThatTookThePlaceOfTheSocketsStays) {
+TEST(UnixSocket, AFileThatReplacedTheSocketFileStays) {
     const TemporaryFolder folder;
     const std::string path = folder.path("socket");
     {
         const Result<UnixListener> listener =
             UnixListener::listen(UnixEndpoint::path(path).value());
         ASSERT_TRUE(listener);
-        // A new file first, so that it cannot get the number of the one that goes.
+        // Created first, so that it cannot get the inode of the removed one.
         std::filesystem::rename(folder.file("other", "kept"), path);
     }
     EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(UnixSocket, ALeftoverIsReplacedAndALiveListenerIsNot) {
+TEST(UnixSocket, AStaleSocketFileIsReplacedAndALiveOneIsNot) {
     const TemporaryFolder folder;
     const UnixEndpoint endpoint = UnixEndpoint::path(folder.path("socket")).value();
     {
-        // As a killed process leaves it.
+        // What a killed process leaves.
         const OwnedDescriptor killed(::socket(AF_UNIX, SOCK_STREAM, 0));
         ASSERT_EQ(::bind(killed.get(), endpoint.native(), endpoint.native_size()), 0);
     }
@@ -134,7 +134,7 @@ TEST(UnixSocket, AFileThatIsNoSocketIsNeverReplaced) {
     EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(UnixSocket, TellsWhoTheOtherEndIs) {
+TEST(UnixSocket, ReportsThePeersCredentials) {
     const Result<std::pair<UnixStream, UnixStream>> pair = UnixStream::pair();
     ASSERT_TRUE(pair);
     const auto credentials = pair->first.peer_credentials();
@@ -171,7 +171,7 @@ TEST(UnixSocket, PassesDescriptors) {
     run(body());
 }
 
-TEST(UnixSocket, BytesWhoseDescriptorsFindNoRoomAreKept) {
+TEST(UnixSocket, BytesAreKeptWhenDescriptorsAreLost) {
     const auto body = []() -> Task<void> {
         auto [left, right] = UnixStream::pair().value();
         const std::array<int, 2> sent{STDIN_FILENO, STDOUT_FILENO};
@@ -210,7 +210,7 @@ TEST(UnixSocket, ConnectingWhereNobodyListensIsRefused) {
     run(body());
 }
 
-TEST(UnixSocket, AssigningAListenerClosesWhatItWas) {
+TEST(UnixSocket, AssigningAListenerClosesTheOldOne) {
     const TemporaryFolder folder;
     const std::string first = folder.path("first");
     const std::string second = folder.path("second");

@@ -27,7 +27,7 @@ using penstock::Task;
 using penstock::process::Child;
 using penstock::process::Command;
 using penstock::process::ExitStatus;
-using penstock::process::Stream;
+using penstock::process::Stdio;
 using penstock::testing::TemporaryFolder;
 
 template <Reader R> Task<std::string> all_of(R& reader) {
@@ -47,9 +47,9 @@ Command shell(std::string script) {
     return std::move(Command("sh").argument("-c").argument(std::move(script)));
 }
 
-/// What a script prints, when nothing else is to be said of it.
+/// The output of a script that is expected to succeed.
 Task<std::string> output_of(Command command) {
-    Result<Child> child = command.output(Stream::pipe()).spawn();
+    Result<Child> child = command.output(Stdio::pipe()).spawn();
     EXPECT_TRUE(child) << child.error().message();
     if (!child) {
         co_return "";
@@ -63,8 +63,8 @@ TEST(Command, AFilterReadsAndWrites) {
     const auto body = []() -> Task<void> {
         Child child = Command("tr")
                           .arguments({"a-z", "A-Z"})
-                          .input(Stream::pipe())
-                          .output(Stream::pipe())
+                          .input(Stdio::pipe())
+                          .output(Stdio::pipe())
                           .spawn()
                           .value();
         EXPECT_TRUE(co_await child.input.write_all("some words"));
@@ -76,7 +76,7 @@ TEST(Command, AFilterReadsAndWrites) {
     run(body());
 }
 
-TEST(Command, ExitCodesAndSignalsAreTold) {
+TEST(Command, ExitCodesAndSignalsAreReported) {
     const auto body = []() -> Task<void> {
         Child failing = shell("exit 7").spawn().value();
         const ExitStatus status = (co_await failing.wait()).value();
@@ -106,17 +106,17 @@ TEST(Command, AProcessIsSignalledUntilItHasEnded) {
 
 TEST(Command, StandardErrorMayGoWithTheOutput) {
     const auto body = []() -> Task<void> {
-        EXPECT_EQ(co_await output_of(shell("echo out; echo err >&2").error(Stream::as_output())),
+        EXPECT_EQ(co_await output_of(shell("echo out; echo err >&2").error(Stdio::as_output())),
                   "out\nerr\n");
         Child child = shell("echo out; echo err >&2")
-                          .output(Stream::null())
-                          .error(Stream::pipe())
+                          .output(Stdio::null())
+                          .error(Stdio::pipe())
                           .spawn()
                           .value();
         EXPECT_EQ(co_await all_of(child.error), "err\n");
     };
     run(body());
-    EXPECT_EQ(Command("true").output(Stream::as_output()).spawn().error(),
+    EXPECT_EQ(Command("true").output(Stdio::as_output()).spawn().error(),
               std::errc::invalid_argument);
 }
 
@@ -124,13 +124,13 @@ TEST(Command, StandardStreamsMayBeSwapped) {
     const auto body = []() -> Task<void> {
         const TemporaryFolder folder;
         const std::string path = folder.file("swapped");
-        // Inside, another command swaps its own two: both copies must be of the originals.
+        // The inner command swaps its two streams: both copies must be of the originals.
         const OwnedDescriptor out(::open(path.c_str(), O_RDWR | O_CLOEXEC));
         const OwnedDescriptor saved(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10));
         EXPECT_EQ(::dup2(out.get(), STDOUT_FILENO), STDOUT_FILENO);
         Result<Child> child = shell("echo to-error; echo to-output >&2")
-                                  .output(Stream::descriptor(STDERR_FILENO))
-                                  .error(Stream::descriptor(STDOUT_FILENO))
+                                  .output(Stdio::descriptor(STDERR_FILENO))
+                                  .error(Stdio::descriptor(STDOUT_FILENO))
                                   .spawn();
         ::dup2(saved.get(), STDOUT_FILENO);
         EXPECT_TRUE(child);
@@ -145,7 +145,7 @@ TEST(Command, TheEnvironmentIsTheParentsWithChanges) {
         ::setenv("PENSTOCK_TEST_KEPT", "kept", 1);
         ::setenv("PENSTOCK_TEST_REMOVED", "there", 1);
         Command command = shell("echo $PENSTOCK_TEST_KEPT/$PENSTOCK_TEST_REMOVED/$ADDED");
-        command.without_environment("PENSTOCK_TEST_REMOVED").environment("ADDED", "a=b");
+        command.remove_environment("PENSTOCK_TEST_REMOVED").environment("ADDED", "a=b");
         EXPECT_EQ(co_await output_of(command), "kept//a=b\n");
         EXPECT_EQ(co_await output_of(
                       Command("/usr/bin/env").clear_environment().environment("ONLY", "this")),
@@ -163,7 +163,7 @@ TEST(Command, RunsInAnotherFolder) {
     run(body());
 }
 
-TEST(Command, WhatCannotBeStartedIsAnError) {
+TEST(Command, AProgramThatCannotStartIsAnError) {
     EXPECT_EQ(Command("/no/such/program").spawn().error(), std::errc::no_such_file_or_directory);
     EXPECT_EQ(Command("penstock-no-such-program").spawn().error(),
               std::errc::no_such_file_or_directory);
@@ -174,11 +174,11 @@ TEST(Command, WhatCannotBeStartedIsAnError) {
     EXPECT_EQ(Command("echo").argument(std::string("a\0b", 3)).spawn().error(),
               std::errc::invalid_argument);
     EXPECT_EQ(Command("true").environment("A=B", "c").spawn().error(), std::errc::invalid_argument);
-    EXPECT_EQ(Command("true").output(Stream::descriptor(-1)).spawn().error(),
+    EXPECT_EQ(Command("true").output(Stdio::descriptor(-1)).spawn().error(),
               std::errc::bad_file_descriptor);
 }
 
-TEST(Command, ATerminalIsTheChildsOwn) {
+TEST(Command, ATerminalIsTheChildsControllingTerminal) {
     const auto body = []() -> Task<void> {
         Child child = shell("tty; stty size; read answer; echo got $answer")
                           .terminal({.rows = 40, .columns = 120})
@@ -223,11 +223,11 @@ TEST(Command, KillOnCloseEndsTheProcess) {
     EXPECT_EQ(errno, ESRCH);
 }
 
-TEST(Command, AProcessThatOutlivesItsObjectIsNoZombieForEver) {
+TEST(Command, AProcessThatOutlivesItsObjectIsReapedLater) {
     pid_t pid = 0;
     penstock::PipeWriter input;
     {
-        Child child = Command("cat").input(Stream::pipe()).spawn().value();
+        Child child = Command("cat").input(Stdio::pipe()).spawn().value();
         pid = child.pid();
         input = std::move(child.input);
     }
@@ -241,7 +241,7 @@ TEST(Command, AProcessThatOutlivesItsObjectIsNoZombieForEver) {
     EXPECT_EQ(errno, ESRCH);
 }
 
-TEST(Command, TheSignalsOfTheParentAreNotTheChilds) {
+TEST(Command, TheChildHasDefaultSignals) {
     const auto body = []() -> Task<void> {
         sigset_t blocked;
         sigset_t before;
@@ -269,7 +269,7 @@ TEST(Command, AChildThatSomebodyElseWaitedForIsAnError) {
     run(body());
 }
 
-TEST(Command, AnAssignedChildEndsWhatItWas) {
+TEST(Command, AssigningAChildKillsTheOldOne) {
     Child first = Command("sleep").argument("60").kill_on_close().spawn().value();
     Child second = Command("sleep").argument("60").kill_on_close().spawn().value();
     const pid_t ended = first.pid();

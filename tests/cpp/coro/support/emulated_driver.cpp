@@ -126,7 +126,7 @@ int __real_ioctl(int fd, unsigned long request, void* argument);
 ssize_t __real_pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags);
 ssize_t __real_writev(int fd, const iovec* parts, int count);
 
-// All arguments of ioctl(2) fit into a pointer's register, also the integers.
+// All arguments of ioctl(2) fit into a pointer's register, also integers.
 int __wrap_ioctl(int fd, unsigned long request, void* argument) {
     int result = 0;
     auto* driver = penstock::testing::EmulatedDriver::present;

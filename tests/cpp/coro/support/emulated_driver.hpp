@@ -1,5 +1,5 @@
-// The driver of a serial port, answered for here: a pseudo-terminal has no lines, no chip and no counts. It
-// stands where the linker binds ioctl(2) and the writes (ld's --wrap).
+// An emulated serial driver. A pseudo-terminal has no modem lines, UART or counters. It replaces
+// ioctl(2) and the writes at link time (ld's --wrap).
 #pragma once
 
 #include <deque>
@@ -14,8 +14,8 @@
 
 namespace penstock::testing {
 
-/// What it is told to answer, and what it was asked, in order. Everything that it does not know goes to the
-/// kernel's pty. At most one at a time.
+/// The configured answers and a log of the requests. Unknown requests go to the kernel's pty. At
+/// most one exists at a time.
 class EmulatedDriver {
 public:
     EmulatedDriver() { present = this; }
@@ -23,27 +23,27 @@ public:
     EmulatedDriver(const EmulatedDriver&) = delete;
     EmulatedDriver& operator=(const EmulatedDriver&) = delete;
 
-    /// The lines (TIOCM_*), as opening leaves them; without any a driver that has none.
+    /// The modem lines (TIOCM_*) after opening. Without a value the driver has none.
     std::optional<int> lines = TIOCM_RTS | TIOCM_DTR;
-    /// How many bytes have not left, one answer after the other; the last one stays. Empty: none.
+    /// The number of unsent bytes, one answer after the other. The last one repeats. Empty: 0.
     std::deque<int> unsent;
-    /// Whether the chip has sent the last bit, in the same way. Empty: the driver cannot tell.
+    /// Whether the last bit was sent, in the same way. Empty: the driver cannot report it.
     std::deque<bool> sent;
     std::optional<int> fifo;
     std::optional<serial_rs485> rs485;
     std::optional<serial_icounter_struct> counts;
     bool takes_rs485_settings = true;
-    /// Requests that fail, each with an errno, for as long as they stand here.
+    /// Requests that fail with an errno while they are listed here.
     std::map<unsigned long, int> failing;
-    /// The next ioctls are interrupted by signals.
+    /// Signals interrupt this many of the next ioctls.
     int interruptions = 0;
     int write_error = 0;
-    /// Called at each write, after it.
+    /// Called after each write.
     std::function<void()> on_write;
 
     std::vector<std::string> log;
 
-    /// True: answered, with `result` and errno.
+    /// Returns true if it has answered, with `result` and errno.
     bool answers(unsigned long request, void* argument, int& result);
 
     static inline EmulatedDriver* present = nullptr;

@@ -12,7 +12,7 @@ namespace penstock::testing {
 
 using Log = std::vector<std::string>;
 
-/// Lets everything else that is ready run this many times.
+/// Runs everything else that is ready this many times.
 inline Task<> turns(int count) {
     for (int i = 0; i < count; ++i) {
         (void)co_await yield();

@@ -12,7 +12,7 @@
 
 namespace penstock::testing {
 
-// Tasks that end after a known number of turns of the loop.
+// Tasks that end after a known number of iterations.
 
 inline Task<Result<int>> succeeds_after(int count, int value) {
     co_await turns(count);
@@ -29,7 +29,7 @@ inline Task<int> throws_after(int count) {
     throw std::runtime_error("broken contract");
 }
 
-/// Waits until it is cancelled, then a turn longer, and notes its end.
+/// Waits until it is cancelled, then one iteration longer, and logs its end.
 inline Task<Result<int>> waits_for_ever(Log& log, std::string name) {
     const Result<> slept = co_await sleep_for(std::chrono::hours(1));
     co_await turns(1);

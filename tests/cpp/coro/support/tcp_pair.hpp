@@ -10,7 +10,7 @@
 
 namespace penstock::testing {
 
-/// The value, or an exception with the error: what a test needs to go on.
+/// Returns the value, or throws the error.
 template <typename T> T expect(Result<T> result) {
     if (!result) {
         throw std::system_error(result.error());
@@ -24,7 +24,7 @@ inline net::TcpListener listen_on_loopback() {
     return expect(net::TcpListener::listen(net::Endpoint::loopback(0)));
 }
 
-/// The two ends of a connection over the loopback.
+/// The two ends of a connection over the loopback interface.
 struct TcpPair {
     net::TcpStream near;
     net::TcpStream far;

@@ -27,7 +27,7 @@ using penstock::testing::Log;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
 
-TEST(Condition, WakesOneOrAllInTheOrderOfTheirComing) {
+TEST(Condition, WakesOneOrAllInOrderOfArrival) {
     const Watchdog watchdog;
     Mutex mutex;
     Condition condition;

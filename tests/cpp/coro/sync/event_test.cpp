@@ -26,7 +26,7 @@ using penstock::testing::expect;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
 
-TEST(Event, LetsAllWhoWaitGoOn) {
+TEST(Event, WakesAllWaiters) {
     const Watchdog watchdog;
     Event event;
     int passed = 0;
@@ -42,7 +42,7 @@ TEST(Event, LetsAllWhoWaitGoOn) {
             co_await turns(3);
             EXPECT_EQ(passed, 0);
             event.set();
-            event.reset(); // too late for those who waited
+            event.reset(); // too late for the waiters
             co_await turns(1);
             EXPECT_EQ(passed, 5);
         });
@@ -53,7 +53,7 @@ TEST(Event, LetsAllWhoWaitGoOn) {
     run(program());
 }
 
-TEST(Event, MayBeDestroyedByWhoItWakes) {
+TEST(Event, MayBeDestroyedByAWokenTask) {
     const Watchdog watchdog;
     for (int i = 0; i < 200; ++i) {
         auto event = std::make_unique<Event>();
@@ -73,7 +73,7 @@ TEST(Event, ACancelledWaiterIsNotWoken) {
     const auto program = [&]() -> Task<> {
         const auto first = co_await penstock::race(event.wait(), turns(2));
         EXPECT_EQ(first.index(), 1U);
-        event.set(); // nobody is there any more
+        event.set(); // no waiter is left
         EXPECT_TRUE(co_await event.wait());
     };
     run(program());

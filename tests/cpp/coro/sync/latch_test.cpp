@@ -64,7 +64,7 @@ TEST(Latch, IsCountedDownFromOtherThreads) {
     second.join();
 }
 
-TEST(Latch, ACancelledArrivalCountsAllTheSame) {
+TEST(Latch, ACancelledArrivalStillCounts) {
     const Watchdog watchdog;
     Latch latch(2);
     const auto program = [&]() -> Task<> {

@@ -33,7 +33,7 @@ Task<> enter(Mutex& mutex, Log& log, std::string name) {
     log.push_back(name + " out");
 }
 
-TEST(Mutex, LetsOneAtATimeInInTheOrderOfTheirComing) {
+TEST(Mutex, LocksInOrderOfArrival) {
     const Watchdog watchdog;
     Mutex mutex;
     Log log;
@@ -50,7 +50,7 @@ TEST(Mutex, LetsOneAtATimeInInTheOrderOfTheirComing) {
     EXPECT_FALSE(mutex.locked());
 }
 
-TEST(Mutex, NobodyOvertakesWhoWaits) {
+TEST(Mutex, NobodyOvertakesAWaiter) {
     const Watchdog watchdog;
     Mutex mutex;
     const auto program = [&]() -> Task<> {
@@ -105,7 +105,7 @@ TEST(Mutex, ExcludesTasksOfSeveralLoops) {
 }
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): nobody else holds it
-TEST(Mutex, AnAssignedGuardUnlocksWhatItHeld) {
+TEST(Mutex, AssigningAGuardUnlocksItsMutex) {
     Mutex first;
     Mutex second;
     std::optional<Mutex::Guard> held = first.try_lock();

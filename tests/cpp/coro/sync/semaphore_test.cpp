@@ -25,7 +25,7 @@ using penstock::testing::expect;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
 
-TEST(Semaphore, LetsAsManyInAsItHasPermits) {
+TEST(Semaphore, LimitsConcurrencyToItsPermits) {
     const Watchdog watchdog;
     Semaphore semaphore(3);
     int inside = 0;
@@ -63,7 +63,7 @@ TEST(Semaphore, ACancelledWaiterTakesNoPermit) {
 }
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): nobody else holds it
-TEST(Semaphore, AForgottenPermitIsGone) {
+TEST(Semaphore, AForgottenPermitIsNotReleased) {
     Semaphore semaphore(2);
     semaphore.try_acquire()->forget();
     EXPECT_EQ(semaphore.available(), 1U);
@@ -92,7 +92,7 @@ TEST(Semaphore, AnotherThreadsReleaseWakesAWaiter) {
 }
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): nobody else holds it
-TEST(Semaphore, AnAssignedPermitGivesBackWhatItWas) {
+TEST(Semaphore, AssigningAPermitReleasesTheOldOne) {
     Semaphore semaphore(2);
     std::optional<Semaphore::Permit> held = semaphore.try_acquire();
     std::optional<Semaphore::Permit> other = semaphore.try_acquire();

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <variant>
+
+#include <penstock/bytes.hpp>
+#include <penstock/net/stream_socket.hpp>
+#include <penstock/net/tcp_stream.hpp>
+#include <penstock/result.hpp>
+#include <penstock/stream.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock {
+
+/// A stream whose kind is known at run time only: a TCP connection, or any other stream behind
+/// virtual calls, such as a `tls::Stream`. For code that must not be a template.
+///
+/// A TCP connection is held directly. `tcp` and `socket` give access to what is inside, so hot
+/// paths need no virtual call. Everything else costs a task for each read and write.
+///
+/// Cancellation and thread safety: those of the stream inside.
+class AnyStream {
+public:
+    /// A closed TCP stream.
+    AnyStream() = default;
+    AnyStream(net::TcpStream stream) noexcept : stream_(std::move(stream)) {}
+    /// Takes ownership of another stream. Throws `std::bad_alloc`.
+    template <typename S>
+        requires(Stream<S> && !std::is_reference_v<S> && !std::same_as<S, AnyStream> &&
+                 !std::same_as<S, net::TcpStream>)
+    explicit AnyStream(S stream) : stream_(std::make_unique<Holder<S>>(std::move(stream))) {}
+
+    /// The TCP connection, or null if it is another stream.
+    [[nodiscard]] net::TcpStream* tcp() noexcept { return std::get_if<net::TcpStream>(&stream_); }
+
+    /// The TCP or Unix connection, or null if it is another stream. Valid until this object is
+    /// moved or destroyed.
+    [[nodiscard]] net::StreamSocket* socket() noexcept {
+        net::TcpStream* stream = tcp();
+        return stream != nullptr ? stream : other().socket();
+    }
+
+    /// The stream inside if it has this type, or null. It may be moved from. Valid until this
+    /// object is moved or destroyed.
+    template <typename S> [[nodiscard]] S* get_if() noexcept {
+        if constexpr (std::same_as<S, net::TcpStream>) {
+            return tcp();
+        } else {
+            return tcp() != nullptr ? nullptr : static_cast<S*>(other().address_of(typeid(S)));
+        }
+    }
+
+    /// Waits for data and returns the number of bytes read. 0 is the end.
+    [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into);
+    /// Writes all of it.
+    [[nodiscard]] Task<Result<>> write_all(Bytes from);
+    /// Writes all parts, in order: of a socket with one system call, of a TLS stream in the same
+    /// records, if that is possible.
+    [[nodiscard]] Task<Result<>> write_all(Bytes head, Bytes body, Bytes tail = {});
+    /// Ends the write side: of a TLS stream, with the end of the encrypted stream. Reading
+    /// continues.
+    [[nodiscard]] Task<Result<>> shutdown();
+    /// Closes the connection at once, if the stream has a `close`. Waiting operations get
+    /// `operation_canceled`.
+    void close() noexcept;
+
+private:
+    class Interface {
+    public:
+        Interface() = default;
+        Interface(const Interface&) = delete;
+        Interface& operator=(const Interface&) = delete;
+        virtual ~Interface() = default;
+        virtual Task<Result<std::size_t>> read(MutableBytes into) = 0;
+        virtual Task<Result<>> write_all(Bytes head, Bytes body, Bytes tail) = 0;
+        virtual Task<Result<>> shutdown() = 0;
+        virtual void close() noexcept = 0;
+        virtual net::StreamSocket* socket() noexcept = 0;
+        virtual void* address_of(const std::type_info& type) noexcept = 0;
+    };
+
+    template <typename S> class Holder final : public Interface {
+    public:
+        explicit Holder(S&& stream) noexcept : stream_(std::move(stream)) {}
+
+        Task<Result<std::size_t>> read(MutableBytes into) override {
+            return detail::to_task(stream_.read(into));
+        }
+        Task<Result<>> write_all(Bytes head, Bytes body, Bytes tail) override {
+            if constexpr (requires { stream_.write_all(head, body, tail); }) {
+                return detail::to_task(stream_.write_all(head, body, tail));
+            } else {
+                return write_in_turn(head, body, tail);
+            }
+        }
+        Task<Result<>> shutdown() override {
+            if constexpr (HalfClosable<S>) {
+                co_return stream_.shutdown();
+            } else if constexpr (requires { requires Awaitable<decltype(stream_.shutdown())>; }) {
+                Result<> ended = co_await stream_.shutdown();
+                if constexpr (requires { stream_.next_layer().shutdown(); }) {
+                    using Lower = decltype(stream_.next_layer().shutdown());
+                    if constexpr (Awaitable<Lower>) {
+                        if (ended) {
+                            ended = co_await stream_.next_layer().shutdown();
+                        }
+                    } else if (ended) {
+                        ended = stream_.next_layer().shutdown();
+                    }
+                }
+                co_return ended;
+            } else {
+                co_return Result<>();
+            }
+        }
+        void close() noexcept override {
+            if constexpr (requires { stream_.close(); }) {
+                stream_.close();
+            }
+        }
+        net::StreamSocket* socket() noexcept override {
+            if constexpr (std::derived_from<S, net::StreamSocket>) {
+                return &stream_;
+            } else {
+                return nullptr;
+            }
+        }
+        void* address_of(const std::type_info& type) noexcept override {
+            return type == typeid(S) ? &stream_ : nullptr;
+        }
+
+    private:
+        Task<Result<>> write_in_turn(Bytes head, Bytes body, Bytes tail) {
+            Result<> written = co_await stream_.write_all(head);
+            for (const Bytes part : {body, tail}) {
+                if (written && !part.empty()) {
+                    written = co_await stream_.write_all(part);
+                }
+            }
+            co_return written;
+        }
+
+        S stream_;
+    };
+
+    [[nodiscard]] Interface& other() noexcept {
+        return *std::get<std::unique_ptr<Interface>>(stream_);
+    }
+
+    std::variant<net::TcpStream, std::unique_ptr<Interface>> stream_;
+};
+
+} // namespace penstock

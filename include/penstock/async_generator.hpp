@@ -1,0 +1,117 @@
+#pragma once
+
+#include <coroutine>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <penstock/detail/task/promise_base.hpp>
+#include <penstock/detail/task/transfer.hpp>
+
+namespace penstock {
+
+/// A sequence that a coroutine computes step by step, and that waits for I/O in between:
+///
+///     AsyncGenerator<std::string> lines(net::TcpStream& stream) {
+///         BufReader reader(stream);
+///         while (const auto line = co_await reader.line()) {
+///             if (!*line) { co_return; }
+///             co_yield std::string(**line);
+///         }
+///     }
+///
+///     auto all = lines(stream);
+///     while (std::optional<std::string> line = co_await all.next()) { ... }
+///
+/// The body runs only while a task awaits `next`, and as a part of that task: it shares the task's
+/// cancellation. No task is started, and a step neither allocates nor grows the stack. To report
+/// errors, yield `Result<T>`.
+///
+/// The generator may be destroyed between two steps, which destroys the body in its middle. It must
+/// not be destroyed while a task awaits `next`.
+///
+/// Thread safety: none. One task at a time awaits `next`.
+template <typename T> class [[nodiscard]] AsyncGenerator {
+    static_assert(!std::is_reference_v<T>, "an AsyncGenerator yields values");
+
+public:
+    class promise_type;
+    class Next;
+
+    AsyncGenerator(AsyncGenerator&& other) noexcept
+        : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+    AsyncGenerator& operator=(AsyncGenerator&& other) noexcept {
+        std::swap(coroutine_, other.coroutine_);
+        return *this;
+    }
+    AsyncGenerator(const AsyncGenerator&) = delete;
+    AsyncGenerator& operator=(const AsyncGenerator&) = delete;
+    ~AsyncGenerator() {
+        if (coroutine_) {
+            coroutine_.destroy();
+        }
+    }
+
+    /// Continues the body to its next item. Empty at the end of the sequence, and from then on.
+    /// Rethrows an exception of the body, which ends the sequence.
+    [[nodiscard]] Next next() noexcept { return Next(coroutine_); }
+
+private:
+    explicit AsyncGenerator(std::coroutine_handle<promise_type> coroutine) noexcept
+        : coroutine_(coroutine) {}
+
+    std::coroutine_handle<promise_type> coroutine_;
+};
+
+template <typename T> class AsyncGenerator<T>::promise_type final : public detail::PromiseBase {
+public:
+    [[nodiscard]] AsyncGenerator get_return_object() noexcept {
+        return AsyncGenerator(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
+
+    void return_void() const noexcept {}
+
+    struct YieldAwaiter {
+        [[nodiscard]] bool await_ready() const noexcept { return false; }
+        std::coroutine_handle<>
+        await_suspend(std::coroutine_handle<promise_type> yielding) const noexcept {
+            return detail::transfer(yielding.promise().continuation());
+        }
+        void await_resume() const noexcept {}
+    };
+
+    template <typename Item = T> [[nodiscard]] YieldAwaiter yield_value(Item&& item) {
+        item_.emplace(std::forward<Item>(item));
+        return {};
+    }
+
+    [[nodiscard]] std::optional<T> take() {
+        rethrow_if_failed();
+        return std::exchange(item_, std::nullopt);
+    }
+
+private:
+    std::optional<T> item_;
+};
+
+template <typename T> class [[nodiscard]] AsyncGenerator<T>::Next {
+public:
+    using ContinuesCoroutine = void;
+
+    explicit Next(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
+
+    [[nodiscard]] bool await_ready() const noexcept { return coroutine_.done(); }
+
+    template <std::derived_from<detail::PromiseBase> Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> awaiting) const noexcept {
+        coroutine_.promise().set_continuation(awaiting, awaiting.promise());
+        return detail::transfer(coroutine_);
+    }
+
+    std::optional<T> await_resume() const { return coroutine_.promise().take(); }
+
+private:
+    std::coroutine_handle<promise_type> coroutine_;
+};
+
+} // namespace penstock

@@ -1,0 +1,205 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <ranges>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <penstock/all.hpp>
+#include <penstock/channel.hpp>
+#include <penstock/errors.hpp>
+#include <penstock/result.hpp>
+#include <penstock/scope.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock {
+
+namespace detail {
+
+/// Hands out the items of a range, each once, with its index. A forward range yields references to
+/// its items. An input range yields the items themselves.
+template <std::ranges::input_range View> class ItemSource {
+public:
+    using Item =
+        std::conditional_t<std::ranges::forward_range<View>, std::ranges::range_reference_t<View>,
+                           std::ranges::range_value_t<View>>;
+
+    explicit ItemSource(View view)
+        : view_(std::move(view)), next_(std::ranges::begin(view_)), end_(std::ranges::end(view_)) {}
+    ItemSource(const ItemSource&) = delete;
+    ItemSource& operator=(const ItemSource&) = delete;
+
+    [[nodiscard]] bool exhausted() const { return next_ == end_; }
+    [[nodiscard]] std::size_t index() const noexcept { return index_; }
+
+    [[nodiscard]] Item take() {
+        Item item = *next_;
+        ++next_;
+        ++index_;
+        return item;
+    }
+
+private:
+    View view_;
+    std::ranges::iterator_t<View> next_;
+    std::ranges::sentinel_t<View> end_;
+    std::size_t index_ = 0;
+};
+
+inline void check_concurrency(std::size_t limit) {
+    if (limit == 0) {
+        throw std::invalid_argument("at least one call must run at a time: the limit is 0");
+    }
+}
+
+/// One of the tasks that call `function` until the items are exhausted.
+template <typename Source, typename Function>
+Task<Result<>> call_with_each(Source& source, Function& function) {
+    while (!source.exhausted()) {
+        const std::size_t index = source.index();
+        if (Result<> called = co_await function(index, source.take()); !called) {
+            co_return called;
+        }
+    }
+    co_return Result<>();
+}
+
+template <typename View, typename Function>
+Task<Result<>> run_for_each(View view, std::size_t limit, Function function) {
+    ItemSource<View> source(std::move(view));
+    co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+        for (std::size_t i = 0; i < limit; ++i) {
+            scope.spawn(call_with_each(source, function));
+        }
+        co_return Result<>();
+    });
+}
+
+/// At most as many tasks as items, where the number is known.
+template <typename View> std::size_t tasks_for(View& view, std::size_t limit) {
+    check_concurrency(limit);
+    if constexpr (std::ranges::sized_range<View>) {
+        limit = std::min<std::size_t>(limit, std::ranges::size(view));
+    }
+    return limit;
+}
+
+/// `co_await function(item)` as a `Result<>`.
+template <typename Function, typename Item>
+Task<Result<>> call_for_success(Function& function, Item&& item) {
+    if constexpr (std::is_void_v<typename std::invoke_result_t<Function&, Item>::value_type>) {
+        co_await std::invoke(function, std::forward<Item>(item));
+        co_return Result<>();
+    } else {
+        co_return co_await std::invoke(function, std::forward<Item>(item));
+    }
+}
+
+template <typename View, typename Function,
+          typename Returned = typename std::invoke_result_t<
+              Function&, typename ItemSource<View>::Item&&>::value_type,
+          typename Value = Success<Returned>>
+Task<Result<std::vector<Value>>> run_map(View view, std::size_t limit, Function function) {
+    std::vector<std::optional<Value>> values;
+    const auto call = [&](std::size_t index,
+                          typename ItemSource<View>::Item&& item) -> Task<Result<>> {
+        values.resize(std::max(values.size(), index + 1));
+        Returned returned =
+            co_await std::invoke(function, std::forward<typename ItemSource<View>::Item>(item));
+        if constexpr (is_result<Returned>) {
+            if (!returned) {
+                co_return failure(returned.error());
+            }
+            values[index].emplace(*std::move(returned));
+        } else {
+            values[index].emplace(std::move(returned));
+        }
+        co_return Result<>();
+    };
+    if (const Result<> called = co_await run_for_each(std::move(view), limit, std::cref(call));
+        !called) {
+        co_return failure(called.error());
+    }
+    std::vector<Value> mapped;
+    mapped.reserve(values.size());
+    for (std::optional<Value>& value : values) {
+        mapped.push_back(*std::move(value)); // NOLINT(bugprone-unchecked-optional-access)
+    }
+    co_return mapped;
+}
+
+template <typename T, typename Function>
+Task<Result<>> receive_each(Channel<T>& channel, Function& function) {
+    for (;;) {
+        Result<T> value = co_await channel.receive();
+        if (!value && value.error() == Error::channel_closed) {
+            co_return Result<>();
+        }
+        if (!value) {
+            co_return failure(value.error());
+        }
+        if (Result<> called = co_await call_for_success(function, *std::move(value)); !called) {
+            co_return called;
+        }
+    }
+}
+
+} // namespace detail
+
+/// Calls `function(item)` for each item of a range, at most `limit` at a time. The function returns
+/// a `Task<Result<>>`, or a `Task<void>` that handles its own errors.
+///
+///     co_await for_each_concurrent(urls, 8, [&](const std::string& url) { return fetch(url); });
+///
+/// Order: calls start in the order of the items. A range that is passed by value is kept until the
+/// end, and one that is passed as an lvalue must live that long. Items are passed by reference if
+/// the range can be iterated more than once.
+///
+/// Errors: the first error or exception cancels the other calls, and is the result. Throws
+/// `std::invalid_argument` for a limit of 0.
+///
+/// Cancellation: cancels the running calls. No further one starts.
+template <std::ranges::input_range Range, typename Function>
+[[nodiscard]] Task<Result<>> for_each_concurrent(Range&& range, std::size_t limit,
+                                                 Function function) {
+    auto view = std::views::all(std::forward<Range>(range));
+    limit = detail::tasks_for(view, limit);
+    using Item = typename detail::ItemSource<decltype(view)>::Item;
+    return detail::run_for_each(
+        std::move(view), limit,
+        [function = std::move(function)](std::size_t /*index*/, Item&& item) mutable {
+            return detail::call_for_success(function, std::forward<Item>(item));
+        });
+}
+
+/// The same for the values of a channel, until it is closed and empty. With a limit of 1 it is the
+/// loop of a consumer: `co_await for_each_concurrent(jobs, 1, [&](Job job) { return work(job); })`.
+template <typename T, typename Function>
+[[nodiscard]] Task<Result<>> for_each_concurrent(Channel<T>& channel, std::size_t limit,
+                                                 Function function) {
+    detail::check_concurrency(limit);
+    co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+        for (std::size_t i = 0; i < limit; ++i) {
+            scope.spawn(detail::receive_each(channel, function));
+        }
+        co_return Result<>();
+    });
+}
+
+/// Calls `function(item)` for each item of a range, at most `limit` at a time, and returns the
+/// results in the order of the items: `Result<std::vector<U>>` for a function that returns
+/// `Task<Result<U>>` or `Task<U>`. Otherwise as `for_each_concurrent`.
+template <std::ranges::input_range Range, typename Function>
+[[nodiscard]] auto map_concurrent(Range&& range, std::size_t limit, Function function) {
+    auto view = std::views::all(std::forward<Range>(range));
+    limit = detail::tasks_for(view, limit);
+    return detail::run_map(std::move(view), limit, std::move(function));
+}
+
+} // namespace penstock

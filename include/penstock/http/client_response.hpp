@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <penstock/bytes.hpp>
+#include <penstock/http/head.hpp>
+#include <penstock/http/headers.hpp>
+#include <penstock/http/status.hpp>
+#include <penstock/read_all.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock::http {
+
+namespace detail {
+class Exchange;
+}
+
+/// The version of a message.
+enum class Version : std::uint8_t { http_1_0, http_1_1, http_2, other };
+
+/// A response whose body is read as a stream:
+///
+///     http::ClientResponse response = co_await unwrap(client.send({.url = url}));
+///     co_await unwrap(copy(response, file));
+///
+/// A reader for `copy`, `BufReader`, `read_all` and the like. While the program does not read,
+/// at most `ClientOptions::buffer` bytes are kept and the server has to wait. With HTTP/2 it may be
+/// more, see there.
+///
+/// The destructor ends a transfer that is not complete: HTTP/1.1 closes the connection, HTTP/2
+/// resets the stream. The object may be moved, but neither moved nor destroyed while an operation
+/// waits. It may outlive the client, which ends the transfer.
+///
+/// Thread safety: only on the thread of its loop, one task at a time.
+class ClientResponse {
+public:
+    explicit ClientResponse(std::unique_ptr<detail::Exchange> exchange) noexcept;
+    ClientResponse(ClientResponse&&) noexcept;
+    ClientResponse& operator=(ClientResponse&&) noexcept;
+    ClientResponse(const ClientResponse&) = delete;
+    ClientResponse& operator=(const ClientResponse&) = delete;
+    ~ClientResponse();
+
+    [[nodiscard]] Status status() const noexcept;
+    /// As the server has sent them: after decompression, Content-Encoding and Content-Length still
+    /// describe the compressed body.
+    [[nodiscard]] const Headers& headers() const noexcept;
+    [[nodiscard]] Version version() const noexcept;
+    /// The URL that has answered, after redirects. Without user name and password.
+    [[nodiscard]] const std::string& url() const noexcept;
+    /// How many redirects were followed.
+    [[nodiscard]] std::size_t redirects() const noexcept;
+    /// The fields after the body (RFC 9110, section 6.5). Complete when `read` has returned 0.
+    [[nodiscard]] const Headers& trailers() const noexcept;
+
+    /// Waits for a part of the body and returns its size, at most `into.size()`. 0 is the end. If
+    /// the request's body is not sent completely yet, this also goes on sending it.
+    ///
+    /// Errors: those of `ClientError`, such as `truncated` if the connection ends before the body
+    /// does; the error of the request's body; `operation_canceled` if the client was destroyed.
+    /// Bytes that came before an error are returned first. A cancelled read has consumed nothing.
+    [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into);
+
+    /// Reads the rest of the body. Errors: those of `read`, `ClientError::body_too_large`.
+    [[nodiscard]] Task<Result<std::string>> text(std::size_t limit = default_read_all_limit);
+
+private:
+    std::unique_ptr<detail::Exchange> exchange_;
+};
+
+/// A response with its whole body.
+struct FetchedResponse {
+    Status status = Status::ok;
+    Version version = Version::http_1_1;
+    Headers headers{};
+    std::string body{};
+    Headers trailers{};
+    /// The URL that has answered, after redirects.
+    std::string url{};
+    std::size_t redirects = 0;
+};
+
+} // namespace penstock::http

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <penstock/bytes.hpp>
+#include <penstock/http/head.hpp>
+#include <penstock/http/method.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock::http {
+
+namespace detail {
+class Connection;
+}
+
+/// A request that a server has received: its head, and its body as a stream. The server makes one
+/// for each call of a handler, and it and all views of it are valid until the handler has ended.
+///
+/// A `Reader`, so `copy`, `read_all` and `BufReader` take it.
+///
+/// Thread safety: only on the thread of its connection's loop.
+class Request {
+public:
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+
+    [[nodiscard]] Method method() const noexcept;
+    /// As it was sent: "/path?query".
+    [[nodiscard]] std::string_view target() const noexcept;
+    /// The target up to the question mark, percent-encoded as it was sent.
+    [[nodiscard]] std::string_view path() const noexcept;
+    /// What follows the question mark, percent-encoded as it was sent.
+    [[nodiscard]] std::string_view query() const noexcept;
+    /// The server that the client wants: of an absolute target, otherwise the Host field. Empty if
+    /// an HTTP/1.0 client does not say.
+    [[nodiscard]] std::string_view host() const noexcept;
+
+    /// The decoded value of a parameter of the route: "name" for "/hello/{name}". Empty if the
+    /// route has no such parameter. Throws `std::bad_alloc`.
+    [[nodiscard]] std::string parameter(std::string_view name) const;
+    /// The decoded value of the first parameter of the query with this name: 7 for "?a=7". Throws
+    /// `std::bad_alloc`.
+    [[nodiscard]] std::optional<std::string> query_parameter(std::string_view name) const;
+
+    [[nodiscard]] const RequestHead& head() const noexcept;
+    [[nodiscard]] const Fields& fields() const noexcept { return head().fields; }
+    /// The value of the first field with this name.
+    [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const noexcept {
+        return fields().find(name);
+    }
+
+    /// Whether a body was announced.
+    [[nodiscard]] bool has_body() const noexcept;
+    /// The announced size of the body: 0 without a body, nothing if it comes in chunks.
+    [[nodiscard]] std::optional<std::uint64_t> content_length() const noexcept;
+
+    /// Waits for a part of the body and returns its size, at most `into.size()`. 0 is the end of
+    /// the body. Nothing is received before it is read, so a slow handler slows the client down. A
+    /// client that waits for "100 Continue" gets it with the first read.
+    ///
+    /// Errors: `Error::body_too_large`, `Error::truncated`, the codes of `MessageError`, and those
+    /// of the stream. They are final. A handler that returns one of the first three makes the
+    /// server answer 413 or 400.
+    ///
+    /// Cancellation: a cancelled read has consumed nothing.
+    [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into);
+
+    /// The same without a copy: a part of the body as it was received. Empty at the end. The bytes
+    /// are valid until the next read.
+    [[nodiscard]] Task<Result<Bytes>> receive();
+
+    /// Reads the rest of the body. Errors: as `read`. Throws `std::bad_alloc`.
+    [[nodiscard]] Task<Result<std::string>> text();
+
+    /// The fields after a body in chunks, once its end was read.
+    [[nodiscard]] Fields trailers() const noexcept;
+
+private:
+    friend class detail::Connection;
+    explicit Request(detail::Connection& connection) noexcept : connection_(connection) {}
+
+    detail::Connection& connection_;
+};
+
+} // namespace penstock::http

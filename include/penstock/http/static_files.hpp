@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/owned_descriptor.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock::http {
+
+struct StaticFileOptions {
+    /// What a folder's own address shows. Empty: 404.
+    std::string index = "index.html";
+    /// The Cache-Control field. Empty: none, and clients decide.
+    std::string cache_control{};
+    /// Serves names that begin with a dot. ".well-known" is always served.
+    bool hidden = false;
+    /// Media types by file extension, before the built-in ones: {"wasm", "application/wasm"}.
+    std::vector<std::pair<std::string, std::string>> media_types{};
+};
+
+/// The files of a folder as responses to GET and HEAD: with media type, ETag and Last-Modified,
+/// conditional requests (If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since: 304, 412;
+/// RFC 9110, section 13) and ranges (Range, If-Range: 206, 416; section 14). A request for several
+/// ranges gets the whole file. Files over 16 KiB go through sendfile(2) where the connection is a
+/// socket.
+///
+/// A path cannot leave the folder. The kernel resolves it beneath the folder (openat2(2),
+/// RESOLVE_BENEATH), so symbolic links are followed as long as they stay inside, and absolute ones
+/// never. Where a kernel before 5.6 or a container refuses openat2, no symbolic links are followed.
+/// Dot segments, and anything that is not a regular file, are not found.
+///
+/// A name that needs a device is looked up on a worker thread.
+///
+/// Thread safety: any number of tasks of one thread.
+class StaticFiles {
+public:
+    /// Errors: those of open(2), such as `no_such_file_or_directory` and `not_a_directory`.
+    [[nodiscard]] static Result<StaticFiles> open(std::string_view folder,
+                                                  const StaticFileOptions& options = {});
+
+    /// Answers a request with the file at `path`, relative to the folder and decoded. It must
+    /// outlive the task. Errors: those of reading and writing.
+    [[nodiscard]] Task<Result<>> serve(Request& request, Response& response,
+                                       std::string path) const;
+
+private:
+    StaticFiles(OwnedDescriptor folder, StaticFileOptions options) noexcept
+        : folder_(std::move(folder)), options_(std::move(options)) {}
+
+    [[nodiscard]] std::string_view media_type_of(std::string_view path) const noexcept;
+
+    OwnedDescriptor folder_;
+    StaticFileOptions options_;
+};
+
+} // namespace penstock::http

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include <penstock/any_stream.hpp>
+#include <penstock/bytes.hpp>
+#include <penstock/http/request.hpp>
+#include <penstock/result.hpp>
+#include <penstock/sync/event.hpp>
+#include <penstock/task.hpp>
+
+namespace penstock::http {
+
+/// A connection that a handler takes over, with the request that asked for it: a WebSocket, or a
+/// tunnel. No response was sent. The handler sends "101 Switching Protocols", or a refusal, and
+/// then speaks the other protocol. The connection is closed when the handler has ended.
+///
+/// The server's timeouts do not apply. In a graceful shutdown the handler is cancelled at the end
+/// of the grace period: it may wait for `stopping` to end earlier.
+///
+/// A stream: `read`, `write_all` and `shutdown` work over any connection, and `read` begins with
+/// what was received after the head. Where the type is known, `stream` gives the stream itself,
+/// which costs less. Then begin with `surplus`. `take` gives the connection away, to what needs a
+/// stream of its own. `ws::WebSocket::accept(upgrade)` does that for a WebSocket.
+///
+/// The object, and all views of it, are valid until the handler has ended.
+///
+/// Thread safety: that of the stream.
+class Upgrade {
+public:
+    Upgrade(const Upgrade&) = delete;
+    Upgrade& operator=(const Upgrade&) = delete;
+
+    /// The request. It has no body.
+    [[nodiscard]] const Request& request() const noexcept { return request_; }
+    [[nodiscard]] const RequestHead& head() const noexcept { return request_.head(); }
+
+    /// The head of the request as it was received, with the empty line.
+    [[nodiscard]] std::string_view head_text() const noexcept;
+
+    /// What was received after the head and not read yet. Valid until the next `read` or `take`.
+    [[nodiscard]] Bytes surplus() const noexcept;
+
+    /// A connection that was given away.
+    struct Taken {
+        AnyStream stream;
+        std::vector<std::byte> surplus; ///< what was received after the head and not read yet
+    };
+
+    /// Gives the connection away. The request and `stopping` stay valid until the handler has
+    /// ended, and `read`, `write_all` and `shutdown` fail from now on. Throws `std::bad_alloc`.
+    [[nodiscard]] Taken take();
+
+    /// The stream of the connection if it has this type, such as `net::TcpStream` or
+    /// `tls::Stream<net::TcpStream>`. Null otherwise. It may be moved from.
+    template <typename S> [[nodiscard]] S* stream() noexcept { return stream_.get_if<S>(); }
+
+    /// Waits for data and returns the number of bytes read. 0 is the end of the stream.
+    [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into);
+    /// Writes all bytes of both.
+    [[nodiscard]] Task<Result<>> write_all(Bytes from, Bytes more = {}) {
+        return stream_.write_all(from, more);
+    }
+    /// The peer reads the end of the stream. Reading continues.
+    [[nodiscard]] Task<Result<>> shutdown() { return stream_.shutdown(); }
+
+    /// Set when the server's graceful shutdown begins.
+    [[nodiscard]] sync::Event& stopping() const noexcept;
+
+private:
+    friend class detail::Connection;
+    Upgrade(detail::Connection& connection, const Request& request) noexcept;
+
+    detail::Connection& connection_;
+    const Request& request_;
+    AnyStream& stream_;
+};
+
+} // namespace penstock::http

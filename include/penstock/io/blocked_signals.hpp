@@ -1,0 +1,27 @@
+#pragma once
+
+#include <csignal>
+
+#include <pthread.h>
+
+namespace penstock::io {
+
+/// Blocks all signals in this thread while it lives, and so in every thread that is started
+/// meanwhile: a new thread inherits the mask. The program's handlers keep running on the program's
+/// own threads.
+class BlockedSignals {
+public:
+    BlockedSignals() noexcept {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    BlockedSignals(const BlockedSignals&) = delete;
+    BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+private:
+    sigset_t before_{};
+};
+
+} // namespace penstock::io

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <penstock/result.hpp>
+
+namespace penstock::tls {
+
+namespace detail {
+class ContextState;
+class Engine;
+} // namespace detail
+
+/// A version of the protocol. Older ones are not supported (RFC 8996).
+enum class Version : std::uint8_t { tls_1_2, tls_1_3 };
+
+/// A certificate chain and its private key, in PEM files. The own certificate comes first.
+struct Identity {
+    std::string certificate_chain_file{};
+    std::string private_key_file{};
+};
+
+/// The settings of the connections of a client or a server: which certificates it trusts and shows,
+/// protocol versions, ALPN, and the sessions to resume. Copies share one state.
+///
+/// Thread safety: any thread may use it once it is made.
+class Context {
+public:
+    struct ClientOptions {
+        /// Refuses a server whose certificate is not signed by a trusted authority, or does not
+        /// name the server (RFC 6125). Without it, the peer of an encrypted connection is unknown.
+        bool verify = true;
+        /// A PEM file of authorities to trust. Empty: those of the system (OpenSSL's default paths;
+        /// SSL_CERT_FILE and SSL_CERT_DIR in the environment).
+        std::string authorities_file{};
+        /// Shown to servers that ask for a certificate. Empty: none.
+        Identity identity{};
+        /// The protocols to offer, the preferred one first (RFC 7301): "h2", "http/1.1".
+        std::vector<std::string> alpn{};
+        Version oldest = Version::tls_1_2;
+        Version newest = Version::tls_1_3;
+        /// How many servers to keep a session for. A connection to one of them skips the
+        /// certificates and saves a round trip in TLS 1.2. 0 turns it off.
+        std::size_t sessions = 256;
+    };
+
+    struct ServerOptions {
+        Identity identity{};
+        /// The protocols to accept, the preferred one first. A client that offers none of them is
+        /// refused (RFC 7301, section 3.2), and one that offers nothing gets none.
+        std::vector<std::string> alpn{};
+        /// A PEM file of authorities that sign the certificates of clients. Empty: clients are not
+        /// asked for one.
+        std::string client_authorities_file{};
+        /// Refuses clients without a certificate. Needs `client_authorities_file`.
+        bool require_client_certificate = true;
+        Version oldest = Version::tls_1_2;
+        Version newest = Version::tls_1_3;
+        /// Chooses the context of each connection by the name that the client asks for (SNI, RFC
+        /// 6066), which is empty if it sends none. Names are compared without regard to case. If
+        /// it returns nothing, this context is used. Everything but the keys of session tickets
+        /// comes from the chosen context, whose own `select` is not called. An exception ends the
+        /// handshake, and `accept` rethrows it. Called on the threads of the connections.
+        std::function<std::optional<Context>(std::string_view server_name)> select{};
+    };
+
+    /// Errors: `invalid_argument` for options that contradict each other or an ALPN name that is
+    /// empty or longer than 255 bytes, `no_such_file_or_directory` and the like, and
+    /// `openssl_category` for a file that is not PEM or a key that does not match.
+    [[nodiscard]] static Result<Context> client(const ClientOptions& options);
+    [[nodiscard]] static Result<Context> client() { return client(ClientOptions()); }
+    [[nodiscard]] static Result<Context> server(const ServerOptions& options);
+
+private:
+    friend class detail::Engine;
+
+    explicit Context(std::shared_ptr<detail::ContextState> state) noexcept
+        : state_(std::move(state)) {}
+
+    std::shared_ptr<detail::ContextState> state_;
+};
+
+} // namespace penstock::tls

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <utility>
+
+#include <penstock/detail/task/children.hpp>
+#include <penstock/detail/task/unwrap_awaiter.hpp>
+#include <penstock/result.hpp>
+
+namespace penstock {
+
+/// Returns the value of a result, or ends the awaiting task with its error.
+///
+///     Task<Result<std::string>> greet(net::TcpStream& stream) {
+///         std::array<char, 5> name;
+///         co_await unwrap(stream.read_exactly(name));
+///         const fs::File file = co_await unwrap(fs::File::open("greeting"));
+///         ...
+///     }
+///
+/// The argument is a `Result`, or a task or operation that returns one. The awaiting task must
+/// return a `Result`. Its local variables are destroyed as after `co_return`.
+///
+/// Success costs nothing. An error is thrown as a private exception inside the task (about a
+/// microsecond), so a `catch (...)` around the `co_await` must rethrow it. For an error in a tight
+/// loop, test the `Result` instead.
+template <typename T> [[nodiscard]] detail::Unwrap<Result<T>> unwrap(Result<T> result) noexcept {
+    return {std::move(result)};
+}
+
+template <Awaitable T> [[nodiscard]] detail::Unwrap<T> unwrap(T awaitable) noexcept {
+    return {std::move(awaitable)};
+}
+
+} // namespace penstock

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <penstock/bytes.hpp>
+#include <penstock/chunk.hpp>
+#include <penstock/codec/byte_buffer.hpp>
+#include <penstock/codec/websocket/frame.hpp>
+#include <penstock/codec/websocket/message_decoder.hpp>
+#include <penstock/codec/websocket/message_deflater.hpp>
+#include <penstock/detail/task/local_mutex.hpp>
+#include <penstock/ws/detail/outgoing_frame.hpp>
+#include <penstock/ws/options.hpp>
+
+namespace penstock::ws::detail {
+
+/// The payload of a control frame that waits to be sent.
+struct PendingControl {
+    bool waiting = false;
+    std::uint8_t size = 0;
+    std::array<std::byte, codec::websocket::maximum_control_payload> bytes{};
+
+    void assign(std::span<const std::byte> payload) noexcept {
+        std::ranges::copy(payload, bytes.begin());
+        size = static_cast<std::uint8_t>(payload.size());
+        waiting = true;
+    }
+};
+
+/// Control frames that a receiver queues. It never waits for the turn of a sender, whose progress
+/// may depend on the receiver: the holder of the turn sends them. Of several pings only the last
+/// one is answered then (RFC 6455, section 5.5.3).
+struct PendingControls {
+    PendingControl pong;
+    PendingControl close;
+    bool ping = false;
+
+    [[nodiscard]] bool any() const noexcept { return pong.waiting || close.waiting || ping; }
+};
+
+/// What both ends have agreed to compress with.
+struct Compressor {
+    std::unique_ptr<codec::websocket::MessageDeflater> deflater;
+    std::unique_ptr<codec::websocket::MessageInflater> inflater;
+    codec::ByteBuffer deflated{}; ///< with room for a header in front
+    std::size_t threshold = 0;
+};
+
+/// The part of a WebSocket that does not move with it and does not depend on its stream.
+class Connection {
+public:
+    using Role = codec::websocket::Role;
+    using Opcode = codec::websocket::Opcode;
+
+    Connection(Role side, const Limits& bounds) noexcept
+        : role(side), limits(bounds), decoder(side, bounds.message) {}
+
+    /// `rest` is the received data that is not decoded.
+    [[nodiscard]] bool holds_input() const noexcept { return !rest.empty(); }
+    void release_input() noexcept {
+        rest = {};
+        delivered = nullptr;
+        chunk = {};
+        if (bytes.capacity() != 0) {
+            bytes = std::vector<std::byte>(); // not `{}`, which keeps the memory
+        }
+    }
+
+    /// Why nothing can be sent; no error if something can.
+    [[nodiscard]] std::error_code refusal() const noexcept;
+
+    /// The pending control frames. Throws `std::bad_alloc` the first time.
+    [[nodiscard]] PendingControls& controls();
+    [[nodiscard]] bool has_pending() const noexcept {
+        return pending && pending->any() && !write_broken && !close_sent;
+    }
+
+    /// Compresses from now on, as both ends have agreed.
+    void compress(const Compression& compression, const DeflateParameters& agreed);
+
+    /// Which of a message's frames are made.
+    struct Fragment {
+        bool first = true;
+        bool last = true;
+    };
+    /// A frame of a message, compressed if that was agreed. Valid until the next one.
+    [[nodiscard]] OutgoingFrame frame_of(Opcode opcode, Bytes payload, Fragment fragment);
+    [[nodiscard]] OutgoingFrame control_frame(Opcode opcode, Bytes payload) const;
+
+    /// The frame of a message that is sent in place: of the last received one, by a server that
+    /// sends it as it is. Writes the header before the payload. Empty if that cannot be done.
+    [[nodiscard]] Bytes frame_in_place(Opcode opcode, Bytes payload) noexcept {
+        if (payload.data() != delivered || delivered == nullptr || role != Role::server ||
+            compressor) {
+            return {};
+        }
+        return put_header_before(opcode, payload);
+    }
+
+    /// A message that is returned to the program.
+    void deliver(std::span<std::byte> payload) noexcept;
+
+private:
+    [[nodiscard]] Bytes put_header_before(Opcode opcode, Bytes payload) noexcept;
+
+public:
+    Role role;
+    bool receiving = false;
+    bool close_sent = false;
+    bool peer_closed = false;
+    bool write_broken = false;
+    bool pinged = false; ///< nothing has arrived since a ping
+    bool sends_compressed = false;
+    std::uint8_t headroom = 0;
+    std::uint16_t peer_code = 0;
+    Limits limits;
+    codec::websocket::MessageDecoder decoder;
+    Chunk chunk{};                  ///< the input, from a stream that lends buffers
+    std::vector<std::byte> bytes{}; ///< and from any other one
+    std::span<std::byte> rest{};
+    /// The payload of the last message if it is a view of the input. What is before it in the
+    /// input, `headroom` bytes or more, was decoded and may be overwritten.
+    const std::byte* delivered = nullptr;
+    std::error_code end{};                   ///< why there are no more messages
+    penstock::detail::LocalMutex messages{}; ///< the turn to send a message
+    penstock::detail::LocalMutex frames{};   ///< the turn to send a frame
+    std::unique_ptr<PendingControls> pending{};
+    std::unique_ptr<Compressor> compressor{};
+    std::unique_ptr<std::string> peer_reason{}; ///< null: none
+};
+
+} // namespace penstock::ws::detail

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <penstock/any_stream.hpp>
+#include <penstock/codec/http/head.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+#include <penstock/ws/compression.hpp>
+
+namespace penstock::ws {
+
+/// What both ends of a connection limit.
+struct Limits {
+    /// No limit of a size.
+    static constexpr std::uint64_t none = ~std::uint64_t{0} >> 1;
+
+    /// The largest message that `receive` returns, in bytes, before and after decompression. A
+    /// larger one ends the connection with close code 1009, before its data is stored.
+    std::uint64_t message = std::uint64_t{1} << 20;
+    /// The largest message that `receive_part` returns in parts, in bytes before decompression.
+    std::uint64_t streamed_message = none;
+    /// How long the opening handshake may take, with that of TLS. Then it fails with `timed_out`.
+    std::chrono::milliseconds handshake{10'000};
+    /// How long the peer may take to answer a close frame, and to accept one.
+    std::chrono::milliseconds close{10'000};
+    /// A `receive` that gets nothing for this long sends a ping. 0 turns this off.
+    std::chrono::milliseconds ping_interval{20'000};
+    /// If nothing arrives for this long after that ping, the receive fails with `timed_out`, and
+    /// the peer gets close code 1011.
+    std::chrono::milliseconds ping_timeout{20'000};
+};
+
+/// A server's options.
+struct AcceptOptions {
+    /// The subprotocols that the server speaks. The first one that the client offers is selected.
+    std::vector<std::string> subprotocols{};
+    /// Judges a valid request, such as its target and its Origin (RFC 6455, section 10.2): returns
+    /// 0 to accept, or the HTTP status of the answer, 400 to 599. A web page of any site can open a
+    /// connection with the user's cookies, so a server that relies on cookies must check the
+    /// Origin. The head is valid during the call.
+    std::function<int(const codec::http::RequestHead&)> check{};
+    /// More fields of the response.
+    std::vector<std::pair<std::string, std::string>> fields{};
+    /// Accepts permessage-deflate: `ws::deflate()`.
+    std::optional<Compression> compression{};
+    Limits limits{};
+};
+
+/// A client's options.
+struct ConnectOptions {
+    /// The subprotocols that are offered, the preferred one first.
+    std::vector<std::string> subprotocols{};
+    /// More fields of the request, such as Origin and Authorization.
+    std::vector<std::pair<std::string, std::string>> fields{};
+    /// Offers permessage-deflate: `ws::deflate()`.
+    std::optional<Compression> compression{};
+    /// For wss URLs and https proxies: makes the encrypted stream over a connection to the server
+    /// or proxy of that name. The connection is a tunnel if it goes through a proxy.
+    /// `tls::client_encryption(context)` of <tls/encryption.hpp> returns one.
+    std::function<Task<Result<AnyStream>>(AnyStream, std::string server_name)> encrypt{};
+    /// The URL of an HTTP proxy that makes a tunnel (CONNECT; RFC 9110, section 9.3.6):
+    /// "http://user:password@proxy.example:3128". With "https://", the connection to the proxy is
+    /// encrypted too. Empty: none.
+    std::string proxy{};
+    Limits limits{};
+};
+
+} // namespace penstock::ws

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include <penstock/any_stream.hpp>
+#include <penstock/net/endpoint.hpp>
+#include <penstock/net/tcp_listener.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+#include <penstock/ws/handler.hpp>
+#include <penstock/ws/options.hpp>
+#include <penstock/ws/web_socket.hpp>
+
+namespace penstock::ws {
+
+struct ServerOptions {
+    /// Of each connection.
+    AcceptOptions accept{};
+    /// Makes the encrypted stream of a wss server. `tls::server_encryption(context)` of
+    /// <tls/encryption.hpp> returns one. Without it, the server speaks ws.
+    std::function<Task<Result<AnyStream>>(net::TcpStream)> encrypt{};
+    /// How many connections may be open. Further ones wait in the kernel's queue.
+    std::size_t maximum_connections = 1'000'000;
+    /// Gets the error of each connection that failed: its handshake, or its handler. Null: dropped.
+    std::function<void(std::error_code)> on_error{};
+};
+
+/// A WebSocket server on a TCP port.
+///
+///     Task<Result<>> echo(ws::WebSocket& socket) {
+///         for (;;) {
+///             const ws::Message message = co_await unwrap(socket.receive());
+///             co_await unwrap(socket.send(message));
+///         }
+///     }
+///
+/// A WebSocket beside HTTP on one port is a route of `http::Server`: `upgrade_handler`.
+///
+///     ws::Server server = co_await unwrap(ws::Server::listen(net::Endpoint::loopback(8080)));
+///     co_await unwrap(server.serve(echo)); // until server.shutdown(5s) of another task
+///
+/// Thread safety: only on the thread of the loop that serves. Must not be moved while it serves.
+/// For a server on several loops, see `run_on` and `net::TcpListener::Options::reuse_port`.
+class Server {
+public:
+    /// Serves a connection. When it returns, the connection is closed: with code 1000, or 1011 if
+    /// it returned an error other than the end of the connection.
+    using Handler = ws::Handler;
+
+    /// Errors: those of `net::TcpListener::listen`.
+    [[nodiscard]] static Result<Server> listen(const net::Endpoint& endpoint,
+                                               ServerOptions options = {});
+
+    explicit Server(net::TcpListener listener, ServerOptions options = {});
+    Server(Server&&) noexcept;
+    Server& operator=(Server&&) noexcept;
+    ~Server();
+
+    [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
+
+    /// Accepts connections, and runs `handler` for each, in a task of its own, once its opening
+    /// handshake is done. The handler is kept until the end, so it may capture. A connection that
+    /// fails ends alone. When the process has no descriptors left, accepting pauses.
+    ///
+    /// Returns after `shutdown`, when all connections have ended. Errors: `operation_canceled`,
+    /// those of accept(2) that a retry does not remove, `device_or_resource_busy` if it serves
+    /// already. An exception of a handler ends all connections and is rethrown.
+    ///
+    /// Cancellation: cancels all handlers, and returns when they have ended.
+    [[nodiscard]] Task<Result<>> serve(Handler handler);
+
+    /// The same with a handler that returns nothing.
+    template <typename Function>
+        requires std::same_as<std::invoke_result_t<Function&, WebSocket&>, Task<void>>
+    [[nodiscard]] Task<Result<>> serve(Function handler) {
+        return serve(without_error(std::move(handler)));
+    }
+
+    /// Ends `serve` gracefully: no connections are accepted any more, and each one gets a close
+    /// frame with code 1001, which its handler sees as `Error::closed`. Handlers that have not
+    /// ended after `grace` are cancelled. Does nothing if it does not serve. Further calls do
+    /// nothing.
+    void shutdown(std::chrono::milliseconds grace = std::chrono::seconds(10));
+
+    /// The number of open connections, also of those in the handshake.
+    [[nodiscard]] std::size_t connections() const noexcept;
+
+private:
+    struct State;
+
+    std::unique_ptr<State> state_;
+};
+
+} // namespace penstock::ws

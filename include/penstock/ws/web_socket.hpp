@@ -1,0 +1,415 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include <penstock/any_stream.hpp>
+#include <penstock/bytes.hpp>
+#include <penstock/chunk.hpp>
+#include <penstock/codec/websocket/frame.hpp>
+#include <penstock/codec/websocket/message_decoder.hpp>
+#include <penstock/detail/task/budget_operation.hpp>
+#include <penstock/detail/task/local_mutex.hpp>
+#include <penstock/operation_base.hpp>
+#include <penstock/result.hpp>
+#include <penstock/stream.hpp>
+#include <penstock/task.hpp>
+#include <penstock/timeout.hpp>
+#include <penstock/ws/detail/connection.hpp>
+#include <penstock/ws/detail/dial.hpp>
+#include <penstock/ws/detail/handshake.hpp>
+#include <penstock/ws/detail/input_operation.hpp>
+#include <penstock/ws/detail/taken_over.hpp>
+#include <penstock/ws/detail/url.hpp>
+#include <penstock/ws/errors.hpp>
+#include <penstock/ws/message.hpp>
+#include <penstock/ws/options.hpp>
+
+namespace penstock::ws {
+
+/// Close codes (RFC 6455, section 7.4.1).
+namespace close_code = codec::websocket::close_code;
+
+/// A WebSocket connection (RFC 6455) over a stream, with permessage-deflate (RFC 7692) where both
+/// ends want it. `WebSocket` is the one over TCP or TLS:
+///
+///     Task<Result<>> greet() {
+///         auto socket = co_await unwrap(ws::WebSocket::connect("ws://localhost:8080/chat"));
+///         co_await unwrap(socket.send_text("hello"));
+///         const ws::Message answer = co_await unwrap(socket.receive());
+///         std::puts(std::string(answer.text()).c_str());
+///         co_return co_await socket.close();
+///     }
+///
+/// `ws::Server` accepts connections. `S` is any stream, or a reference to one that outlives this
+/// object. Over TCP and Unix sockets, a connection that waits for a message holds no input buffer.
+///
+/// `receive` answers pings and the peer's close frame, and sends pings to a silent peer, so a
+/// program that wants that must receive. One task may receive while others send. Concurrent
+/// senders take turns, in the order of their calls; messages do not interleave. The object must
+/// not be moved or destroyed while an operation waits.
+///
+/// Back-pressure: a send waits until the stream has taken the whole message. What the program does
+/// not receive stays in the kernel's buffers, and then at the peer.
+///
+/// Cancellation: a cancelled receive loses no message. A send that is cancelled while it waits for
+/// its turn has sent nothing. One that is cancelled while it sends, or fails, may have sent a part
+/// of a frame. Later sends then fail with `Error::broken`. The same holds for a receive that is
+/// cancelled while a pong waits because the peer reads nothing.
+///
+/// Thread safety: that of `S`.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+class BasicWebSocket {
+public:
+    class Writer;
+
+    /// Opens a connection by its URL, ws or wss: `WebSocket::connect("wss://example.org/feed",
+    /// {.encrypt = tls::client_encryption(context)})`. With `ConnectOptions::proxy`, through an
+    /// HTTP proxy, encrypted or not. Redirects are not followed.
+    ///
+    /// Errors: `invalid_argument` for a URL that is neither, that has a user name or a fragment, or
+    /// an invalid proxy; `protocol_not_supported` for wss, or a proxy of https, without
+    /// `ConnectOptions::encrypt`; those
+    /// of `net::TcpStream::connect` and of the other `connect`; `Error::proxy_refused`;
+    /// `timed_out` if all of it takes longer than `Limits::handshake`.
+    [[nodiscard]] static Task<Result<BasicWebSocket>> connect(std::string url,
+                                                              ConnectOptions options = {})
+        requires std::same_as<S, AnyStream>
+    {
+        const std::chrono::milliseconds limit = options.limits.handshake;
+        return timeout(limit, open_url(std::move(url), std::move(options)));
+    }
+
+    /// Makes a client's opening handshake over a connected stream. `host` is the Host field: the
+    /// server's name, with the port unless that is the default one. `target` is path and query,
+    /// such as "/chat?room=1". Any status but 101, also a redirect, is
+    /// `HandshakeError::unexpected_status`.
+    ///
+    /// Errors: as of `accept`, and `Error::unexpected_extension`.
+    [[nodiscard]] static Task<Result<BasicWebSocket>>
+    connect(S stream, std::string host, std::string target, ConnectOptions options = {}) {
+        BasicWebSocket socket(std::forward<S>(stream), Role::client, options.limits);
+        const Result<> opened =
+            co_await timeout(options.limits.handshake, socket.open(host, target, options));
+        if (!opened) {
+            co_return failure(opened.error());
+        }
+        co_return socket;
+    }
+
+    /// Makes a server's opening handshake. A request that is not valid, or that `options.check`
+    /// refuses, gets an HTTP response with its status: 400, 405, 426, 431 or the one of `check`.
+    ///
+    /// Errors: those of the stream, `HandshakeError`, `Error::invalid_http`, `Error::refused`,
+    /// `Error::truncated`, `timed_out`, and `invalid_argument` for invalid fields in `options`.
+    [[nodiscard]] static Task<Result<BasicWebSocket>> accept(S stream, AcceptOptions options = {}) {
+        BasicWebSocket socket(std::forward<S>(stream), Role::server, options.limits);
+        const Result<> opened = co_await timeout(options.limits.handshake, socket.open(options));
+        if (!opened) {
+            co_return failure(opened.error());
+        }
+        co_return socket;
+    }
+
+    /// Makes the opening handshake of a request that an `http::Server` has received, and takes its
+    /// connection over, with what the client has sent since:
+    ///
+    ///     server.upgrade("/chat", "websocket", [](http::Upgrade& upgrade) -> Task<Result<>> {
+    ///         auto socket = co_await unwrap(ws::WebSocket::accept(upgrade));
+    ///         ...
+    ///     });
+    ///
+    /// `upgrade_handler` of <ws/upgrade.hpp> also closes the socket as `ws::Server` does. Errors:
+    /// as of the other `accept`.
+    [[nodiscard]] static Task<Result<BasicWebSocket>> accept(http::Upgrade& upgrade,
+                                                             AcceptOptions options = {})
+        requires std::same_as<S, AnyStream>
+    {
+        detail::TakenOver taken = detail::take_over(upgrade);
+        BasicWebSocket socket(std::move(taken.stream), Role::server, options.limits);
+        socket.connection_->bytes = std::move(taken.received);
+        socket.connection_->rest = socket.connection_->bytes;
+        const Result<> opened = co_await timeout(options.limits.handshake, socket.open(options));
+        if (!opened) {
+            co_return failure(opened.error());
+        }
+        co_return socket;
+    }
+
+    /// Waits for a message. Fragments are joined. The message is valid until the next call.
+    ///
+    /// Errors: `Error::closed` when the peer has closed (`close_code()` gives its code),
+    /// `Error::truncated` if the connection ended without that, `timed_out` if the peer does not
+    /// answer a ping (`Limits::ping_timeout`), those of the stream, `device_or_resource_busy` if
+    /// another task receives, `operation_in_progress` inside a message that `receive_part` has
+    /// begun. `Error::protocol_violation`, `Error::invalid_payload` and `Error::message_too_big`
+    /// are final: the peer got a close frame.
+    [[nodiscard]] Task<Result<Message>> receive();
+
+    /// Waits for a part of a message: what has arrived of it. For messages that are too large to
+    /// be stored: `Limits::streamed_message` limits them, not `Limits::message`.
+    ///
+    /// Errors: as of `receive`; `operation_in_progress` inside a message that a cancelled `receive`
+    /// has begun.
+    [[nodiscard]] Task<Result<MessagePart>> receive_part();
+
+    /// Sends a text message. The text must be UTF-8, which is not checked. It must stay until the
+    /// operation has ended, which `co_await socket.send_text(text)` guarantees.
+    ///
+    /// Errors: those of the stream, `Error::closed` after a close frame of either side,
+    /// `Error::broken`.
+    [[nodiscard]] Task<Result<>> send_text(std::string_view text) {
+        return send_message(Opcode::text, Bytes(text));
+    }
+
+    /// Sends a binary message. As `send_text`.
+    [[nodiscard]] Task<Result<>> send_binary(Bytes payload) {
+        return send_message(Opcode::binary, payload);
+    }
+
+    /// Sends a message of the same kind as the received one. A server that sends the last received
+    /// message back does so without a copy.
+    [[nodiscard]] Task<Result<>> send(const Message& message) {
+        return send_message(message.is_text() ? Opcode::text : Opcode::binary,
+                            Bytes(message.payload));
+    }
+
+    /// Begins a message that is sent in parts: takes the turn to send. Other messages wait until
+    /// the writer is finished or destroyed; pings, pongs and close frames do not. Errors: as
+    /// `send_text`.
+    [[nodiscard]] Task<Result<Writer>> begin_text() { return begin(Opcode::text); }
+    [[nodiscard]] Task<Result<Writer>> begin_binary() { return begin(Opcode::binary); }
+
+    /// Sends a ping. `receive` drops the answer: what it proves is that the peer is there. Errors:
+    /// as `send_text`, and `message_size` for more than 125 bytes.
+    [[nodiscard]] Task<Result<>> ping(Bytes payload = {}) {
+        if (payload.size() > codec::websocket::maximum_control_payload) {
+            co_return failure(std::errc::message_size);
+        }
+        const Result<Turn> turn = co_await connection_->frames.lock();
+        if (!turn) {
+            co_return failure(turn.error());
+        }
+        if (const std::error_code refused = connection_->refusal()) {
+            co_return failure(refused);
+        }
+        co_return co_await write(connection_->control_frame(Opcode::ping, payload));
+    }
+
+    /// Sends a close frame, and waits for the peer's. Messages that arrive before that are dropped.
+    /// If another task receives, that one gets the peer's close frame, and this call does not wait.
+    /// After a violation by the peer, which got its close frame already, this drops input until the
+    /// connection ends, so that the peer can read that frame. The close frame is sent before the
+    /// rest of a message that a `Writer` has begun.
+    ///
+    /// `code` is 1000 to 1003, 1007 to 1014, 3000 to 4999, or `close_code::none` to send none. A
+    /// reason is cut to 123 bytes. The stream stays open: destroying the object closes it.
+    ///
+    /// Errors: `invalid_argument` for another code, those of the stream, `Error::broken`,
+    /// `Error::truncated` if the connection ends without an answer, and `timed_out`, after
+    /// `Limits::close`.
+    [[nodiscard]] Task<Result<>> close(std::uint16_t code = close_code::normal,
+                                       std::string reason = {}) {
+        if (code != close_code::none && !codec::websocket::may_be_sent(code)) {
+            co_return failure(std::errc::invalid_argument);
+        }
+        co_return co_await timeout(connection_->limits.close, close_and_wait(code, reason));
+    }
+
+    /// Sends a close frame and does not wait for the peer's: a receive returns `Error::closed` when
+    /// that has come, and the messages before it. Errors: as of `close`.
+    [[nodiscard]] Task<Result<>> begin_close(std::uint16_t code = close_code::normal,
+                                             std::string reason = {}) {
+        if (code != close_code::none && !codec::websocket::may_be_sent(code)) {
+            co_return failure(std::errc::invalid_argument);
+        }
+        const codec::websocket::ClosePayload payload(code, reason);
+        co_return co_await timeout(connection_->limits.close, send_close(Bytes(payload.bytes())));
+    }
+
+    /// The peer's close code: 1005 if its close frame had none, 1006 if the connection ended
+    /// without a close frame, 0 before that.
+    [[nodiscard]] std::uint16_t close_code() const noexcept { return connection_->peer_code; }
+    /// The peer's reason.
+    [[nodiscard]] std::string_view close_reason() const noexcept {
+        return connection_->peer_reason ? std::string_view(*connection_->peer_reason)
+                                        : std::string_view();
+    }
+
+    /// The target of a client's request, such as "/chat?room=1". Empty for a client.
+    [[nodiscard]] std::string_view target() const noexcept { return opening_->target; }
+    /// The fields of the peer's head. Valid as long as this object. They are parsed when this is
+    /// first called, which throws `std::bad_alloc`, so that they cost a connection no memory
+    /// before.
+    [[nodiscard]] codec::http::Fields fields() const { return opening_->fields(); }
+    /// The selected subprotocol. Empty if there is none.
+    [[nodiscard]] std::string_view subprotocol() const noexcept { return opening_->subprotocol; }
+    /// What both ends have agreed upon, if they compress.
+    [[nodiscard]] const std::optional<DeflateParameters>& compression() const noexcept {
+        return opening_->compression;
+    }
+
+    /// The stream below.
+    [[nodiscard]] std::remove_reference_t<S>& next_layer() noexcept { return stream_; }
+
+private:
+    using Lower = std::remove_reference_t<S>;
+    using Connection = detail::Connection;
+    using Opcode = codec::websocket::Opcode;
+    using Role = codec::websocket::Role;
+    using Event = codec::websocket::MessageDecoder::Event;
+    using Turn = penstock::detail::LocalMutex::Guard;
+
+    /// Whether a stream lends a buffer when data arrives, and sends two parts in one call, without
+    /// a task.
+    template <typename T>
+    static constexpr bool is_socket = requires(T& stream, Bytes part) {
+        requires Operation<decltype(stream.receive())>;
+        requires std::same_as<Awaited<decltype(stream.receive())>, Result<Chunk>>;
+        stream.write_all(part, part);
+    };
+    using Socket = std::conditional_t<is_socket<Lower>, Lower, net::TcpStream>;
+    static constexpr std::size_t input_size = std::size_t{16} * 1024;
+
+    class Receiving {
+    public:
+        explicit Receiving(bool& flag) noexcept : flag_(flag) { flag_ = true; }
+        ~Receiving() { flag_ = false; }
+        Receiving(const Receiving&) = delete;
+        Receiving& operator=(const Receiving&) = delete;
+
+    private:
+        bool& flag_;
+    };
+
+    BasicWebSocket(S&& stream, Role role, const Limits& limits)
+        : stream_(std::forward<S>(stream)),
+          connection_(std::make_unique<Connection>(role, limits)) {}
+
+    /// The stream below, if it can be used without a task for each operation.
+    [[nodiscard]] Socket* socket() noexcept {
+        if constexpr (is_socket<Lower>) {
+            return &stream_;
+        } else if constexpr (std::same_as<Lower, AnyStream>) {
+            return stream_.tcp();
+        } else {
+            return nullptr;
+        }
+    }
+
+    [[nodiscard]] std::chrono::milliseconds patience() const noexcept {
+        return connection_->pinged ? connection_->limits.ping_timeout
+                                   : connection_->limits.ping_interval;
+    }
+
+    // web_socket_opening.hpp
+    static Task<Result<BasicWebSocket>> open_url(std::string url, ConnectOptions options);
+    Task<Result<>> open(const AcceptOptions& options);
+    Task<Result<>> open(const std::string& host, const std::string& target,
+                        const ConnectOptions& options);
+    Task<Result<>> read_head(auto& handshake);
+    [[nodiscard]] Result<> finish(auto& handshake, Result<> transferred,
+                                  const std::optional<Compression>& compression);
+
+    // web_socket_receiving.hpp
+    Task<Result<>> feed(bool keeps_alive);
+    [[nodiscard]] Result<> take(Result<Chunk> received);
+    [[nodiscard]] Result<> take(Result<std::size_t> received);
+    [[nodiscard]] Result<> took(std::size_t size);
+    Task<Result<>> on_silence();
+    Task<Result<>> handle(Event event);
+
+    // web_socket_sending.hpp
+    Task<Result<>> send_message(Opcode opcode, Bytes payload);
+    Task<Result<Writer>> begin(Opcode opcode);
+    Task<Result<>> send_fragment(Opcode opcode, Bytes payload, Connection::Fragment fragment);
+    Task<Result<>> write(detail::OutgoingFrame frame);
+    Task<Result<>> write_pending();
+    Task<Result<>> send_pending();
+    Task<void> answer_close(std::uint16_t code, std::string_view reason);
+    Task<Result<>> send_close(Bytes payload);
+    Task<Result<>> close_and_wait(std::uint16_t code, std::string_view reason);
+    Task<void> end_stream();
+
+    S stream_;
+    std::unique_ptr<Connection> connection_;
+    std::unique_ptr<detail::Opening> opening_;
+};
+
+/// A message that is sent in parts, each as a frame (RFC 6455, section 5.4). It has the turn to
+/// send. Must not outlive its socket.
+///
+/// Destroying it before `finish` breaks the connection if a part was sent: later sends fail with
+/// `Error::broken`, because the message cannot be ended.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+class BasicWebSocket<S>::Writer {
+public:
+    Writer(Writer&& other) noexcept
+        : socket_(std::exchange(other.socket_, nullptr)), turn_(std::move(other.turn_)),
+          opcode_(other.opcode_), begun_(other.begun_) {}
+    Writer& operator=(Writer&&) = delete;
+    ~Writer() {
+        if (socket_ != nullptr && begun_) {
+            socket_->connection_->write_broken = true;
+        }
+    }
+
+    /// Sends a part. With compression, it may be kept back until there is more. Errors and
+    /// cancellation: as `send_text`.
+    [[nodiscard]] Task<Result<>> write(Bytes part) { return send(part, false); }
+
+    /// Sends the last part, which may be empty, and passes the turn on. After that, or after an
+    /// error, only destruction is allowed.
+    [[nodiscard]] Task<Result<>> finish(Bytes part = {}) {
+        const Result<> sent = co_await send(part, true);
+        if (sent) {
+            socket_ = nullptr;
+        }
+        turn_.unlock();
+        co_return sent;
+    }
+
+private:
+    friend class BasicWebSocket;
+
+    Writer(BasicWebSocket& socket, Turn turn, Opcode opcode) noexcept
+        : socket_(&socket), turn_(std::move(turn)), opcode_(opcode) {}
+
+    Task<Result<>> send(Bytes part, bool last) {
+        const bool first = !std::exchange(begun_, true);
+        return socket_->send_fragment(opcode_, part, {.first = first, .last = last});
+    }
+
+    BasicWebSocket* socket_;
+    Turn turn_;
+    Opcode opcode_;
+    bool begun_ = false;
+};
+
+/// A WebSocket over TCP or TLS.
+using WebSocket = BasicWebSocket<AnyStream>;
+
+} // namespace penstock::ws
+
+#include <penstock/ws/detail/web_socket_opening.hpp>
+#include <penstock/ws/detail/web_socket_receiving.hpp>
+#include <penstock/ws/detail/web_socket_sending.hpp>
+
+namespace penstock::ws {
+
+// Compiled once, in the library.
+extern template class BasicWebSocket<AnyStream>;
+
+} // namespace penstock::ws

@@ -1,0 +1,191 @@
+#include <penstock/codec/http/body_decoder.hpp>
+
+#include <algorithm>
+
+#include "codec/http/characters.hpp"
+#include "codec/http/head_cursor.hpp"
+
+namespace penstock::codec::http {
+
+namespace {
+
+std::uint64_t hex_value(char c) noexcept {
+    return static_cast<std::uint64_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+}
+
+} // namespace
+
+BodyDecoder::BodyDecoder(const BodyFraming& framing, const Limits& limits) noexcept
+    : state_(State::ended), limits_(limits) {
+    switch (framing.kind) {
+    case BodyFraming::Kind::none:
+        break;
+    case BodyFraming::Kind::length:
+        remaining_ = framing.length;
+        state_ = remaining_ == 0 ? State::ended : State::length;
+        break;
+    case BodyFraming::Kind::chunked:
+        state_ = State::size_begin;
+        break;
+    case BodyFraming::Kind::until_close:
+        state_ = State::until_close;
+        break;
+    }
+}
+
+bool BodyDecoder::fail(Error error) noexcept {
+    error_ = error;
+    state_ = State::failed;
+    return false;
+}
+
+BodyDecoder::Part BodyDecoder::take(std::string_view& input, State after) noexcept {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(remaining_, input.size()));
+    const Part part{Part::Kind::data, input.substr(0, size)};
+    input.remove_prefix(size);
+    remaining_ -= size;
+    if (remaining_ == 0) {
+        state_ = after;
+    }
+    return part;
+}
+
+/// One character outside of data and trailers.
+bool BodyDecoder::step(char c) noexcept {
+    switch (state_) {
+    case State::size_begin:
+        if (!is(c, hex_digit)) {
+            return fail(Error::invalid_chunk_size);
+        }
+        remaining_ = hex_value(c);
+        state_ = State::size;
+        return true;
+    case State::size:
+        if (is(c, hex_digit)) {
+            if (remaining_ >> 59 != 0) {
+                return fail(Error::invalid_chunk_size);
+            }
+            remaining_ = remaining_ * 16 + hex_value(c);
+            return true;
+        }
+        if (c == ';') {
+            quoted_ = escaped_ = false;
+            state_ = State::extension;
+            ++extension_size_;
+            return true;
+        }
+        if (c != '\r') {
+            return fail(c == '\n' ? Error::bare_line_feed : Error::invalid_chunk_size);
+        }
+        state_ = State::size_line_feed;
+        return true;
+    case State::extension:
+        if (c == '\r' && !quoted_) {
+            state_ = State::size_line_feed;
+            return true;
+        }
+        if (c == '\n') {
+            return fail(Error::bare_line_feed);
+        }
+        if (++extension_size_ > limits_.chunk_extensions || is_control(c) ||
+            (!quoted_ && !is(c, extension_character))) {
+            return fail(Error::invalid_chunk_extension);
+        }
+        if (escaped_) {
+            escaped_ = false;
+        } else if (quoted_ && c == '\\') {
+            escaped_ = true;
+        } else if (c == '"') {
+            quoted_ = !quoted_;
+        }
+        return true;
+    case State::size_line_feed:
+        if (c != '\n') {
+            return fail(Error::bare_carriage_return);
+        }
+        state_ = remaining_ == 0 ? State::trailers : State::data;
+        return true;
+    case State::data_carriage_return:
+        if (c != '\r') {
+            return fail(Error::invalid_chunk_end);
+        }
+        state_ = State::data_line_feed;
+        return true;
+    case State::data_line_feed:
+        if (c != '\n') {
+            return fail(Error::invalid_chunk_end);
+        }
+        state_ = State::size_begin;
+        return true;
+    default:
+        return true;
+    }
+}
+
+BodyDecoder::Part BodyDecoder::parse_trailers(std::string_view& input) noexcept {
+    if (!scanner_.worth_parsing(input, limits_)) {
+        return {};
+    }
+    HeadCursor cursor(input, limits_);
+    std::size_t count = 0;
+    if (!cursor.fields(storage_, count)) {
+        if (cursor.more) {
+            scanner_.remember(input);
+            return {};
+        }
+        fail(cursor.error);
+        return {Part::Kind::failed, {}};
+    }
+    const HeadCursor::Framing& framing = cursor.framing;
+    if (framing.has_content_length || framing.has_transfer_encoding || framing.has_host) {
+        fail(Error::invalid_trailer);
+        return {Part::Kind::failed, {}};
+    }
+    trailer_count_ = count;
+    input.remove_prefix(cursor.consumed());
+    state_ = State::ended;
+    return {Part::Kind::end, {}};
+}
+
+BodyDecoder::Part BodyDecoder::next(std::string_view& input) noexcept {
+    for (;;) {
+        switch (state_) {
+        case State::ended:
+            return {Part::Kind::end, {}};
+        case State::failed:
+            return {Part::Kind::failed, {}};
+        case State::trailers:
+            return input.empty() ? Part{} : parse_trailers(input);
+        case State::length:
+        case State::data:
+            if (input.empty()) {
+                return {};
+            }
+            return take(input,
+                        state_ == State::length ? State::ended : State::data_carriage_return);
+        case State::until_close: {
+            if (input.empty()) {
+                return {};
+            }
+            const Part part{Part::Kind::data, input};
+            input = {};
+            return part;
+        }
+        default:
+            if (input.empty()) {
+                return {};
+            }
+            (void)step(input.front());
+            input.remove_prefix(1);
+        }
+    }
+}
+
+bool BodyDecoder::finish() noexcept {
+    if (state_ == State::until_close) {
+        state_ = State::ended;
+    }
+    return state_ == State::ended;
+}
+
+} // namespace penstock::codec::http

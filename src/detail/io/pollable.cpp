@@ -1,0 +1,143 @@
+#include <penstock/detail/io/pollable.hpp>
+
+#include <unistd.h>
+
+namespace penstock::detail {
+
+std::unique_ptr<Pollable> Pollable::adopt(int fd) {
+    try {
+        return std::make_unique<Pollable>(fd);
+    } catch (...) {
+        ::close(fd);
+        throw;
+    }
+}
+
+Pollable::~Pollable() {
+    const int descriptor = release();
+    if (descriptor >= 0) {
+        ::close(descriptor);
+    }
+}
+
+int Pollable::release() noexcept {
+    cancel_waiting();
+    if (loop_ != nullptr) {
+        leave_loop();
+    }
+    return std::exchange(descriptor_, -1);
+}
+
+void Pollable::leave_loop() noexcept {
+    loop_->poller().remove(*this);
+    loop_->pollables_.remove(*this);
+    loop_ = nullptr;
+}
+
+void Pollable::cancel_waiting() noexcept {
+    for (ReadinessOperation*& waiting : waiting_) {
+        if (ReadinessOperation* operation = std::exchange(waiting, nullptr)) {
+            operation->error_ = failure(std::errc::operation_canceled).error();
+            operation->resume_soon();
+        }
+    }
+}
+
+LazyErrorCode Pollable::register_with(EventLoop& loop, std::uint32_t event) {
+    if (loop_ != nullptr && loop_ != &loop) {
+        return std::make_error_code(std::errc::operation_not_supported);
+    }
+    const std::error_code error = loop_ == nullptr ? loop.poller().add(*this, descriptor_, event)
+                                                   : loop.poller().update(*this, interest | event);
+    if (error) {
+        return error;
+    }
+    if (loop_ == nullptr) {
+        loop_ = &loop;
+        loop.pollables_.push_back(*this);
+    }
+    return {};
+}
+
+void Pollable::remove_waiter(ReadinessOperation& operation) noexcept {
+    waiting_[static_cast<std::size_t>(operation.direction_)] = nullptr;
+}
+
+void Pollable::on_ready(io::Watch& watch, std::uint32_t events) {
+    static_cast<Pollable&>(watch).dispatch(events);
+}
+
+ReadinessOperation* Pollable::attempt_waiting(Direction direction) noexcept {
+    ReadinessOperation*& waiting = waiting_[static_cast<std::size_t>(direction)];
+    return waiting->attempt_(*waiting) ? std::exchange(waiting, nullptr) : nullptr;
+}
+
+// Interest is dropped lazily, after a spurious wake-up: most operations re-arm soon and then need
+// no system call.
+void Pollable::dispatch(std::uint32_t events) {
+    constexpr std::uint32_t closing = io::hung_up | io::failed;
+    ReadinessOperation* reader = nullptr;
+    ReadinessOperation* writer = nullptr;
+    std::uint32_t unwanted = 0;
+    if ((events & (io::readable | closing)) != 0) {
+        set_may_be_ready(Direction::reading, true);
+        if (waiting_[0] != nullptr) {
+            reader = attempt_waiting(Direction::reading);
+        } else {
+            unwanted |= io::readable;
+        }
+    }
+    if ((events & (io::writable | closing)) != 0) {
+        set_may_be_ready(Direction::writing, true);
+        if (waiting_[1] != nullptr) {
+            writer = attempt_waiting(Direction::writing);
+        } else {
+            unwanted |= io::writable;
+        }
+    }
+    if ((interest & unwanted) != 0) {
+        (void)loop_->poller().update(*this, interest & ~unwanted);
+    }
+    // The first task that runs may close the descriptor and free this object.
+    if (reader != nullptr && writer != nullptr) {
+        writer->resume_soon();
+        writer = nullptr;
+    }
+    if (reader != nullptr) {
+        reader->resume();
+    } else if (writer != nullptr) {
+        writer->resume();
+    }
+}
+
+void ReadinessOperation::cancel(OperationBase& base) noexcept {
+    auto& operation = static_cast<ReadinessOperation&>(base);
+    operation.pollable_->remove_waiter(operation);
+    operation.error_ = failure(std::errc::operation_canceled).error();
+    operation.resume_soon();
+}
+
+bool ReadinessOperation::interrupt() noexcept {
+    // With an error it has completed, and the pollable may be gone.
+    if (error_ || pollable_ == nullptr || !pollable_->waits(*this, direction_)) {
+        return false;
+    }
+    pollable_->remove_waiter(*this);
+    error_ = failure(std::errc::timed_out).error();
+    resume_soon();
+    return true;
+}
+
+bool ReadinessOperation::wait_refused(LazyErrorCode error) {
+    if (error.code() == std::errc::operation_not_permitted) { // a regular file is always ready
+        while (!attempt_(*this)) {
+        }
+        resume_soon(); // the budget is used up, or `await_ready` would have completed it
+        return true;
+    }
+    unsuspend();
+    error_ = error;
+    return false;
+}
+
+} // namespace penstock::detail

@@ -1,0 +1,590 @@
+#include "http/connection.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <sys/socket.h>
+
+#include <penstock/http/errors.hpp>
+#include <penstock/http/upgrade.hpp>
+#include <penstock/timeout.hpp>
+
+namespace penstock::http::detail {
+
+namespace {
+
+/// What a stream that lends no buffers is read into.
+constexpr std::size_t room_size = std::size_t{8} * 1024;
+/// What is read and dropped after the last response.
+constexpr std::size_t linger_size = std::size_t{1024} * 1024;
+
+std::string_view text_of(Bytes bytes) noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+} // namespace
+
+Connection::Connection(ServerState& server, AnyStream stream)
+    : server_(server), stream_(std::move(stream)), socket_(stream_.socket()),
+      parser_(server.field_storage, server.codec_limits), request_(*this), response_(*this) {
+    server_.connections.push_back(*this);
+}
+
+Connection::~Connection() {
+    server_.connections.remove(*this);
+}
+
+Task<void> Connection::serve() {
+    Result<> ended;
+    std::exception_ptr thrown;
+    try {
+        ended = co_await with_deadline(server_.options.timeouts.idle,
+                                       [this](Deadline& deadline) -> Task<Result<>> {
+                                           deadline_ = &deadline;
+                                           return run();
+                                       });
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    deadline_ = nullptr;
+    if (thrown) {
+        report({}, thrown);
+        co_return;
+    }
+    if (!ended && ended.error() == std::errc::timed_out && phase_ != Phase::idle &&
+        reading_until_ != never && !response_started()) {
+        (void)co_await timeout(server_.options.timeouts.linger, refuse(Status::request_timeout));
+    }
+    if (linger_) {
+        (void)co_await timeout(server_.options.timeouts.linger, linger());
+    } else if (!ended && phase_ == Phase::handling && response_started()) {
+        abort_on_close();
+    }
+}
+
+void Connection::close_if_idle() {
+    if (phase_ == Phase::idle && deadline_ != nullptr) {
+        deadline_->expire_after(std::chrono::nanoseconds(0));
+    }
+}
+
+Task<Result<>> Connection::run() {
+    for (;;) {
+        switch (parse_head()) {
+        case codec::http::Progress::failed:
+            phase_ = Phase::head;
+            co_return co_await refuse(Status(codec::http::status_for(parser_.error())));
+        case codec::http::Progress::incomplete: {
+            if (!flush_at_once()) {
+                if (const Result<> flushed = co_await flush(); !flushed) {
+                    co_return flushed;
+                }
+            }
+            if (server_.stopping && head_text_.empty()) {
+                co_return Result<>();
+            }
+            if (head_text_.empty()) {
+                phase_ = Phase::idle;
+                release_memory();
+                set_reading_deadline(server_.options.timeouts.idle);
+            } else if (phase_ != Phase::head) { // the time begins with the head, not with each part
+                phase_ = Phase::head;
+                set_reading_deadline(server_.options.timeouts.head);
+            }
+            const Result<> filled = co_await fill();
+            if (!filled) { // also when the client has closed, which ends every connection
+                co_return filled.error() == Error::truncated ? Result<>() : filled;
+            }
+            continue;
+        }
+        case codec::http::Progress::complete:
+            break;
+        }
+        begin_request();
+        Result<> handled;
+        std::exception_ptr thrown;
+        if (const Handler* handler = choose_handler()) {
+            if (handler->upgrade) {
+                co_return co_await take_over(*handler);
+            }
+            try {
+                if (handler->function) {
+                    handled = handler->function(request_, response_);
+                } else {
+                    // What is due to the client must not wait for a handler that waits.
+                    if (!flush_at_once()) {
+                        handled = co_await flush();
+                    }
+                    if (handled) {
+                        handled = co_await handler->task(request_, response_);
+                    }
+                }
+            } catch (...) {
+                thrown = std::current_exception();
+            }
+        }
+        if (framing_ == Framing::undecided && handled && !thrown && !body_is_unread() &&
+            body_text_.size() <= small_body && keep_alive_) { // the usual case, without a task
+            append_whole_response();
+        } else if (const Result<> finished = co_await finish(handled, std::move(thrown));
+                   !finished || !keep_alive_) {
+            co_return finished;
+        }
+        if (!keep_alive_) {
+            linger_ = true;
+            co_return co_await flush();
+        }
+        if (out_.size() > part_size) {
+            if (const Result<> flushed = co_await flush(); !flushed) {
+                co_return flushed;
+            }
+        }
+        head_text_.clear();
+    }
+}
+
+codec::http::Progress Connection::parse_head() {
+    using codec::http::Progress;
+    if (rest_.empty()) {
+        return Progress::incomplete;
+    }
+    if (head_text_.empty()) {
+        const Progress progress = parser_.parse(rest_);
+        if (progress == Progress::complete) {
+            const std::string_view text = rest_.substr(0, parser_.head().size);
+            head_text_.assign(text);
+            adopt_head(text, text.size());
+        } else if (progress == Progress::incomplete) {
+            head_text_.assign(rest_);
+            rest_ = {};
+        }
+        return progress;
+    }
+    const std::size_t before = head_text_.size();
+    head_text_.append(rest_);
+    const Progress progress = parser_.parse(head_text_);
+    if (progress == Progress::complete) {
+        const std::size_t size = parser_.head().size;
+        head_text_.resize(size); // does not move the text
+        adopt_head(head_text_, size - before);
+    } else if (progress == Progress::incomplete) {
+        rest_ = {};
+    }
+    return progress;
+}
+
+/// Makes the parsed head one of views of `head_text_`. `text` is what was parsed. `shared` bytes of
+/// it are the begin of `rest_`.
+void Connection::adopt_head(std::string_view text, std::size_t shared) {
+    const auto moved = [&](std::string_view view) -> std::string_view {
+        return view.empty()
+                   ? std::string_view()
+                   : std::string_view(head_text_.data() + (view.data() - text.data()), view.size());
+    };
+    head_ = parser_.head();
+    fields_.clear();
+    for (const Field& field : head_.fields) {
+        fields_.push_back({.name = moved(field.name), .value = moved(field.value)});
+    }
+    head_.fields = Fields(fields_);
+    head_.method = moved(head_.method);
+    head_.target = moved(head_.target);
+    head_.host = moved(head_.host);
+    rest_.remove_prefix(shared);
+}
+
+void Connection::begin_request() {
+    phase_ = Phase::handling;
+    clear_reading_deadline();
+    if (rest_.empty()) {
+        chunk_ = {}; // a handler that waits holds no buffer
+    }
+    target_ = codec::http::split_target(head_.target);
+    body_.reset();
+    if (head_.body.kind != codec::http::BodyFraming::Kind::none) {
+        body_.emplace(head_.body, server_.codec_limits);
+        trailer_text_.clear();
+    }
+    body_done_ = false;
+    body_error_.clear();
+    body_size_ = 0;
+    body_limit_ = server_.options.limits.body;
+    body_waited_ = {};
+    continue_due_ = head_.expect_continue && body_.has_value();
+    keep_alive_ = head_.keep_alive;
+    reset_response();
+}
+
+bool Connection::find_route(std::string_view method, bool upgrade) {
+    if (upgrade) {
+        server_.router.find(
+            method, target_.path,
+            [this](const Route& route) {
+                return !route.protocol.empty() && head_.fields.has_token("Upgrade", route.protocol);
+            },
+            match_);
+    } else {
+        server_.router.find(
+            method, target_.path, [](const Route& route) { return route.protocol.empty(); },
+            match_);
+    }
+    return match_.route != nullptr;
+}
+
+const Handler* Connection::choose_handler() {
+    if (head_.method == "CONNECT") {
+        answer(Status::not_implemented);
+        return nullptr;
+    }
+    if (!codec::http::is_percent_encoded(target_.path)) {
+        answer(Status::bad_request);
+        return nullptr;
+    }
+    const bool found = (head_.upgrade && !body_ && find_route(head_.method, true)) ||
+                       find_route(head_.method, false) ||
+                       (head_.method == "HEAD" && find_route("GET", false));
+    if (!found) {
+        if (head_.method == "OPTIONS" && (match_.path_known || target_.path == "*")) {
+            answer(Status::no_content);
+            response_.header("Allow", server_.router.allowed(target_.path));
+        } else if (!match_.path_known) {
+            answer(Status::not_found);
+        } else {
+            server_.router.find(
+                head_.method, target_.path,
+                [](const Route& route) { return !route.protocol.empty(); }, match_);
+            if (match_.route != nullptr) { // RFC 9110, section 15.5.22
+                answer(Status::upgrade_required);
+                response_.header("Connection", "Upgrade");
+                response_.header("Upgrade", match_.route->protocol);
+                match_.route = nullptr;
+            } else {
+                answer(Status::method_not_allowed);
+                response_.header("Allow", server_.router.allowed(target_.path));
+            }
+        }
+        return nullptr;
+    }
+    const Route& route = *match_.route;
+    if (route.options.body_limit != 0) {
+        body_limit_ = route.options.body_limit;
+    }
+    if (head_.body.length > body_limit_) {
+        answer(Status::content_too_large);
+        return nullptr;
+    }
+    return &route.handler;
+}
+
+/// Prepares a response that tells only its status.
+void Connection::answer(Status status) {
+    reset_response();
+    response_.head_.status = status;
+    if (status_has_body()) {
+        response_.header("Content-Type", "text/plain; charset=utf-8");
+        body_text_ = std::to_string(code(status));
+        body_text_.append(" ").append(reason(status)).append("\n");
+    }
+}
+
+Task<Result<>> Connection::take_over(const Handler& handler) {
+    if (const Result<> flushed = co_await flush(); !flushed) {
+        co_return flushed;
+    }
+    Upgrade upgrade(*this, request_);
+    Result<> handled;
+    std::exception_ptr thrown;
+    try {
+        handled = co_await handler.upgrade(upgrade);
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    if (thrown || (!handled && handled.error() != std::errc::operation_canceled)) {
+        report(handled ? std::error_code() : handled.error(), thrown);
+    }
+    co_return Result<>();
+}
+
+AnyStream Connection::take_stream() noexcept {
+    AnyStream taken = std::exchange(stream_, AnyStream());
+    socket_ = stream_.socket();
+    return taken;
+}
+
+void Connection::use_surplus(std::size_t size) noexcept {
+    rest_.remove_prefix(size);
+    if (rest_.empty()) { // while the other protocol is spoken, no buffer is held
+        received_ = {};
+        chunk_ = {};
+        room_.reset();
+    }
+}
+
+/// Whether an error belongs to the exchange, so that nobody needs to be informed of it.
+bool Connection::answer_failure(std::error_code error, const std::exception_ptr& thrown) {
+    if (!thrown) {
+        if (error == Error::response_sent && response_started() && framing_ == Framing::none) {
+            return true;
+        }
+        const bool too_large = error == Error::body_too_large;
+        if ((too_large || error.category() == message_category()) && error == body_error_) {
+            if (!response_started()) {
+                answer(too_large ? Status::content_too_large
+                                 : Status(codec::http::status_for(
+                                       static_cast<MessageError>(error.value()))));
+            }
+            keep_alive_ = false;
+            return !response_started();
+        }
+    }
+    report(error, thrown);
+    if (response_started()) {
+        return false;
+    }
+    answer(Status::internal_server_error);
+    return true;
+}
+
+/// After the handler: completes the response, and prepares for the next request.
+Task<Result<>> Connection::finish(Result<> handled, std::exception_ptr thrown) {
+    if (stream_error_) {
+        // The handler has the same error, or has ignored it.
+        if (thrown || (!handled && handled.error() != stream_error_)) {
+            report(handled ? std::error_code() : handled.error(), thrown);
+        }
+        co_return failure(stream_error_);
+    }
+    if (!handled && handled.error() == std::errc::operation_canceled && !thrown) {
+        co_return handled;
+    }
+    if (thrown || !handled) {
+        const std::error_code error = handled ? std::error_code() : handled.error();
+        if (!answer_failure(error, thrown)) {
+            co_return failure(error ? error : std::make_error_code(std::errc::io_error));
+        }
+    }
+    if (body_error_) {
+        keep_alive_ = false;
+    }
+    if (framing_ == Framing::undecided) {
+        append_whole_response();
+    } else if (framing_ == Framing::length && body_left_ > 0) {
+        report(Error::wrong_length, nullptr);
+        co_return failure(Error::wrong_length);
+    } else if (framing_ == Framing::chunked) {
+        out_ += codec::http::last_chunk;
+    }
+    if (!body_text_.empty()) { // too large to be copied
+        const std::string body = std::exchange(body_text_, {});
+        const Result<> sent = co_await send(Bytes(out_), Bytes(body));
+        out_.clear();
+        if (!sent) {
+            co_return sent;
+        }
+    }
+    if (keep_alive_ && body_is_unread()) {
+        if (const Result<> flushed = co_await flush(); !flushed) {
+            co_return flushed;
+        }
+        keep_alive_ = (co_await discard_body()).has_value();
+    }
+    if (!keep_alive_) {
+        linger_ = true;
+        co_return co_await flush();
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> Connection::discard_body() {
+    const std::uint64_t limit = body_size_ + server_.options.limits.unread_body;
+    body_limit_ = UINT64_MAX;
+    for (;;) {
+        const Result<Bytes> part = co_await receive_body(SIZE_MAX);
+        if (!part) {
+            co_return failure(part.error());
+        }
+        if (part->empty()) {
+            co_return Result<>();
+        }
+        if (body_size_ > limit) {
+            co_return failure(Error::body_too_large);
+        }
+    }
+}
+
+/// Answers and ends the connection, whose further bytes have no known meaning.
+Task<Result<>> Connection::refuse(Status status) {
+    if (phase_ != Phase::handling) {
+        head_ = {}; // of the request before
+    }
+    answer(status);
+    keep_alive_ = false;
+    linger_ = true;
+    append_whole_response();
+    co_return co_await flush();
+}
+
+/// Ends the output, and waits until the client has read it and closes. If the socket were closed
+/// with input in it, the kernel would reset the connection, and the client might lose the response.
+Task<Result<>> Connection::linger() {
+    if (const Result<> ended = co_await stream_.shutdown(); !ended) {
+        co_return ended;
+    }
+    for (std::size_t dropped = 0; dropped < linger_size; dropped += rest_.size()) {
+        if (const Result<> filled = co_await fill(); !filled) {
+            co_return filled;
+        }
+    }
+    co_return Result<>();
+}
+
+/// Receives into `rest_`, of which nothing is left. `Error::truncated` at the end of the stream.
+Task<Result<>> Connection::fill() {
+    received_ = rest_ = {};
+    if (socket_ != nullptr) {
+        chunk_ = {};
+        Result<Chunk> chunk = co_await socket_->receive();
+        if (!chunk) {
+            co_return failure(chunk.error());
+        }
+        chunk_ = std::move(*chunk);
+        received_ = text_of(Bytes(chunk_.data(), chunk_.size()));
+    } else {
+        if (!room_) {
+            room_ = std::make_unique_for_overwrite<std::byte[]>(room_size);
+        }
+        const Result<std::size_t> count =
+            co_await stream_.read(MutableBytes(room_.get(), room_size));
+        if (!count) {
+            co_return failure(count.error());
+        }
+        received_ = text_of(Bytes(room_.get(), *count));
+    }
+    rest_ = received_;
+    if (rest_.empty()) {
+        co_return failure(Error::truncated);
+    }
+    co_return Result<>();
+}
+
+Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
+    using Kind = codec::http::BodyDecoder::Part::Kind;
+    for (;;) {
+        if (body_error_) {
+            co_return failure(body_error_);
+        }
+        if (!body_ || body_done_) {
+            co_return Bytes();
+        }
+        // Trailers that have arrived in part are collected.
+        const bool collected = !trailer_text_.empty();
+        std::string_view input =
+            collected ? std::string_view(trailer_text_) : rest_.substr(0, most);
+        const std::size_t held_back = collected ? 0 : rest_.size() - input.size();
+        const codec::http::BodyDecoder::Part part = body_->next(input);
+        const std::size_t left = input.size() + held_back;
+        rest_ = collected ? received_.substr(received_.size() - std::min(left, received_.size()))
+                          : rest_.substr(rest_.size() - left);
+        switch (part.kind) {
+        case Kind::data:
+            body_size_ += part.data.size();
+            if (body_size_ > body_limit_) {
+                body_error_ = Error::body_too_large;
+                continue;
+            }
+            co_return Bytes(part.data);
+        case Kind::end:
+            body_done_ = true;
+            co_return Bytes();
+        case Kind::failed:
+            body_error_ = body_->error();
+            continue;
+        case Kind::incomplete:
+            break;
+        }
+        if (held_back > 0) {
+            most = input.empty() ? most : SIZE_MAX; // trailers must be seen whole
+            continue;
+        }
+        if (!collected && !rest_.empty()) {
+            trailer_text_.assign(rest_);
+        }
+        if (std::exchange(continue_due_, false) && !response_started()) {
+            out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+            if (const Result<> flushed = co_await flush(); !flushed) {
+                co_return failure(flushed.error());
+            }
+        }
+        const ServerTimeouts& timeouts = server_.options.timeouts;
+        const io::MonotonicTime begin = io::monotonic_now();
+        const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
+        set_reading_deadline(timeouts.body + std::chrono::seconds(body_size_ / rate) -
+                             body_waited_);
+        const Result<> filled = co_await fill();
+        if (!filled) {
+            if (filled.error() == std::errc::operation_canceled) {
+                co_return failure(filled.error());
+            }
+            body_error_ = stream_error_ = filled.error();
+            continue;
+        }
+        clear_reading_deadline();
+        body_waited_ += std::chrono::nanoseconds(io::monotonic_now() - begin);
+        if (!trailer_text_.empty()) {
+            trailer_text_.append(rest_);
+        }
+    }
+}
+
+/// A connection that is closed after a part of a response: the client must not take it for the end.
+void Connection::abort_on_close() noexcept {
+    if (socket_ != nullptr) {
+        const struct linger reset{.l_onoff = 1, .l_linger = 0};
+        (void)::setsockopt(socket_->native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    }
+}
+
+/// Before it waits for the next request.
+void Connection::release_memory() noexcept {
+    for (std::string* text : {&head_text_, &out_, &body_text_, &trailer_text_}) {
+        if (text->capacity() > kept_memory) {
+            *text = std::string();
+        }
+    }
+}
+
+void Connection::report(std::error_code error, const std::exception_ptr& thrown) const noexcept {
+    server_.report(
+        {.method = head_.method, .target = head_.target, .error = error, .exception = thrown});
+}
+
+void Connection::set_reading_deadline(std::chrono::nanoseconds from_now) {
+    reading_until_ = io::monotonic_now() + std::max(from_now, std::chrono::nanoseconds(0)).count();
+    apply_deadlines();
+}
+
+void Connection::set_writing_deadline() {
+    writing_until_ =
+        io::monotonic_now() + std::chrono::nanoseconds(server_.options.timeouts.write).count();
+    apply_deadlines();
+}
+
+void Connection::clear_reading_deadline() {
+    reading_until_ = never;
+    apply_deadlines();
+}
+
+void Connection::clear_writing_deadline() {
+    writing_until_ = never;
+    apply_deadlines();
+}
+
+void Connection::apply_deadlines() {
+    if (deadline_ != nullptr) {
+        deadline_->expire_at(std::chrono::steady_clock::time_point(
+            std::chrono::nanoseconds(std::min(reading_until_, writing_until_))));
+    }
+}
+
+} // namespace penstock::http::detail

@@ -1,0 +1,340 @@
+// The half of a connection that makes and sends responses.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include <time.h>
+
+#include <penstock/codec/http/date.hpp>
+#include <penstock/codec/http/head_writer.hpp>
+#include <penstock/http/errors.hpp>
+
+#include "http/connection.hpp"
+
+namespace penstock::http::detail {
+
+namespace {
+
+void append_number(std::string& text, std::uint64_t value) {
+    std::array<char, 20> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    text.append(digits.data(), end);
+}
+
+/// The Date field, made once a second.
+std::string_view date_line() noexcept {
+    struct Line {
+        codec::http::Seconds second = -1;
+        std::array<char, 37> text{'D', 'a', 't', 'e', ':', ' '};
+    };
+    static constinit thread_local Line line;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (now.tv_sec != line.second) {
+        line.second = now.tv_sec;
+        const codec::http::DateText date(now.tv_sec);
+        std::ranges::copy(date.text(), line.text.begin() + 6);
+        line.text[35] = '\r';
+        line.text[36] = '\n';
+    }
+    return {line.text.data(), line.text.size()};
+}
+
+/// What a field of a handler means to the server.
+enum class FieldKind : std::uint8_t { other, connection, date, of_the_server };
+
+FieldKind kind_of(std::string_view name) noexcept {
+    using codec::http::equal_ignoring_case;
+    switch (name.size()) {
+    case 4:
+        return equal_ignoring_case(name, "Date") ? FieldKind::date : FieldKind::other;
+    case 10:
+        if (equal_ignoring_case(name, "Connection")) {
+            return FieldKind::connection;
+        }
+        return equal_ignoring_case(name, "Keep-Alive") ? FieldKind::of_the_server
+                                                       : FieldKind::other;
+    case 14:
+        return equal_ignoring_case(name, "Content-Length") ? FieldKind::of_the_server
+                                                           : FieldKind::other;
+    case 17:
+        return equal_ignoring_case(name, "Transfer-Encoding") ? FieldKind::of_the_server
+                                                              : FieldKind::other;
+    default:
+        return FieldKind::other;
+    }
+}
+
+} // namespace
+
+void Connection::reset_response() {
+    response_.head_.status = Status::ok;
+    response_.head_.headers.clear();
+    body_text_.clear();
+    announced_.reset();
+    body_left_ = 0;
+    framing_ = Framing::undecided;
+}
+
+/// Whether the status allows one (RFC 9110, section 6.4.1).
+bool Connection::status_has_body() const noexcept {
+    return response_.head_.status != Status::no_content &&
+           response_.head_.status != Status::not_modified;
+}
+
+/// What the client still sends must be read before the next request. If that is much, or may never
+/// come, the connection is closed instead.
+void Connection::close_if_body_is_large() noexcept {
+    if (body_is_unread() &&
+        (continue_due_ || head_.body.length > body_size_ + server_.options.limits.unread_body)) {
+        keep_alive_ = false;
+    }
+}
+
+/// The handler's fields. Returns whether there is a Date among them.
+bool Connection::append_fields() {
+    const Headers& headers = response_.head_.headers;
+    bool dated = false;
+    bool usual = true;
+    for (const Field field : headers) {
+        const FieldKind kind = kind_of(field.name);
+        usual = usual && kind == FieldKind::other;
+        dated = dated || kind == FieldKind::date;
+        if (kind == FieldKind::connection &&
+            Fields(std::span(&field, 1)).has_token("Connection", "close")) {
+            keep_alive_ = false;
+        }
+    }
+    if (usual) {
+        out_ += headers.text();
+        return dated;
+    }
+    for (const Field field : headers) {
+        const FieldKind kind = kind_of(field.name);
+        if (kind == FieldKind::of_the_server ||
+            (kind == FieldKind::connection &&
+             codec::http::equal_ignoring_case(field.value, "close"))) {
+            continue;
+        }
+        out_.append(field.name).append(": ").append(field.value).append("\r\n");
+    }
+    return dated;
+}
+
+void Connection::append_head() {
+    if (server_.stopping) {
+        keep_alive_ = false;
+    }
+    const Status status = response_.head_.status;
+    if (status == Status::ok) {
+        out_ += "HTTP/1.1 200 OK\r\n";
+    } else {
+        out_ += "HTTP/1.1 ";
+        append_number(out_, static_cast<std::uint64_t>(code(status)));
+        out_.append(" ").append(reason(status)).append("\r\n");
+    }
+    if (!append_fields()) {
+        out_ += date_line();
+    }
+    out_ += server_.server_line;
+    switch (framing_) {
+    case Framing::length:
+        out_ += "Content-Length: ";
+        append_number(out_, body_left_);
+        out_ += "\r\n";
+        break;
+    case Framing::chunked:
+        out_ += "Transfer-Encoding: chunked\r\n";
+        break;
+    case Framing::none: // for HEAD, the length that GET would have
+        if (answers_head() && status_has_body() && announced_) {
+            out_ += "Content-Length: ";
+            append_number(out_, *announced_);
+            out_ += "\r\n";
+        }
+        break;
+    case Framing::until_close:
+    case Framing::undecided:
+        break;
+    }
+    if (!keep_alive_) {
+        out_ += "Connection: close\r\n";
+    } else if (head_.minor_version == 0) {
+        out_ += "Connection: keep-alive\r\n";
+    }
+    out_ += "\r\n";
+}
+
+/// A response that the handler has not begun to send. A large body stays in `body_text_`.
+void Connection::append_whole_response() {
+    close_if_body_is_large();
+    if (answers_head() || !status_has_body()) {
+        framing_ = Framing::none;
+        if (!announced_) {
+            announced_ = body_text_.size();
+        }
+        append_head();
+        body_text_.clear();
+        return;
+    }
+    framing_ = Framing::length;
+    body_left_ = body_text_.size();
+    append_head();
+    body_left_ = 0;
+    if (body_text_.size() <= small_body) {
+        out_ += body_text_;
+        body_text_.clear();
+    }
+}
+
+/// A response that is sent piece by piece.
+void Connection::start_body() {
+    close_if_body_is_large();
+    if (answers_head() || !status_has_body()) {
+        framing_ = Framing::none;
+    } else if (announced_) {
+        framing_ = Framing::length;
+        body_left_ = *announced_;
+    } else if (head_.minor_version >= 1) {
+        framing_ = Framing::chunked;
+    } else {
+        framing_ = Framing::until_close;
+        keep_alive_ = false;
+    }
+    append_head();
+}
+
+Task<Result<>> Connection::write_body(Bytes part) {
+    if (stream_error_) {
+        co_return failure(stream_error_);
+    }
+    if (!body_text_.empty()) {
+        co_return failure(Error::response_sent);
+    }
+    if (!response_started()) {
+        start_body();
+    }
+    if (framing_ == Framing::none || part.empty()) {
+        const Result<> flushed = co_await flush();
+        co_return flushed && !part.empty() ? failure(Error::response_sent) : flushed;
+    }
+    if (framing_ == Framing::length) {
+        if (part.size() > body_left_) {
+            co_return failure(Error::wrong_length);
+        }
+        body_left_ -= part.size();
+    }
+    const bool chunked = framing_ == Framing::chunked;
+    if (chunked) {
+        out_ += codec::http::ChunkHead(part.size()).text();
+    }
+    const Result<> sent =
+        co_await send(Bytes(out_), part, chunked ? Bytes(codec::http::chunk_end) : Bytes());
+    out_.clear();
+    co_return sent;
+}
+
+Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
+    if (!response_started() && !announced_) {
+        announced_ = size;
+    }
+    constexpr std::size_t copied_size = std::size_t{16} * 1024;
+    if (socket_ == nullptr || size <= copied_size || response_started() || answers_head() ||
+        !status_has_body()) {
+        const std::unique_ptr<std::byte[]> buffer =
+            std::make_unique_for_overwrite<std::byte[]>(std::min<std::uint64_t>(size, part_size));
+        if (size == 0 || answers_head() || !status_has_body()) {
+            const Result<> written = co_await write_body({});
+            co_return written;
+        }
+        while (size > 0) {
+            const MutableBytes into(buffer.get(), std::min<std::uint64_t>(size, part_size));
+            const Result<std::size_t> count = co_await file.read_at(offset, into);
+            if (!count || *count == 0) {
+                co_return failure(count ? make_error_code(Error::wrong_length) : count.error());
+            }
+            if (const Result<> written = co_await write_body(Bytes(buffer.get(), *count));
+                !written) {
+                co_return written;
+            }
+            offset += *count;
+            size -= *count;
+        }
+        co_return Result<>();
+    }
+    start_body();
+    if (const Result<> flushed = co_await flush(); !flushed) {
+        co_return flushed;
+    }
+    body_left_ -= std::min(size, body_left_);
+    while (size > 0) {
+        set_writing_deadline();
+        const std::uint64_t part = std::min<std::uint64_t>(size, 4 * part_size);
+        const Result<std::uint64_t> sent = co_await socket_->send_file(file, offset, part);
+        if (!sent) {
+            stream_error_ = sent.error();
+            co_return failure(stream_error_);
+        }
+        clear_writing_deadline();
+        if (*sent < part) { // the file has become shorter
+            body_left_ = 1;
+            co_return failure(Error::wrong_length);
+        }
+        offset += part;
+        size -= part;
+    }
+    co_return Result<>();
+}
+
+/// Sends what the kernel takes now, which is usually all: without a task and a deadline. Returns
+/// whether nothing is left. An error shows in `flush`.
+bool Connection::flush_at_once() noexcept {
+    if (out_.empty()) {
+        return true;
+    }
+    if (socket_ == nullptr) {
+        return false;
+    }
+    const std::size_t sent = socket_->try_write(Bytes(out_)).value_or(0);
+    out_.erase(0, sent);
+    return out_.empty();
+}
+
+Task<Result<>> Connection::flush() {
+    if (out_.empty()) {
+        co_return Result<>();
+    }
+    const Result<> sent = co_await send(Bytes(out_), {});
+    out_.clear();
+    co_return sent;
+}
+
+/// Sends all of it. A large body is sent in parts, each of which has the whole time-out.
+Task<Result<>> Connection::send(Bytes head, Bytes body, Bytes tail) {
+    for (;;) {
+        const Bytes part(body.data(), std::min(body.size(), part_size));
+        body = Bytes(body.data() + part.size(), body.size() - part.size());
+        const Bytes end = body.empty() ? tail : Bytes();
+        set_writing_deadline();
+        Result<> written;
+        if (socket_ != nullptr) {
+            written = co_await socket_->write_all(head, part, end);
+        } else {
+            written = co_await stream_.write_all(head, part, end);
+        }
+        if (!written) {
+            stream_error_ = written.error();
+            co_return written;
+        }
+        clear_writing_deadline();
+        if (body.empty()) {
+            co_return Result<>();
+        }
+        head = {};
+    }
+}
+
+} // namespace penstock::http::detail

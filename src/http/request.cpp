@@ -1,0 +1,102 @@
+#include <penstock/http/request.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include <penstock/codec/http/target.hpp>
+
+#include "http/connection.hpp"
+
+namespace penstock::http {
+
+const RequestHead& Request::head() const noexcept {
+    return connection_.head();
+}
+
+Method Request::method() const noexcept {
+    return Method(head().method);
+}
+
+std::string_view Request::target() const noexcept {
+    return head().target;
+}
+
+std::string_view Request::path() const noexcept {
+    return connection_.target().path;
+}
+
+std::string_view Request::query() const noexcept {
+    return connection_.target().query;
+}
+
+std::string_view Request::host() const noexcept {
+    const std::string_view authority = connection_.target().authority;
+    return authority.empty() ? head().host : authority;
+}
+
+std::string Request::parameter(std::string_view name) const {
+    const detail::Router::Match& match = connection_.match();
+    if (match.route != nullptr) {
+        const auto& names = match.route->parameters;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            if (names[i] == name) {
+                return codec::http::percent_decode(match.values[i]);
+            }
+        }
+    }
+    return {};
+}
+
+std::optional<std::string> Request::query_parameter(std::string_view name) const {
+    return codec::http::find_parameter(query(), name);
+}
+
+bool Request::has_body() const noexcept {
+    return head().body.kind != codec::http::BodyFraming::Kind::none;
+}
+
+std::optional<std::uint64_t> Request::content_length() const noexcept {
+    if (head().body.kind == codec::http::BodyFraming::Kind::chunked) {
+        return std::nullopt;
+    }
+    return head().body.length;
+}
+
+Task<Result<std::size_t>> Request::read(MutableBytes into) {
+    if (into.empty()) {
+        co_return 0;
+    }
+    const Result<Bytes> part = co_await connection_.receive_body(into.size());
+    if (!part) {
+        co_return failure(part.error());
+    }
+    if (!part->empty()) {
+        std::memcpy(into.data(), part->data(), part->size());
+    }
+    co_return part->size();
+}
+
+Task<Result<Bytes>> Request::receive() {
+    return connection_.receive_body(SIZE_MAX);
+}
+
+Task<Result<std::string>> Request::text() {
+    std::string text;
+    text.reserve(std::min<std::uint64_t>(content_length().value_or(0), 65536));
+    for (;;) {
+        const Result<Bytes> part = co_await receive();
+        if (!part) {
+            co_return failure(part.error());
+        }
+        if (part->empty()) {
+            co_return text;
+        }
+        text.append(reinterpret_cast<const char*>(part->data()), part->size());
+    }
+}
+
+Fields Request::trailers() const noexcept {
+    return connection_.trailers();
+}
+
+} // namespace penstock::http

@@ -1,0 +1,53 @@
+#include <penstock/http/response.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+#include "http/connection.hpp"
+
+namespace penstock::http {
+
+void Response::require_not_started() const {
+    if (started()) {
+        throw std::logic_error("http::Response: the head was sent, so it cannot be changed; set "
+                               "status and body before the first write_all");
+    }
+}
+
+void Response::status(Status status) {
+    if (code(status) < 200 || code(status) > 999) {
+        throw std::invalid_argument("http::Response: " + std::to_string(code(status)) +
+                                    " is no final status; use one from 200 to 999");
+    }
+    require_not_started();
+    head_.status = status;
+}
+
+void Response::body(std::string_view text) {
+    require_not_started();
+    connection_.set_body(text);
+}
+
+void Response::body(std::string&& text) {
+    require_not_started();
+    connection_.set_body(std::move(text));
+}
+
+void Response::content_length(std::uint64_t size) {
+    require_not_started();
+    connection_.announce(size);
+}
+
+Task<Result<>> Response::write_all(Bytes part) {
+    return connection_.write_body(part);
+}
+
+Task<Result<>> Response::send_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
+    return connection_.write_file(file, offset, size);
+}
+
+bool Response::started() const noexcept {
+    return connection_.response_started();
+}
+
+} // namespace penstock::http

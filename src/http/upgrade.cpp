@@ -1,0 +1,44 @@
+#include <penstock/http/upgrade.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "http/connection.hpp"
+
+namespace penstock::http {
+
+Upgrade::Upgrade(detail::Connection& connection, const Request& request) noexcept
+    : connection_(connection), request_(request), stream_(connection.stream()) {}
+
+std::string_view Upgrade::head_text() const noexcept {
+    return connection_.head_text();
+}
+
+Bytes Upgrade::surplus() const noexcept {
+    return Bytes(connection_.surplus());
+}
+
+Upgrade::Taken Upgrade::take() {
+    const Bytes surplus = this->surplus();
+    Taken taken{.stream = {}, .surplus = {surplus.begin(), surplus.end()}};
+    connection_.use_surplus(surplus.size());
+    taken.stream = connection_.take_stream();
+    return taken;
+}
+
+Task<Result<std::size_t>> Upgrade::read(MutableBytes into) {
+    const Bytes surplus = this->surplus();
+    if (surplus.empty()) {
+        co_return co_await stream_.read(into);
+    }
+    const std::size_t size = std::min(into.size(), surplus.size());
+    std::memcpy(into.data(), surplus.data(), size);
+    connection_.use_surplus(size);
+    co_return size;
+}
+
+sync::Event& Upgrade::stopping() const noexcept {
+    return connection_.stopping();
+}
+
+} // namespace penstock::http

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <vector>
+
+#include <openssl/ssl.h>
+
+#include <penstock/tls/context.hpp>
+
+namespace penstock::tls::detail {
+
+/// Frees OpenSSL's objects.
+template <auto Free> struct Freed {
+    template <typename T> void operator()(T* object) const noexcept { Free(object); }
+};
+using OwnedContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+using OwnedConnection = std::unique_ptr<SSL, Freed<SSL_free>>;
+using OwnedSession = std::unique_ptr<SSL_SESSION, Freed<SSL_SESSION_free>>;
+
+/// Takes the first error of this thread's queue, and empties the queue.
+[[nodiscard]] std::error_code take_openssl_error() noexcept;
+
+/// What all connections of a context share.
+class ContextState {
+public:
+    ContextState(OwnedContext context, bool verify, std::size_t sessions);
+
+    [[nodiscard]] SSL_CTX* native() const noexcept { return context_.get(); }
+    [[nodiscard]] bool verifies() const noexcept { return verify_; }
+
+    /// Sets the session to resume with a server, if there is one. A session of TLS 1.3 is used
+    /// once, as RFC 8446, appendix C.4, advises.
+    void resume_session(SSL* connection, const std::string& server);
+
+    /// `ServerOptions::select`.
+    std::function<std::optional<Context>(std::string_view)> select;
+
+    /// The protocols to choose from, each behind its length.
+    std::vector<unsigned char> alpn;
+
+    /// The name of the server of a client's connection, under this index of its extra data.
+    [[nodiscard]] static int server_name_index() noexcept;
+
+private:
+    static int on_new_session(SSL* connection, SSL_SESSION* session) noexcept;
+
+    void keep_session(const std::string& server, OwnedSession session);
+
+    struct Kept {
+        std::string server;
+        OwnedSession session;
+    };
+
+    OwnedContext context_;
+    const bool verify_;
+    const std::size_t most_sessions_;
+    std::mutex lock_;
+    std::list<Kept> sessions_; ///< the latest first
+    std::unordered_map<std::string, std::list<Kept>::iterator> by_server_;
+};
+
+} // namespace penstock::tls::detail

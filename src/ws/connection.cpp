@@ -1,0 +1,96 @@
+#include <penstock/ws/detail/connection.hpp>
+
+#include <functional>
+#include <utility>
+
+#include <penstock/ws/errors.hpp>
+
+namespace penstock::ws::detail {
+
+namespace websocket = codec::websocket;
+
+namespace {
+
+/// What a connection keeps of the room for compressed messages.
+constexpr std::size_t kept_capacity = 16384;
+
+} // namespace
+
+std::error_code Connection::refusal() const noexcept {
+    if (close_sent || (pending && pending->close.waiting)) {
+        return Error::closed;
+    }
+    return write_broken ? make_error_code(Error::broken) : std::error_code();
+}
+
+PendingControls& Connection::controls() {
+    if (!pending) {
+        pending = std::make_unique<PendingControls>();
+    }
+    return *pending;
+}
+
+void Connection::compress(const Compression& compression, const DeflateParameters& agreed) {
+    const bool server = role == Role::server;
+    const int own_bits = server ? agreed.server_max_window_bits : agreed.client_max_window_bits;
+    const int peer_bits = server ? agreed.client_max_window_bits : agreed.server_max_window_bits;
+    const bool own_resets =
+        server ? agreed.server_no_context_takeover : agreed.client_no_context_takeover;
+    const bool peer_resets =
+        server ? agreed.client_no_context_takeover : agreed.server_no_context_takeover;
+    compressor = std::make_unique<Compressor>();
+    compressor->deflater = compression.make_deflater(compression, own_bits, own_resets);
+    compressor->inflater = compression.make_inflater(compression, peer_bits, peer_resets);
+    compressor->threshold = compression.threshold;
+    decoder = websocket::MessageDecoder(role, limits.message, compressor->inflater.get());
+}
+
+OutgoingFrame Connection::frame_of(Opcode opcode, Bytes payload, Fragment fragment) {
+    using Place = OutgoingFrame::Place;
+    OutgoingFrame::Options options{.final = fragment.last, .compressed = false};
+    Place place = Place::elsewhere;
+    if (fragment.first) {
+        sends_compressed =
+            compressor && (!fragment.last || payload.size() >= compressor->threshold);
+    }
+    if (sends_compressed) {
+        codec::ByteBuffer& deflated = compressor->deflated;
+        deflated.clear(kept_capacity);
+        (void)deflated.room(websocket::maximum_frame_header);
+        deflated.commit(websocket::maximum_frame_header);
+        compressor->deflater->deflate(payload, fragment.last, deflated);
+        payload = Bytes(deflated.bytes().subspan(websocket::maximum_frame_header));
+        options.compressed = fragment.first;
+        place = Place::owned;
+    }
+    return {role, fragment.first ? opcode : Opcode::continuation, payload, options, place};
+}
+
+OutgoingFrame Connection::control_frame(Opcode opcode, Bytes payload) const {
+    return {role, opcode, payload, {}, OutgoingFrame::Place::elsewhere};
+}
+
+Bytes Connection::put_header_before(Opcode opcode, Bytes payload) noexcept {
+    const std::size_t size = websocket::FrameHeader::size_of(payload.size());
+    if (headroom < size) {
+        return {};
+    }
+    // These bytes are of the connection's own input.
+    std::byte* start = const_cast<std::byte*>(payload.data()) - size;
+    websocket::FrameHeader::write(start, opcode, payload.size(), {});
+    return {start, size + payload.size()};
+}
+
+void Connection::deliver(std::span<std::byte> payload) noexcept {
+    const std::span<std::byte> input =
+        chunk.data() != nullptr ? std::span(chunk.data(), chunk.size()) : std::span(bytes);
+    const std::less<const std::byte*> before; // a total order, also of unrelated pointers
+    const bool inside = !before(payload.data(), input.data()) &&
+                        before(payload.data(), input.data() + input.size());
+    delivered = inside ? payload.data() : nullptr;
+    headroom = inside ? static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(
+                            payload.data() - input.data(), websocket::maximum_frame_header))
+                      : 0;
+}
+
+} // namespace penstock::ws::detail

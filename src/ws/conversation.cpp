@@ -1,0 +1,24 @@
+#include "ws/conversation.hpp"
+
+#include <penstock/ws/errors.hpp>
+
+namespace penstock::ws::detail {
+
+bool is_end_of_connection(std::error_code error) noexcept {
+    return error == Error::closed || error == Error::truncated ||
+           error == std::errc::operation_canceled;
+}
+
+Task<Result<>> end_conversation(WebSocket& socket, Result<> served) {
+    const bool normal = served || is_end_of_connection(served.error());
+    const Result<> closed =
+        co_await socket.close(normal ? close_code::normal : close_code::internal_error);
+    co_return normal && !closed && !is_end_of_connection(closed.error()) ? closed : served;
+}
+
+Task<Result<>> converse(WebSocket& socket, const Handler& handler) {
+    const Result<> served = co_await handler(socket);
+    co_return co_await end_conversation(socket, served);
+}
+
+} // namespace penstock::ws::detail

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <system_error>
+
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+#include <penstock/ws/handler.hpp>
+#include <penstock/ws/web_socket.hpp>
+
+namespace penstock::ws::detail {
+
+/// The reason of a close frame at a graceful shutdown.
+inline constexpr const char* stop_reason = "the server stops";
+
+/// What a handler returns when the connection has ended.
+[[nodiscard]] bool is_end_of_connection(std::error_code error) noexcept;
+
+/// Closes a connection whose handler has returned: with code 1000, or 1011 if it returned another
+/// error than the end of the connection. Returns that error, or the one of closing.
+[[nodiscard]] Task<Result<>> end_conversation(WebSocket& socket, Result<> served);
+
+/// Runs the handler of an open connection, and ends the conversation.
+[[nodiscard]] Task<Result<>> converse(WebSocket& socket, const Handler& handler);
+
+} // namespace penstock::ws::detail

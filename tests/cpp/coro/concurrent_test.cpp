@@ -1,0 +1,171 @@
+#include <penstock/concurrent.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <ranges>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <penstock/run.hpp>
+
+#include "coro/support/steps.hpp"
+#include "support/watchdog.hpp"
+
+namespace {
+
+using penstock::Channel;
+using penstock::failure;
+using penstock::for_each_concurrent;
+using penstock::map_concurrent;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::testing::Log;
+using penstock::testing::succeeds_after;
+using penstock::testing::turns;
+using penstock::testing::Watchdog;
+
+/// The number of calls that run at the same time.
+struct Load {
+    int now = 0;
+    int most = 0;
+
+    Task<Result<>> call(int turns_taken) {
+        most = std::max(most, ++now);
+        co_await turns(turns_taken);
+        --now;
+        co_return Result<>();
+    }
+};
+
+TEST(ForEachConcurrent, CallsForEachItemWithinTheLimit) {
+    const Watchdog watchdog;
+    Load load;
+    std::vector<int> seen;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await for_each_concurrent(std::views::iota(0, 20), 3, [&](int item) {
+            seen.push_back(item);
+            return load.call(item % 5);
+        });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(load.most, 3);
+    EXPECT_EQ(load.now, 0);
+    std::vector<int> all(20);
+    std::ranges::copy(std::views::iota(0, 20), all.begin());
+    EXPECT_EQ(seen, all); // calls start in order
+}
+
+TEST(ForEachConcurrent, PassesItemsOfAListByReference) {
+    std::vector<std::unique_ptr<int>> items;
+    items.push_back(std::make_unique<int>(1));
+    items.push_back(std::make_unique<int>(2));
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await for_each_concurrent(items, 8,
+                                               [](std::unique_ptr<int>& item) -> Task<Result<>> {
+                                                   co_await turns(1);
+                                                   *item *= 10;
+                                                   co_return Result<>();
+                                               });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(*items[0] + *items[1], 30);
+}
+
+TEST(ForEachConcurrent, TakesARangeThatCanBeReadOnce) {
+    std::istringstream words("one two three");
+    std::vector<std::string> seen;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await for_each_concurrent(std::views::istream<std::string>(words), 2,
+                                               [&](std::string word) -> Task<> {
+                                                   co_await turns(1);
+                                                   seen.push_back(std::move(word));
+                                               });
+    };
+    EXPECT_TRUE(run(program()));
+    std::ranges::sort(seen);
+    EXPECT_EQ(seen, (std::vector<std::string>{"one", "three", "two"}));
+}
+
+TEST(ForEachConcurrent, TheFirstErrorCancelsTheRest) {
+    const Watchdog watchdog;
+    Log log;
+    int calls = 0;
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await for_each_concurrent(
+            std::views::iota(0, 100), 2, [&](int item) -> Task<Result<>> {
+                ++calls;
+                if (item == 1) {
+                    co_await turns(2);
+                    co_return failure(std::errc::io_error);
+                }
+                (void)co_await penstock::testing::waits_for_ever(log, "cancelled");
+                co_return failure(std::errc::operation_canceled);
+            });
+    };
+    EXPECT_EQ(run(program()).error(), std::errc::io_error);
+    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(log, (Log{"cancelled"}));
+}
+
+TEST(ForEachConcurrent, AnEmptyRangeIsASuccessAndNoLimitIsRefused) {
+    const auto program = []() -> Task<Result<>> {
+        co_return co_await for_each_concurrent(std::vector<int>(), 3,
+                                               [](int) -> Task<> { co_return; });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_THROW((void)for_each_concurrent(std::vector<int>(), 0, [](int) -> Task<> { co_return; }),
+                 std::invalid_argument);
+}
+
+TEST(ForEachConcurrent, ConsumesAChannelUntilItIsClosed) {
+    const Watchdog watchdog;
+    Channel<int> jobs(2);
+    int sum = 0;
+    const auto produces = [&]() -> Task<Result<>> {
+        for (int i = 1; i <= 10; ++i) {
+            (void)co_await jobs.send(i);
+        }
+        jobs.close();
+        co_return Result<>();
+    };
+    const auto program = [&]() -> Task<Result<>> {
+        const auto done =
+            co_await penstock::all(produces(), for_each_concurrent(jobs, 3, [&](int job) -> Task<> {
+                                       co_await turns(job % 3);
+                                       sum += job;
+                                   }));
+        co_return done ? Result<>() : failure(done.error());
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(sum, 55);
+}
+
+TEST(MapConcurrent, ReturnsTheValuesInTheOrderOfTheItems) {
+    const auto program = []() -> Task<Result<std::vector<int>>> {
+        co_return co_await map_concurrent(std::vector<int>{5, 1, 4, 2, 3}, 3,
+                                          [](int item) { return succeeds_after(item, item * 10); });
+    };
+    EXPECT_EQ(run(program()), (std::vector<int>{50, 10, 40, 20, 30}));
+}
+
+TEST(MapConcurrent, TakesTasksWithoutErrorsAndReturnsTheFirstError) {
+    const auto plain = []() -> Task<Result<std::vector<std::string>>> {
+        co_return co_await map_concurrent(
+            std::vector<int>{1, 2}, 1,
+            [](int item) -> Task<std::string> { co_return std::to_string(item); });
+    };
+    EXPECT_EQ(run(plain()), (std::vector<std::string>{"1", "2"}));
+    const auto fails = []() -> Task<Result<std::vector<int>>> {
+        co_return co_await map_concurrent(std::vector<int>{1, 2, 3}, 2, [](int) {
+            return penstock::testing::fails_after(1, std::errc::no_such_device);
+        });
+    };
+    EXPECT_EQ(run(fails()).error(), std::errc::no_such_device);
+}
+
+} // namespace

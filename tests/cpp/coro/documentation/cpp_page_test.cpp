@@ -1,0 +1,203 @@
+// The programs of docs/cpp.md as they stand there: tests/python/documentation/test_cpp_page.py
+// compares them. Those whose peers are on this machine run here. The others are only compiled.
+
+#include <penstock/http/client.hpp>
+#include <penstock/tls/encryption.hpp>
+#include <penstock/tls/stream.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "coro/http/running_server.hpp"
+#include "coro/support/tcp_pair.hpp"
+#include "support/temporary_folder.hpp"
+
+// NOLINTBEGIN(misc-use-internal-linkage): a page shows functions without their namespace.
+
+#include <penstock/penstock.hpp>
+
+using namespace penstock;
+
+Task<void> echo(net::TcpStream stream) {
+    for (;;) {
+        const Result<Chunk> chunk = co_await stream.receive();
+        if (!chunk || chunk->empty() || !co_await stream.write_all(*chunk)) {
+            co_return;
+        }
+    }
+}
+
+Task<Result<std::string>> greeting(std::string host) {
+    net::TcpStream stream = co_await unwrap(net::TcpStream::connect(std::move(host), 7));
+    co_await unwrap(stream.write_all("hello\n"));
+    co_await unwrap(stream.shutdown());
+    co_return co_await read_all_text(stream);
+}
+
+namespace serial_page {
+
+Task<Result<>> ask(std::string_view question) {
+    Result<serial::Port> bus = serial::Port::open(
+        "/dev/ttyUSB0", {.baud_rate = 19'200, .rs485 = serial::Rs485{.software = true}});
+    if (!bus) {
+        co_return failure(bus.error());
+    }
+    co_return co_await bus->write_all(question);
+}
+
+} // namespace serial_page
+
+namespace websocket_page {
+
+Task<Result<>> echo(ws::WebSocket& socket) {
+    for (;;) {
+        const ws::Message message = co_await unwrap(socket.receive());
+        co_await unwrap(socket.send(message));
+    }
+}
+
+Task<Result<>> serve(const tls::Context& context) {
+    ws::ServerOptions options;
+    options.accept.compression = ws::deflate();        // link penstock::deflate
+    options.encrypt = tls::server_encryption(context); // link penstock::tls
+    auto server = co_await unwrap(ws::Server::listen(net::Endpoint::any(443), options));
+    co_return co_await server.serve(echo); // until server.shutdown(5s)
+}
+
+Task<Result<>> ask(const tls::Context& context) {
+    auto socket = co_await unwrap(ws::WebSocket::connect(
+        "wss://example.org/feed", {.compression = ws::deflate(),
+                                   .encrypt = tls::client_encryption(context),
+                                   .proxy = "http://proxy.example:3128"}));
+    co_await unwrap(socket.send_text("hello"));
+    const ws::Message answer = co_await unwrap(socket.receive());
+    std::printf("%s\n", std::string(answer.text()).c_str());
+    co_return co_await socket.close();
+}
+
+} // namespace websocket_page
+
+namespace http_server_page {
+
+using websocket_page::echo;
+
+Task<Result<>> upload(http::Request& request, http::Response& response) {
+    fs::File file = co_await unwrap(fs::File::open("upload", fs::OpenOptions::writing()));
+    const std::uint64_t size = co_await unwrap(copy(request, file)); // piece by piece
+    response.body(std::to_string(size) + " bytes\n");
+    co_return Result<>();
+}
+
+Task<Result<>> serve(const tls::Context& context) {
+    http::Server server;
+    server.get("/hello/{name}", [](http::Request& request, http::Response& response) {
+        response.body("Hello, " + request.parameter("name") + "\n");
+    });
+    server.put("/upload", upload, {.body_limit = 1 << 30});
+    server.upgrade("/chat", "websocket", ws::upgrade_handler(echo)); // the same port
+    co_await unwrap(server.files("/static", "/srv/www"));
+    auto listener = co_await unwrap(net::TcpListener::listen(net::Endpoint::any(443)));
+    co_return co_await server.serve(std::move(listener),
+                                    tls::server_encryption(context)); // or without the second
+}
+
+} // namespace http_server_page
+
+namespace http_client_page {
+
+Task<Result<>> report(http::Client& client, std::string text) {
+    const http::FetchedResponse answer = co_await unwrap(client.post(
+        "https://example.org/reports", std::move(text), {{"Content-Type", "application/json"}}));
+    std::printf("%d %s\n", http::code(answer.status), answer.body.c_str());
+    co_return Result<>();
+}
+
+Task<Result<>> save(http::Client& client, std::string url, fs::File& file) {
+    http::ClientResponse response = co_await unwrap(client.send({.url = std::move(url)}));
+    co_await unwrap(copy(response, file));
+    co_return Result<>();
+}
+
+} // namespace http_client_page
+
+// NOLINTEND(misc-use-internal-linkage)
+
+namespace {
+
+using penstock::testing::connect_pair;
+using penstock::testing::exchange;
+using penstock::testing::expect;
+using penstock::testing::TcpPair;
+using penstock::testing::TemporaryFolder;
+using penstock::testing::with_server;
+
+Task<void> expect_echo(net::TcpStream stream) {
+    expect(co_await stream.write_all("first byte\n"));
+    std::string answer(11, ' ');
+    expect(co_await stream.read_exactly(answer));
+    EXPECT_EQ(answer, "first byte\n");
+    expect(stream.shutdown());
+}
+
+TEST(CppPage, EchoSendsBackWhatArrives) {
+    const auto body = []() -> Task<void> {
+        TcpPair pair = co_await connect_pair();
+        (void)co_await all(echo(std::move(pair.far)), expect_echo(std::move(pair.near)));
+    };
+    run(body());
+}
+
+TEST(CppPage, UploadIsWrittenIntoAFile) {
+    const TemporaryFolder folder;
+    std::filesystem::current_path(folder.path(""));
+    http::Server server;
+    server.put("/upload", http_server_page::upload, {.body_limit = 1 << 30});
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string answer = co_await exchange(
+            endpoint, "PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nbytes");
+        EXPECT_TRUE(answer.ends_with("5 bytes\n")) << answer;
+    });
+    EXPECT_EQ(folder.content("upload"), "bytes");
+}
+
+TEST(CppPage, ResponseIsCopiedIntoAFile) {
+    const TemporaryFolder folder;
+    http::Server server;
+    server.get("/text", [](http::Request&, http::Response& response) { response.body("text"); });
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        http::Client client;
+        fs::File file =
+            expect(co_await fs::File::open(folder.path("saved"), fs::OpenOptions::writing()));
+        expect(co_await http_client_page::save(
+            client, "http://127.0.0.1:" + std::to_string(endpoint.port()) + "/text", file));
+    });
+    EXPECT_EQ(folder.content("saved"), "text");
+}
+
+TEST(CppPage, WebSocketEchoesMessages) {
+    const auto ask = [](ws::Server& server) -> Task<Result<>> {
+        const std::uint16_t port = expect(server.local_endpoint()).port();
+        auto socket =
+            co_await unwrap(ws::WebSocket::connect("ws://127.0.0.1:" + std::to_string(port)));
+        co_await unwrap(socket.send_text("hello"));
+        const ws::Message answer = co_await unwrap(socket.receive());
+        EXPECT_EQ(answer.text(), "hello");
+        const Result<> closed = co_await socket.close();
+        server.shutdown();
+        co_return closed;
+    };
+    const auto body = [&]() -> Task<void> {
+        ws::Server server = expect(ws::Server::listen(net::Endpoint::loopback(0)));
+        expect(co_await all(server.serve(websocket_page::echo), ask(server)));
+    };
+    run(body());
+}
+
+} // namespace

@@ -1,0 +1,151 @@
+// How requests of http::Client end early: by a time limit, a cancellation, or with their client.
+
+#include <penstock/http/client.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "coro/http_client/scripted_server.hpp"
+#include "support/watchdog.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::http::Client;
+using penstock::http::ClientError;
+using penstock::http::ClientOptions;
+using penstock::http::ClientResponse;
+using penstock::http::FetchedResponse;
+using penstock::testing::expect;
+using penstock::testing::ScriptedServer;
+using penstock::testing::ServedConnection;
+using penstock::testing::Watchdog;
+using penstock::testing::with;
+
+TEST(HttpClient, EndsARequestThatTakesTooLong) {
+    with(
+        [](ServedConnection& connection) -> Task<> {
+            (void)co_await connection.request();
+            (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+            (void)co_await connection.reader().line(); // until the client closes
+        },
+        [](const ScriptedServer& server) -> Task<> {
+            Client client;
+            for (const auto timeouts : {penstock::http::ClientTimeouts{.whole = 50ms},
+                                        penstock::http::ClientTimeouts{.idle = 1s}}) {
+                const auto late = co_await client.fetch({.url = server.url, .timeouts = timeouts});
+                EXPECT_EQ(late.error(), ClientError::timed_out);
+                EXPECT_EQ(late.error(), std::errc::timed_out);
+            }
+        });
+}
+
+TEST(HttpClient, LimitsTheTimeToConnect) {
+    // The queue of a listener that accepts nothing is full after two connections.
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        auto listener = expect(
+            penstock::net::TcpListener::listen(penstock::net::Endpoint::loopback(0),
+                                               penstock::net::TcpListener::Options{.backlog = 1}));
+        const auto endpoint = expect(listener.local_endpoint());
+        std::vector<penstock::net::TcpStream> held;
+        for (int i = 0; i < 8; ++i) {
+            auto stream =
+                co_await penstock::timeout(20ms, penstock::net::TcpStream::connect(endpoint));
+            if (!stream) {
+                break;
+            }
+            held.push_back(std::move(*stream));
+        }
+        Client client(ClientOptions{.timeouts = {.connect = 50ms}});
+        const auto late =
+            co_await client.get("http://127.0.0.1:" + std::to_string(endpoint.port()));
+        EXPECT_EQ(late.error(), ClientError::timed_out);
+    };
+    run(program());
+}
+
+TEST(HttpClient, ReadsOnAfterACancelledRead) {
+    penstock::sync::Event cancelled;
+    with(
+        [&cancelled](ServedConnection& connection) -> Task<> {
+            (void)co_await connection.request();
+            (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+            expect(co_await cancelled.wait());
+            (void)co_await connection.send("abcde");
+            EXPECT_TRUE(co_await connection.request());
+            (void)co_await connection.respond(200, "again");
+        },
+        [&cancelled](const ScriptedServer& server) -> Task<> {
+            Client client;
+            ClientResponse response = expect(co_await client.send({.url = server.url}));
+            std::string text(5, ' ');
+            EXPECT_EQ((co_await penstock::timeout(10ms, response.read(text))).error(),
+                      std::errc::timed_out);
+            cancelled.set();
+            EXPECT_EQ(expect(co_await response.text()), "abcde");
+            EXPECT_EQ(expect(co_await client.get(server.url)).body, "again");
+            EXPECT_EQ(server.connections, 1U);
+        });
+}
+
+TEST(HttpClient, ClosesTheConnectionOfACancelledRequest) {
+    penstock::sync::Event asked;
+    penstock::sync::Latch closed(2);
+    with(
+        [&asked, &closed](ServedConnection& connection) -> Task<> {
+            const auto request = co_await connection.request();
+            asked.set();
+            if (request->target == "/body") {
+                (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na");
+            }
+            EXPECT_FALSE(co_await connection.request());
+            closed.count_down();
+        },
+        [&asked, &closed](const ScriptedServer& server) -> Task<> {
+            Client client;
+            EXPECT_EQ((co_await penstock::race(client.get(server.url), asked.wait())).index(), 1U);
+            {
+                ClientResponse response =
+                    expect(co_await client.send({.url = server.url + "/body"}));
+                std::string text(5, ' ');
+                EXPECT_EQ(expect(co_await response.read(text)), 1U);
+            }
+            expect(co_await closed.wait());
+        });
+}
+
+TEST(HttpClient, EndsItsRequestsWhenItIsDestroyed) {
+    with(
+        [](ServedConnection& connection) -> Task<> {
+            while (const auto request = co_await connection.request()) {
+                (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na");
+            }
+        },
+        [](const ScriptedServer& server) -> Task<> {
+            std::optional<Client> client(std::in_place);
+            ClientResponse response = expect(co_await client->send({.url = server.url}));
+            Task<Result<FetchedResponse>> later = client->get(server.url);
+            const auto destroy = [&]() -> Task<Result<>> {
+                (void)co_await penstock::yield();
+                client.reset();
+                co_return Result<>();
+            };
+            const auto ended = co_await penstock::all_settled(client->get(server.url), destroy());
+            EXPECT_EQ(std::get<0>(ended).error(), std::errc::operation_canceled);
+            EXPECT_EQ((co_await std::move(later)).error(), std::errc::operation_canceled);
+            std::string text(5, ' ');
+            EXPECT_EQ(expect(co_await response.read(text)), 1U);
+            EXPECT_EQ((co_await response.read(text)).error(), std::errc::operation_canceled);
+        });
+}
+
+} // namespace

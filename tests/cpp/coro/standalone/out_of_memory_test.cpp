@@ -1,0 +1,265 @@
+// Each allocation of a program fails once. The program gets an exception or an error, everything
+// that it started ends, and no descriptor leaks.
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <penstock/penstock.hpp>
+
+#include "coro/support/tcp_pair.hpp"
+#include "support/descriptors.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/watchdog.hpp"
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+// the sanitizer's runtime defines it, and the linker allows no second definition
+#define PENSTOCK_OPERATOR_NEW_IS_TAKEN
+#endif
+#endif
+
+namespace {
+
+/// This thread's allocations until the one that fails. Negative: none fails.
+thread_local long until_failure = -1;
+
+[[maybe_unused]] void fail_if_due() {
+    if (until_failure < 0) {
+        return;
+    }
+    --until_failure;
+    if (until_failure < 0) {
+        throw std::bad_alloc();
+    }
+}
+
+} // namespace
+
+#ifndef PENSTOCK_OPERATOR_NEW_IS_TAKEN
+void* operator new(std::size_t size) {
+    fail_if_due();
+    if (void* memory = std::malloc(size)) {
+        return memory;
+    }
+    throw std::bad_alloc();
+}
+
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+
+void operator delete(void* memory, std::size_t /*size*/) noexcept {
+    std::free(memory);
+}
+#endif
+
+namespace {
+
+using namespace std::chrono_literals;
+using penstock::Channel;
+using penstock::Chunk;
+using penstock::EventLoop;
+using penstock::OwnedDescriptor;
+using penstock::Result;
+using penstock::Scope;
+using penstock::Task;
+using penstock::testing::expect;
+using penstock::testing::TemporaryFolder;
+using penstock::testing::Watchdog;
+namespace fs = penstock::fs;
+namespace net = penstock::net;
+namespace process = penstock::process;
+
+std::size_t open_descriptors() {
+    std::size_t count = 0;
+    for (int fd = 0; fd < 1024; ++fd) {
+        count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    }
+    return count;
+}
+
+bool is_want_of_memory(const std::error_code& error) {
+    return error == std::errc::not_enough_memory ||
+           error == std::errc::resource_unavailable_try_again || // no thread could be started
+           error == std::errc::operation_canceled;               // another task had no memory
+}
+
+/// Runs a program repeatedly. The first, then the second, ... allocation fails, until none is left.
+/// Allocations of other threads never fail.
+void run_short_of_memory(const std::function<Task<>()>& program) {
+#ifdef PENSTOCK_OPERATOR_NEW_IS_TAKEN
+    GTEST_SKIP() << "ThreadSanitizer takes operator new";
+#endif
+    const Watchdog watchdog(110);
+    bool was_short = true;
+    for (long n = -1; was_short; ++n) { // the first run, with memory, creates what stays
+        const std::size_t before = open_descriptors();
+        until_failure = n;
+        std::optional<std::error_code> reason;
+        try {
+            EventLoop loop;
+            loop.run(program());
+        } catch (const std::bad_alloc&) {
+            reason = std::make_error_code(std::errc::not_enough_memory);
+        } catch (const std::system_error& error) {
+            reason = error.code();
+        }
+        was_short = until_failure < 0;
+        until_failure = -1;
+        EXPECT_TRUE(!reason || (n >= 0 && was_short && is_want_of_memory(*reason)))
+            << "allocation " << n << ": " << reason.value_or(std::error_code()).message();
+        if (n >= 0) {
+            ASSERT_EQ(open_descriptors(), before) << "allocation " << n;
+        }
+    }
+}
+
+Task<> echo(net::TcpStream stream) {
+    for (;;) {
+        const Result<Chunk> chunk = co_await stream.receive();
+        if (!chunk || chunk->empty() || !co_await stream.write_all(*chunk)) {
+            co_return;
+        }
+    }
+}
+
+TEST(OutOfMemory, AServerAndItsClient) {
+    run_short_of_memory([]() -> Task<> {
+        net::TcpListener listener = penstock::testing::listen_on_loopback();
+        expect(co_await penstock::with_scope([&](Scope& scope) -> Task<Result<>> {
+            net::TcpStream client =
+                expect(co_await net::TcpStream::connect(expect(listener.local_endpoint())));
+            scope.spawn(echo(expect(co_await listener.accept())));
+            expect(co_await client.write_all("question"));
+            std::array<char, 8> answer{};
+            expect(co_await penstock::timeout(1h, client.read_exactly(answer)));
+            client.close();
+            co_return Result<>();
+        }));
+    });
+}
+
+Task<Result<int>> number(int value) {
+    (void)co_await penstock::yield();
+    co_return value;
+}
+
+TEST(OutOfMemory, ConcurrentTasks) {
+    run_short_of_memory([]() -> Task<> {
+        std::vector<Task<Result<int>>> tasks;
+        tasks.push_back(number(1));
+        tasks.push_back(number(2));
+        EXPECT_EQ(expect(co_await penstock::all(std::move(tasks))).size(), 2U);
+        (void)co_await penstock::race(number(1), penstock::sleep_for(1h));
+        expect(co_await penstock::any(penstock::sleep_for(1h), number(2)));
+        (void)co_await penstock::all_settled(number(1), number(2));
+        expect(co_await penstock::shield(number(3)));
+        penstock::Canceller canceller;
+        expect(co_await penstock::cancellable(canceller, number(4)));
+        EXPECT_FALSE(penstock::trace_tasks(EventLoop::current()).empty());
+    });
+}
+
+TEST(OutOfMemory, ChannelsAndLocks) {
+    run_short_of_memory([]() -> Task<> {
+        Channel<std::vector<int>> channel(1);
+        penstock::sync::Mutex mutex;
+        penstock::sync::Condition changed;
+        int sum = 0;
+        const auto send = [&]() -> Task<Result<>> {
+            for (int i = 0; i < 3; ++i) {
+                expect(co_await channel.send({i}));
+            }
+            channel.close();
+            co_return Result<>();
+        };
+        const auto receive = [&]() -> Task<Result<>> {
+            while (const Result<std::vector<int>> value = co_await channel.receive()) {
+                const auto guard = expect(co_await mutex.lock());
+                sum += value->front();
+                changed.notify_all();
+            }
+            co_return Result<>();
+        };
+        const auto wait = [&]() -> Task<Result<>> {
+            auto guard = expect(co_await mutex.lock());
+            co_return co_await changed.wait(guard, [&] { return sum == 3; });
+        };
+        expect(co_await penstock::all(send(), receive(), wait()));
+    });
+}
+
+TEST(OutOfMemory, Files) {
+    const TemporaryFolder folder;
+    run_short_of_memory([&]() -> Task<> {
+        const std::string path = folder.path("file");
+        expect(co_await fs::write_file(path, "content", {.atomic = true}));
+        EXPECT_EQ(expect(co_await fs::read_text(path)), "content");
+        expect(co_await fs::copy_file(path, folder.path("copy")));
+        EXPECT_GE(expect(co_await fs::read_directory(folder.path("."))).size(), 2U);
+        fs::File file = expect(co_await fs::File::open(path));
+        expect(co_await file.close());
+    });
+    if (IsSkipped()) {
+        return;
+    }
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path("."))) {
+        files += entry.is_regular_file() ? 1 : 0;
+    }
+    EXPECT_EQ(files, 2U) << "no temporary file is left";
+}
+
+TEST(OutOfMemory, Processes) {
+    run_short_of_memory([]() -> Task<> {
+        process::Child child = expect(process::Command("cat")
+                                          .input(process::Stdio::pipe())
+                                          .output(process::Stdio::pipe())
+                                          .environment("NAME", "value")
+                                          .kill_on_close()
+                                          .spawn());
+        expect(co_await child.input.write_all("text\n"));
+        child.input.close();
+        penstock::BufReader reader(child.output);
+        EXPECT_EQ(expect(co_await reader.line()).value_or(""), "text");
+        EXPECT_TRUE(expect(co_await child.wait()).success());
+    });
+}
+
+TEST(OutOfMemory, DatagramsDescriptorsAndSignals) {
+    run_short_of_memory([]() -> Task<> {
+        net::UdpSocket receiver = expect(net::UdpSocket::bind(net::Endpoint::loopback(0)));
+        net::UdpSocket sender = expect(net::UdpSocket::bind(net::Endpoint::loopback(0)));
+        expect(co_await sender.send_to("datagram", expect(receiver.local_endpoint())));
+        net::DatagramBatch batch(4, 64);
+        EXPECT_EQ(expect(co_await receiver.receive(batch)), 1U);
+
+        auto [near, far] = expect(net::UnixStream::pair());
+        const std::array<int, 1> passed{STDERR_FILENO};
+        EXPECT_EQ(expect(co_await near.send("x", passed)), 1U);
+        std::array<char, 1> byte{};
+        std::vector<OwnedDescriptor> received;
+        EXPECT_EQ(expect(co_await far.receive(byte, received)), 1U);
+        EXPECT_EQ(received.size(), 1U);
+
+        penstock::Signal signal = expect(penstock::Signal::on({SIGUSR1}));
+        ::raise(SIGUSR1);
+        EXPECT_EQ(expect(co_await signal.wait()), SIGUSR1);
+        EXPECT_EQ(expect(co_await penstock::to_thread([] { return 5; })), 5);
+    });
+}
+
+} // namespace

@@ -1,0 +1,159 @@
+// Pings to a silent peer.
+
+#include <penstock/ws/web_socket.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include <penstock/all.hpp>
+#include <penstock/any_stream.hpp>
+#include <penstock/memory_stream.hpp>
+#include <penstock/net/tcp_stream.hpp>
+#include <penstock/run.hpp>
+#include <penstock/timeout.hpp>
+#include <penstock/unwrap.hpp>
+
+#include "coro/support/tcp_pair.hpp"
+#include "coro/ws/request.hpp"
+#include "support/watchdog.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using penstock::AnyStream;
+using penstock::MemoryStream;
+using penstock::Result;
+using penstock::run;
+using penstock::Task;
+using penstock::unwrap;
+using penstock::net::TcpStream;
+using penstock::testing::connect_pair;
+using penstock::testing::expect;
+using penstock::testing::TcpPair;
+using penstock::testing::Watchdog;
+using penstock::ws::BasicWebSocket;
+using penstock::ws::Limits;
+using penstock::ws::WebSocket;
+
+constexpr Limits impatient{.ping_interval = 2ms, .ping_timeout = 2ms};
+constexpr Limits quick{.ping_interval = 1ms, .ping_timeout = 1h};
+
+struct Raw {
+    AnyStream client;
+    WebSocket server;
+};
+
+Task<Raw> open_raw(bool over_tcp, Limits limits) {
+    AnyStream near;
+    AnyStream far;
+    if (over_tcp) {
+        TcpPair pair = co_await connect_pair();
+        near = std::move(pair.near);
+        far = std::move(pair.far);
+    } else {
+        auto [one, other] = MemoryStream::pair();
+        near = AnyStream(std::move(one));
+        far = AnyStream(std::move(other));
+    }
+    expect(co_await near.write_all(penstock::testing::request));
+    WebSocket server = expect(co_await WebSocket::accept(std::move(far), {.limits = limits}));
+    std::array<char, 1024> head{};
+    EXPECT_GT(expect(co_await near.read(head)), 0U);
+    co_return Raw{std::move(near), std::move(server)};
+}
+
+Task<Result<std::string>> read_exactly(AnyStream& stream, std::size_t size) {
+    std::string text;
+    while (text.size() < size) {
+        std::array<char, 256> some{};
+        const std::size_t count = co_await unwrap(stream.read(some));
+        if (count == 0) {
+            break;
+        }
+        text.append(some.data(), count);
+    }
+    co_return text;
+}
+
+TEST(WebSocketKeepAlive, ASilentPeerIsPingedAndGivenUp) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        for (const bool over_tcp : {true, false}) {
+            Raw raw = co_await open_raw(over_tcp, impatient);
+            EXPECT_EQ((co_await raw.server.receive()).error(), std::errc::timed_out);
+            EXPECT_EQ((co_await raw.server.receive()).error(), std::errc::timed_out);
+            EXPECT_EQ((co_await raw.server.send_text("x")).error(), penstock::ws::Error::closed);
+            const std::string expected =
+                std::string("\x89\x00\x88\x15\x03\xf3", 6) + "no answer to a ping";
+            EXPECT_EQ(expect(co_await read_exactly(raw.client, 1000)), expected);
+        }
+    };
+    run(program());
+}
+
+TEST(WebSocketKeepAlive, APeerThatAnswersIsPingedAgain) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        for (const bool over_tcp : {true, false}) {
+            Raw raw = co_await open_raw(over_tcp, quick);
+            const auto answering = [&]() -> Task<Result<>> {
+                for (int i = 0; i < 5; ++i) {
+                    EXPECT_EQ(co_await unwrap(read_exactly(raw.client, 2)),
+                              std::string("\x89\x00", 2));
+                    // A pong with the mask 0.
+                    co_await unwrap(
+                        raw.client.write_all(std::string("\x8a\x80\x00\x00\x00\x00", 6)));
+                }
+                co_return co_await raw.client.write_all(
+                    std::string("\x81\x82\x00\x00\x00\x00hi", 8));
+            };
+            const auto receiving = [&]() -> Task<Result<>> {
+                EXPECT_EQ((co_await unwrap(raw.server.receive())).text(), "hi");
+                co_return Result<>();
+            };
+            expect(co_await penstock::all(answering(), receiving()));
+        }
+    };
+    run(program());
+}
+
+TEST(WebSocketKeepAlive, BothEndsKeepEachOtherAlive) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        TcpPair pair = co_await connect_pair();
+        auto opened = co_await penstock::all(
+            WebSocket::connect(std::move(pair.near), "h", "/", {.limits = quick}),
+            WebSocket::accept(std::move(pair.far), {.limits = quick}));
+        auto [client, server] = expect(std::move(opened));
+        const auto wait = [](WebSocket& socket) -> Task<Result<>> {
+            EXPECT_EQ((co_await penstock::timeout(30ms, socket.receive())).error(),
+                      std::errc::timed_out);
+            EXPECT_EQ(socket.close_code(), 0);
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(wait(client), wait(server)));
+        expect(co_await client.send_text("still open"));
+        EXPECT_EQ(expect(co_await server.receive()).text(), "still open");
+    };
+    run(program());
+}
+
+TEST(WebSocketKeepAlive, ZeroTurnsItOff) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        Raw raw = co_await open_raw(true, {.ping_interval = 0ms});
+        EXPECT_EQ((co_await penstock::timeout(20ms, raw.server.receive())).error(),
+                  std::errc::timed_out);
+        expect(co_await raw.server.send_text("first"));
+        EXPECT_EQ(expect(co_await read_exactly(raw.client, 7)), "\x81\x05"
+                                                                "first");
+    };
+    run(program());
+}
+
+} // namespace
