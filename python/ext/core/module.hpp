@@ -1,0 +1,65 @@
+#pragma once
+
+#include "shared/py_ref.hpp"
+
+namespace penstock::python {
+
+/// What one interpreter's copy of the extension keeps: its types, and the objects of asyncio and
+/// the standard library that the hot paths need. The members are listed in cached_objects.def.
+/// There are no process globals.
+struct ModuleState {
+#define PENSTOCK_TYPE(member) PyTypeObject* member;
+#define PENSTOCK_ASYNCIO(member, name) PyObject* member;
+#define PENSTOCK_OBJECT(member) PyObject* member;
+#define PENSTOCK_NAME(member, text) PyObject* name_##member;
+#include "core/cached_objects.def"
+
+    /// Memory of an awaitable that was freed, for the next one of its type; or null. See
+    /// `NativeAwaitable::allocate`.
+    PyObject* spare_sock_operation;
+    PyObject* spare_descriptor_waiter;
+    PyObject* spare_read_operation;
+    PyObject* spare_asyncio_read;
+    bool keeps_no_spares; ///< the module is being cleared
+
+    PyObject* stop_iteration_freelist; ///< linked; see `raise_stop_iteration`
+    unsigned stop_iteration_freelist_size;
+
+    /// Python 3.13: `Server._attach` and `_detach` take the transport.
+    bool server_takes_transport;
+};
+
+ModuleState* state_of(PyTypeObject* type) noexcept;
+ModuleState* state_of_module(PyObject* module) noexcept;
+
+/// Calls a function of `penstock.loop._slow_path`, which contains the slow paths in Python (error
+/// reports, reprs). Null with an exception set.
+Ref call_slow_path(ModuleState* state, const char* function, PyObject* const* arguments,
+                   std::size_t count) noexcept;
+
+bool add_handle_types(PyObject* module, ModuleState* state);
+bool add_thread_safe_handle_type(PyObject* module, ModuleState* state);
+bool add_loop_type(PyObject* module, ModuleState* state);
+bool add_socket_transport_type(PyObject* module, ModuleState* state);
+bool add_tls_transport_type(PyObject* module, ModuleState* state);
+bool add_listener_type(PyObject* module, ModuleState* state);
+bool add_stream_reader_type(PyObject* module, ModuleState* state);
+bool add_read_operation_type(PyObject* module, ModuleState* state);
+bool add_asyncio_read_types(PyObject* module, ModuleState* state);
+bool add_asyncio_drain_type(PyObject* module);
+bool add_stream_protocol_types(PyObject* module, ModuleState* state);
+bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
+bool add_sock_operation_type(PyObject* module, ModuleState* state);
+bool add_datagram_transport_type(PyObject* module, ModuleState* state);
+bool add_serial_reader_types(PyObject* module, ModuleState* state);
+bool add_ioctl_thread_type(PyObject* module);
+bool add_serial_abi(PyObject* module);
+bool add_file_engine_type(PyObject* module, ModuleState* state);
+bool add_file_operation_type(PyObject* module, ModuleState* state);
+bool add_websocket_connection_type(PyObject* module, ModuleState* state);
+bool add_websocket_receive_type(PyObject* module, ModuleState* state);
+bool add_http_messages(PyObject* module);
+bool add_ready_value_type(PyObject* module);
+bool add_returned_value_type(PyObject* module, ModuleState* state);
+
+} // namespace penstock::python

@@ -1,0 +1,173 @@
+// Operations on paths: stat, rename, unlink, mkdir. Also calls of Python functions, and yield_now.
+
+#include "files/file_calls.hpp"
+#include "shared/ended_thread.hpp"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+namespace {
+
+const char* path_of(const FileOperationObject* operation) noexcept {
+    return operation->path != nullptr ? PyBytes_AS_STRING(operation->path) : "";
+}
+
+void prepare_rename(FileOperationObject* operation) {
+    operation->request.to_rename(path_of(operation), PyBytes_AS_STRING(operation->other_path));
+}
+
+void prepare_link(FileOperationObject* operation) {
+    operation->request.to_link(path_of(operation), PyBytes_AS_STRING(operation->other_path));
+}
+
+void prepare_unlink(FileOperationObject* operation) {
+    operation->request.to_unlink(path_of(operation));
+}
+
+void prepare_rmdir(FileOperationObject* operation) {
+    operation->request.to_unlink(path_of(operation), AT_REMOVEDIR);
+}
+
+void prepare_mkdir(FileOperationObject* operation) {
+    operation->request.to_make_directory(path_of(operation), operation->mode);
+}
+
+// ---- status
+// ---------------------------------------------------------------------------------------
+
+struct Status : FileExtra {
+    struct statx status = {};
+};
+
+void prepare_stat(FileOperationObject* operation) {
+    auto* result = new Status;
+    operation->extra = result;
+    operation->request.to_stat(path_of(operation), result->status, operation->flags,
+                               STATX_BASIC_STATS, operation->fd >= 0 ? operation->fd : AT_FDCWD);
+}
+
+constexpr std::int64_t second = 1'000'000'000;
+
+std::int64_t nanoseconds_of(const statx_timestamp& time) noexcept {
+    return time.tv_sec * second + time.tv_nsec;
+}
+
+PyObject* value_of_stat(FileOperationObject* operation) {
+    const struct statx& status = static_cast<Status*>(operation->extra)->status;
+    const statx_timestamp* times[] = {&status.stx_atime, &status.stx_mtime, &status.stx_ctime};
+    // The fields of os.stat_result on Linux: the tuple's ten, then those that have only names.
+    constexpr Py_ssize_t field_count = 19;
+    const Ref fields(PyTuple_New(field_count));
+    if (!fields) {
+        return nullptr;
+    }
+    Py_ssize_t index = 0;
+    bool complete = true;
+    const auto add = [&](PyObject* value) {
+        complete = complete && value != nullptr;
+        PyTuple_SET_ITEM(fields.get(), index++, value);
+    };
+    add(PyLong_FromUnsignedLong(status.stx_mode));
+    add(PyLong_FromUnsignedLongLong(status.stx_ino));
+    add(PyLong_FromUnsignedLongLong(makedev(status.stx_dev_major, status.stx_dev_minor)));
+    add(PyLong_FromUnsignedLong(status.stx_nlink));
+    add(PyLong_FromUnsignedLong(status.stx_uid));
+    add(PyLong_FromUnsignedLong(status.stx_gid));
+    add(PyLong_FromUnsignedLongLong(status.stx_size));
+    for (const statx_timestamp* time : times) {
+        add(PyLong_FromLongLong(time->tv_sec));
+    }
+    for (const statx_timestamp* time : times) {
+        add(PyFloat_FromDouble(static_cast<double>(time->tv_sec) + 1e-9 * time->tv_nsec));
+    }
+    for (const statx_timestamp* time : times) {
+        add(PyLong_FromLongLong(nanoseconds_of(*time)));
+    }
+    add(PyLong_FromUnsignedLong(status.stx_blksize));
+    add(PyLong_FromUnsignedLongLong(status.stx_blocks));
+    add(PyLong_FromUnsignedLongLong(makedev(status.stx_rdev_major, status.stx_rdev_minor)));
+    return complete ? PyObject_CallOneArg(operation->engine->state->stat_result_type, fields.get())
+                    : nullptr;
+}
+
+// ---- Python functions
+// -----------------------------------------------------------------------------
+
+struct PythonCall : FileExtra {
+    PyInterpreterState* interpreter = nullptr;
+    PyObject* result = nullptr;
+    PyObject* exception = nullptr;
+
+    ~PythonCall() override {
+        Py_XDECREF(result);
+        Py_XDECREF(exception);
+    }
+};
+
+std::int64_t run_python(io::FileOperation& request) {
+    FileOperationObject* operation = FileOperationObject::of(request);
+    auto* call = static_cast<PythonCall*>(operation->extra);
+    // Not PyGILState_Ensure, which supports only the main interpreter.
+    hang_if_finalizing();
+    PyThreadState* thread = PyThreadState_New(call->interpreter);
+    if (thread == nullptr) {
+        return -ENOMEM;
+    }
+    PyEval_RestoreThread(thread);
+    call->result = PyObject_CallNoArgs(operation->target);
+    if (call->result == nullptr) {
+        call->exception = take_exception().release();
+    }
+    PyThreadState_Clear(thread);
+    PyThreadState_DeleteCurrent();
+    return 0;
+}
+
+void prepare_python_call(FileOperationObject* operation) {
+    auto* call = new PythonCall;
+    operation->extra = call;
+    call->interpreter = PyInterpreterState_Get();
+    operation->request.to_call(&run_python);
+}
+
+PyObject* value_of_python_call(FileOperationObject* operation) {
+    auto* call = static_cast<PythonCall*>(operation->extra);
+    if (call->exception != nullptr) {
+        raise_exception(Ref(std::exchange(call->exception, nullptr)));
+        return nullptr;
+    }
+    return std::exchange(call->result, nullptr);
+}
+
+} // namespace
+
+const FileCall stat_call = {
+    .name = "stat",
+    .prepare = &prepare_stat,
+    .value = &value_of_stat,
+};
+
+const FileCall rename_call = {.name = "rename", .prepare = &prepare_rename};
+const FileCall unlink_call = {.name = "unlink", .prepare = &prepare_unlink};
+const FileCall link_call = {.name = "link", .prepare = &prepare_link};
+const FileCall mkdir_call = {.name = "mkdir", .prepare = &prepare_mkdir};
+const FileCall rmdir_call = {.name = "rmdir", .prepare = &prepare_rmdir};
+
+const FileCall yield_call = {
+    .name = "yield_now",
+    .attempt = [](FileOperationObject* /*unused*/) { return Attempt::done; },
+};
+
+const FileCall python_call = {
+    .name = "call",
+    .prepare = &prepare_python_call,
+    .value = &value_of_python_call,
+};
+
+} // namespace penstock::python

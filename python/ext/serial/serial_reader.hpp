@@ -1,0 +1,49 @@
+#pragma once
+
+#include "awaitable/descriptor_waiter.hpp"
+#include "core/loop.hpp"
+#include "shared/buffer_view.hpp"
+
+namespace penstock::python {
+
+/// The receiving side of an open tty on Penstock's loop, for `penstock.serial`.
+///
+/// Borrows the descriptor: its owner calls `close` before closing the descriptor, and has at most
+/// one receiving task at a time.
+struct SerialReaderObject {
+    PyObject ob_base;
+    LoopObject* loop; ///< owned
+    PyObject* weak_references;
+    PyObject* unread;       ///< owned; bytes read for a receive that was cancelled, or null
+    PyObject* closed_error; ///< owned; makes the exception of a closed port; null while it is open
+    int fd;
+    unsigned immediate; ///< successive receives that completed without yielding
+
+    /// Other tasks run after at most this many receives that found data waiting.
+    static constexpr unsigned immediate_limit = 16;
+};
+
+/// The awaitable of `receive` and `receive_into`.
+///
+/// It tries the system call first. Without data its task waits for readiness and reads in its own
+/// step, called by the dispatcher: a cancelled receive has read nothing. With data it completes at
+/// once, but it yields first when other work is ready or the limit is reached; a cancellation at
+/// that moment puts the bytes into `unread`.
+struct SerialReadObject : NativeAwaitable<SerialReadObject> {
+    PyObject ob_base;
+    SerialReaderObject* reader;     ///< owned, as all that follows
+    DescriptorWaiterObject* waiter; ///< while it waits for data, else null
+    PyObject* held;                 ///< the result, while it yields, else null
+    BufferView view;                ///< receive_into's buffer, from its call to its end
+    Py_ssize_t size;                ///< of a receive
+    AwaitStage stage;
+
+    [[nodiscard]] PyObject* owner() const noexcept { return as_object(reader); }
+    [[nodiscard]] PyObject* awaited() const noexcept { return as_object(waiter); }
+    [[nodiscard]] const char* name() const noexcept { return view ? "receive_into" : "receive"; }
+    PySendResult advance(bool first, PyObject* value, PyObject** result) noexcept;
+    void release() noexcept;
+    int visit(visitproc visit, void* arg) const noexcept;
+};
+
+} // namespace penstock::python

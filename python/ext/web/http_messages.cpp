@@ -1,0 +1,236 @@
+// parse_websocket_request() and parse_websocket_response(): the codec's parsers and negotiation for
+// Python.
+
+#include "core/module.hpp"
+#include "shared/buffer_view.hpp"
+
+#include <array>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <penstock/codec/http/request_parser.hpp>
+#include <penstock/codec/http/response_parser.hpp>
+#include <penstock/codec/websocket/handshake.hpp>
+#include <penstock/codec/websocket/permessage_deflate.hpp>
+
+namespace penstock::python {
+
+namespace {
+
+namespace http = codec::http;
+namespace websocket = codec::websocket;
+
+constexpr std::size_t maximum_fields = 128;
+
+/// Fields may have bytes beyond ASCII, which have no defined encoding.
+PyObject* text_of(std::string_view text) noexcept {
+    return PyUnicode_DecodeLatin1(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
+}
+
+PyObject* list_of(const http::Fields& fields) noexcept {
+    Ref list(PyList_New(0));
+    for (const http::Field& field : fields) {
+        const Ref name(text_of(field.name));
+        const Ref value(text_of(field.value));
+        const Ref pair(name && value ? PyTuple_Pack(2, name.get(), value.get()) : nullptr);
+        if (!list || !pair || PyList_Append(list.get(), pair.get()) != 0) {
+            return nullptr;
+        }
+    }
+    return list.release();
+}
+
+/// A tuple (server_no_context_takeover, client_no_context_takeover, server_max_window_bits,
+/// client_max_window_bits, text), or None.
+PyObject* deflate_of(const std::optional<websocket::DeflateParameters>& parameters,
+                     const std::string& text) noexcept {
+    if (!parameters) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("OOiis", parameters->server_no_context_takeover ? Py_True : Py_False,
+                         parameters->client_no_context_takeover ? Py_True : Py_False,
+                         parameters->server_max_window_bits, parameters->client_max_window_bits,
+                         text.c_str());
+}
+
+bool read_parameters(PyObject* tuple, std::optional<websocket::DeflateParameters>& parameters) {
+    if (tuple == Py_None) {
+        return true;
+    }
+    int server_reset = 0;
+    int client_reset = 0;
+    websocket::DeflateParameters read;
+    if (PyArg_ParseTuple(tuple, "ppii", &server_reset, &client_reset, &read.server_max_window_bits,
+                         &read.client_max_window_bits) == 0) {
+        return false;
+    }
+    read.server_no_context_takeover = server_reset != 0;
+    read.client_no_context_takeover = client_reset != 0;
+    parameters = read;
+    return true;
+}
+
+PyObject* refuse(http::Error error) noexcept {
+    const std::string_view reason = http::describe(error);
+    PyErr_Format(PyExc_ValueError, "%.*s", static_cast<int>(reason.size()), reason.data());
+    return nullptr;
+}
+
+/// parse_websocket_request(data, deflate) -> None if more is needed, or (method, target, fields,
+/// size, error, accept, deflate). Raises ValueError for what is not HTTP/1.1.
+PyObject* parse_request(PyObject* /*module*/, PyObject* arguments) {
+    PyObject* data = nullptr;
+    PyObject* wanted = nullptr;
+    if (PyArg_ParseTuple(arguments, "OO", &data, &wanted) == 0) {
+        return nullptr;
+    }
+    std::optional<websocket::DeflateParameters> limits;
+    BufferView view;
+    if (!read_parameters(wanted, limits) || !view.acquire(data, PyBUF_SIMPLE)) {
+        return nullptr;
+    }
+    std::array<http::Field, maximum_fields> storage;
+    http::RequestParser parser(storage);
+    switch (parser.parse(view.bytes())) {
+    case http::Progress::incomplete:
+        Py_RETURN_NONE;
+    case http::Progress::failed:
+        return refuse(parser.error());
+    case http::Progress::complete:
+        break;
+    }
+    const http::RequestHead& head = parser.head();
+    const websocket::HandshakeError error = websocket::check_request(head);
+    const std::string_view reason =
+        error == websocket::HandshakeError::none ? "" : websocket::describe(error);
+    std::optional<websocket::DeflateAgreement> agreement;
+    try {
+        if (limits) {
+            agreement = websocket::accept_offer(head.fields, *limits);
+        }
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    const websocket::AcceptKey accept(websocket::key_of(head));
+    const Ref method(text_of(head.method));
+    const Ref target(text_of(head.target));
+    const Ref fields(list_of(head.fields));
+    const Ref failure(text_of(reason));
+    const Ref key(text_of(accept.text()));
+    const Ref deflate(agreement ? deflate_of(agreement->parameters, agreement->response)
+                                : deflate_of(std::nullopt, {}));
+    return method && target && fields && failure && key && deflate
+               ? Py_BuildValue("OOOnOOO", method.get(), target.get(), fields.get(),
+                               static_cast<Py_ssize_t>(head.size), failure.get(), key.get(),
+                               deflate.get())
+               : nullptr;
+}
+
+/// parse_websocket_response(data, key, subprotocols, deflate) -> None if more is needed, or
+/// (status, reason, fields, size, error, deflate, body). `body` is the length of the body, -1 if it
+/// ends with the connection, and
+/// -2 if it is chunked.
+PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
+    PyObject* data = nullptr;
+    const char* key = nullptr;
+    PyObject* offered = nullptr;
+    PyObject* wanted = nullptr;
+    if (PyArg_ParseTuple(arguments, "OsO!O", &data, &key, &PyTuple_Type, &offered, &wanted) == 0) {
+        return nullptr;
+    }
+    std::optional<websocket::DeflateParameters> limits;
+    BufferView view;
+    if (!read_parameters(wanted, limits) || !view.acquire(data, PyBUF_SIMPLE)) {
+        return nullptr;
+    }
+    std::array<http::Field, maximum_fields> storage;
+    http::ResponseParser parser(storage);
+    switch (parser.parse(view.bytes())) {
+    case http::Progress::incomplete:
+        Py_RETURN_NONE;
+    case http::Progress::failed:
+        return refuse(parser.error());
+    case http::Progress::complete:
+        break;
+    }
+    const http::ResponseHead& head = parser.head();
+    std::string_view reason;
+    websocket::DeflateAnswer answer;
+    try {
+        std::vector<std::string_view> subprotocols;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(offered); ++i) {
+            Py_ssize_t size = 0;
+            const char* text = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(offered, i), &size);
+            if (text == nullptr) {
+                return nullptr;
+            }
+            subprotocols.emplace_back(text, static_cast<std::size_t>(size));
+        }
+        const websocket::HandshakeError error = websocket::check_response(head, key, subprotocols);
+        if (error != websocket::HandshakeError::none) {
+            reason = websocket::describe(error);
+        } else {
+            answer = websocket::check_answer(head.fields, limits);
+            reason = answer.valid ? "" : "the server's extensions do not fit the offer";
+        }
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    long long body = 0;
+    switch (head.body.kind) {
+    case http::BodyFraming::Kind::none:
+        break;
+    case http::BodyFraming::Kind::length:
+        body = static_cast<long long>(head.body.length);
+        break;
+    case http::BodyFraming::Kind::until_close:
+        body = -1;
+        break;
+    case http::BodyFraming::Kind::chunked:
+        body = -2;
+        break;
+    }
+    const Ref phrase(text_of(head.reason));
+    const Ref fields(list_of(head.fields));
+    const Ref failure(text_of(reason));
+    const Ref deflate(deflate_of(answer.parameters, {}));
+    return phrase && fields && failure && deflate
+               ? Py_BuildValue("iOOnOOL", head.status, phrase.get(), fields.get(),
+                               static_cast<Py_ssize_t>(head.size), failure.get(), deflate.get(),
+                               body)
+               : nullptr;
+}
+
+/// websocket_key() -> a new Sec-WebSocket-Key.
+PyObject* new_key(PyObject* /*module*/, PyObject* /*unused*/) {
+    try {
+        return text_of(websocket::HandshakeKey().text());
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_OSError, error.what());
+        return nullptr;
+    }
+}
+
+PyMethodDef functions[] = {
+    {"parse_websocket_request", &parse_request, METH_VARARGS, nullptr},
+    {"parse_websocket_response", &parse_response, METH_VARARGS, nullptr},
+    {"websocket_key", &new_key, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace
+
+bool add_http_messages(PyObject* module) {
+#ifdef PENSTOCK_HAS_DEFLATE
+    constexpr int has_deflate = 1;
+#else
+    constexpr int has_deflate = 0;
+#endif
+    return PyModule_AddFunctions(module, functions) == 0 &&
+           PyModule_AddIntConstant(module, "websocket_deflate", has_deflate) == 0;
+}
+
+} // namespace penstock::python

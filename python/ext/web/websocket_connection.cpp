@@ -1,0 +1,522 @@
+// The protocol that decodes and encodes the messages of a WebSocket connection.
+
+#include "web/websocket_connection.hpp"
+
+#include "net/socket_transport.hpp"
+#include "shared/buffer_view.hpp"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include <structmember.h>
+
+#include <penstock/codec/websocket/masking.hpp>
+#include <penstock/codec/websocket/message_decoder.hpp>
+#ifdef PENSTOCK_HAS_DEFLATE
+#include <penstock/codec/websocket/deflate.hpp>
+#endif
+
+namespace penstock::python {
+
+namespace websocket = codec::websocket;
+using websocket::MessageDecoder;
+using websocket::Opcode;
+
+/// What a connection has after its handshake.
+struct WebSocketCodec {
+    websocket::Role role;
+#ifdef PENSTOCK_HAS_DEFLATE
+    std::unique_ptr<websocket::Inflater> inflater;
+    std::unique_ptr<websocket::Deflater> deflater;
+#endif
+    std::unique_ptr<MessageDecoder> decoder;
+    std::unique_ptr<websocket::MaskKeys> keys; ///< of a client
+    std::deque<PyObject*> messages;            ///< owned
+    std::size_t queued_bytes = 0;
+    std::size_t maximum_queued = 0; ///< messages beyond which reading pauses
+};
+
+namespace {
+
+/// Reading pauses also beyond this many bytes in the queue.
+constexpr std::size_t maximum_queued_bytes = std::size_t{4} << 20;
+
+/// A frame of at most this size is put together on the stack and sent from there.
+constexpr std::size_t stack_frame = 16384;
+
+#ifdef PENSTOCK_HAS_DEFLATE
+/// Below this size compression costs more than it saves.
+constexpr std::size_t smallest_compressed = 64;
+#endif
+
+std::size_t size_of(PyObject* message) noexcept {
+    return static_cast<std::size_t>(PyUnicode_Check(message) ? PyUnicode_GET_LENGTH(message)
+                                                             : PyBytes_GET_SIZE(message));
+}
+
+PyObject* make_message(const MessageDecoder::Event& event) noexcept {
+    const auto* data = reinterpret_cast<const char*>(event.payload.data());
+    const auto size = static_cast<Py_ssize_t>(event.payload.size());
+    if (event.kind == MessageDecoder::Kind::binary) {
+        return PyBytes_FromStringAndSize(data, size);
+    }
+    if (!event.ascii || size == 0) {
+        return PyUnicode_DecodeUTF8(data, size, nullptr);
+    }
+    PyObject* text = PyUnicode_New(size, 127);
+    if (text != nullptr) {
+        std::memcpy(PyUnicode_1BYTE_DATA(text), data, static_cast<std::size_t>(size));
+    }
+    return text;
+}
+
+bool call_transport(WebSocketConnectionObject* connection, const char* method) noexcept {
+    const Ref transport = Ref::borrow(connection->transport);
+    return !transport || Ref(PyObject_CallMethod(transport.get(), method, nullptr));
+}
+
+bool is_full(const WebSocketCodec& codec) noexcept {
+    return codec.maximum_queued != 0 && (codec.messages.size() > codec.maximum_queued ||
+                                         codec.queued_bytes > maximum_queued_bytes);
+}
+
+/// Sends bytes that may be on the stack. False with an exception set.
+bool send_bytes(WebSocketConnectionObject* connection, const char* data,
+                std::size_t size) noexcept {
+    const Ref transport = Ref::borrow(connection->transport);
+    const ModuleState* state = state_of(Py_TYPE(connection));
+    if (Py_IS_TYPE(transport.get(), state->socket_transport_type)) {
+        send_copy(transport_of(transport.get()), data, size, Corking::allowed);
+        return PyErr_Occurred() == nullptr;
+    }
+    const Ref bytes(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(size)));
+    return bytes && Ref(PyObject_CallMethodOneArg(transport.get(), state->name_write, bytes.get()));
+}
+
+/// Writes one frame in one call. False with an exception set.
+bool send_frame(WebSocketConnectionObject* connection, Opcode opcode,
+                std::span<const std::byte> payload, websocket::FrameHeader::Options options) {
+    const WebSocketCodec& codec = *connection->codec;
+    websocket::MaskKey key{};
+    if (codec.keys) {
+        key = codec.keys->next();
+    }
+    const websocket::FrameHeader header =
+        codec.keys ? websocket::FrameHeader(opcode, payload.size(), key, options)
+                   : websocket::FrameHeader(opcode, payload.size(), options);
+    const std::span<const std::byte> head = header.bytes();
+    const auto assemble = [&](std::byte* target) {
+        std::memcpy(target, head.data(), head.size());
+        if (codec.keys) {
+            websocket::copy_masked(target + head.size(), payload, key);
+        } else if (!payload.empty()) {
+            std::memcpy(target + head.size(), payload.data(), payload.size());
+        }
+    };
+    const std::size_t size = head.size() + payload.size();
+    if (size <= stack_frame) {
+        std::array<std::byte, stack_frame> frame;
+        assemble(frame.data());
+        return send_bytes(connection, reinterpret_cast<const char*>(frame.data()), size);
+    }
+    const Ref frame(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
+    if (!frame) {
+        return false;
+    }
+    assemble(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(frame.get())));
+    const Ref transport = Ref::borrow(connection->transport);
+    return static_cast<bool>(Ref(PyObject_CallMethodOneArg(
+        transport.get(), state_of(Py_TYPE(connection))->name_write, frame.get())));
+}
+
+/// Writes a part of a message, compressed if that was negotiated. False with an exception set.
+bool send_data(WebSocketConnectionObject* connection, Opcode opcode,
+               std::span<const std::byte> payload, bool final) {
+#ifdef PENSTOCK_HAS_DEFLATE
+    WebSocketCodec& codec = *connection->codec;
+    // A fragmented message is sent as it is: its first part may be too short to tell.
+    if (codec.deflater && final && opcode != Opcode::continuation &&
+        payload.size() >= smallest_compressed) {
+        codec::ByteBuffer compressed;
+        codec.deflater->deflate(payload, true, compressed);
+        return send_frame(connection, opcode, compressed.bytes(), {.compressed = true});
+    }
+#endif
+    return send_frame(connection, opcode, payload, {.final = final});
+}
+
+std::span<const std::byte> as_bytes(std::string_view text) noexcept {
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+/// Calls a method of the Python half with a code, or -1 for none, and bytes. False with an
+/// exception set.
+bool notify(WebSocketConnectionObject* connection, const char* method, int code, const char* data,
+            std::size_t size) noexcept {
+    const Ref bytes(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(size)));
+    return bytes &&
+           Ref(PyObject_CallMethod(as_object(connection), method, "iO", code, bytes.get()));
+}
+
+/// Handles one event. False with an exception set.
+bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& event) {
+    using Kind = MessageDecoder::Kind;
+    WebSocketCodec& codec = *connection->codec;
+    const auto* data = reinterpret_cast<const char*>(event.payload.data());
+    const std::size_t size = event.payload.size();
+    switch (event.kind) {
+    case Kind::text:
+    case Kind::binary: {
+        // The peer's close frame is behind its messages, so reading may not pause any more.
+        if (connection->closing && is_full(codec)) {
+            return true;
+        }
+        Ref message(make_message(event));
+        if (!message) {
+            return false;
+        }
+        codec.queued_bytes += size_of(message.get());
+        codec.messages.push_back(message.get());
+        (void)message.release();
+        return true;
+    }
+    case Kind::ping:
+        return connection->closing || send_frame(connection, Opcode::pong, event.payload, {});
+    case Kind::pong:
+        return notify(connection, "_on_pong", -1, data, size);
+    case Kind::close:
+        return notify(connection, "_on_close", event.code, data, size);
+    case Kind::failed: {
+        const websocket::Failure& failure = codec.decoder->failure();
+        return notify(connection, "_on_failure", failure.code, failure.reason.data(),
+                      failure.reason.size());
+    }
+    case Kind::incomplete:
+        break;
+    }
+    return true;
+}
+
+/// Decodes all of `data`. False with an exception set.
+bool decode(WebSocketConnectionObject* connection, std::span<std::byte> data) noexcept {
+    if (connection->ended) {
+        return true; // the peer has nothing to say that matters
+    }
+    try {
+        // A call of the Python half may end the connection: all state is read again.
+        while (connection->codec != nullptr) {
+            const MessageDecoder::Event event = connection->codec->decoder->next(data);
+            if (event.kind == MessageDecoder::Kind::incomplete) {
+                break;
+            }
+            if (!handle(connection, event)) {
+                return false;
+            }
+            if (event.kind == MessageDecoder::Kind::failed) {
+                break;
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    } catch (const std::system_error& error) {
+        PyErr_SetString(PyExc_OSError, error.what());
+        return false;
+    }
+    if (connection->codec != nullptr && !connection->reading_paused && !connection->closing &&
+        is_full(*connection->codec)) {
+        connection->reading_paused = true;
+        return call_transport(connection, "pause_reading");
+    }
+    return true;
+}
+
+bool may_complete(const WebSocketConnectionObject* connection) noexcept {
+    return connection->waiting != nullptr && (has_message(connection) || connection->ended);
+}
+
+PyObject* not_started() noexcept {
+    PyErr_SetString(PyExc_RuntimeError, "the connection is not open");
+    return nullptr;
+}
+
+// ---- methods
+
+PyObject* connection_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+    return type->tp_alloc(type, 0);
+}
+
+/// _start(loop, transport, client, max_size, max_queue, deflate): `deflate` is None or a tuple of
+/// this end's window bits and no_context_takeover, and the peer's.
+PyObject* connection_start(PyObject* self, PyObject* arguments) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    PyObject* loop = nullptr;
+    PyObject* transport = nullptr;
+    int client = 0;
+    unsigned long long maximum = 0;
+    Py_ssize_t queue = 0;
+    PyObject* deflate = nullptr;
+    if (PyArg_ParseTuple(arguments, "OOpKnO", &loop, &transport, &client, &maximum, &queue,
+                         &deflate) == 0) {
+        return nullptr;
+    }
+    if (connection->codec != nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "the connection was started before");
+        return nullptr;
+    }
+    try {
+        auto codec = std::make_unique<WebSocketCodec>();
+        codec->role = client != 0 ? websocket::Role::client : websocket::Role::server;
+        codec->maximum_queued = static_cast<std::size_t>(queue);
+        websocket::MessageInflater* inflater = nullptr;
+        if (deflate != Py_None) {
+#ifdef PENSTOCK_HAS_DEFLATE
+            int own_bits = 0;
+            int own_reset = 0;
+            int peer_bits = 0;
+            int peer_reset = 0;
+            if (PyArg_ParseTuple(deflate, "ipip", &own_bits, &own_reset, &peer_bits, &peer_reset) ==
+                0) {
+                return nullptr;
+            }
+            codec->inflater = std::make_unique<websocket::Inflater>(peer_bits, peer_reset != 0);
+            codec->deflater = std::make_unique<websocket::Deflater>(
+                own_bits, own_reset != 0, websocket::Deflater::Options{.memory_level = 5});
+            inflater = codec->inflater.get();
+#else
+            PyErr_SetString(PyExc_RuntimeError, "penstock was built without zlib");
+            return nullptr;
+#endif
+        }
+        codec->decoder = std::make_unique<MessageDecoder>(
+            codec->role, maximum == 0 ? ~std::uint64_t{0} : std::uint64_t{maximum}, inflater);
+        if (client != 0) {
+            codec->keys = std::make_unique<websocket::MaskKeys>();
+        }
+        connection->codec = codec.release();
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    connection->loop = Py_NewRef(loop);
+    connection->transport = Py_NewRef(transport);
+    connection->may_send = true;
+    Py_RETURN_NONE;
+}
+
+PyObject* connection_data_received(PyObject* self, PyObject* data) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    BufferView view;
+    if (!view.acquire(data, PyBUF_SIMPLE)) {
+        return nullptr;
+    }
+    // Unmasking writes to the bytes, which others may share.
+    const std::string_view bytes = view.bytes();
+    const std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes.size() + 1]);
+    if (!copy) {
+        return PyErr_NoMemory();
+    }
+    std::memcpy(copy.get(), bytes.data(), bytes.size());
+    if (!decode(connection, {copy.get(), bytes.size()})) {
+        return nullptr;
+    }
+    if (may_complete(connection) && !connection->waiting->wake_soon()) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* connection_recv(PyObject* self, PyObject* /*unused*/) {
+    return make_receive(websocket_of(self), false);
+}
+
+PyObject* connection_aiter(PyObject* self) {
+    return Py_NewRef(self);
+}
+
+PyObject* connection_anext(PyObject* self) {
+    return make_receive(websocket_of(self), true);
+}
+
+/// Ends the queue: receives that find it empty raise. Wakes the one that waits.
+PyObject* connection_end(PyObject* self, PyObject* /*unused*/) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    connection->ended = true;
+    if (connection->waiting != nullptr && !connection->waiting->wake_soon()) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opcode opcode,
+                  bool final) noexcept {
+    try {
+        if (PyUnicode_Check(message)) {
+            Py_ssize_t size = 0;
+            const char* text = PyUnicode_AsUTF8AndSize(message, &size);
+            return text != nullptr &&
+                   send_data(connection, opcode, as_bytes({text, static_cast<std::size_t>(size)}),
+                             final);
+        }
+        BufferView view;
+        if (!view.acquire(message, PyBUF_SIMPLE)) {
+            return false;
+        }
+        if (connection->codec == nullptr) { // the exporter's code has ended it
+            return not_started() != nullptr;
+        }
+        return send_data(connection, opcode, as_bytes(view.bytes()), final);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::system_error& error) {
+        PyErr_SetString(PyExc_OSError, error.what());
+    }
+    return false;
+}
+
+/// send(message): at once, and an awaitable for the room in the transport's buffer.
+PyObject* connection_send(PyObject* self, PyObject* message) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    const bool text = PyUnicode_Check(message) != 0;
+    if (!connection->may_send || (!text && PyObject_CheckBuffer(message) == 0)) {
+        return PyObject_CallMethod(self, "_send_otherwise", "O", message);
+    }
+    if (!send_message(connection, message, text ? Opcode::text : Opcode::binary, true)) {
+        return nullptr;
+    }
+    return connection->writing_paused ? PyObject_CallMethod(self, "_drain", nullptr)
+                                      : Py_NewRef(state_of(Py_TYPE(self))->completed);
+}
+
+/// _send_frame(opcode, payload, final): without any check of the connection's state.
+PyObject* connection_send_frame(PyObject* self, PyObject* arguments) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    int opcode = 0;
+    PyObject* payload = nullptr;
+    int final = 0;
+    if (PyArg_ParseTuple(arguments, "iOp", &opcode, &payload, &final) == 0) {
+        return nullptr;
+    }
+    if (connection->codec == nullptr) {
+        return not_started();
+    }
+    return send_message(connection, payload, static_cast<Opcode>(opcode), final != 0)
+               ? Py_NewRef(Py_None)
+               : nullptr;
+}
+
+int connection_traverse(PyObject* self, visitproc visit, void* arg) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(connection->loop);
+    Py_VISIT(connection->transport);
+    Py_VISIT(connection->waiting);
+    return 0; // messages are str and bytes
+}
+
+int connection_clear(PyObject* self) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    Py_CLEAR(connection->loop);
+    Py_CLEAR(connection->transport);
+    Py_CLEAR(connection->waiting);
+    connection->may_send = false;
+    if (WebSocketCodec* codec = std::exchange(connection->codec, nullptr)) {
+        for (PyObject* message : codec->messages) {
+            Py_DECREF(message);
+        }
+        delete codec;
+    }
+    return 0;
+}
+
+void connection_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    if (websocket_of(self)->weak_references != nullptr) {
+        PyObject_ClearWeakRefs(self);
+    }
+    connection_clear(self);
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyMethodDef connection_methods[] = {
+    {"_start", &connection_start, METH_VARARGS, nullptr},
+    {"data_received", &connection_data_received, METH_O, "Decode received bytes."},
+    {"recv", &connection_recv, METH_NOARGS, "Receive the next message."},
+    {"send", &connection_send, METH_O, "Send a message."},
+    {"_send_frame", &connection_send_frame, METH_VARARGS, nullptr},
+    {"_end", &connection_end, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef connection_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(WebSocketConnectionObject, weak_references),
+     READONLY, nullptr},
+    {"_may_send", T_BOOL, offsetof(WebSocketConnectionObject, may_send), 0, nullptr},
+    {"_closing", T_BOOL, offsetof(WebSocketConnectionObject, closing), 0, nullptr},
+    {"_reading_paused", T_BOOL, offsetof(WebSocketConnectionObject, reading_paused), 0, nullptr},
+    {"_writing_paused", T_BOOL, offsetof(WebSocketConnectionObject, writing_paused), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot connection_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The native half of a WebSocket connection.")},
+    {Py_tp_new, reinterpret_cast<void*>(&connection_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&connection_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&connection_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&connection_clear)},
+    {Py_am_aiter, reinterpret_cast<void*>(&connection_aiter)},
+    {Py_am_anext, reinterpret_cast<void*>(&connection_anext)},
+    {Py_tp_methods, connection_methods},
+    {Py_tp_members, connection_members},
+    {0, nullptr},
+};
+
+PyType_Spec connection_spec = {
+    .name = "penstock._core.WebSocketConnection",
+    .basicsize = sizeof(WebSocketConnectionObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = connection_slots,
+};
+
+} // namespace
+
+bool has_message(const WebSocketConnectionObject* connection) noexcept {
+    return connection->codec != nullptr && !connection->codec->messages.empty();
+}
+
+PyObject* take_message(WebSocketConnectionObject* connection) noexcept {
+    WebSocketCodec& codec = *connection->codec;
+    Ref message(codec.messages.front());
+    codec.messages.pop_front();
+    codec.queued_bytes -= size_of(message.get());
+    if (connection->reading_paused && codec.messages.size() <= codec.maximum_queued / 4 &&
+        codec.queued_bytes <= maximum_queued_bytes / 4) {
+        connection->reading_paused = false;
+        if (!call_transport(connection, "resume_reading")) {
+            return nullptr;
+        }
+    }
+    return message.release();
+}
+
+bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size) noexcept {
+    const Ref alive = Ref::borrow(as_object(connection));
+    return decode(connection, {reinterpret_cast<std::byte*>(data), size}) &&
+           (!may_complete(connection) || resume(connection->waiting));
+}
+
+bool add_websocket_connection_type(PyObject* module, ModuleState* state) {
+    state->websocket_connection_type = reinterpret_cast<PyTypeObject*>(
+        PyType_FromModuleAndSpec(module, &connection_spec, nullptr));
+    return state->websocket_connection_type != nullptr &&
+           PyModule_AddType(module, state->websocket_connection_type) == 0;
+}
+
+} // namespace penstock::python

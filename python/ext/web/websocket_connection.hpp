@@ -1,0 +1,75 @@
+#pragma once
+
+#include "awaitable/native_awaitable.hpp"
+
+#include <cstddef>
+
+namespace penstock::python {
+
+struct WebSocketReceiveObject;
+struct WebSocketCodec;
+
+/// The native half of `penstock.websocket.Connection`: a protocol whose data_received decodes
+/// frames, and the queue of received messages. It works on the transports of any asyncio loop; one
+/// of Penstock's socket transports passes it received bytes without an object in between.
+///
+/// The Python half has the state of the connection: opening, closing, keepalive. It begins with
+/// `_start`, which sets the codec. The native half calls `_on_pong`, `_on_close` and `_on_failure`
+/// of it, and `_end_of_messages` for the exception of a receive after the last message.
+struct WebSocketConnectionObject {
+    PyObject ob_base;
+    PyObject* loop;      ///< null before `_start`
+    PyObject* transport; ///< null before `_start`
+    PyObject* weak_references;
+    WebSocketReceiveObject* waiting; ///< owned; the one receive that waits for a message
+    WebSocketCodec* codec;           ///< null before `_start` and after `tp_clear`
+    bool ended;                      ///< no message follows those in the queue
+    bool reading_paused;
+    bool writing_paused;
+    bool may_send; ///< whole messages: not while one is sent in fragments, and not when closing
+    bool closing;  ///< a close frame was sent: no frame may follow it
+};
+
+/// One receive: a coroutine, and the future that its task blocks on.
+struct WebSocketReceiveObject : NativeAwaitable<WebSocketReceiveObject> {
+    PyObject ob_base;
+    WebSocketConnectionObject* connection; ///< owned
+    WaitingTask task;
+    AwaitStage stage;
+    bool iterating; ///< of `async for`: a normal end is StopAsyncIteration
+
+    [[nodiscard]] PyObject* owner() const noexcept { return as_object(connection); }
+    [[nodiscard]] Ref owning_loop() const noexcept { return Ref::borrow(connection->loop); }
+    [[nodiscard]] const char* name() const noexcept { return "recv"; }
+    [[nodiscard]] bool is_done() const noexcept {
+        return stage != AwaitStage::suspended || task.cancelled;
+    }
+    bool wake_soon() noexcept;
+    PySendResult advance(bool first, PyObject* value, PyObject** result) noexcept;
+    void release() noexcept;
+    int visit(visitproc visit, void* arg) const noexcept;
+};
+
+/// Decodes received bytes, in place, from the dispatcher, where no task runs: the waiting task runs
+/// before this returns. False with an exception set.
+bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size) noexcept;
+
+inline WebSocketConnectionObject* websocket_of(PyObject* object) noexcept {
+    return reinterpret_cast<WebSocketConnectionObject*>(object);
+}
+
+// Shared by websocket_connection.cpp and websocket_receive.cpp.
+
+/// A coroutine for one receive. Null with an exception set.
+PyObject* make_receive(WebSocketConnectionObject* connection, bool iterating) noexcept;
+
+/// The next message; null if the queue is empty, or with an exception set if the transport could
+/// not be resumed.
+PyObject* take_message(WebSocketConnectionObject* connection) noexcept;
+
+[[nodiscard]] bool has_message(const WebSocketConnectionObject* connection) noexcept;
+
+/// Steps the waiting task now. False with an exception set.
+bool resume(WebSocketReceiveObject* receive) noexcept;
+
+} // namespace penstock::python

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <Python.h>
+#include <datetime.h>
+
+namespace penstock::python::record {
+
+struct ModuleState {
+    PyDateTime_CAPI* datetime = nullptr; ///< of the module datetime, which lives as long
+};
+
+ModuleState* state_of_module(PyObject* module) noexcept;
+
+// The module's functions. Each file documents its own.
+PyObject* csv_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* json_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* copy_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* attribute_lists(PyObject* module, PyObject* arguments) noexcept;
+PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;
+PyObject* float_cells(PyObject* module, PyObject* cells) noexcept;
+PyObject* utc_stamps(PyObject* module, PyObject* arguments) noexcept;
+
+} // namespace penstock::python::record
