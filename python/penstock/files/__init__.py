@@ -7,17 +7,11 @@
 """
 
 from penstock.files import os, tempfile
-from penstock.files.append_log import AppendLog, LogFailed
-from penstock.files.async_file import AsyncFile
-from penstock.files.binary_file import BinaryFile
-from penstock.files.copying import copy
-from penstock.files.direct import aligned_buffer
-from penstock.files.log_file import LogLocked, Recovered
-from penstock.files.log_format import LogDamaged, LogError, NotALog
-from penstock.files.log_reader import read_log
-from penstock.files.opening import open
-from penstock.files.paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
-from penstock.files.standard_streams import (
+from penstock.files._file_objects.aligned_buffer import aligned_buffer
+from penstock.files._file_objects.async_file import AsyncFile
+from penstock.files._file_objects.binary_file import BinaryFile
+from penstock.files._file_objects.opening import open
+from penstock.files._file_objects.standard_streams import (
     stderr,
     stderr_bytes,
     stdin,
@@ -25,10 +19,16 @@ from penstock.files.standard_streams import (
     stdout,
     stdout_bytes,
 )
-from penstock.files.text_file import TextFile
-from penstock.files.whole import read_file, read_files
-from penstock.files.wrapped_file import WrappedFile, wrap
-from penstock.files.writing import write_file
+from penstock.files._file_objects.text_file import TextFile
+from penstock.files._file_objects.wrapped_file import WrappedFile, wrap
+from penstock.files._log.append_log import AppendLog, LogFailed
+from penstock.files._log.log_file import LogLocked, Recovered
+from penstock.files._log.log_format import LogDamaged, LogError, NotALog
+from penstock.files._log.log_reader import read_log
+from penstock.files._paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
+from penstock.files._whole_files.copying import copy
+from penstock.files._whole_files.reading import read_file, read_files
+from penstock.files._whole_files.writing import write_file
 
 __all__ = [
     "AppendLog",

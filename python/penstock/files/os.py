@@ -1,8 +1,8 @@
-"""Functions of :mod:`os` that ask the file system, awaited, under their own names.
+"""Functions of :mod:`os` on the file system, made asynchronous, under their own names.
 
-They take the arguments of ``os``'s, and raise what those raise. What the engine does itself
-(``stat``, ``rename``, ``unlink``, ...) costs no thread; the rest runs on a worker. A cancelled
-await returns at once; what was asked for may then be done or not.
+They take the arguments of ``os`` and raise the same errors. The engine does ``stat``, ``rename``,
+``unlink`` and others itself; the rest runs on a worker thread. A cancelled await returns at once;
+the operation may or may not take effect.
 
 ``scandir`` returns a context manager, as ``os.scandir`` does; ``penstock.files.scandir`` returns
 a list.
@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from penstock.files import _paths
 from penstock.files import ospath as path
-from penstock.files import paths
-from penstock.files.backend import current_backend
-from penstock.files.on_worker import on_worker as wrap
+from penstock.files._backend import current_backend
+from penstock.files._on_worker import on_worker as wrap
 
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
@@ -54,7 +54,7 @@ T = TypeVar("T")
 def _by_engine(
     engine: Callable[..., Awaitable[Any]], function: Callable[P, T]
 ) -> Callable[P, Awaitable[T]]:
-    """The engine's own operation, where the call has no argument that only ``function`` knows."""
+    """Use the engine's own operation if the call has no argument that only ``function`` has."""
 
     @wraps(function)
     async def call(*arguments: P.args, **keywords: P.kwargs) -> T:
@@ -66,25 +66,25 @@ def _by_engine(
 
 
 async def _stat(path: StrOrBytesPath | int) -> os.stat_result:
-    return await paths.stat(path)
+    return await _paths.stat(path)
 
 
 access = wrap(os.access)
 getcwd = wrap(os.getcwd)
-link = _by_engine(paths.link, os.link)
+link = _by_engine(_paths.link, os.link)
 listdir = wrap(os.listdir)
 makedirs = wrap(os.makedirs)
-mkdir = _by_engine(paths.mkdir, os.mkdir)
+mkdir = _by_engine(_paths.mkdir, os.mkdir)
 readlink = wrap(os.readlink)
-remove = _by_engine(paths.unlink, os.remove)
+remove = _by_engine(_paths.unlink, os.remove)
 removedirs = wrap(os.removedirs)
-rename = _by_engine(paths.rename, os.rename)
+rename = _by_engine(_paths.rename, os.rename)
 renames = wrap(os.renames)
-replace = _by_engine(paths.replace, os.replace)
-rmdir = _by_engine(paths.rmdir, os.rmdir)
+replace = _by_engine(_paths.replace, os.replace)
+rmdir = _by_engine(_paths.rmdir, os.rmdir)
 scandir = wrap(os.scandir)
 sendfile = wrap(os.sendfile)
 stat = _by_engine(_stat, os.stat)
 statvfs = wrap(os.statvfs)
 symlink = wrap(os.symlink)
-unlink = _by_engine(paths.unlink, os.unlink)
+unlink = _by_engine(_paths.unlink, os.unlink)

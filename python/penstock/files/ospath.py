@@ -1,10 +1,10 @@
-"""Functions of :mod:`os.path` that ask the file system, awaited, under their own names."""
+"""Functions of :mod:`os.path` on the file system, made asynchronous, under their own names."""
 
 from __future__ import annotations
 
 from os import path
 
-from penstock.files.on_worker import on_worker
+from penstock.files._on_worker import on_worker
 
 __all__ = [
     "abspath",

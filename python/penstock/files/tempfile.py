@@ -1,7 +1,7 @@
-"""Temporary files and folders, awaited, under :mod:`tempfile`'s names.
+"""Temporary files and folders, made asynchronous, under :mod:`tempfile`'s names.
 
-Each takes the arguments of its namesake there. Files are files of this package, which the engine
-reads and writes; only a spooled one, which lives in memory at first, is Python's own on a worker.
+Each takes the arguments of its namesake there. The engine reads and writes the files. Only a
+spooled file, which begins in memory, is Python's own and is called on a worker thread.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from penstock.files.async_file import AsyncFile
-from penstock.files.backend import current_backend
-from penstock.files.modes import parse_mode
-from penstock.files.opening import Opening, open
-from penstock.files.wrapped_file import WrappedFile
+from penstock.files._backend import current_backend
+from penstock.files._file_objects.async_file import AsyncFile
+from penstock.files._file_objects.modes import parse_mode
+from penstock.files._file_objects.opening import Opening, open
+from penstock.files._file_objects.wrapped_file import WrappedFile
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,9 +34,9 @@ def TemporaryFile(
     prefix: str | None = None,
     dir: Any = None,
 ) -> Opening[AsyncFile[Any]]:
-    """A file without a name, which is gone when it is closed.
+    """Open a file without a name, which is deleted when it is closed.
 
-    ``await`` it, or use it with ``async with``, as :func:`penstock.files.open`.
+    ``await`` the result, or use it with ``async with``, as that of :func:`penstock.files.open`.
     """
     parse_mode(mode)
 
@@ -62,10 +62,10 @@ def NamedTemporaryFile(
     delete: bool = True,
     delete_on_close: bool = True,
 ) -> Opening[Any]:
-    """A file with a name, which is removed when it is closed.
+    """Open a file with a name, which is removed when it is closed.
 
-    ``await`` it, or use it with ``async with``. With ``delete_on_close=False`` it is removed at the
-    end of the ``async with``, and with ``delete=False`` never. The file's ``name`` is its path.
+    ``await`` the result, or use it with ``async with``. With ``delete_on_close=False`` the file is
+    removed at the end of the ``async with``, with ``delete=False`` never. Its ``name`` is its path.
     """
     parse_mode(mode)
 
@@ -93,7 +93,7 @@ def NamedTemporaryFile(
 
 
 class _NamedFile:
-    """A file that removes its name."""
+    """An open file that is removed when it is closed."""
 
     def __init__(
         self, file: AsyncFile[Any], name: str, delete: bool, delete_on_close: bool
@@ -159,9 +159,9 @@ def SpooledTemporaryFile(
     prefix: str | None = None,
     dir: Any = None,
 ) -> Opening[Any]:
-    """A file in memory, which moves to the disk when it is larger than ``max_size``.
+    """Open a file in memory, which moves to the disk when it is larger than ``max_size``.
 
-    ``await`` it, or use it with ``async with``.
+    ``await`` the result, or use it with ``async with``.
     """
 
     async def open_now() -> WrappedFile[Any]:
@@ -176,10 +176,10 @@ def SpooledTemporaryFile(
 
 
 class TemporaryDirectory:
-    """A folder that is removed with all that is in it.
+    """A folder that is removed with its contents.
 
-    ``async with`` gives its path; ``await`` gives the object, whose ``name`` is the path, and whose
-    ``cleanup`` removes it.
+    ``async with`` returns its path. ``await`` returns the object: ``name`` is the path, and
+    ``cleanup`` removes the folder.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class TemporaryDirectory:
 
     @property
     def name(self) -> Any:
-        """The path; RuntimeError before it has been made."""
+        """The path. RuntimeError before the folder is made."""
         if self._folder is None:
             raise RuntimeError("the temporary folder has not been made yet: await it")
         return self._folder.name
@@ -206,7 +206,7 @@ class TemporaryDirectory:
         return self._create().__await__()
 
     async def cleanup(self) -> None:
-        """Remove the folder and all that is in it."""
+        """Remove the folder and its contents."""
         if self._folder is not None:
             await current_backend().call(self._folder.cleanup).start()
 
@@ -232,9 +232,9 @@ def _nothing() -> None:
 
 
 async def _created(create: Callable[[], int], remove: Callable[[], None] = _nothing) -> int:
-    """The descriptor of a file that is made on a worker.
+    """Return the descriptor of a file that is made on a worker thread.
 
-    If nobody waits for it any more it is closed, and removed, once it is there.
+    If the await is cancelled, the file is closed and removed once it is made.
     """
     backend = current_backend()
     making = backend.call(create)
@@ -247,7 +247,7 @@ async def _created(create: Callable[[], int], remove: Callable[[], None] = _noth
     try:
         return await making
     except BaseException:
-        making.when_settled(drop)
+        making.when_released(drop)
         raise
 
 

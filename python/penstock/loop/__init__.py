@@ -1,8 +1,8 @@
 """The asyncio event loop on Penstock's native core."""
 
-from penstock.loop.event_loop import Loop
-from penstock.loop.running import EventLoopPolicy, install, new_event_loop, run
-from penstock.loop.streams import (
+from penstock.loop._event_loop import Loop
+from penstock.loop._running import EventLoopPolicy, install, new_event_loop, run
+from penstock.loop._streams import (
     StreamReader,
     StreamWriter,
     open_connection,

@@ -10,19 +10,19 @@ Importing this package works everywhere. Where the kernel or a container refuses
 
 from __future__ import annotations
 
-from penstock.uring.awaiting import UringAsync
-from penstock.uring.capabilities import Capabilities, probe
+from penstock.uring._awaiting import UringAsync
+from penstock.uring._capabilities import Capabilities, probe
+from penstock.uring._context import UringCtx
+from penstock.uring._errors import UringError, check_result
+from penstock.uring._native import BufferPool, BufferRing, Message
+from penstock.uring._operations.control import EpollBuffer
+from penstock.uring._operations.files import PipeBuffer, StatxBuffer, StatxResult
+from penstock.uring._operations.processes import WaitidBuffer
+from penstock.uring._operations.sockets import ReceivedMessage
+from penstock.uring._pool import UringPool
+from penstock.uring._whole_files.copying import copy
+from penstock.uring._whole_files.many import read_many, write_many
 from penstock.uring.constants import CQE_F_BUFFER, CQE_F_MORE, CQE_F_NOTIF, CQE_F_SOCK_NONEMPTY
-from penstock.uring.context import UringCtx
-from penstock.uring.control_operations import EpollBuffer
-from penstock.uring.copying import copy
-from penstock.uring.errors import UringError, check_result
-from penstock.uring.file_operations import PipeBuffer, StatxBuffer, StatxResult
-from penstock.uring.native import BufferPool, BufferRing, Message
-from penstock.uring.pool import UringPool
-from penstock.uring.process_operations import WaitidBuffer
-from penstock.uring.socket_operations import ReceivedMessage
-from penstock.uring.whole_files import read_many, write_many
 
 __all__ = [
     "CQE_F_BUFFER",

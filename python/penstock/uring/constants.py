@@ -1,6 +1,6 @@
-"""Numbers of io_uring(7), as far as its users meet them.
+"""Numbers of io_uring(7).
 
-Opcodes and flags are the kernel's own (include/uapi/linux/io_uring.h), and never change.
+Opcodes and flags are the kernel's (include/uapi/linux/io_uring.h), and never change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CQE_F_MORE: Final = 1 << 1
 CQE_F_SOCK_NONEMPTY: Final = 1 << 2
 """The socket has more to read."""
 CQE_F_NOTIF: Final = 1 << 3
-"""A zero-copy send has let go of its data."""
+"""A zero-copy send no longer needs its data."""
 
 SETUP_IOPOLL: Final = 1 << 0
 SETUP_SQPOLL: Final = 1 << 1
@@ -48,7 +48,7 @@ SINCE: Final = {
     **dict.fromkeys(("epoll_wait", "readv_fixed", "writev_fixed"), "6.15"),
     "pipe": "6.16",
 }
-"""The Linux that had an operation first, for messages: what the kernel has is asked by probe()."""
+"""The first Linux with an operation, for messages only: :func:`penstock.uring.probe` decides."""
 
 RESOLVE_NO_XDEV: Final = 0x01
 RESOLVE_NO_MAGICLINKS: Final = 0x02

@@ -1,0 +1,99 @@
+"""Sequences that a cancellation stops between two steps, never within one: :func:`run_whole`.
+
+A cancelled await of a single file operation returns at once, while the kernel may still work on it.
+A sequence of steps (write, sync, rename, clean up) needs more: its file must not be closed or
+removed before the step in flight has ended. So it runs in a task of its own, which is not
+cancelled. A shield alone is not enough: AnyIO's shield stops the scopes of AnyIO and trio, but not
+asyncio's ``Task.cancel``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from anyio import Event
+
+from penstock._cancellation import wait_despite_cancellation
+
+__all__ = ["Stop", "Stopped", "run_whole", "start_detached"]
+
+T = TypeVar("T")
+
+# asyncio itself keeps only weak references to its tasks.
+_tasks: set[asyncio.Task[None]] = set()
+
+
+class Stopped(Exception):
+    """The caller of a sequence was cancelled: the sequence must undo its steps and end."""
+
+
+class Stop:
+    """A sequence's view of whether its caller has been cancelled."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def check(self) -> None:
+        """Raise :class:`Stopped` once the caller has been cancelled; called between two steps."""
+        if self.requested:
+            raise Stopped
+
+
+class _Outcome(Generic[T]):
+    __slots__ = ("error", "value")
+
+    value: T
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+
+def start_detached(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Start ``work`` on the running loop, outside every cancel scope.
+
+    ``work`` must not raise. It is cancelled only when the loop's run ends.
+    """
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        trio.lowlevel.spawn_system_task(work)
+        return
+    task = asyncio.get_running_loop().create_task(work())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+async def run_whole(sequence: Callable[[Stop], Awaitable[T]]) -> T:
+    """Run ``sequence(stop)`` to its end, and return or raise its result.
+
+    Cancellation: ``stop.requested`` becomes true. The sequence ends at its next ``stop.check()``,
+    or when its work is done. Then the cancellation is raised. So nothing of the sequence runs when
+    the await has ended.
+    """
+    stop = Stop()
+    ended = Event()
+    outcome: _Outcome[T] = _Outcome()
+
+    async def work() -> None:
+        try:
+            outcome.value = await sequence(stop)
+        except BaseException as error:
+            outcome.error = error
+        finally:
+            ended.set()
+
+    start_detached(work)
+    try:
+        await ended.wait()
+    except BaseException:
+        stop.requested = True
+        await wait_despite_cancellation(ended)
+        raise
+    if outcome.error is not None:
+        try:
+            raise outcome.error
+        finally:
+            del outcome  # the traceback would refer to itself
+    return outcome.value

@@ -1,0 +1,1 @@
+"""File objects whose methods are awaited, and what opens them."""

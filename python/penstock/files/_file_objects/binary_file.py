@@ -1,0 +1,459 @@
+"""Binary files."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Awaitable
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from penstock._core import ReadyValue
+from penstock.files._file_objects.descriptor_file import DETACHED, DescriptorFile, write_now
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+__all__ = ["BinaryFile"]
+
+_LARGEST_READ_AHEAD = 128 * 1024
+_UNBUFFERED_CHUNK = 4096
+_YIELD_CHECK_INTERVAL = 8192  # bytes of lines
+_COST_OF_LINES = 8 * _YIELD_CHECK_INTERVAL
+_LARGEST_JOINED = 1 << 20
+_LARGEST_POSITION = (1 << 63) - 1
+
+
+class BinaryFile(DescriptorFile):
+    """A file of bytes, with read-ahead and a buffer for small writes, or with neither."""
+
+    __slots__ = ()
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    async def read(self, size: int | None = -1) -> bytes:
+        # ``read`` and ``write`` call no helpers on their usual path: each call would cost as much
+        # as entering the kernel.
+        turns = self._turns
+        if turns.taken:
+            await turns.take()
+        else:
+            turns.taken = True
+        try:
+            if self._fd < 0 or not self._readable:
+                self._check_readable()
+            if size is None or size < 0:
+                return await self._read_rest()
+            position = self._position
+            ahead = self._ahead
+            if ahead:
+                start = position - self._ahead_at
+                data = ahead[start : start + size] if start >= 0 else b""
+                if len(data) < size:
+                    data = await self._read_more(data, size)
+            elif size < self._buffer_size or self._unwritten_size or not self._plain:
+                data = await self._read_more(b"", size)
+                position = self._position  # what was unwritten may have gone to the end of the file
+            else:
+                self._current = operation = self._read(self._fd, size, position)
+                data = await operation
+                self._current = None
+            self._position = position + len(data)
+            return data
+        finally:
+            if self._current is not None:
+                self._end_turn()
+            elif turns.waiting:
+                turns.give_up()
+            else:
+                turns.taken = False
+
+    async def readall(self) -> bytes:
+        """Read the rest of the file; the same as ``read()``."""
+        return await self.read()
+
+    def detach(self) -> io.FileIO:
+        """Return an unbuffered Python file object of the descriptor, at the same position.
+
+        Buffered data are written first, with blocking calls. Afterwards every method of this file
+        raises ValueError, also ``close``, as the built-in's does.
+
+        Raises:
+            RuntimeError: while a call is in flight.
+        """
+        self._check_open()
+        if self._turns.taken:
+            raise RuntimeError("a call of this file is in flight; await it before detach()")
+        if self._unwritten_size:
+            write_now(
+                self._fd,
+                b"".join(self._unwritten),
+                self._unwritten_at if self._seekable else -1,
+            )
+            self._forget_unwritten()
+        fd, self._fd = self._fd, DETACHED
+        self._ahead = b""
+        if self._seekable:
+            os.lseek(fd, self._position, os.SEEK_SET)
+        mode = "a" if self._appending else "w" if self._writable else "r"
+        if self._readable and self._writable:
+            mode = "a+" if self._appending else "r+"
+        return io.FileIO(fd, mode, closefd=self._owns_fd)
+
+    async def read1(self, size: int = -1) -> bytes:
+        """Read up to ``size`` bytes with at most one request; with none after a read-ahead."""
+        await self._turns.take()
+        try:
+            self._check_readable()
+            data = self._buffered()
+            if not data:
+                data = await self._fill(self._buffer_size if size < 0 else size)
+                if not self._buffer_size:
+                    self._drop_read_ahead()
+            if size >= 0:
+                data = data[:size]
+            self._position += len(data)
+            return data
+        finally:
+            self._end_turn()
+
+    async def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read into a buffer until it is full or the file ends; returns the number of bytes.
+
+        Large reads fill the buffer directly. It must not be used meanwhile. After a cancelled await
+        it must not be used until the file's next call has ended.
+        """
+        await self._turns.take()
+        try:
+            self._check_readable()
+            with memoryview(buffer) as whole, whole.cast("B") as view:
+                if view.readonly:
+                    raise TypeError(f"readinto() cannot fill {type(buffer).__name__}: read-only")
+                filled = 0
+                if data := self._buffered()[: len(view)]:
+                    filled = len(data)
+                    view[:filled] = data
+                while filled < len(view):
+                    count = await self._read_into(view[filled:], filled)
+                    filled += count
+                    if count == 0 or self._seekable:
+                        break
+                self._position += filled
+                return filled
+        finally:
+            self._end_turn()
+
+    async def readline(self, size: int | None = -1) -> bytes:
+        await self._turns.take()
+        try:
+            self._check_readable()
+            limit = -1 if size is None else size
+            pieces: list[bytes] = []
+            length = 0
+            while limit < 0 or length < limit:
+                start = self._position + length - self._ahead_at
+                if not 0 <= start < len(self._ahead):
+                    if not await self._fill(self._buffer_size, length):
+                        break
+                    start = self._position + length - self._ahead_at
+                end = self._ahead.find(b"\n", start) + 1
+                if limit >= 0:
+                    most = start + limit - length
+                    end = min(end, most) if end else min(len(self._ahead), most)
+                    found = end == most or self._ahead[end - 1 : end] == b"\n"
+                else:
+                    found = bool(end)
+                piece = self._ahead[start:end] if end else self._ahead[start:]
+                pieces.append(piece)
+                length += len(piece)
+                if found:
+                    break
+            self._position += length
+            if not self._buffer_size:
+                self._drop_read_ahead()
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        finally:
+            self._end_turn()
+
+    def __anext__(self) -> Awaitable[bytes]:
+        # A buffered line needs no coroutine.
+        ahead = self._ahead
+        if ahead and not self._turns.taken and self._fd >= 0:
+            begin = self._position - self._ahead_at
+            end = ahead.find(b"\n", begin) + 1 if 0 <= begin < self._next_yield_check else 0
+            if end:
+                self._position += end - begin
+                return ReadyValue(ahead[begin:end])
+        return self._yield_then_read_line()
+
+    async def _yield_then_read_line(self) -> bytes:
+        """Return the next line after checking the clock: many lines may be buffered."""
+        begin = max(self._position - self._ahead_at, 0)
+        self._next_yield_check = begin + _YIELD_CHECK_INTERVAL
+        if self._backend.should_yield(_COST_OF_LINES):
+            await self._backend.yield_now()
+        return await self._next_line()
+
+    async def peek(self, size: int = 0) -> bytes:
+        """Return the buffered data, reading once if there are none; the position stays."""
+        await self._turns.take()
+        try:
+            self._check_readable()
+            return self._buffered() or await self._fill(self._buffer_size or 1)
+        finally:
+            self._end_turn()
+
+    def pread(self, size: int, offset: int) -> Awaitable[bytes]:
+        """Read ``size`` bytes at ``offset``, without position, turns and read-ahead.
+
+        The result is shorter only at the end of the file. Any number of them may be in flight.
+        """
+        if self._fd < 0 or not self._readable:
+            self._check_readable()
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative")
+        if self._unwritten_size:
+            return self._after_flush(self._read, size, offset)
+        return self._read(self._fd, size, offset, self._alignment)
+
+    def pread_into(self, buffer: WriteableBuffer, offset: int) -> Awaitable[int]:
+        """Read at ``offset`` into a buffer until it is full or the file ends; returns the count.
+
+        The buffer stays exported until the kernel is done with it, also after a cancelled await.
+        """
+        if self._fd < 0 or not self._readable:
+            self._check_readable()
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative")
+        if self._unwritten_size:
+            return self._after_flush(self._backend.read_into, buffer, offset)
+        return self._backend.read_into(self._fd, buffer, offset, self._alignment)
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    async def write(self, data: ReadableBuffer) -> int:
+        turns = self._turns
+        if turns.taken:
+            await turns.take()
+        else:
+            turns.taken = True
+        try:
+            if self._fd < 0 or not self._writable:
+                self._check_writable()
+            if type(data) is bytes:
+                size = len(data)
+            else:
+                with memoryview(data) as view:
+                    size = view.nbytes
+                    if size < self._buffer_size:
+                        data = bytes(view)
+            if size < self._buffer_size:
+                if self._unwritten_at + self._unwritten_size != self._position:
+                    await self._write_out()
+                if not self._unwritten_size:
+                    self._drop_read_ahead()
+                    self._unwritten_at = self._position
+                elif self._unwritten_size + size > self._buffer_size:
+                    await self._write_out()
+                    self._unwritten_at = self._position
+                self._unwritten.append(bytes(data))
+                self._unwritten_size += size
+                self._position += size
+            else:
+                if self._unwritten_size:
+                    await self._write_out()
+                if self._ahead:
+                    self._drop_read_ahead()
+                self._current = operation = self._backend.write(
+                    self._fd,
+                    data,
+                    self._position if self._seekable else -1,
+                    self._alignment,
+                    self._cached,
+                )
+                size = await operation
+                self._current = None
+                self._position += size
+                if size and self._appending and self._seekable:
+                    self._position = await self._size()
+            return size
+        finally:
+            if self._current is not None:
+                self._end_turn()
+            elif turns.waiting:
+                turns.give_up()
+            else:
+                turns.taken = False
+
+    async def pwrite(self, data: ReadableBuffer, offset: int) -> int:
+        """Write all of ``data`` at ``offset``, without position and buffer; returns its size.
+
+        In append mode Linux writes at the end of the file nevertheless (pwrite(2)).
+        """
+        await self._turns.take()
+        try:
+            self._check_writable()
+            if offset < 0:
+                raise ValueError(f"offset {offset} is negative")
+            await self._write_out()
+            self._drop_read_ahead()
+        finally:
+            self._end_turn()
+        written = await self._backend.write(self._fd, data, offset, self._alignment, self._cached)
+        self._drop_read_ahead()
+        return written
+
+    async def truncate(self, size: int | None = None) -> int:
+        await self._turns.take()
+        try:
+            self._check_writable()
+            await self._write_out()
+            length = self._position if size is None else size
+            if length < 0:
+                raise OSError(errno.EINVAL, f"a file cannot be {length} bytes long")
+            self._drop_read_ahead()
+            await self._do(self._backend.truncate(self._fd, length))
+            return length
+        finally:
+            self._end_turn()
+
+    # ---- the position ---------------------------------------------------------------------------
+
+    async def seek(self, offset: int, whence: int = 0) -> int:
+        offset = index(offset)
+        await self._turns.take()
+        try:
+            self._check_open()
+            self._check_seekable()
+            if whence == os.SEEK_SET:
+                position = offset
+            elif whence == os.SEEK_CUR:
+                if self._appending:
+                    await self._write_out()  # only this determines the position
+                position = self._position + offset
+            elif whence == os.SEEK_END:
+                await self._write_out()
+                position = await self._size() + offset
+            else:
+                raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+            if not 0 <= position <= _LARGEST_POSITION:
+                where = "before the beginning" if position < 0 else "behind the largest"
+                raise OSError(errno.EINVAL, f"position {position} is {where} of a file")
+            if not 0 <= position - self._ahead_at <= len(self._ahead):
+                self._next_read_ahead = self._buffer_size
+            self._position = position
+            return position
+        finally:
+            self._end_turn()
+
+    async def tell(self) -> int:
+        await self._turns.take()
+        try:
+            self._check_open()
+            self._check_seekable()
+            return self._position
+        finally:
+            self._end_turn()
+
+    # ---- within a turn --------------------------------------------------------------------------
+
+    async def _fill(self, size: int, further: int = 0) -> bytes:
+        """Read ahead from ``further`` bytes after the position; returns the buffered data."""
+        await self._write_out()
+        start = self._position + further
+        if self._buffer_size:
+            if size < self._next_read_ahead:
+                size = self._next_read_ahead
+            if start == self._ahead_at + len(self._ahead) and self._seekable:
+                # Sequential so far: larger reads pay.
+                self._next_read_ahead = min(
+                    2 * self._next_read_ahead, max(_LARGEST_READ_AHEAD, self._buffer_size)
+                )
+        elif not size:
+            size = _UNBUFFERED_CHUNK
+        data = await self._do(
+            self._read(self._fd, size, start if self._seekable else -1, self._alignment)
+        )
+        self._next_yield_check = 0
+        if self._seekable:
+            self._ahead = data
+            self._ahead_at = start
+        else:
+            self._ahead = self._buffered() + data
+            self._ahead_at = self._position
+        return data
+
+    async def _read_more(self, data: bytes, size: int) -> bytes:
+        """Complete a read of ``size`` bytes that begins with ``data``, at the same position."""
+        if self._unwritten_size:
+            await self._write_out()
+        if not self._seekable:
+            return await self._read_from_pipe(data, size)
+        if self._position % self._alignment and self._position >= await self._size():
+            return b""  # at the end of the file, which a direct read has reached
+        missing = size - len(data)
+        if missing > _LARGEST_JOINED:
+            # Read ``data`` again: joining the two would copy everything.
+            return await self._do(self._read(self._fd, size, self._position, self._alignment))
+        if missing < self._buffer_size:
+            more = (await self._fill(missing, len(data)))[:missing]
+        else:
+            more = await self._do(
+                self._read(self._fd, missing, self._position + len(data), self._alignment)
+            )
+        return data + more if data else more
+
+    async def _read_from_pipe(self, data: bytes, size: int) -> bytes:
+        while len(data) < size:
+            more = await self._do(self._read(self._fd, max(size - len(data), 1), -1, 1))
+            if not more:
+                break
+            # Kept in the read-ahead buffer until the read is complete, which may be cancelled.
+            data += more
+            self._ahead = data
+            self._ahead_at = self._position
+            if not self._buffer_size:
+                break
+        return data
+
+    async def _read_rest(self) -> bytes:
+        await self._write_out()
+        data = self._buffered()
+        if not self._seekable:
+            while more := await self._do(self._read(self._fd, 65536, -1, 1)):
+                data += more
+                self._ahead = data
+                self._ahead_at = self._position
+            self._position += len(data)
+            return data
+        left = await self._size() - self._position
+        if left > _LARGEST_JOINED:
+            data = b""
+        parts = [data]
+        position = self._position + len(data)
+        # Asking for one byte more shows that the file ends there.
+        size = max(left - len(data), 0) + 1
+        while True:
+            size += -size % self._alignment
+            data = await self._do(self._read(self._fd, size, position, self._alignment))
+            parts.append(data)
+            position += len(data)
+            if len(data) < size:
+                break
+            size = max(size, self._buffer_size, 65536)
+        self._position = position
+        return b"".join(parts) if parts[0] or len(parts) > 2 else parts[1]
+
+    async def _read_into(self, view: memoryview, further: int) -> int:
+        await self._write_out()
+        if self._seekable and len(view) < self._buffer_size:
+            data = (await self._fill(len(view), further))[: len(view)]
+            view[: len(data)] = data
+            return len(data)
+        offset = self._position + further if self._seekable else -1
+        return await self._do(self._backend.read_into(self._fd, view, offset, self._alignment))
+
+    async def _after_flush(self, operation: Any, what: Any, offset: int) -> Any:
+        await self.flush()
+        return await operation(self._fd, what, offset, self._alignment)

@@ -1,0 +1,313 @@
+"""The base of binary files: descriptor, turns, write buffer and closing."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from typing import Any, TypeVar
+
+from penstock.files._backend import FileBackend, Operation
+from penstock.files._file_objects.async_file import AsyncFile
+from penstock.files._file_objects.modes import OpenMode
+from penstock.files._file_objects.turns import Turns
+
+__all__ = ["DETACHED", "DescriptorFile", "write_now"]
+
+T = TypeVar("T")
+
+DETACHED = -2
+"""The value of the descriptor after ``detach``."""
+
+
+class DescriptorFile(AsyncFile[bytes]):
+    """An open descriptor with a position, which one call at a time may use.
+
+    It buffers either a window of the file that was read ahead, or a run of bytes to be written at
+    ``_unwritten_at``, never both: reading writes the run out first, and writing drops the window.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_ahead_at",
+        "_alignment",
+        "_appending",
+        "_backend",
+        "_buffer_size",
+        "_cached",
+        "_current",
+        "_fd",
+        "_mode",
+        "_name",
+        "_next_read_ahead",
+        "_next_yield_check",
+        "_owns_fd",
+        "_plain",
+        "_position",
+        "_read",
+        "_readable",
+        "_regular",
+        "_seekable",
+        "_turns",
+        "_unwritten",
+        "_unwritten_at",
+        "_unwritten_size",
+        "_writable",
+        "_writing_out",
+    )
+
+    def __init__(
+        self,
+        backend: FileBackend,
+        fd: int,
+        name: Any,
+        mode: OpenMode,
+        *,
+        position: int | None,
+        regular: bool,
+        cached: bool,
+        buffer_size: int,
+        alignment: int,
+        owns_fd: bool,
+    ) -> None:
+        """``position`` is None for a pipe; ``cached``: written through the page cache.
+
+        Does not fail, so the caller need not close the descriptor.
+        """
+        self._backend = backend
+        self._read = backend.read
+        self._fd = fd
+        self._name = name
+        self._mode = mode.text
+        self._readable = mode.readable
+        self._writable = mode.writable
+        self._appending = mode.appending
+        self._owns_fd = owns_fd
+        self._regular = regular
+        self._seekable = position is not None
+        self._cached = cached
+        self._position = position or 0
+        self._alignment = alignment
+        self._plain = self._seekable and alignment == 1
+        self._buffer_size = buffer_size
+        self._turns = Turns()
+        self._current: Operation[Any] | None = None
+        self._ahead = b""
+        self._ahead_at = 0
+        self._next_yield_check = 0
+        self._next_read_ahead = buffer_size
+        self._unwritten: list[bytes] = []
+        self._unwritten_at = 0
+        self._unwritten_size = 0
+        self._writing_out = False
+
+    # ---- properties -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> Any:
+        return self._name
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @property
+    def closed(self) -> bool:
+        return self._fd < 0
+
+    def fileno(self) -> int:
+        self._check_open()
+        return self._fd
+
+    def isatty(self) -> bool:
+        self._check_open()
+        return os.isatty(self._fd)
+
+    def readable(self) -> bool:
+        self._check_open()
+        return self._readable
+
+    def writable(self) -> bool:
+        self._check_open()
+        return self._writable
+
+    def seekable(self) -> bool:
+        self._check_open()
+        return self._seekable
+
+    # ---- the write buffer -----------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        await self._turns.take()
+        try:
+            self._check_open()
+            await self._write_out()
+        finally:
+            self._end_turn()
+
+    async def fsync(self) -> None:
+        await self.flush()
+        await self._backend.fsync(self._fd)
+
+    async def fdatasync(self) -> None:
+        await self.flush()
+        await self._backend.fdatasync(self._fd)
+
+    async def _size(self) -> int:
+        if self._regular:
+            return self._backend.describe(self._fd)[1]
+        return os.lseek(self._fd, 0, os.SEEK_END)
+
+    async def _write_out(self, to_the_end: bool = False) -> None:
+        """Write the buffer. After a cancelled write the buffer is dropped if it was written.
+
+        ``to_the_end``: complete a write that has begun also when the await is cancelled.
+        """
+        if not self._unwritten_size:
+            return
+        data = b"".join(self._unwritten)
+        offset = self._unwritten_at if self._seekable else -1
+        self._writing_out = True
+        operation = self._backend.write(self._fd, data, offset, 1, self._cached)
+        await self._do(operation.start() if to_the_end else operation)
+        self._writing_out = False
+        self._forget_unwritten()
+        if self._appending and self._seekable:
+            here = self._position == self._unwritten_at + len(data)
+            self._unwritten_at = await self._size()
+            if here:
+                self._position = self._unwritten_at
+
+    # ---- closing --------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        try:
+            await self._turns.take()
+        except BaseException:
+            # A cancelled scope cancels this await too. The kernel may still be working on the call
+            # that the scope cancelled before.
+            self._turns.take_later(self._close_in_turn)
+            raise
+        try:
+            if self._fd < 0:
+                if self._fd == DETACHED:
+                    raise ValueError("the file has been detached: its descriptor is another's")
+                return
+            try:
+                await self._write_out(to_the_end=True)
+            except BaseException as error:
+                if isinstance(error, OSError):
+                    self._forget_unwritten()  # a part may be written, and must not be repeated
+                self._close_unawaited()
+                raise
+            fd, self._fd = self._fd, -1
+            self._drop_read_ahead()
+            if self._owns_fd:
+                # Begun before anything can be cancelled.
+                await self._backend.close(fd, not self._writable and self._regular).start()
+        finally:
+            self._end_turn()
+
+    def _close_in_turn(self) -> None:
+        try:
+            if self._fd >= 0:
+                self._close_unawaited()
+        finally:
+            self._turns.give_up()
+
+    def _close_unawaited(self) -> None:
+        """Write out the buffer unless the kernel has it, and close, without waiting."""
+        fd, self._fd = self._fd, -1
+        if self._unwritten_size and not (self._current is not None and self._current.in_flight):
+            data = b"".join(self._unwritten)
+            offset = self._unwritten_at if self._seekable else -1
+            try:
+                self._backend.write(fd, data, offset).start()
+            except RuntimeError:
+                write_now(fd, data, offset)
+        self._forget_unwritten()
+        if self._owns_fd:
+            self._backend.abandon(fd)
+
+    def __del__(self) -> None:
+        # Also for one whose __init__ failed.
+        fd = getattr(self, "_fd", -1)
+        if fd < 0:
+            return
+        if self._owns_fd:
+            warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
+        if self._unwritten_size:
+            write_now(fd, b"".join(self._unwritten), self._unwritten_at if self._seekable else -1)
+        self._fd = -1
+        if self._owns_fd:
+            self._backend.abandon(fd)
+
+    # ---- within a turn --------------------------------------------------------------------------
+
+    async def _do(self, operation: Operation[T]) -> T:
+        """Await an operation; the turn does not end before it."""
+        self._current = operation
+        result = await operation
+        self._current = None
+        return result
+
+    def _end_turn(self) -> None:
+        operation = self._current
+        if operation is None:
+            self._turns.give_up()
+            return
+        # It was cancelled or failed.
+        self._current = None
+        operation.when_released(self._settled)
+
+    def _settled(self, result: object) -> None:
+        """The engine is done with the operation that was in flight when the turn ended."""
+        if self._writing_out:
+            self._writing_out = False
+            if result is not None:
+                self._forget_unwritten()
+        elif isinstance(result, bytes) and not self._seekable:
+            # Data that were read from a pipe cannot be read again.
+            self._ahead = self._buffered() + result
+            self._ahead_at = self._position
+        self._turns.give_up()
+
+    def _check_open(self) -> None:
+        if self._fd < 0:
+            raise ValueError("I/O operation on closed file.")
+
+    def _check_readable(self) -> None:
+        if self._fd < 0 or not self._readable:
+            self._check_open()
+            raise io.UnsupportedOperation(f"the file was opened for writing only ({self._mode!r})")
+
+    def _check_writable(self) -> None:
+        if self._fd < 0 or not self._writable:
+            self._check_open()
+            raise io.UnsupportedOperation(f"the file was opened for reading only ({self._mode!r})")
+
+    def _check_seekable(self) -> None:
+        if not self._seekable:
+            raise io.UnsupportedOperation("the file has no positions: it is a pipe or a terminal")
+
+    def _buffered(self) -> bytes:
+        """The data that were read ahead, from the position on."""
+        start = self._position - self._ahead_at
+        return self._ahead[start:] if 0 <= start < len(self._ahead) else b""
+
+    def _drop_read_ahead(self) -> None:
+        if self._seekable:
+            self._ahead = b""
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten = []
+        self._unwritten_size = 0
+
+
+def write_now(fd: int, data: bytes, offset: int) -> None:
+    """Write with blocking calls; an offset of -1 is the descriptor's own position."""
+    with memoryview(data) as rest:
+        while rest:
+            count = os.write(fd, rest) if offset < 0 else os.pwrite(fd, rest, offset)
+            rest = rest[count:]
+            offset += count if offset >= 0 else 0

@@ -1,0 +1,274 @@
+"""``open``: checks its arguments, opens the descriptor and makes the file object."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import locale
+import os
+import stat
+import sys
+import warnings
+from collections.abc import Callable, Generator
+from operator import index
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from penstock.files._backend import FileBackend, current_backend
+from penstock.files._file_objects.async_file import AsyncFile
+from penstock.files._file_objects.binary_file import BinaryFile
+from penstock.files._file_objects.modes import OpenMode, parse_mode
+from penstock.files._file_objects.text_file import TextFile
+
+if TYPE_CHECKING:
+    from _typeshed import (
+        FileDescriptorOrPath,
+        OpenBinaryMode,
+        OpenTextMode,
+        StrOrBytesPath,
+    )
+
+__all__ = ["Opening", "open"]
+
+F = TypeVar("F", bound=AsyncFile[Any])
+Opener = Callable[["StrOrBytesPath", int], int]
+
+_USUAL_ALIGNMENT = 4096
+"""Of direct transfers, if the kernel (before Linux 6.1) or the file system does not report it."""
+
+
+class Opening(Generic[F]):
+    """A file that is not open yet: ``await`` it, or use it with ``async with``."""
+
+    __slots__ = ("_file", "_open")
+
+    def __init__(self, open_file: Callable[[], Any]) -> None:
+        self._open = open_file
+        self._file: F | None = None
+
+    def __await__(self) -> Generator[Any, Any, F]:
+        return self._open().__await__()  # type: ignore[no-any-return]
+
+    async def __aenter__(self) -> F:
+        self._file = await self
+        return self._file
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._file is not None
+        await self._file.close()
+
+
+@overload
+def open(
+    file: FileDescriptorOrPath,
+    mode: OpenTextMode = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Opener | None = None,
+    *,
+    flags: int = 0,
+) -> Opening[TextFile]: ...
+
+
+@overload
+def open(
+    file: FileDescriptorOrPath,
+    mode: OpenBinaryMode,
+    buffering: int = -1,
+    encoding: None = None,
+    errors: None = None,
+    newline: None = None,
+    closefd: bool = True,
+    opener: Opener | None = None,
+    *,
+    flags: int = 0,
+) -> Opening[BinaryFile]: ...
+
+
+@overload
+def open(
+    file: FileDescriptorOrPath,
+    mode: str,
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Opener | None = None,
+    *,
+    flags: int = 0,
+) -> Opening[AsyncFile[Any]]: ...
+
+
+def open(
+    file: FileDescriptorOrPath,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Opener | None = None,
+    *,
+    flags: int = 0,
+) -> Opening[Any]:
+    """Open a file; ``await`` the result, or use it with ``async with``.
+
+    The arguments are those of the built-in ``open``. ``opener`` is called on a worker thread.
+    ``flags`` are further flags of open(2): ``os.O_DIRECT``, ``os.O_DSYNC``, ``os.O_NOFOLLOW``, ...
+    A file opened with ``os.O_DIRECT`` is binary and unbuffered. The sizes, offsets and buffers of
+    its transfers must be multiples of the device's block; others raise ValueError before anything
+    is transferred. ``aligned_buffer`` makes such buffers.
+
+    Cancellation: a cancelled await leaves nothing open.
+
+    Raises:
+        ValueError: for arguments that exclude each other.
+        OSError: when awaited, with the file's name.
+    """
+    parsed = parse_mode(mode)
+    binary = parsed.binary
+    buffering = index(buffering)
+    for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
+        if not isinstance(value, str | None):
+            raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
+    if binary:
+        for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
+            if value is not None:
+                raise ValueError(f"a binary file has no {name}; leave it out, or open as text")
+    if newline not in (None, "", "\n", "\r", "\r\n"):
+        raise ValueError(f"newline {newline!r} is none of None, '', '\\n', '\\r' and '\\r\\n'")
+    if buffering == 0 and not binary:
+        raise ValueError("a text file cannot be unbuffered; open it as binary, or with buffering=1")
+    if not isinstance(file, int):
+        file = os.fspath(file)
+        if not closefd:
+            raise ValueError("closefd=False is for descriptors; a file opened by name is closed")
+    direct = bool(flags & os.O_DIRECT)
+    if direct and (not binary or buffering > 0):
+        raise ValueError("a file opened with O_DIRECT is binary, and not buffered")
+    if binary and buffering == 1:
+        warnings.warn(
+            "buffering=1 is by lines, which a binary file does not have; it gets the usual buffer",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    if not binary:
+        encoding = _encoding_of(io.text_encoding(encoding, 2))
+
+    async def open_now() -> AsyncFile[Any]:
+        raw = await _open_binary(file, parsed, buffering, closefd, opener, flags)
+        if binary:
+            return raw
+        assert encoding is not None
+        line_buffering = buffering == 1 or (buffering < 0 and raw.isatty())
+        return TextFile(raw, mode, encoding, errors or "strict", newline, line_buffering)
+
+    return Opening(open_now)
+
+
+def _encoding_of(encoding: str) -> str:
+    if encoding == "locale":
+        encoding = "utf-8" if sys.flags.utf8_mode else locale.getencoding()
+    import codecs
+
+    if not codecs.lookup(encoding)._is_text_encoding:
+        raise LookupError(f"{encoding!r} is not a text encoding")
+    return encoding
+
+
+async def _open_binary(
+    file: FileDescriptorOrPath,
+    mode: OpenMode,
+    buffering: int,
+    closefd: bool,
+    opener: Opener | None,
+    flags: int,
+) -> BinaryFile:
+    backend = current_backend()
+    if isinstance(file, int):
+        return _make(backend, file, file, mode, buffering, closefd, None)
+    all_flags = mode.flags | flags | os.O_CLOEXEC
+    if opener is None:
+        fd = await backend.open(file, all_flags, 0o666)
+    else:
+        fd = await _open_by(opener, backend, file, all_flags)
+    try:
+        known_flags = all_flags if opener is None else None
+        return _make(backend, fd, file, mode, buffering, True, known_flags)
+    except BaseException:
+        backend.abandon(fd)
+        raise
+
+
+async def _open_by(opener: Opener, backend: FileBackend, path: StrOrBytesPath, flags: int) -> int:
+    opening = backend.call(lambda: opener(path, flags))
+    try:
+        fd = await opening
+    except BaseException:
+        opening.when_released(lambda opened: None if opened is None else backend.abandon(opened))
+        raise
+    if not isinstance(fd, int):
+        raise TypeError(f"the opener returned {type(fd).__name__}, not a descriptor")
+    if fd < 0:
+        raise ValueError(f"the opener returned {fd}, which is not a descriptor")
+    os.set_inheritable(fd, False)
+    return fd
+
+
+def _make(
+    backend: FileBackend,
+    fd: int,
+    name: Any,
+    mode: OpenMode,
+    buffering: int,
+    owns_fd: bool,
+    flags: int | None,
+) -> BinaryFile:
+    """Make a file of a descriptor, opened here with ``flags``, or by the caller if it is None."""
+    file_mode, size, block_size, memory_alignment, offset_alignment = backend.describe(fd)
+    if stat.S_ISDIR(file_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    regular = stat.S_ISREG(file_mode)
+    at_beginning = regular and flags is not None
+    position = 0 if at_beginning else _position_of(fd)
+    if position is not None and mode.appending:
+        position = size if regular else os.lseek(fd, 0, os.SEEK_END)
+    if flags is None:
+        flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+    alignment = 1
+    if flags & os.O_DIRECT:
+        alignment = max(memory_alignment, offset_alignment) or _USUAL_ALIGNMENT
+        if buffering > 0 or not mode.binary:
+            raise ValueError("a file opened with O_DIRECT is binary, and not buffered")
+        buffering = 0
+    if buffering < 0 or buffering == 1:
+        buffering = max(io.DEFAULT_BUFFER_SIZE, block_size)
+    return BinaryFile(
+        backend,
+        fd,
+        name,
+        mode,
+        position=position,
+        regular=regular,
+        cached=regular and not flags & (os.O_DIRECT | os.O_SYNC | os.O_DSYNC),
+        buffer_size=buffering,
+        alignment=alignment,
+        owns_fd=owns_fd,
+    )
+
+
+def _position_of(fd: int) -> int | None:
+    try:
+        return os.lseek(fd, 0, os.SEEK_CUR)
+    except OSError:
+        return None

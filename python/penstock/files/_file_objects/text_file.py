@@ -1,0 +1,510 @@
+"""Text files."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+from _multibytecodec import MultibyteIncrementalDecoder
+from collections.abc import Awaitable
+from typing import Any
+
+from penstock._core import ReadyValue
+from penstock.files._file_objects.async_file import AsyncFile
+from penstock.files._file_objects.binary_file import BinaryFile
+from penstock.files._file_objects.text_position import Decoder, Snapshot, TextPosition
+from penstock.files._file_objects.turns import Turns
+
+__all__ = ["TextFile"]
+
+_CHUNK = 8192
+"""Bytes that are decoded at once, as in ``io.TextIOWrapper``."""
+
+_COST_OF_CHUNK = 8 * _CHUNK
+"""The cost of a chunk's lines, as ``FileBackend.should_yield`` counts."""
+
+_SLICE = 1 << 17
+"""The part of a large text that is decoded or encoded between two checks of the clock."""
+_SLICES_DROPPED = 8
+
+
+class _Piece:
+    """Decoded text, and the snapshot that ``tell`` needs."""
+
+    __slots__ = ("snapshot", "text")
+
+    def __init__(self, text: str, snapshot: Snapshot | None) -> None:
+        self.text = text
+        self.snapshot = snapshot
+
+
+_NOTHING = _Piece("", None)
+
+
+class TextFile(AsyncFile[str]):
+    """A file of text over a file of bytes, decoding and encoding as ``io.TextIOWrapper`` does."""
+
+    __slots__ = (
+        "_at",
+        "_binary",
+        "_decoder",
+        "_encoder",
+        "_encoding",
+        "_errors",
+        "_line_buffering",
+        "_line_end",
+        "_mode",
+        "_newline",
+        "_piece",
+        "_simple_lines",
+        "_turns",
+    )
+
+    def __init__(
+        self,
+        binary: BinaryFile,
+        mode: str,
+        encoding: str,
+        errors: str,
+        newline: str | None,
+        line_buffering: bool,
+    ) -> None:
+        self._binary = binary
+        self._mode = mode
+        self._encoding = encoding
+        self._errors = errors
+        self._newline = newline
+        self._line_buffering = line_buffering
+        self._line_end = newline or os.linesep
+        self._simple_lines = newline is None or newline == "\n"
+        self._decoder: Decoder | None = None
+        self._encoder: codecs.IncrementalEncoder | None = None
+        self._piece = _NOTHING
+        self._at = 0
+        self._turns = Turns()
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def buffer(self) -> BinaryFile:
+        """The underlying binary file."""
+        return self._binary
+
+    @property
+    def encoding(self) -> str:
+        """The name of the encoding."""
+        return self._encoding
+
+    @property
+    def errors(self) -> str:
+        """How bytes or characters are treated that the encoding does not have."""
+        return self._errors
+
+    @property
+    def line_buffering(self) -> bool:
+        """Whether writing a line end flushes the file."""
+        return self._line_buffering
+
+    @property
+    def newlines(self) -> str | tuple[str, ...] | None:
+        """The line ends found so far, as the built-in's."""
+        return getattr(self._decoder, "newlines", None)
+
+    @property
+    def name(self) -> Any:
+        return self._binary.name
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @property
+    def closed(self) -> bool:
+        return self._binary.closed
+
+    def fileno(self) -> int:
+        return self._binary.fileno()
+
+    def isatty(self) -> bool:
+        return self._binary.isatty()
+
+    def readable(self) -> bool:
+        return self._binary.readable()
+
+    def writable(self) -> bool:
+        return self._binary.writable()
+
+    def seekable(self) -> bool:
+        return self._binary.seekable()
+
+    def detach(self) -> io.FileIO:
+        """Return a file object of the descriptor, as :meth:`BinaryFile.detach` does.
+
+        Raises:
+            RuntimeError: while a call is in flight, and after a read-ahead: seek first.
+        """
+        self._binary._check_open()
+        if self._turns.taken or self._at < len(self._piece.text):
+            raise RuntimeError(
+                "text was read ahead, or a call is in flight; seek() before detach()"
+            )
+        return self._binary.detach()
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    async def read(self, size: int | None = -1) -> str:
+        await self._turns.take()
+        try:
+            decoder = self._begin_reading()
+            if size is None or size < 0:
+                return await self._read_rest(decoder)
+            return await self._read_some(decoder, size)
+        finally:
+            self._turns.give_up()
+
+    async def _read_rest(self, decoder: Decoder) -> str:
+        binary = self._binary
+        if binary._regular and await binary._size() - binary._position <= _SLICE:
+            data = await binary.read()
+            text = self._piece.text[self._at :] + decoder.decode(data, True)
+            self._drop_read_ahead()
+            return text
+        start, state = binary._position, decoder.getstate()
+        texts = [self._piece.text[self._at :]]
+        whole = ""
+        try:
+            data = await binary.read(_SLICE)
+            while data:
+                texts.append(decoder.decode(data))
+                data = await binary.read(_SLICE)
+            texts.append(decoder.decode(b"", True))
+            whole = "".join(texts)
+            await self._free(texts)
+        except BaseException:
+            if binary.seekable():
+                decoder.setstate(state)
+                binary._position = start
+            else:
+                self._piece, self._at = _Piece(whole or "".join(texts), None), 0
+            raise
+        self._drop_read_ahead()
+        return whole
+
+    async def _read_some(self, decoder: Decoder, size: int) -> str:
+        pieces = [self._piece]
+        there = len(self._piece.text) - self._at
+        try:
+            while there < size:
+                piece = await self._decode_chunk(decoder)
+                if piece is None:
+                    break
+                pieces.append(piece)
+                there += len(piece.text)
+        except BaseException:
+            self._keep(pieces)
+            raise
+        if len(pieces) == 1:
+            begin = self._at
+            self._at = min(begin + size, len(self._piece.text))
+            return self._piece.text[begin : self._at]
+        text = self._piece.text[self._at :] + "".join(piece.text for piece in pieces[1:])
+        self._piece = pieces[-1]
+        self._at = len(self._piece.text) - max(there - size, 0)
+        return text[:size]
+
+    async def readline(self, size: int | None = -1) -> str:
+        await self._turns.take()
+        try:
+            decoder = self._begin_reading()
+            limit = -1 if size is None else size
+            text = self._piece.text
+            end = self._end_of_line(text, self._at)
+            if end > 0 and limit < 0:
+                begin, self._at = self._at, end
+                return text[begin:end]
+            return await self._read_line(decoder, limit)
+        finally:
+            self._turns.give_up()
+
+    def __anext__(self) -> Awaitable[str]:
+        # A buffered line needs no coroutine.
+        if self._simple_lines and not self._turns.taken and self._binary._fd >= 0:
+            text, begin = self._piece.text, self._at
+            end = text.find("\n", begin) + 1
+            if end:
+                self._at = end
+                return ReadyValue(text[begin:end])
+        return self._next_line()
+
+    async def _read_line(self, decoder: Decoder, limit: int) -> str:
+        pieces = [self._piece]
+        # The text that may still hold a line end. The first character of a line end of two may be
+        # the last one of a chunk.
+        line = self._piece.text[self._at :]
+        lines: list[str] = []
+        length = 0
+        end = 0
+        try:
+            while not (end := self._end_of_line(line, 0)) and (
+                limit < 0 or length + len(line) < limit
+            ):
+                piece = await self._decode_chunk(decoder)
+                if piece is None:
+                    break
+                pieces.append(piece)
+                split = line.endswith("\r") and self._newline == "\r\n"
+                known = line[:-1] if split else line
+                lines.append(known)
+                length += len(known)
+                line = ("\r" if split else "") + piece.text
+        except BaseException:
+            self._keep(pieces)
+            raise
+        if end:
+            line = line[:end]
+        lines.append(line)
+        whole = "".join(lines)
+        if 0 <= limit < len(whole):
+            whole = whole[:limit]
+        self._set_position_after(pieces, len(whole))
+        return whole
+
+    def _set_position_after(self, pieces: list[_Piece], length: int) -> None:
+        """Consume ``length`` characters of the buffered text, which consists of ``pieces``."""
+        left = self._at + length
+        for index, piece in enumerate(pieces):
+            if left <= len(piece.text):
+                self._at = left
+                self._keep(pieces[index:])
+                return
+            left -= len(piece.text)
+
+    def _keep(self, pieces: list[_Piece]) -> None:
+        """Join the buffered text into one piece, with the snapshot of how it was decoded."""
+        if len(pieces) == 1:
+            self._piece = pieces[0]
+            return
+        decoded = [piece.snapshot for piece in pieces if piece.snapshot is not None]
+        first = decoded[0]
+        # The bytes that a decoder had pending are at the end of one snapshot and at the beginning
+        # of the next.
+        rest = [snapshot.data[snapshot.pending :] for snapshot in decoded[1:]]
+        data = b"".join([first.data, *rest])
+        text = "".join(piece.text for piece in pieces)
+        self._piece = _Piece(text, Snapshot(first.flags, data, first.pending))
+
+    def _end_of_line(self, text: str, start: int) -> int:
+        """Return the position after the next line end, or 0."""
+        if self._newline is None or self._newline == "\n":
+            return text.find("\n", start) + 1
+        if self._newline:
+            found = text.find(self._newline, start)
+            return found + len(self._newline) if found >= 0 else 0
+        feed, back = text.find("\n", start), text.find("\r", start)
+        if back < 0 or 0 <= feed < back:
+            return feed + 1
+        return back + (2 if feed == back + 1 else 1)
+
+    async def _decode_chunk(self, decoder: Decoder) -> _Piece | None:
+        """Decode the next bytes; None at the end of the file."""
+        backend = self._binary._backend
+        if backend.should_yield(_COST_OF_CHUNK):
+            await backend.yield_now()
+        pending, flags = decoder.getstate()
+        data = await self._binary.read1(_CHUNK)
+        text = decoder.decode(data, not data)
+        if not data and not text:
+            return None
+        return _Piece(text, Snapshot(flags, pending + data, len(pending)))
+
+    def _begin_reading(self) -> Decoder:
+        if self._binary.closed or not self._binary.readable():
+            self._binary._check_readable()
+        if self._decoder is None:
+            self._decoder = self._make_decoder()
+        return self._decoder
+
+    def _make_decoder(self) -> Decoder:
+        decoder: Any = codecs.getincrementaldecoder(self._encoding)(self._errors)
+        if not self._newline:
+            decoder = io.IncrementalNewlineDecoder(decoder, translate=self._newline is None)
+        return decoder  # type: ignore[no-any-return]
+
+    def _is_multibyte(self) -> bool:
+        """Whether it is an East Asian encoding, whose initial state is not 0.
+
+        CPython's decoders of ISO 2022 accept 0 nevertheless, and crash on the next byte.
+        """
+        decoder: Any = codecs.getincrementaldecoder(self._encoding)
+        return isinstance(decoder, type) and issubclass(decoder, MultibyteIncrementalDecoder)
+
+    def _drop_read_ahead(self) -> None:
+        self._piece = _NOTHING
+        self._at = 0
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    async def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        await self._turns.take()
+        try:
+            self._binary._check_writable()
+            encoder = self._encoder or await self._make_encoder()
+            before = encoder.getstate()
+            try:
+                if len(text) <= _SLICE:
+                    await self._binary.write(encoder.encode(self._with_line_ends(text)))
+                else:
+                    await self._write_large(encoder, text)
+            except BaseException:
+                encoder.setstate(before)
+                raise
+            self._drop_read_ahead()
+            if self._decoder is not None:
+                self._decoder.reset()
+            if self._line_buffering and ("\n" in text or "\r" in text):
+                await self._binary.flush()
+            return len(text)
+        finally:
+            self._turns.give_up()
+
+    def _with_line_ends(self, text: str) -> str:
+        if self._newline != "" and self._line_end != "\n":
+            return text.replace("\n", self._line_end)
+        return text
+
+    async def _write_large(self, encoder: codecs.IncrementalEncoder, text: str) -> None:
+        """Encode slice by slice, and write once all slices are encoded without an error."""
+        backend = self._binary._backend
+        pieces = []
+        for begin in range(0, len(text), _SLICE):
+            if backend.should_yield(_SLICE):
+                await backend.yield_now()
+            pieces.append(encoder.encode(self._with_line_ends(text[begin : begin + _SLICE])))
+        for piece in pieces:
+            await self._binary.write(piece)
+        del piece
+        await self._free(pieces)
+
+    async def _free(self, pieces: list[Any]) -> None:
+        """Free the parts of a large text, which takes time too.
+
+        The last one first: if the parts lie one after the other at the end of the heap, and the
+        last one is freed last, then free(3) returns all of them to the system at that moment.
+        """
+        backend = self._binary._backend
+        while pieces:
+            del pieces[-_SLICES_DROPPED:]
+            if backend.should_yield(_SLICE):
+                await backend.yield_now()
+
+    async def _make_encoder(self) -> codecs.IncrementalEncoder:
+        encoder = codecs.getincrementalencoder(self._encoding)(self._errors)
+        if self._binary.seekable() and await self._binary.tell():
+            encoder.setstate(0)  # a byte order mark only at the beginning
+        self._encoder = encoder
+        return encoder
+
+    async def truncate(self, size: int | None = None) -> int:
+        if size is None:
+            await self._turns.take()
+            try:
+                size = await self._byte_position()
+            finally:
+                self._turns.give_up()
+        return await self._binary.truncate(size)
+
+    async def _byte_position(self) -> int:
+        """Return where in the file the text before the position ends, in bytes."""
+        position = await self._binary.tell()
+        snapshot = self._piece.snapshot
+        if self._decoder is None or snapshot is None:
+            return position
+        return position - len(snapshot.data) + snapshot.bytes_before(self._at, self._decoder)
+
+    async def flush(self) -> None:
+        await self._binary.flush()
+
+    async def fsync(self) -> None:
+        await self._binary.fsync()
+
+    async def fdatasync(self) -> None:
+        await self._binary.fdatasync()
+
+    # ---- the position ---------------------------------------------------------------------------
+
+    async def tell(self) -> int:
+        await self._turns.take()
+        try:
+            return await self._tell()
+        finally:
+            self._turns.give_up()
+
+    async def _tell(self) -> int:
+        position = await self._binary.tell()
+        snapshot = self._piece.snapshot
+        if self._decoder is None or snapshot is None:
+            return position
+        start = position - len(snapshot.data)
+        return snapshot.position_of(start, self._at, self._decoder).pack()
+
+    async def seek(self, offset: int, whence: int = 0) -> int:
+        await self._turns.take()
+        try:
+            self._binary._check_open()
+            self._binary._check_seekable()
+            if whence == os.SEEK_CUR:
+                if offset:
+                    raise io.UnsupportedOperation("a text file cannot seek from here, but by 0")
+                offset = await self._tell()
+            elif whence == os.SEEK_END:
+                if offset:
+                    raise io.UnsupportedOperation("a text file cannot seek from its end, but by 0")
+                position = await self._binary.seek(0, os.SEEK_END)
+                self._drop_read_ahead()
+                if self._decoder is not None:
+                    self._decoder.reset()
+                self._start_encoding_at(TextPosition(position))
+                return position
+            elif whence != os.SEEK_SET:
+                raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+            if offset < 0:
+                raise ValueError(f"position {offset} is negative")
+            await self._go_to(TextPosition.unpack(offset))
+            return offset
+        finally:
+            self._turns.give_up()
+
+    def _start_encoding_at(self, position: TextPosition) -> None:
+        if self._encoder is not None:
+            self._encoder.reset()
+            if position.start or position.flags:
+                self._encoder.setstate(0)
+
+    async def _go_to(self, target: TextPosition) -> None:
+        await self._binary.seek(target.start)
+        # A decoder that is made later would look for a byte order mark.
+        if self._decoder is None and target != TextPosition(0) and self._binary.readable():
+            self._decoder = self._make_decoder()
+        self._drop_read_ahead()
+        self._start_encoding_at(target)
+        if self._decoder is None:
+            return
+        if target.flags or (target.start and not self._is_multibyte()):
+            self._decoder.setstate((b"", target.flags))
+        else:
+            self._decoder.reset()  # not the same where a byte order mark may follow
+        self._piece = _Piece("", Snapshot(target.flags, b"", 0))
+        if not target.skip and not target.feed:
+            return
+        flags = self._decoder.getstate()[1]
+        data = await self._binary.read(target.feed)
+        text = self._decoder.decode(data, target.final)
+        if len(text) < target.skip:
+            raise OSError(f"position {target.pack()} is not one of this file")
+        self._piece = _Piece(text, Snapshot(flags, data, 0))
+        self._at = target.skip
+
+    async def close(self) -> None:
+        await self._binary.close()

@@ -1,0 +1,1 @@
+"""The append log: its format, its file, its writer and its readers."""

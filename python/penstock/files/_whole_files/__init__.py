@@ -1,0 +1,1 @@
+"""Whole files: read, written, replaced and copied with one call."""

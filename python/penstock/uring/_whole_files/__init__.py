@@ -1,0 +1,1 @@
+"""Whole files: read, written and copied with many operations in flight."""

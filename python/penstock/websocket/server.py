@@ -1,0 +1,449 @@
+"""Serving WebSocket connections."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import re
+import ssl as ssl_module
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Any
+
+from penstock import _core
+from penstock.websocket.connection import Connection, State
+from penstock.websocket.exceptions import ConnectionClosed
+from penstock.websocket.http import Headers, Request, Response, plain_response
+
+__all__ = ["Server", "ServerConnection", "serve"]
+
+_log = logging.getLogger("penstock.websocket")
+_NO_LIMITS = (False, False, 15, 15)
+
+Handler = Callable[["ServerConnection"], Awaitable[None]]
+ProcessRequest = Callable[
+    ["ServerConnection", Request], Awaitable[Response | None] | Response | None
+]
+ProcessResponse = Callable[
+    ["ServerConnection", Request, Response], Awaitable[Response | None] | Response | None
+]
+SelectSubprotocol = Callable[["ServerConnection", Sequence[str]], str | None]
+
+
+class ServerConnection(Connection):
+    """A connection that a client has opened."""
+
+    def respond(self, status: int, text: str) -> Response:
+        """Return a response that refuses the handshake, for `process_request`."""
+        return plain_response(int(status), text)
+
+
+class _ServerHandshake(asyncio.Protocol):
+    """Reads the request, answers it, and becomes the connection."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server._opening.add(self)
+        timeout = self._server._open_timeout
+        if timeout is not None:
+            self._timer = self._server._loop.call_later(timeout, self.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish()
+        if self._task is not None:
+            self._task.cancel()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _finish(self) -> None:
+        self._server._opening.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if self._task is not None:
+            # A client that sends before the answer waits for it, up to the read limit.
+            if len(self._received) > 1 << 20 and self._transport is not None:
+                self._transport.pause_reading()
+            return
+        try:
+            parsed = _core.parse_websocket_request(
+                self._received, _NO_LIMITS if self._server._compression else None
+            )
+        except ValueError as error:
+            self._refuse(plain_response(400, f"Failed to open a WebSocket connection: {error}.\n"))
+            return
+        if parsed is not None:
+            self._task = self._server._loop.create_task(self._answer(parsed))
+            self._server._tasks.add(self._task)
+            self._task.add_done_callback(self._server._tasks.discard)
+
+    def _refuse(self, response: Response) -> None:
+        assert self._transport is not None
+        self._transport.write(response.serialize())
+        self._transport.close()
+
+    async def _answer(self, parsed: tuple[Any, ...]) -> None:
+        method, target, fields, size, error, accept, deflate = parsed
+        server, transport = self._server, self._transport
+        assert transport is not None
+        request = Request(target, Headers(fields))
+        connection = ServerConnection(server._loop, client=False, **server._timeouts)
+        connection.request = request
+        connection.transport = transport
+        try:
+            response = await self._decide(connection, request, method, error, accept, deflate)
+            if server._process_response is not None:
+                replaced = server._process_response(connection, request, response)
+                if inspect.isawaitable(replaced):
+                    replaced = await replaced
+                response = replaced or response
+            written = response.serialize()
+        except Exception:
+            _log.exception("opening handshake failed")
+            response = plain_response(
+                500,
+                "Failed to open a WebSocket connection.\nSee server log for more information.\n",
+            )
+            written = response.serialize()
+        if transport.is_closing():
+            return
+        connection.response = response
+        if response.status_code != 101:
+            transport.write(written)
+            transport.close()
+            return
+        self._finish()
+        own = None
+        if deflate is not None:
+            server_reset, client_reset, server_bits, client_bits, _ = deflate
+            own = (server_bits, server_reset, client_bits, client_reset)
+        transport.write(written)
+        connection._open(transport, server._max_size, server._max_queue, own)
+        rest = self._received[size:]
+        if rest:
+            transport.resume_reading()
+            connection.data_received(rest)
+        await server._run_handler(connection)
+
+    async def _decide(
+        self,
+        connection: ServerConnection,
+        request: Request,
+        method: str,
+        error: str,
+        accept: str,
+        deflate: tuple[bool, bool, int, int, str] | None,
+    ) -> Response:
+        server = self._server
+        if server._process_request is not None:
+            answer = server._process_request(connection, request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if answer is not None:
+                return answer
+        if server._closing:
+            return plain_response(503, "Server is shutting down.\n")
+        if error:
+            status = (
+                405 if method != "GET" else 426 if "Upgrade" in error or "Version" in error else 400
+            )
+            refusal = plain_response(status, f"Failed to open a WebSocket connection: {error}.\n")
+            if status == 405:
+                refusal.headers["Allow"] = "GET"
+            return refusal
+        if not server._allows(request.headers.get_all("Origin")):
+            return plain_response(
+                403, "Failed to open a WebSocket connection: invalid Origin header.\n"
+            )
+        headers = Headers(
+            {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Accept": accept}
+        )
+        if server._server_header is not None:
+            headers["Server"] = server._server_header
+        if deflate is not None:
+            headers["Sec-WebSocket-Extensions"] = deflate[4]
+        offered = [
+            name.strip()
+            for value in request.headers.get_all("Sec-WebSocket-Protocol")
+            for name in value.split(",")
+            if name.strip()
+        ]
+        connection.subprotocol = server._select(connection, offered)
+        if connection.subprotocol is not None:
+            headers["Sec-WebSocket-Protocol"] = connection.subprotocol
+        return Response(101, "Switching Protocols", headers)
+
+
+class Server:
+    """A running WebSocket server; `serve` makes it.
+
+    Attributes:
+        connections: The open connections.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        origins: Sequence[str | re.Pattern[str] | None] | None,
+        subprotocols: Sequence[str] | None,
+        select_subprotocol: SelectSubprotocol | None,
+        compression: str | None,
+        process_request: ProcessRequest | None,
+        process_response: ProcessResponse | None,
+        server_header: str | None,
+        open_timeout: float | None,
+        ping_interval: float | None,
+        ping_timeout: float | None,
+        close_timeout: float | None,
+        max_size: int | None,
+        max_queue: int | None,
+    ) -> None:
+        if compression not in ("deflate", None):
+            raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
+        self.connections: set[ServerConnection] = set()
+        self._loop = asyncio.get_running_loop()
+        self._handler = handler
+        self._origins = origins
+        self._subprotocols = tuple(subprotocols or ())
+        self._select_subprotocol = select_subprotocol
+        self._compression = compression is not None and bool(_core.websocket_deflate)
+        self._process_request = process_request
+        self._process_response = process_response
+        self._server_header = server_header
+        self._open_timeout = open_timeout
+        self._timeouts = {
+            "ping_interval": ping_interval,
+            "ping_timeout": ping_timeout,
+            "close_timeout": close_timeout,
+        }
+        self._max_size = max_size
+        self._max_queue = max_queue
+        self._opening: set[_ServerHandshake] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def sockets(self) -> tuple[Any, ...]:
+        """The listening sockets."""
+        return tuple(self._server.sockets) if self._server is not None else ()
+
+    def is_serving(self) -> bool:
+        """Return whether connections are accepted."""
+        return self._server is not None and self._server.is_serving()
+
+    async def serve_forever(self) -> None:
+        """Accept connections until the call is cancelled; the server is then closed."""
+        assert self._server is not None
+        await self._server.serve_forever()
+
+    def close(self, close_connections: bool = True, code: int = 1001, reason: str = "") -> None:
+        """Stop accepting connections, and close the open ones. `wait_closed` waits for the end.
+
+        Args:
+            close_connections: Whether to close open connections; if not, `wait_closed` waits until
+                their handlers return.
+            code: The code of the close frames.
+            reason: Their reason.
+        """
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close(close_connections, code, reason))
+
+    async def wait_closed(self) -> None:
+        """Wait until the server is closed and all handlers have returned."""
+        while self._closing is None:
+            assert self._server is not None
+            await self._server.wait_closed()
+            if self._closing is None:
+                self.close()
+        await asyncio.shield(self._closing)
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.close()
+        await self.wait_closed()
+
+    async def _close(self, close_connections: bool, code: int, reason: str) -> None:
+        assert self._server is not None
+        self._server.close()
+        for handshake in list(self._opening):
+            if handshake._task is None:
+                handshake.abort()
+        if close_connections:
+            closing = [connection.close(code, reason) for connection in list(self.connections)]
+            await asyncio.gather(*closing)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._server.wait_closed()
+
+    async def _run_handler(self, connection: ServerConnection) -> None:
+        self.connections.add(connection)
+        try:
+            if self._closing is not None:
+                await connection.close(1001)
+            await self._handler(connection)
+        except ConnectionClosed:
+            # The handler ends with its connection, as a client's end does with `async for`.
+            await connection.close()
+        except Exception:
+            _log.exception("connection handler failed")
+            await connection.close(1011)
+        else:
+            await connection.close()
+        finally:
+            self.connections.discard(connection)
+            if connection.state is not State.CLOSED and connection.transport is not None:
+                connection.transport.abort()
+
+    def _allows(self, origins: list[str]) -> bool:
+        if self._origins is None:
+            return True
+        if len(origins) > 1:
+            return False
+        origin = origins[0] if origins else None
+        for allowed in self._origins:
+            if isinstance(allowed, re.Pattern):
+                if origin is not None and allowed.fullmatch(origin):
+                    return True
+            elif allowed == origin:
+                return True
+        return False
+
+    def _select(self, connection: ServerConnection, offered: list[str]) -> str | None:
+        if self._select_subprotocol is not None:
+            return self._select_subprotocol(connection, offered)
+        return next((name for name in self._subprotocols if name in offered), None)
+
+
+class serve:  # a function for its users, who await it or enter it
+    """Serve WebSocket connections.
+
+    Use it as `server = await serve(handler, host, port)` or as `async with serve(...) as server`,
+    which closes the server at the end. `handler(connection)` runs once for each connection, in a
+    task of its own. When it returns, the connection is closed with 1000, after an exception
+    with 1011.
+
+    Works on any asyncio event loop; on Penstock's, messages take a shorter way.
+
+    Args:
+        handler: The coroutine function for a connection.
+        host: The address to listen on, or several.
+        port: The port to listen on.
+        origins: The allowed values of Origin: texts, patterns, and None for its absence. None in
+            place of the list allows all.
+        subprotocols: The supported subprotocols, the preferred one first.
+        select_subprotocol: Selects one instead, from the connection and the offered ones.
+        compression: "deflate" accepts permessage-deflate, if Penstock was built with zlib; None
+            does not.
+        process_request: Called with the connection and the request; may return a `Response`, also
+            from a coroutine, that is sent instead of the handshake's.
+        process_response: Called with connection, request and response; may return another one.
+        server_header: The Server field; None sends none.
+        open_timeout: Seconds for the handshake; None has no limit.
+        ping_interval: As for `connect`, like all that follow.
+        ping_timeout: Seconds for the answer to a ping.
+        close_timeout: Seconds for the closing handshake.
+        max_size: Bytes of a message.
+        max_queue: Messages that are received ahead.
+        ssl: The TLS context of a wss:// server.
+        **kwargs: Passed to `loop.create_server`, for example `sock` or `reuse_port`.
+
+    Raises:
+        OSError: If the address cannot be bound.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        host: str | Sequence[str] | None = None,
+        port: int | None = None,
+        *,
+        origins: Sequence[str | re.Pattern[str] | None] | None = None,
+        subprotocols: Sequence[str] | None = None,
+        select_subprotocol: SelectSubprotocol | None = None,
+        compression: str | None = "deflate",
+        process_request: ProcessRequest | None = None,
+        process_response: ProcessResponse | None = None,
+        server_header: str | None = "penstock",
+        open_timeout: float | None = 10,
+        ping_interval: float | None = 20,
+        ping_timeout: float | None = 20,
+        close_timeout: float | None = 10,
+        max_size: int | None = 1 << 20,
+        max_queue: int | None = 16,
+        ssl: ssl_module.SSLContext | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._listen = {"host": host, "port": port, "ssl": ssl, **kwargs}
+        self._make = functools.partial(
+            Server,
+            handler,
+            origins=origins,
+            subprotocols=subprotocols,
+            select_subprotocol=select_subprotocol,
+            compression=compression,
+            process_request=process_request,
+            process_response=process_response,
+            server_header=server_header,
+            open_timeout=open_timeout,
+            ping_interval=ping_interval,
+            ping_timeout=ping_timeout,
+            close_timeout=close_timeout,
+            max_size=max_size,
+            max_queue=max_queue,
+        )
+        self._server: Server | None = None
+
+    def __await__(self) -> Generator[Any, None, Server]:
+        return self._serve().__await__()
+
+    async def __aenter__(self) -> Server:
+        self._server = await self._serve()
+        return self._server
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        assert self._server is not None
+        await self._server.__aexit__(*exc_info)
+
+    async def _serve(self) -> Server:
+        server = self._make()
+        arguments = {name: value for name, value in self._listen.items() if value is not None}
+        if "sock" in arguments:
+            arguments.pop("host", None)
+            arguments.pop("port", None)
+        server._server = await server._loop.create_server(
+            lambda: _ServerHandshake(server), **arguments
+        )
+        return server
+
+
+def broadcast(connections: Iterable[Connection], message: str | bytes) -> None:
+    """Send a message to many connections without waiting for slow ones.
+
+    Connections that are not open are skipped.
+
+    Args:
+        connections: The receivers.
+        message: The message, sent to each.
+    """
+    opcode = 1 if isinstance(message, str) else 2
+    for connection in connections:
+        if connection.state is State.OPEN and connection._fragments is None:
+            connection._send_frame(opcode, message, True)
