@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.serial.attributes import SerialStreamAttribute
-from penstock.serial.buffers import BytesLike
-from penstock.serial.capabilities import Capability, SerialCapabilities
+from penstock.serial._finding.watching import PortEvent, watch_serial_ports
+from penstock.serial._port.error_marks import Fault, MarkedBytes
+from penstock.serial._port.port import SerialConnectable, SerialPort, open_serial_port
+from penstock.serial._port.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
+from penstock.serial._values import (
+    BytesLike,
+    Capability,
+    CommEvent,
+    ControlLines,
+    ErrorCounters,
+    ModemLines,
+    PortInfo,
+    SerialCapabilities,
+    SerialStreamAttribute,
+)
 from penstock.serial.config import (
     ByteSize,
     FlowControl,
@@ -25,8 +37,6 @@ from penstock.serial.discovery import (
     find_serial_port,
     list_serial_ports,
 )
-from penstock.serial.error_counters import ErrorCounters
-from penstock.serial.error_marks import Fault, MarkedBytes
 from penstock.serial.exceptions import (
     ConfigurationError,
     PortBusyError,
@@ -41,12 +51,6 @@ from penstock.serial.exceptions import (
     UnsupportedFeatureError,
     UnsupportedPlatformError,
 )
-from penstock.serial.lines import CommEvent, ControlLines, ModemLines
-from penstock.serial.opening import SerialConnectable, open_serial_port
-from penstock.serial.port import SerialPort
-from penstock.serial.portinfo import PortInfo
-from penstock.serial.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
-from penstock.serial.watching import PortEvent, watch_serial_ports
 
 if TYPE_CHECKING:
     __version__: str

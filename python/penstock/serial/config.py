@@ -1,14 +1,15 @@
-"""What a serial port is asked to be: immutable, type-checked values without any I/O."""
+"""The settings of a serial port: immutable, type-checked values without any I/O."""
 
 from __future__ import annotations
 
 import errno
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum, StrEnum
 from math import isfinite
 from typing import Any, Self
 
-from penstock.serial.exceptions import ConfigurationError
+from penstock.serial.exceptions import ConfigurationError, UnsupportedFeatureError
 
 __all__ = [
     "ByteSize",
@@ -20,9 +21,13 @@ __all__ = [
     "UnsupportedPolicy",
 ]
 
+_POLICY_REMEDY = "unsupported_policy to WARN or IGNORE"
 _MIN_CHUNK = 64
 _MAX_CHUNK = 1 << 24
 _MAX_BAUDRATE = (1 << 32) - 1  # struct termios2 keeps a rate in an unsigned 32-bit word
+# A receiver samples the last bit of a frame at half of its width: both sides together may be off
+# by about 5 %. Half of that is one side's share.
+_RATE_TOLERANCE = 0.025
 _MAX_DELAY_S = ((1 << 32) - 1) / 1000  # struct serial_rs485 keeps a delay in ms, in 32 bits
 
 
@@ -54,10 +59,10 @@ class StopBits(StrEnum):
 
 
 class UnsupportedPolicy(StrEnum):
-    """What to do where the driver has no low-latency mode or no RS-485 support.
+    """What to do if the driver has no low-latency mode or no RS-485 support.
 
-    Only these two are optional comforts. Anything that decides how bytes look on the wire
-    (rate, parity, stop bits, flow control) is never dropped silently: it always raises.
+    Only these two are optional. Anything that decides how bytes look on the wire
+    (rate, parity, stop bits, flow control) always raises.
     """
 
     RAISE = "raise"
@@ -67,9 +72,9 @@ class UnsupportedPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowControl:
-    """Who may stop the sender: XON/XOFF characters, RTS/CTS lines, DTR/DSR lines.
+    """What may stop the sender: XON/XOFF characters, RTS/CTS lines, DTR/DSR lines.
 
-    Linux offers no DTR/DSR flow control; a port refuses it.
+    Linux has no DTR/DSR flow control; a port refuses it.
     """
 
     xon_xoff: bool = False
@@ -90,10 +95,11 @@ class FlowControl:
 class RS485Config:
     """Half-duplex RS-485. Delays are in seconds, kept to 1 ms.
 
-    The kernel's driver switches the transmitter by RTS, to the bit. With ``software`` the port does
-    so around each ``send``, which then returns once the last bit is on the wire: for drivers that
-    cannot, and for buses that bear a few milliseconds of silence. The receiver is not switched
-    then; ``rx_during_tx`` is as the adapter is wired.
+    The kernel's driver switches the transmitter by RTS, exact to the bit. With ``software`` the
+    port does so around each ``send``, which then returns once the last bit is on the wire. That is
+    for drivers that cannot, on buses that tolerate a few milliseconds of silence. The receiver is
+    then not switched: whether it hears its own bytes depends on the adapter, not on
+    ``rx_during_tx``.
     """
 
     enabled: bool = True
@@ -117,23 +123,30 @@ class RS485Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SerialConfig:
-    """Every setting of a serial port. Immutable, hashable, checked when built.
+    """Every setting of a serial port. Immutable, hashable, checked when created.
 
-    ``baudrate``: bits a second, any positive integer; rates without a standard constant are
-    asked from the driver as they are, which refuses what it cannot make.
-    ``exclusive``: hold the port alone (default). Other programs get "busy" until it is closed.
-    ``hangup_on_close``: drop DTR and RTS when the last user closes the port.
-    ``low_latency``: ask the driver to hand over bytes at once (FTDI adapters otherwise collect
-    them for up to 16 ms).
-    ``read_chunk_size``: most bytes of one ``receive_available``, 64 bytes to 16 MiB.
-    ``rs485``: the kernel's RS-485 mode, or None to leave the driver as it is.
-    ``unsupported_policy``: see :class:`UnsupportedPolicy`.
-    ``mark_errors``: have the driver mark characters that arrive damaged; see
-    :meth:`SerialPort.receive_marked`. Bytes it took in before a change keep their old form.
-    ``initial_rts``, ``initial_dtr``: the lines from the moment of opening on; None leaves what
-    opening did, which on most drivers is to raise both. ``configure`` does not move them.
+    Attributes:
+        baudrate: Bits per second, any positive integer. Rates without a standard constant are
+            passed to the driver, which refuses what it cannot make.
+        byte_size: Data bits of a character.
+        parity: Parity bit of a character.
+        stop_bits: Stop bits of a character.
+        flow_control: What may stop the sender.
+        exclusive: Whether other programs get "busy" until the port is closed.
+        hangup_on_close: Whether DTR and RTS are released when the last user closes the port.
+        low_latency: Whether the driver passes bytes on at once. FTDI adapters otherwise collect
+            them for up to 16 ms.
+        read_chunk_size: The most bytes of one ``receive_available``, 64 bytes to 16 MiB.
+        rs485: The RS-485 mode; None leaves the driver's mode as it is.
+        unsupported_policy: See :class:`UnsupportedPolicy`.
+        mark_errors: Whether the driver marks characters that arrive damaged; see
+            :meth:`SerialPort.receive_marked`. Bytes received before a change keep their form.
+        initial_rts: RTS from opening on. None leaves what opening did, which on most drivers is
+            to assert it. ``configure`` does not change it.
+        initial_dtr: DTR, as ``initial_rts``.
 
-    Raises :class:`~penstock.serial.ConfigurationError` for a wrong type or value.
+    Raises:
+        ConfigurationError: A setting has the wrong type or value.
     """
 
     baudrate: int = 115_200
@@ -173,17 +186,49 @@ class SerialConfig:
         _require_member("unsupported_policy", self.unsupported_policy, UnsupportedPolicy)
 
     def with_changes(self, **changes: Any) -> Self:
-        """Return a copy with *changes*, checked like a new one."""
+        """Return a copy with ``changes``, checked like a new one."""
         return replace(self, **changes)
 
 
 def checked_config(path: str, config: object) -> SerialConfig:
-    """Return *config*; raises :class:`ConfigurationError` if it is no :class:`SerialConfig`."""
+    """Return ``config``; raises :class:`ConfigurationError` if it is no :class:`SerialConfig`."""
     if not isinstance(config, SerialConfig):
         raise ConfigurationError(
             errno.EINVAL, f"config must be a SerialConfig, not {config!r}", path
         )
     return config
+
+
+def apply_unsupported_policy(
+    policy: UnsupportedPolicy,
+    path: str,
+    missing: str,
+    *,
+    error: UnsupportedFeatureError | None = None,
+) -> None:
+    """Raise, warn or do nothing about an optional setting that a device lacks.
+
+    Args:
+        policy: What to do.
+        path: The port.
+        missing: What is missing where, such as "its driver has no RS-485 mode".
+        error: What to raise; made from ``missing`` if None.
+
+    Raises:
+        UnsupportedFeatureError: The policy is to raise.
+    """
+    if policy is UnsupportedPolicy.RAISE:
+        if error is None:
+            sentence = f"{path}: {missing}; leave it out, or set {_POLICY_REMEDY}"
+            error = UnsupportedFeatureError(errno.EOPNOTSUPP, sentence, path)
+        raise error
+    if policy is UnsupportedPolicy.WARN:
+        warnings.warn(f"{path}: {missing}; continuing without it", RuntimeWarning, stacklevel=3)
+
+
+def is_rate_met(wanted: int, actual: int) -> bool:
+    """Return whether the rate ``actual`` is within the tolerance of ``wanted``."""
+    return abs(actual - wanted) <= _RATE_TOLERANCE * wanted
 
 
 def check_line_states(path: str, **states: object) -> None:
@@ -196,7 +241,7 @@ def check_line_states(path: str, **states: object) -> None:
 
 
 def check_break(duration: float) -> None:
-    """Raise ValueError unless *duration* is a number of seconds that can pass."""
+    """Raise ValueError unless ``duration`` is a number of seconds that can pass."""
     if not duration >= 0:
         raise ValueError(f"duration must be 0 or more seconds, not {duration}")
 
@@ -211,14 +256,14 @@ def _require_bool(name: str, value: object) -> None:
 
 
 def _require_int(name: str, value: object, low: int, high: int) -> None:
-    # bool is an int for isinstance, and baudrate=True a mistake.
+    # bool is a subclass of int, but baudrate=True is a mistake.
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise _wrong(name, value, f"an integer from {low} to {high}")
 
 
 def _require_member(name: str, value: object, kind: type[Enum]) -> None:
-    # A StrEnum member equals its text, so "even" would pass an equality test and then miss every
-    # table; "E" would silently mean no parity. Only members are taken.
+    # A StrEnum member equals its text, so "even" would pass an equality test and "E" would silently
+    # mean no parity. Only members are accepted.
     if not isinstance(value, kind):
         choices = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
         raise _wrong(name, value, f"one of {choices}")

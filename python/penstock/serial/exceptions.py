@@ -1,4 +1,4 @@
-"""Exceptions of serial ports, and the one place where a kernel error becomes one of them.
+"""Exceptions of serial ports, and the one place that maps kernel errors to them.
 
 Every failure of a port is a :class:`SerialError`, and so an :class:`OSError`. Each also derives
 from the standard exception that a caller without knowledge of this package would catch:
@@ -58,15 +58,15 @@ class PortPermissionError(SerialError, PermissionError):
 
 
 class PortBusyError(SerialError):
-    """Someone else holds the port for itself alone, or holds it while it was asked for alone."""
+    """Another program holds the port exclusively, or holds it while exclusive use is asked for."""
 
 
 class UnsupportedFeatureError(SerialError, NotImplementedError):
-    """The device or its driver lacks what was asked for."""
+    """The device or its driver does not support what was requested."""
 
 
 class UnsupportedConfigurationError(SerialError, ValueError):
-    """The driver did not take the settings; the previous ones are in force again."""
+    """The driver did not accept the settings; the previous ones are in force again."""
 
 
 class UnsupportedPlatformError(SerialError, NotImplementedError):
@@ -90,10 +90,9 @@ class UnsupportedAsyncBackendError(SerialError, RuntimeError):
 
 
 _MISSING = {errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR, errno.EIO}
-# What the kernel answers on a tty whose device is gone depends on the driver and on the call:
-# EIO from a hung-up tty, ENODEV and ENXIO from USB drivers, EPIPE and ECONNRESET and ESHUTDOWN
-# from USB endpoints and from sockets that stand in for a port; ETIMEDOUT and the unreachable ones
-# from a network connection that died without a word.
+# The kernel's error for a tty whose device is gone depends on the driver and on the call: EIO from
+# a hung-up tty, ENODEV and ENXIO from USB drivers, EPIPE, ECONNRESET and ESHUTDOWN from USB
+# endpoints and from sockets, ETIMEDOUT and the unreachable ones from a lost network connection.
 _GONE = {
     errno.EIO,
     errno.ENODEV,
@@ -114,11 +113,13 @@ _LACKING = {errno.ENOTTY, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
 def errno_to_exception(
     exc: OSError | termios.error, *, context: ErrorContext, path: str | None = None
 ) -> SerialError:
-    """Return the :class:`SerialError` that tells what *exc* means for the port at *path*.
+    """Return the :class:`SerialError` for ``exc``; a :class:`SerialError` is returned unchanged.
 
-    *context* is what was being done: the same errno means "no such port" while opening and
-    "unplugged" afterwards. Without *path* the file that *exc* names stands for it. The kernel's own
-    word stays visible as the result's ``__cause__``. A :class:`SerialError` is returned unchanged.
+    Args:
+        exc: The kernel's error. It becomes the result's ``__cause__``.
+        context: What was being done. The same errno means "no such port" while opening and
+            "unplugged" afterwards.
+        path: The port; if None, the file that ``exc`` names.
     """
     if isinstance(exc, SerialError):
         return exc
@@ -140,7 +141,7 @@ def _meaning_of(
         return PortPermissionError(code, _permission_sentence(port, path, context), path)
     if code in (errno.EBUSY, errno.EWOULDBLOCK) and context in ("open", "lock"):
         return PortBusyError(
-            errno.EBUSY, f"{port} is in use by someone else; close the other program first", path
+            errno.EBUSY, f"{port} is in use by another program; close that first", path
         )
     if context == "open":
         if code in _MISSING:
@@ -178,7 +179,7 @@ def not_a_tty_error(path: str) -> UnsupportedFeatureError:
 
 
 def _code_and_text(exc: OSError | termios.error) -> tuple[int, str]:
-    # termios.error is no OSError: its arguments are (errno, text).
+    # termios.error is not an OSError: its arguments are (errno, text).
     if isinstance(exc, OSError):
         code, text = exc.errno, exc.strerror
     else:

@@ -1,4 +1,4 @@
-"""What to do for a user who may not open a port."""
+"""The remedy for a user who may not open a port."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import stat
 
 __all__ = ["permission_remedy"]
 
-_USUAL_GROUP = "dialout"  # Debian's; the device itself knows better, where it is there (Arch: uucp)
+_USUAL_GROUP = "dialout"  # Debian's; an existing device has its own (Arch: uucp)
 
 
 def permission_remedy(path: str | None) -> str:
-    """Return what lets the current user open *path*: a group to join, or how to open it to one.
+    """Return what lets the current user open ``path``: a group to join, or how to open it to one.
 
     Joining a group helps only where the device's group may write to it, and is not root's.
     """

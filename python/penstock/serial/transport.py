@@ -1,7 +1,7 @@
 """Serial ports as asyncio transports and streams, with pyserial-asyncio's signatures.
 
-New programs are better served by :func:`penstock.serial.open_serial_port`. This is for protocols
-and streams that exist already: change ``import serial_asyncio`` to
+For existing protocols and streams; new programs use :func:`penstock.serial.open_serial_port`.
+Change ``import serial_asyncio`` to
 ``from penstock.serial import transport as serial_asyncio``.
 """
 
@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from penstock.serial.backend import SerialBackend
+from penstock.serial._devices.backend import SerialBackend
+from penstock.serial._port.worker_calls import run_to_end
 from penstock.serial.compat import Serial, SerialException, serial_for_url
 from penstock.serial.exceptions import disconnected_error, errno_to_exception
-from penstock.serial.worker_calls import run_to_end
 
 __all__ = [
     "SerialTransport",
@@ -36,13 +36,13 @@ async def create_serial_connection(
     *args: Any,
     **kwargs: Any,
 ) -> tuple[SerialTransport, P]:
-    """Open a port and connect it with a new protocol; return both.
+    """Open a port in a worker thread and connect it with a new protocol; return both.
 
-    The other arguments are those of :func:`penstock.serial.compat.serial_for_url`: a path or a
-    URL, ``baudrate=`` and so on. Raises what that raises. Opening is done in a worker thread.
+    Arguments and errors are those of :func:`penstock.serial.compat.serial_for_url`: a path or a
+    URL, ``baudrate=`` and so on.
     """
     if "://" in str(kwargs.get("url", args[0] if args else "")):
-        # A server may take its time: nobody who is cancelled waits for it.
+        # A server may take long to answer, so a cancelled caller does not wait for it.
         port = await loop.run_in_executor(None, lambda: serial_for_url(*args, **kwargs))
     else:
         port = await run_to_end(lambda: serial_for_url(*args, **kwargs), undo=Serial.close)
@@ -77,7 +77,7 @@ async def open_serial_connection(
     """Open a port, ``url=…`` and the other settings, and return asyncio's streams over it.
 
     ``await writer.drain()`` waits for room, ``writer.close()`` and ``await writer.wait_closed()``
-    send what is left and close the port. *limit* is the reader's, 64 KiB by default.
+    send what is left and close the port. ``limit`` is the reader's, 64 KiB by default.
     """
     loop = asyncio.get_running_loop() if loop is None else loop
     reader = asyncio.StreamReader(limit=_STREAM_LIMIT if limit is None else limit, loop=loop)
@@ -153,7 +153,7 @@ class SerialTransport(asyncio.Transport):
         return not (self._paused or self._closing)
 
     def pause_reading(self) -> None:
-        """Hand over no more data until :meth:`resume_reading`; the driver keeps it."""
+        """Deliver no data until :meth:`resume_reading`; the driver keeps it."""
         self._paused = True
         self._watch_input()
 
@@ -177,7 +177,7 @@ class SerialTransport(asyncio.Transport):
                 if not buffer:
                     raise RuntimeError("get_buffer() returned an empty buffer")
                 if not self._reading:
-                    return  # get_buffer() has paused or closed: the descriptor may be another's
+                    return  # get_buffer() has paused or closed: the descriptor may be reused
                 count = self._device.readinto(buffer)
             else:
                 data = self._device.read(_LARGEST_READ)
@@ -185,14 +185,14 @@ class SerialTransport(asyncio.Transport):
         except BlockingIOError:
             return
         except OSError as exc:
-            self._fail(self._told(exc))
+            self._fail(self._as_serial_exception(exc))
             return
         except Exception as exc:
-            # get_buffer()'s: the bytes would stay unread, and the loop would call for ever.
+            # From get_buffer(). Unread bytes would make the loop call this again and again.
             self._fail(exc)
             return
         if not count:
-            self._fail(self._told(disconnected_error(self._serial.port)))
+            self._fail(self._as_serial_exception(disconnected_error(self._serial.port)))
         elif isinstance(protocol, asyncio.BufferedProtocol):
             protocol.buffer_updated(count)
         else:
@@ -201,8 +201,8 @@ class SerialTransport(asyncio.Transport):
     # ---- writing -------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send *data*: at once as far as there is room, the rest as room comes. Never blocks."""
-        view = memoryview(data).cast("B")  # may run Python code: what is asked before it is void
+        """Send ``data``: at once what there is room for, the rest as room becomes available."""
+        view = memoryview(data).cast("B")  # may run Python code: before any state is read
         if self._closing:
             return
         if not self._buffer:
@@ -218,11 +218,11 @@ class SerialTransport(asyncio.Transport):
         except BlockingIOError:
             return 0
         except OSError as exc:
-            self._fail(self._told(exc))
+            self._fail(self._as_serial_exception(exc))
             return 0
 
     def _write_ready(self) -> None:
-        # Copied: a bytearray cannot shrink while something looks into it.
+        # Copied: a bytearray cannot shrink while a view of it exists.
         count = self._write_some(bytearray(self._buffer))
         if self._finished:
             return
@@ -263,7 +263,7 @@ class SerialTransport(asyncio.Transport):
         self._maybe_pause_protocol()
 
     def flush(self) -> None:
-        """Drop what has not been handed to the driver yet, as pyserial-asyncio's does."""
+        """Drop what the driver has not got yet, as pyserial-asyncio does."""
         self._buffer.clear()
         self._watch_output()
         self._maybe_resume_protocol()
@@ -272,15 +272,15 @@ class SerialTransport(asyncio.Transport):
     def _maybe_pause_protocol(self) -> None:
         if not self._protocol_paused and len(self._buffer) > self._high_water:
             self._protocol_paused = True
-            self._tell(self._protocol.pause_writing)
+            self._call_protocol(self._protocol.pause_writing)
 
     def _maybe_resume_protocol(self) -> None:
         if self._protocol_paused and len(self._buffer) <= self._low_water:
             self._protocol_paused = False
-            self._tell(self._protocol.resume_writing)
+            self._call_protocol(self._protocol.resume_writing)
 
-    def _tell(self, call: Callable[[], None]) -> None:
-        # An error of the protocol must not keep the transport from its own work.
+    def _call_protocol(self, call: Callable[[], None]) -> None:
+        # An error of the protocol must not stop the transport.
         try:
             call()
         except Exception as exc:
@@ -308,12 +308,12 @@ class SerialTransport(asyncio.Transport):
             self._finish(None)
 
     def abort(self) -> None:
-        """Close the port at once; what has not been sent is lost, also of an earlier close."""
+        """Close the port at once and discard unsent output, also that of an earlier close."""
         self._serial.cut_closing_short()
         self._fail(None)
 
     def _finish_if_drained(self) -> None:
-        # Asked after the protocol was told to go on: it may have written again, or aborted.
+        # Checked after resume_writing(), which may have written again or aborted.
         if self._closing and not self._buffer:
             self._finish(None)
 
@@ -322,11 +322,11 @@ class SerialTransport(asyncio.Transport):
         self._buffer.clear()
         self._finish(error, drained=False)
 
-    def _told(self, exc: OSError) -> SerialException:
+    def _as_serial_exception(self, exc: OSError) -> SerialException:
         error = errno_to_exception(exc, context="io", path=self._serial.port)
-        told = SerialException(error.errno, str(error))
-        told.__cause__ = error
-        return told
+        translated = SerialException(error.errno, str(error))
+        translated.__cause__ = error
+        return translated
 
     def _finish(self, error: Exception | None, *, drained: bool = True) -> None:
         if self._finished:
@@ -334,7 +334,7 @@ class SerialTransport(asyncio.Transport):
         self._finished = True
         self._watch_input()
         self._watch_output()
-        # In a worker thread: a driver may take its time to send the rest, and to close.
+        # In a worker thread: a driver may take long to send the rest and to close.
         closing = self._loop.run_in_executor(None, self._close_port, drained)
         closing.add_done_callback(lambda done: self._lose_connection(done, error))
 

@@ -1,7 +1,7 @@
 """pyserial's interface, so that a script written for it runs here.
 
-``import penstock.serial.compat as serial`` is all that a script needs to change. Libraries that
-import ``serial`` themselves get this package after :func:`install`.
+A script changes one line: ``import penstock.serial.compat as serial``. Libraries that import
+``serial`` themselves get this package after :func:`install`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import importlib
 import sys
 
-from penstock.serial.compat import definitions, rs485, serialutil, threaded, tools
-from penstock.serial.compat.base import SerialBase
-from penstock.serial.compat.definitions import *  # noqa: F403 - pyserial's names, all of them
+from penstock.serial.compat import _definitions, rs485, serialutil, threaded, tools
+from penstock.serial.compat._base import SerialBase
+from penstock.serial.compat._definitions import *  # noqa: F403 - pyserial's names, all of them
+from penstock.serial.compat._urls import protocol_handler_packages, serial_for_url
 from penstock.serial.compat.serialposix import PosixPollSerial, Serial, VTIMESerial
-from penstock.serial.compat.tools import list_ports  # noqa: F401 - so that tools has it
-from penstock.serial.compat.urls import protocol_handler_packages, serial_for_url
+from penstock.serial.compat.tools import list_ports  # noqa: F401 - makes it an attribute of tools
 
 __all__ = [
-    *definitions.__all__,
+    *_definitions.__all__,
     "VERSION",
     "PosixPollSerial",
     "Serial",
@@ -44,10 +44,11 @@ _MODULES = (
 
 
 def install() -> None:
-    """Make ``import serial`` give this package, in this process, from now on.
+    """Let ``import serial`` give this package, in this process, from now on.
 
-    Raises RuntimeError where pyserial itself has been imported already: its classes are then in
-    use, and two kinds of ``SerialException`` would catch only half of what they should.
+    Raises:
+        RuntimeError: pyserial has been imported already. Its classes are then in use, and each of
+            the two ``SerialException`` classes would catch only a part of the errors.
     """
     present = sys.modules.get("serial")
     this = sys.modules[__name__]

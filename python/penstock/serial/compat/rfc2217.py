@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from penstock.serial.compat.port import Serial
+from penstock.serial.compat._port import Serial
 
 __all__ = ["Serial"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from penstock.serial.compat.port import Serial
-from penstock.serial.compat.rs485settings import RS485Settings
+from penstock.serial.compat._port import Serial
+from penstock.serial.compat._rs485_settings import RS485Settings
 
 __all__ = ["RS485", "RS485Settings"]
 
 
 class RS485(Serial):
-    """A port whose ``write`` switches RTS itself, for devices whose driver cannot.
+    """A port whose ``write`` switches RTS, for devices whose driver cannot.
 
-    RTS falls once the driver reports the last bit sent, late by what the scheduler takes.
+    RTS changes back after the driver reports the last bit as sent, with the scheduler's delay.
     """
 
     _switched: RS485Settings | None = None
@@ -29,7 +29,7 @@ class RS485(Serial):
         self._switched = rs485_settings
 
     def write(self, b: Any) -> int:
-        """Write with RTS at its level for sending, and return the count once all has left."""
+        """Write with RTS at its sending level; return the count once everything is sent."""
         settings = self._switched
         if settings is None:
             return super().write(b)
@@ -40,5 +40,5 @@ class RS485(Serial):
             self.flush()
             time.sleep(settings.delay_before_rx or 0)
         finally:
-            self.rts = settings.rts_level_for_rx  # the bus is the others' again, come what may
+            self.rts = settings.rts_level_for_rx  # in any case: others use the bus
         return count

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.serial.compat.port import Serial
+from penstock.serial.compat._port import Serial
 
 __all__ = ["PosixPollSerial", "Serial", "VTIMESerial"]
 
-# pyserial's two other ways of waiting; here there is one, and it has the virtues of each.
+# pyserial has two more ways of waiting. Here one class has the advantages of each.
 PosixPollSerial = Serial
 VTIMESerial = Serial

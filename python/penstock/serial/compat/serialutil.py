@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.serial.compat import definitions
-from penstock.serial.compat.base import SerialBase
-from penstock.serial.compat.definitions import *  # noqa: F403 - pyserial's names, all of them
+from penstock.serial.compat import _definitions
+from penstock.serial.compat._base import SerialBase
+from penstock.serial.compat._definitions import *  # noqa: F403 - pyserial's names, all of them
 
 __all__ = ["SerialBase"]
-__all__ += definitions.__all__
+__all__ += _definitions.__all__

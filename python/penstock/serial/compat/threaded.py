@@ -7,23 +7,23 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from penstock.serial.compat.definitions import PortNotOpenError, SerialException, iterbytes
-from penstock.serial.compat.port import Serial
+from penstock.serial.compat._definitions import PortNotOpenError, SerialException, iterbytes
+from penstock.serial.compat._port import Serial
 
 __all__ = ["FramedPacket", "LineReader", "Packetizer", "Protocol", "ReaderThread"]
 
 
 class Protocol:
-    """What a :class:`ReaderThread` calls; override what you need."""
+    """The methods that a :class:`ReaderThread` calls, to be overridden."""
 
     def connection_made(self, transport: ReaderThread) -> None:
-        """The thread runs; *transport* is the thread."""
+        """Called when the thread runs; ``transport`` is the thread."""
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Called with received bytes."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The thread ends, because of *exc* unless that is None."""
+        """Called when the thread ends, because of ``exc`` unless that is None."""
         if isinstance(exc, Exception):
             raise exc
 
@@ -55,7 +55,7 @@ class Packetizer(Protocol):
 
 
 class FramedPacket(Protocol):
-    """Takes what stands between ``START`` and ``STOP`` and calls ``handle_packet``."""
+    """Calls ``handle_packet`` with the bytes between ``START`` and ``STOP``."""
 
     START = b"("
     STOP = b")"
@@ -109,13 +109,13 @@ class LineReader(Packetizer):
         raise NotImplementedError("please implement functionality in handle_line")
 
     def write_line(self, text: str) -> None:
-        """Send *text* and a terminator."""
+        """Send ``text`` and a terminator."""
         assert self.transport is not None
         self.transport.write(text.encode(self.ENCODING, self.UNICODE_HANDLING) + self.TERMINATOR)
 
 
 class ReaderThread(threading.Thread):
-    """Reads a port until it is closed or stopped. As a context manager it gives the protocol."""
+    """Reads a port until it is closed or stopped. As a context manager it returns the protocol."""
 
     def __init__(self, serial_instance: Serial, protocol_factory: Callable[[], Any]) -> None:
         super().__init__(daemon=True)
@@ -147,7 +147,7 @@ class ReaderThread(threading.Thread):
             try:
                 data = self.serial.read(self.serial.in_waiting or 1)
             except PortNotOpenError:
-                break  # closed under the thread: an end, not a failure
+                break  # closed by another thread: not an error
             except SerialException as exc:
                 error = exc
                 break
@@ -174,14 +174,14 @@ class ReaderThread(threading.Thread):
 
     def connect(self) -> tuple[ReaderThread, Any]:
         """Return this transport and its protocol once the thread runs."""
-        self._require_life("already stopped")
+        self._check_alive("already stopped")
         self._connection_made.wait()
-        self._require_life("connection_lost already called")
+        self._check_alive("connection_lost already called")
         return self, self.protocol
 
-    def _require_life(self, else_say: str) -> None:
+    def _check_alive(self, refusal: str) -> None:
         if not self.alive:
-            raise RuntimeError(else_say)
+            raise RuntimeError(refusal)
 
     def __enter__(self) -> Any:
         self.start()

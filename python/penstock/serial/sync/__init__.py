@@ -2,13 +2,17 @@
 
 ``port = open_serial_port("/dev/ttyUSB0", SerialConfig(baudrate=19_200))``
 
-No thread stands behind it: a call makes the system call itself and, where it must wait, polls the
-descriptor together with a descriptor that closing makes readable.
+There is no thread behind a port. A call makes the system call itself and, if it must wait, polls
+the descriptor together with one that closing makes readable.
 """
 
 from __future__ import annotations
 
-from penstock.serial.sync.opening import SerialConnectable, configure_portal, open_serial_port
-from penstock.serial.sync.port import SerialPort
+from penstock.serial.sync._port import (
+    SerialConnectable,
+    SerialPort,
+    configure_portal,
+    open_serial_port,
+)
 
 __all__ = ["SerialConnectable", "SerialPort", "configure_portal", "open_serial_port"]

@@ -7,8 +7,8 @@ import re
 import sys
 from collections.abc import Iterator
 
+from penstock.serial._finding.sysfs import native_ports
 from penstock.serial.compat.tools.list_ports_common import ListPortInfo, list_links
-from penstock.serial.discovery import native_ports
 
 __all__ = ["ListPortInfo", "comports", "grep", "main"]
 
@@ -34,7 +34,7 @@ def grep(regexp: str, include_links: bool = False) -> Iterator[ListPortInfo]:
 
 
 def main() -> None:
-    """Print the ports; ``penstock ports`` has more to tell."""
+    """Print the ports; ``penstock ports`` prints more."""
     found = list(grep(sys.argv[1]) if len(sys.argv) > 1 else comports())
     for info in sorted(found):
         print(f"{info.device:20}")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Container
 from pathlib import Path
 
-from penstock.serial.portinfo import PortInfo
+from penstock.serial._values import PortInfo
 
 __all__ = ["ListPortInfo", "list_links", "numsplit"]
 
@@ -30,7 +30,7 @@ class ListPortInfo:
 
     @classmethod
     def of(cls, port: PortInfo, device: str | None = None) -> ListPortInfo:
-        """The same port as pyserial describes it; *device*: a link to it."""
+        """The same port as pyserial describes it; ``device``: a link to it."""
         info = cls(device or port.device)
         info.fill(port)
         if device:
@@ -38,7 +38,7 @@ class ListPortInfo:
         return info
 
     def fill(self, port: PortInfo) -> None:
-        """Take over what *port* tells."""
+        """Copy the fields of ``port``."""
         self.description = port.description or "n/a"
         self.hwid = port.hwid or "n/a"
         self.vid, self.pid = port.vid, port.pid
@@ -82,12 +82,12 @@ class ListPortInfo:
 
 
 def numsplit(text: str) -> list[str | int]:
-    """Return the words and the numbers of *text*, in their order."""
+    """Return the words and the numbers of ``text``, in their order."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text) if part]
 
 
 def list_links(devices: Container[str]) -> list[str]:
-    """Return the links in /dev, and in those of its folders that name ports, to *devices*."""
+    """Return the links in /dev, and in those of its folders that name ports, to ``devices``."""
     links = sorted([*Path("/dev").glob("*"), *Path("/dev/serial").glob("by-*/*")])
     return [str(link) for link in links if link.is_symlink() and os.path.realpath(link) in devices]
 

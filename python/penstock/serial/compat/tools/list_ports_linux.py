@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
+from penstock.serial._finding.sysfs import port_info_for
 from penstock.serial.compat.tools.list_ports import comports
 from penstock.serial.compat.tools.list_ports_common import ListPortInfo
-from penstock.serial.discovery import port_info_for
 
 __all__ = ["SysFS", "comports"]
 
 
 class SysFS(ListPortInfo):
-    """What sysfs tells of the port at a path; no more than its name for what is no port."""
+    """A port described from sysfs; only its name if the path is no port."""
 
     def __init__(self, device: str) -> None:
         super().__init__(device)

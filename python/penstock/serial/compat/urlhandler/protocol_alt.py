@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, urlsplit
 
 from penstock.serial import compat
-from penstock.serial.compat.definitions import SerialException
-from penstock.serial.compat.port import Serial
+from penstock.serial.compat._definitions import SerialException
+from penstock.serial.compat._port import Serial
 
 __all__ = ["serial_class_for_url"]
 
@@ -21,6 +21,6 @@ def serial_class_for_url(url: str) -> tuple[str, type[Serial]]:
     found = getattr(compat, name, None)
     if not (isinstance(found, type) and issubclass(found, Serial)):
         raise ValueError(
-            f"{url}: {name!r} is no class of ports; use Serial or a class derived from it"
+            f"{url}: {name!r} is not a class of ports; use Serial or a class derived from it"
         )
     return parts.netloc + parts.path, found

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from penstock.serial.compat.definitions import SerialException
-from penstock.serial.compat.port import Serial
+from penstock.serial.compat._definitions import SerialException
+from penstock.serial.compat._port import Serial
 from penstock.serial.compat.tools import list_ports
 
 __all__ = ["serial_class_for_url"]

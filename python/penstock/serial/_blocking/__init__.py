@@ -1,0 +1,1 @@
+"""Using a device from threads: waiting, locks, closing and forking, for ``sync`` and ``compat``."""

@@ -1,0 +1,1 @@
+"""Which ports the machine has, and which come and go."""

@@ -1,0 +1,147 @@
+"""Events for serial ports that are added and removed while a program runs."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import anyio
+import anyio.to_thread
+
+from penstock.serial._finding.sysfs import native_ports, port_info_for
+from penstock.serial._finding.uevents import NetlinkUevents, parse_uevent
+from penstock.serial._values import PortInfo
+
+__all__ = ["PortEvent", "UeventSource", "watch_serial_ports", "watch_trees"]
+
+# sysfs is read at this interval, in case messages were lost or do not arrive (in a container with
+# its own network). That takes a millisecond.
+_RESCAN_INTERVAL_S = 5.0
+_RESCAN_WITHOUT_EVENTS_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PortEvent:
+    """A port that was added or removed."""
+
+    action: Literal["added", "removed"]
+    port: PortInfo
+
+
+class UeventSource(Protocol):
+    """A source of the kernel's messages."""
+
+    async def receive(self) -> bytes: ...
+    def close(self) -> None: ...
+
+
+def watch_serial_ports(*, existing: bool = False) -> AsyncGenerator[PortEvent, None]:
+    """Yield an event for each port that is added or removed, until the iterator is closed.
+
+    With ``existing``, the present ports come first, as ``added``. No port is reported twice, and
+    none that :func:`list_serial_ports` would not list.
+
+    Close the iterator (``contextlib.aclosing``) if you leave it before its end.
+    """
+    return watch_trees(existing=existing)
+
+
+async def watch_trees(
+    *,
+    existing: bool = False,
+    source: Callable[[], UeventSource] = NetlinkUevents,
+    sysfs: Path = Path("/sys/class/tty"),
+    dev: Path = Path("/dev"),
+) -> AsyncGenerator[PortEvent, None]:
+    """Do what :func:`watch_serial_ports` does, on other trees and messages than the system's."""
+    watcher = _Watcher(source, sysfs, dev)
+    try:
+        await watcher.start()
+        if existing:
+            for port in list(watcher.known.values()):
+                yield PortEvent("added", port)
+        while True:
+            for event in await watcher.next_events():
+                yield event
+    finally:
+        watcher.close()
+
+
+class _Watcher:
+    def __init__(self, source: Callable[[], UeventSource], sysfs: Path, dev: Path) -> None:
+        self._open_source = source
+        self._source: UeventSource | None = None
+        self._sysfs = sysfs
+        self._dev = dev
+        self.known: dict[str, PortInfo] = {}
+
+    async def start(self) -> None:
+        # Listening first: a port added between the two is then in the scan, announced, or both.
+        try:
+            self._source = self._open_source()
+        except OSError:
+            self._source = None
+        self.known = await self._scan()
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+
+    async def next_events(self) -> list[PortEvent]:
+        """Wait for a message or for the next look; return the events, often none."""
+        source = self._source
+        if source is None:
+            await anyio.sleep(_RESCAN_WITHOUT_EVENTS_S)
+            return await self._rescan()
+        message: bytes | None = None
+        with anyio.move_on_after(_RESCAN_INTERVAL_S):
+            try:
+                message = await source.receive()
+            except OSError as exc:
+                if exc.errno != errno.ENOBUFS:
+                    source.close()
+                    self._source = None
+        return await self._rescan() if message is None else await self._on_message(message)
+
+    async def _on_message(self, message: bytes) -> list[PortEvent]:
+        event = parse_uevent(message)
+        if event is None or event.subsystem != "tty" or event.device_name is None:
+            return []
+        device = str(self._dev / event.device_name)
+        if event.action == "remove":
+            # Not looked up: the kernel announces it before the port has left sysfs.
+            gone = self.known.pop(device, None)
+            return [] if gone is None else [PortEvent("removed", gone)]
+        if event.action != "add":
+            return []
+        port = await anyio.to_thread.run_sync(port_info_for, device, self._sysfs, self._dev)
+        before = self.known.pop(device, None)
+        events = []
+        if port is not None:
+            self.known[device] = port
+        if before is not None and before != port:
+            events.append(PortEvent("removed", before))
+        if port is not None and before != port:
+            events.append(PortEvent("added", port))
+        return events
+
+    async def _rescan(self) -> list[PortEvent]:
+        before, self.known = self.known, await self._scan()
+        events = [
+            PortEvent("removed", port)
+            for device, port in before.items()
+            if self.known.get(device) != port
+        ]
+        events += [
+            PortEvent("added", port)
+            for device, port in self.known.items()
+            if before.get(device) != port
+        ]
+        return events
+
+    async def _scan(self) -> dict[str, PortInfo]:
+        ports = await anyio.to_thread.run_sync(native_ports, self._sysfs, self._dev)
+        return {port.device: port for port in ports}

@@ -1,0 +1,1 @@
+"""The asynchronous port: receiving, sending, waiting, closing, reconnecting."""

@@ -1,0 +1,1 @@
+"""One open tty: the kernel's numbers and calls, settings, locks, modes."""

@@ -1,0 +1,404 @@
+"""One open tty, without any event loop: open, configure, control lines, close.
+
+Every method may block for as long as the driver takes: a USB adapter answers by control transfers,
+a dead one after seconds. So the asynchronous port calls them in a worker thread. The exceptions are
+``read``, ``readinto``, ``write``, the two counts and the two discards, which only access the
+kernel's own buffers.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import stat
+import termios
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.abi import require_known_abi
+from penstock.serial._tty.descriptor_calls import descriptor_calls
+from penstock.serial._tty.exclusive import PortLock, busy_error
+from penstock.serial._tty.low_latency import LowLatency
+from penstock.serial._tty.pending_ioctl import PendingIoctl, begin_ioctl
+from penstock.serial._tty.pty import is_pty
+from penstock.serial._tty.rs485 import RS485Mode
+from penstock.serial._tty.termios2 import LineSettings, refused_error, settings_for, unmet_requests
+from penstock.serial._values import (
+    Capability,
+    ControlLines,
+    ErrorCounters,
+    LineActivity,
+    ModemLines,
+    SerialCapabilities,
+)
+from penstock.serial.config import SerialConfig, UnsupportedPolicy, apply_unsupported_policy
+from penstock.serial.exceptions import (
+    ErrorContext,
+    SerialDisconnectedError,
+    UnsupportedFeatureError,
+    closed_error,
+    errno_to_exception,
+    not_a_tty_error,
+)
+
+__all__ = ["TtyDevice"]
+
+_OPEN_FLAGS = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TtyDevice:
+    """An open tty in raw mode. Thread-safe; every error is a SerialError."""
+
+    is_plain_descriptor = True
+
+    def __init__(self, path: str, config: SerialConfig) -> None:
+        """Open and configure ``path``; on any error nothing stays open, locked or changed."""
+        self._fd = -1
+        require_known_abi()
+        self.path = path
+        fd = _open(path)
+        try:
+            with self._errors("open"):
+                previous = LineSettings.unpack(ttyioctl.get_settings(fd))
+            self._has_wire = not is_pty(fd)
+            self._lock = PortLock(fd, path)
+            with self._errors("lock"):
+                self._lock.acquire(config.exclusive)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        self._mutex = threading.RLock()
+        self._break_on = False
+        self._process = os.getpid()
+        self._previous = previous
+        self._settings = previous
+        self._low_latency = LowLatency(fd, path)
+        self._rs485 = RS485Mode(fd, path)
+        self.read, self.readinto, self.write = descriptor_calls(fd)
+        try:
+            self.config = config
+            if config.initial_rts is not None or config.initial_dtr is not None:
+                # First: opening has just raised the lines, and the far end may take that for a
+                # reset until they have the requested state.
+                self.set_control_lines(config.initial_rts, config.initial_dtr)
+            self.capabilities = _capabilities_of(fd)
+            self._apply(config, exclusive_before=config.exclusive)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def never_blocks(self) -> bool:
+        """Whether no call waits for hardware: true on a pty without an emulated driver."""
+        return not self._has_wire and not ttyioctl.driver_replaced()
+
+    def fileno(self) -> int:
+        """Return the descriptor, -1 once closed."""
+        return self._fd
+
+    @property
+    def actual_baudrate(self) -> int:
+        """The rate that the driver reported after the last configuration."""
+        return self._settings.output_rate
+
+    def configure(self, config: SerialConfig) -> None:
+        """Apply all of ``config``, or raise and leave everything as it was."""
+        with self._open_descriptor():
+            self._apply(config, exclusive_before=self.config.exclusive)
+            self.config = config
+
+    def modem_lines(self) -> ModemLines:
+        with self._open_descriptor("modem control lines") as fd:
+            bits = ttyioctl.get_lines(fd)
+        return ModemLines(
+            cts=bool(bits & termios.TIOCM_CTS),
+            dsr=bool(bits & termios.TIOCM_DSR),
+            ri=bool(bits & termios.TIOCM_RI),
+            cd=bool(bits & termios.TIOCM_CD),
+        )
+
+    def control_lines(self) -> ControlLines:
+        with self._open_descriptor("modem control lines") as fd:
+            bits = ttyioctl.get_lines(fd)
+        return ControlLines(rts=bool(bits & termios.TIOCM_RTS), dtr=bool(bits & termios.TIOCM_DTR))
+
+    def set_control_lines(self, rts: bool | None, dtr: bool | None) -> None:
+        up = down = 0
+        for bit, state in ((termios.TIOCM_RTS, rts), (termios.TIOCM_DTR, dtr)):
+            if state is True:
+                up |= bit
+            elif state is False:
+                down |= bit
+        with self._open_descriptor("modem control lines") as fd:
+            if up:
+                ttyioctl.raise_lines(fd, up)
+            if down:
+                ttyioctl.drop_lines(fd, down)
+
+    def set_break(self, on: bool) -> None:
+        with self._open_descriptor("a break") as fd:
+            ttyioctl.set_break(fd, on)
+            self._break_on = on
+
+    def transmitter_is_empty(self) -> bool | None:
+        """Return whether the last bit has left the chip; None if the driver cannot tell."""
+        try:
+            with self._open_descriptor() as fd:
+                return ttyioctl.transmitter_is_empty(fd)
+        except UnsupportedFeatureError:
+            return None
+
+    def error_counters(self) -> ErrorCounters:
+        with self._open_descriptor("error counters") as fd:
+            counts = ttyioctl.get_counters(fd)
+        return ErrorCounters(
+            received=counts[4],
+            sent=counts[5],
+            framing_errors=counts[6],
+            overruns=counts[7],
+            parity_errors=counts[8],
+            breaks=counts[9],
+            buffer_overruns=counts[10],
+        )
+
+    def line_activity(self) -> LineActivity:
+        with self._open_descriptor("modem control lines") as fd:
+            lines = ttyioctl.get_lines(fd)
+        try:
+            with self._open_descriptor() as fd:
+                counts = ttyioctl.get_counters(fd)
+        except UnsupportedFeatureError:
+            return LineActivity(lines, None)
+        errors = sum(counts[6:9]) + counts[10]
+        return LineActivity(lines, counts[:4], errors=errors, breaks=counts[9])
+
+    def begin_line_wait(self, mask: int) -> PendingIoctl:
+        """Begin to wait in the kernel for a change of the lines in ``mask``."""
+        with self._open_descriptor() as fd:
+            return begin_ioctl(fd, ttyioctl.TIOCMIWAIT, mask)
+
+    def begin_drain(self) -> PendingIoctl:
+        """Begin to wait in the kernel until the last bit is on the wire (tcdrain)."""
+        with self._open_descriptor() as fd:
+            return begin_ioctl(fd, termios.TCSBRK, 1)
+
+    def input_waiting(self) -> int:
+        try:
+            return ttyioctl.bytes_to_read(self._descriptor())
+        except OSError:
+            with self._errors("ioctl"):
+                raise
+
+    def output_waiting(self) -> int:
+        with self._errors("ioctl"):
+            return ttyioctl.bytes_to_send(self._descriptor())
+
+    def discard_input(self) -> None:
+        with self._errors("ioctl"):
+            ttyioctl.discard_input(self._descriptor())
+
+    def discard_output(self) -> None:
+        with self._errors("ioctl"):
+            ttyioctl.discard_output(self._descriptor())
+
+    def close(self) -> None:
+        """Restore the settings that the tty had before, and close it. Discards unsent output.
+
+        Otherwise close(2) would wait for that output, up to the driver's closing_wait of 30 s. A
+        caller that wants it sent waits for it first. Does not raise if the device is gone.
+        """
+        with self._mutex:
+            fd, self._fd = self._fd, -1
+            if fd < 0:
+                return
+            if os.getpid() != self._process:
+                # A forked child: locks and settings belong to the parent, which still uses them.
+                os.close(fd)
+                return
+            steps: list[Callable[[], None]] = [
+                functools.partial(_discard_unsent, fd),
+                functools.partial(self._restore, fd),
+                self._lock.release,
+            ]
+            if self._break_on:
+                steps.insert(0, functools.partial(ttyioctl.set_break, fd, False))
+            for step in steps:
+                # If a failing device refuses one step, the next ones still have to be done.
+                try:
+                    step()
+                except OSError as exc:
+                    self._report_unrestored(exc)
+            os.close(fd)
+
+    def forget_threads(self) -> None:
+        """Replace the locks that threads of the parent may hold. Only in a forked child."""
+        self._mutex = threading.RLock()
+
+    def __del__(self) -> None:
+        # A device has no owner if its opener was cancelled between the thread and the task.
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    def _report_unrestored(self, exc: OSError) -> None:
+        mapped = errno_to_exception(exc, context="ioctl", path=self.path)
+        if not isinstance(mapped, SerialDisconnectedError):
+            warnings.warn(
+                f"{self.path}: the settings from before could not be restored ({mapped.strerror})",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _restore(self, fd: int) -> None:
+        if not self._lock.is_alone():
+            return
+        try:
+            self._rs485.restore()
+            self._low_latency.restore()
+        finally:
+            settings = self._previous
+            if self._has_wire:
+                # HUPCL takes effect at the last close of the tty, so it is not restored.
+                settings = settings.with_hangup(self.config.hangup_on_close)
+            ttyioctl.set_settings(fd, settings.pack())
+
+    def _apply(self, config: SerialConfig, *, exclusive_before: bool) -> None:
+        wanted = settings_for(config, self._settings, self.path)
+        with self._errors("ioctl"), ExitStack() as undo:
+            undo.callback(self._undo_settings, self._settings)
+            ttyioctl.set_settings(self._fd, wanted.pack())
+            actual = LineSettings.unpack(ttyioctl.get_settings(self._fd))
+            unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
+            if unmet:
+                raise refused_error(self.path, unmet)
+            self._settings = actual
+
+            undo.callback(self._lock.acquire, exclusive_before)
+            with self._errors("lock"):
+                self._lock.acquire(config.exclusive)
+
+            undo.callback(self._low_latency.set, self._low_latency.active)
+            with _optional(config.unsupported_policy, "low-latency mode", self.path):
+                self._low_latency.set(config.low_latency)
+
+            undo.callback(self._rs485.set, self._rs485.active)
+            with _optional(config.unsupported_policy, "RS-485 mode", self.path):
+                self._rs485.set(config.rs485)
+            undo.pop_all()
+
+    def _undo_settings(self, before: LineSettings) -> None:
+        ttyioctl.set_settings(self._fd, before.pack())
+        self._settings = before
+
+    def _descriptor(self) -> int:
+        if self._fd < 0:
+            raise closed_error(self.path)
+        return self._fd
+
+    @contextmanager
+    def _open_descriptor(self, feature: str = "") -> Iterator[int]:
+        # While the mutex is held, close() cannot release the number to another file.
+        with self._mutex:
+            fd = self._descriptor()
+            try:
+                with self._errors("ioctl"):
+                    yield fd
+            except UnsupportedFeatureError as exc:
+                if not feature:
+                    raise
+                raise UnsupportedFeatureError(
+                    exc.errno,
+                    f"{self.path}: its driver does not support {feature}; leave it alone, or use "
+                    "an adapter that has it",
+                    self.path,
+                ) from exc
+
+    @contextmanager
+    def _errors(self, context: ErrorContext) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            mapped = errno_to_exception(exc, context=context, path=self.path)
+            if mapped is exc:
+                raise
+            raise mapped from exc
+
+
+def _open(path: str) -> int:
+    try:
+        # Opening another kind of file can have effects (a FIFO blocks, a watchdog starts).
+        if not stat.S_ISCHR(os.stat(path).st_mode):
+            raise not_a_tty_error(path)
+        return os.open(path, _OPEN_FLAGS)
+    except OSError as exc:
+        if exc.errno == errno.EBUSY:
+            raise busy_error(path) from exc
+        mapped = errno_to_exception(exc, context="open", path=path)
+        if mapped is exc:
+            raise
+        raise mapped from exc
+
+
+def _discard_unsent(fd: int) -> None:
+    # Only if there is any: on a pty a discard also removes bytes that count as sent and that the
+    # other end has not read yet.
+    if ttyioctl.bytes_to_send(fd):
+        ttyioctl.discard_output(fd)
+
+
+@contextmanager
+def _optional(policy: UnsupportedPolicy, what: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        mapped = errno_to_exception(exc, context="ioctl", path=path)
+        if not isinstance(mapped, UnsupportedFeatureError):
+            raise
+        missing = f"its driver has no {what}"
+        if isinstance(mapped.__cause__, OSError) and not isinstance(
+            mapped.__cause__, PermissionError
+        ):
+            # Only the kernel's short reason: the error's sentence would name the port again.
+            sentence = f"{path}: {missing} ({os.strerror(mapped.errno or 0)}); leave it out,"
+        else:
+            sentence = f"{mapped};"
+        sentence += " or set unsupported_policy to WARN or IGNORE"
+        error = UnsupportedFeatureError(mapped.errno, sentence, path)
+        error.__cause__ = exc
+        apply_unsupported_policy(policy, path, missing, error=error)
+
+
+def _capabilities_of(fd: int) -> SerialCapabilities:
+    yes, no = Capability.SUPPORTED, Capability.UNSUPPORTED
+    return SerialCapabilities(
+        platform="linux",
+        backend="termios2",
+        custom_baudrate=yes,
+        mark_space_parity=yes,
+        one_point_five_stop_bits=no,
+        xon_xoff=yes,
+        rts_cts=yes,
+        dtr_dsr=no,
+        modem_lines=_probe(ttyioctl.get_lines, fd),
+        break_signal=yes,
+        exclusive_access=yes,
+        low_latency=_probe(ttyioctl.get_driver_flags, fd),
+        rs485=_probe(ttyioctl.get_rs485, fd),
+        input_waiting=yes,
+        output_waiting=yes,
+        port_discovery=yes if Path("/sys/class/tty").is_dir() else no,
+    )
+
+
+def _probe(query: Callable[[int], object], fd: int) -> Capability:
+    try:
+        query(fd)
+    except OSError as exc:
+        lacking = exc.errno in (errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+        return Capability.UNSUPPORTED if lacking else Capability.UNKNOWN
+    return Capability.SUPPORTED

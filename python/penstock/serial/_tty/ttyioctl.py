@@ -1,0 +1,190 @@
+"""The kernel's serial-port calls, one function each, all through :func:`ioctl`.
+
+Calls that ``termios`` offers as functions are ioctls here too, for two reasons. ``fcntl.ioctl``
+raises OSError, while ``termios`` raises ``termios.error``, which ``except OSError`` does not catch.
+And a test can replace a whole driver at this one place: see :func:`replace_driver`.
+
+Numbers come from the ``termios`` module where it has them, else from
+:mod:`penstock.serial._tty.abi`, so that they are correct on every architecture.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from penstock.serial._tty.abi import ABI
+
+TCGETS2 = ABI.TCGETS2
+TCSETS2 = ABI.TCSETS2
+TIOCSBRK = ABI.TIOCSBRK
+TIOCCBRK = ABI.TIOCCBRK
+TIOCGRS485 = ABI.TIOCGRS485
+TIOCSRS485 = ABI.TIOCSRS485
+TIOCGEXCL = ABI.TIOCGEXCL
+TIOCSERGETLSR = ABI.TIOCSERGETLSR
+TIOCMIWAIT = ABI.TIOCMIWAIT
+TIOCGICOUNT = ABI.TIOCGICOUNT
+
+_SERIAL_STRUCT_SIZE = 128  # struct serial_struct is 72 bytes on 64-bit kernels; room to spare
+SERIAL_FLAGS_OFFSET = 16  # type, line, port, irq, flags: five 32-bit words
+_RS485_FORMAT = "=3I5I"
+_COUNTERS = struct.Struct("11i9i")  # struct serial_icounter_struct
+_LSR_EMPTY = 0x01  # TIOCSER_TEMT: FIFO and shift register are empty
+
+ASYNC_LOW_LATENCY = 0x2000
+
+_INT = struct.Struct("i")
+_ZERO_INT = bytes(4)
+
+
+Driver = Callable[[int, int, bytes | bytearray | int], bytes | None]
+
+_drivers: list[Driver] = []
+
+
+@contextmanager
+def replace_driver(driver: Driver) -> Iterator[None]:
+    """Let ``driver`` answer before the kernel for as long as the context lasts.
+
+    ``driver(fd, request, argument)`` returns the argument's new bytes, raises OSError as a real
+    driver would, or returns None for a request or a descriptor that it does not handle. If there
+    are several, the newest is called first. Meant for tests and simulations; thread-safe.
+    """
+    _drivers.append(driver)
+    try:
+        yield
+    finally:
+        _drivers.remove(driver)
+
+
+def driver_replaced() -> bool:
+    """Return whether any driver is replaced; calls must then come through :func:`ioctl`."""
+    return bool(_drivers)
+
+
+def ioctl(fd: int, request: int, argument: bytes | bytearray | int = 0) -> bytes:
+    """Make one ioctl, again if a signal interrupts it; return the argument's new bytes."""
+    for driver in reversed(_drivers):
+        emulated = driver(fd, request, argument)
+        if emulated is not None:
+            return emulated
+    return kernel_ioctl(fd, request, argument)
+
+
+def kernel_ioctl(fd: int, request: int, argument: bytes | bytearray | int = 0) -> bytes:
+    """Make one ioctl in the kernel, for a replaced driver that passes a request on."""
+    while True:
+        try:
+            answer = fcntl.ioctl(fd, request, argument)
+        except InterruptedError:
+            continue
+        if isinstance(argument, bytearray):
+            return bytes(argument)
+        return answer if isinstance(answer, bytes) else _INT.pack(answer)
+
+
+def _get_int(fd: int, request: int) -> int:
+    value: int = _INT.unpack(ioctl(fd, request, _ZERO_INT))[0]
+    return value
+
+
+def get_settings(fd: int) -> bytes:
+    """Return the raw ``struct termios2``."""
+    return ioctl(fd, TCGETS2, bytes(ABI.termios_size))
+
+
+def set_settings(fd: int, settings: bytes) -> None:
+    """Apply a raw ``struct termios2`` at once."""
+    ioctl(fd, TCSETS2, settings)
+
+
+def bytes_to_read(fd: int) -> int:
+    """Bytes in the driver's input buffer."""
+    return _get_int(fd, termios.FIONREAD)
+
+
+def bytes_to_send(fd: int) -> int:
+    """Bytes still in the driver's buffer; those in the chip's FIFO are not counted."""
+    return _get_int(fd, termios.TIOCOUTQ)
+
+
+def transmitter_is_empty(fd: int) -> bool:
+    """Whether FIFO and shift register are empty too; few drivers can tell (else ENOTTY)."""
+    return bool(_get_int(fd, TIOCSERGETLSR) & _LSR_EMPTY)
+
+
+def discard_input(fd: int) -> None:
+    """Drop what was received and not read."""
+    ioctl(fd, termios.TCFLSH, termios.TCIFLUSH)
+
+
+def discard_output(fd: int) -> None:
+    """Drop what was written and not sent."""
+    ioctl(fd, termios.TCFLSH, termios.TCOFLUSH)
+
+
+def get_lines(fd: int) -> int:
+    """Return the TIOCM_* bits."""
+    return _get_int(fd, termios.TIOCMGET)
+
+
+def raise_lines(fd: int, bits: int) -> None:
+    """Assert the lines of these TIOCM_* bits."""
+    ioctl(fd, termios.TIOCMBIS, _INT.pack(bits))
+
+
+def drop_lines(fd: int, bits: int) -> None:
+    """Deassert the lines of these TIOCM_* bits."""
+    ioctl(fd, termios.TIOCMBIC, _INT.pack(bits))
+
+
+def get_counters(fd: int) -> tuple[int, ...]:
+    """Return the driver's counts since it began.
+
+    CTS, DSR, RI, CD changes, received, sent, framing errors, overruns, parity errors, breaks,
+    buffer overruns.
+    """
+    return _COUNTERS.unpack(ioctl(fd, TIOCGICOUNT, bytes(_COUNTERS.size)))[:11]
+
+
+def set_break(fd: int, on: bool) -> None:
+    """Begin or end a break condition."""
+    ioctl(fd, TIOCSBRK if on else TIOCCBRK)
+
+
+def set_exclusive(fd: int, on: bool) -> None:
+    """Make the kernel refuse further opens (not those of privileged processes)."""
+    ioctl(fd, termios.TIOCEXCL if on else termios.TIOCNXCL)
+
+
+def is_exclusive(fd: int) -> bool:
+    """Whether the kernel refuses further opens."""
+    return bool(_get_int(fd, TIOCGEXCL))
+
+
+def get_driver_flags(fd: int) -> int:
+    """Return the ASYNC_* flags of ``struct serial_struct``."""
+    answer = ioctl(fd, termios.TIOCGSERIAL, bytes(_SERIAL_STRUCT_SIZE))
+    flags: int = _INT.unpack_from(answer, SERIAL_FLAGS_OFFSET)[0]
+    return flags
+
+
+def set_driver_flags(fd: int, flags: int) -> None:
+    """Change the flags alone: read, modify, write."""
+    record = bytearray(ioctl(fd, termios.TIOCGSERIAL, bytes(_SERIAL_STRUCT_SIZE)))
+    _INT.pack_into(record, SERIAL_FLAGS_OFFSET, flags)
+    ioctl(fd, termios.TIOCSSERIAL, bytes(record))
+
+
+def get_rs485(fd: int) -> tuple[int, ...]:
+    """Return ``struct serial_rs485``: flags, ms before, ms after, five words of address data."""
+    return struct.unpack(_RS485_FORMAT, ioctl(fd, TIOCGRS485, bytes(32)))
+
+
+def set_rs485(fd: int, words: tuple[int, ...]) -> None:
+    """Set ``struct serial_rs485``, given as :func:`get_rs485` returns it."""
+    ioctl(fd, TIOCSRS485, struct.pack(_RS485_FORMAT, *words))

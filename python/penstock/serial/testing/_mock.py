@@ -1,0 +1,244 @@
+"""Two ports in memory, connected like two machines on a null-modem cable."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import termios
+
+from penstock.serial._devices.stream_backend import LineEvents, SocketBackend, stream_capabilities
+from penstock.serial._port.port import SerialPort
+from penstock.serial._tty.pending_ioctl import PendingIoctl
+from penstock.serial._values import ControlLines, ErrorCounters, LineActivity, ModemLines
+from penstock.serial.config import SerialConfig
+from penstock.serial.exceptions import SerialError
+from penstock.serial.testing._faults import FaultPlan
+
+__all__ = ["MockBackend", "faults_of", "serial_port_pair"]
+
+
+class MockBackend(SocketBackend):
+    """A serial device without hardware: one end of a pair; see :meth:`pair`.
+
+    What one end sends, the other receives. RTS drives the peer's CTS, DTR its DSR and CD; both are
+    released at first. Settings are stored and have no other effect. ``faults`` makes it fail.
+    """
+
+    kind = "a simulated port"
+    is_plain_descriptor = False
+    never_blocks = False
+
+    def __init__(self, path: str, sock: socket.socket) -> None:
+        capabilities = stream_capabilities(
+            "mock",
+            *("custom_baudrate", "mark_space_parity", "one_point_five_stop_bits"),
+            *("xon_xoff", "rts_cts", "dtr_dsr", "modem_lines", "break_signal"),
+            *("exclusive_access", "low_latency", "rs485", "input_waiting", "output_waiting"),
+        )
+        super().__init__(path, SerialConfig(), capabilities, sock)
+        self.faults = FaultPlan()
+        self.faults._on_failure = self._wake
+        self._peer: MockBackend | None = None
+        self._rts = self._dtr = False
+        self._parity_errors = 0
+        self._opened = False
+        # How many bytes precede the one that woke a reader; None if there is none.
+        self._before_wake_up: int | None = None
+        self._line_events = LineEvents()
+        self._break = False
+        self.last_config: SerialConfig | None = None
+        """The settings of the last ``open`` or ``configure``, None before the first."""
+        self.read = self._read
+        self.readinto = self._readinto
+        self.write = self._write
+
+    @classmethod
+    def pair(
+        cls, *, path_a: str = "/dev/mockA", path_b: str = "/dev/mockB"
+    ) -> tuple[MockBackend, MockBackend]:
+        """Return two ends; wrap each in a :class:`SerialPort`, or use :func:`serial_port_pair`."""
+        sockets = socket.socketpair()
+        a, b = cls(path_a, sockets[0]), cls(path_b, sockets[1])
+        a._peer, b._peer = b, a
+        return a, b
+
+    def open(self, path: str, config: SerialConfig) -> None:
+        """Set the path and settings, for callers that construct the port themselves; call once."""
+        if self._opened:
+            raise RuntimeError(f"{self.path} is open already")
+        self._opened = True
+        self.path = path or self.path
+        self.config = self.last_config = config
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    @property
+    def break_asserted(self) -> bool:
+        """Whether this end holds the line in the break state."""
+        return self._break
+
+    def _read(self, size: int) -> bytes:
+        fd = self._readable_descriptor()
+        data = os.read(
+            fd, size if self._before_wake_up is None else min(size, self._before_wake_up)
+        )
+        self._have_read(len(data))
+        return data
+
+    def _readinto(self, buffer: memoryview) -> int:
+        fd = self._readable_descriptor()
+        count = os.readv(fd, [buffer[: self._before_wake_up]])
+        self._have_read(count)
+        return count
+
+    def _readable_descriptor(self) -> int:
+        """Apply the faults of reading, and return the descriptor."""
+        self._check_connected()
+        faults = self.faults
+        if faults.raise_eio_on_read:
+            faults.raise_eio_on_read = False
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if faults.use("parity_errors"):
+            self._parity_errors += 1
+            raise SerialError(errno.EIO, f"{self.path}: parity error", self.path)
+        while faults.use("eintr_reads"):
+            pass  # Python repeats an interrupted call itself (PEP 475)
+        if faults.use("eagain_reads"):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        fd = self._descriptor()
+        if self._before_wake_up == 0:
+            os.read(fd, 1)
+            self._before_wake_up = None
+        return fd
+
+    def _have_read(self, count: int) -> None:
+        if self._before_wake_up is not None:
+            self._before_wake_up -= count
+
+    def _write(self, data: bytes | memoryview) -> int:
+        self._check_connected()
+        while self.faults.use("eintr_writes"):
+            pass
+        if self.faults.use("eagain_writes"):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        most = self.faults.short_write_max
+        return os.write(self._descriptor(), data if most is None else data[:most])
+
+    def configure(self, config: SerialConfig) -> None:
+        self._check_connected()
+        super().configure(config)
+        self.last_config = config
+
+    def modem_lines(self) -> ModemLines:
+        self._check_connected()
+        peer = self._peer
+        there = peer is not None and peer.is_open
+        rts, dtr = (peer._rts, peer._dtr) if there and peer is not None else (False, False)
+        return ModemLines(cts=rts, dsr=dtr, ri=False, cd=dtr)
+
+    def control_lines(self) -> ControlLines:
+        self._check_connected()
+        return ControlLines(rts=self._rts, dtr=self._dtr)
+
+    def set_control_lines(self, rts: bool | None, dtr: bool | None) -> None:
+        self._check_connected()
+        changed = 0
+        if rts is not None and rts != self._rts:
+            changed |= termios.TIOCM_CTS
+        if dtr is not None and dtr != self._dtr:
+            changed |= termios.TIOCM_DSR | termios.TIOCM_CD
+        self._rts = self._rts if rts is None else rts
+        self._dtr = self._dtr if dtr is None else dtr
+        if self._peer is not None and changed:
+            self._peer._line_events.notify(changed)
+
+    def line_activity(self) -> LineActivity:
+        return self._line_events.activity(self.modem_lines())
+
+    def begin_line_wait(self, mask: int) -> PendingIoctl:
+        self._check_connected()
+        return self._line_events.begin_wait(mask)
+
+    def error_counters(self) -> ErrorCounters:
+        """Return zeros, except for the parity errors of the fault plan."""
+        self._check_connected()
+        return ErrorCounters(
+            received=0,
+            sent=0,
+            framing_errors=0,
+            parity_errors=self._parity_errors,
+            overruns=0,
+            buffer_overruns=0,
+            breaks=0,
+        )
+
+    def set_break(self, on: bool) -> None:
+        self._check_connected()
+        self._break = on
+
+    def input_waiting(self) -> int:
+        self._check_connected()
+        return super().input_waiting() - (self._before_wake_up is not None)
+
+    def output_waiting(self) -> int:
+        """Return 0: written bytes have arrived."""
+        self._check_connected()
+        return 0
+
+    def discard_output(self) -> None:
+        self._check_connected()
+
+    def close(self) -> None:
+        self._break = False
+        super().close()
+
+    def _descriptor(self) -> int:
+        self._check_open()
+        return self._fd
+
+    def _check_connected(self) -> None:
+        self._check_open()
+        if self.faults.disconnected:
+            self._disconnected()
+
+    def _refuse_unsupported(self, config: SerialConfig) -> None:
+        """Do nothing: a simulated port accepts every optional setting, without effect."""
+
+    def _wake(self) -> None:
+        self._line_events.end_waits()
+        # A byte from the peer's side wakes a waiting reader, which then meets the fault. After the
+        # fault the byte is removed again.
+        peer = self._peer
+        if peer is None or not (peer.is_open and self.is_open) or self._before_wake_up is not None:
+            return
+        before = super().input_waiting()
+        # If there is no room, the port is readable already.
+        with contextlib.suppress(BlockingIOError):
+            os.write(peer._fd, b"\0")
+            self._before_wake_up = before
+
+
+def serial_port_pair(
+    *,
+    config_a: SerialConfig | None = None,
+    config_b: SerialConfig | None = None,
+    path_a: str = "/dev/mockA",
+    path_b: str = "/dev/mockB",
+) -> tuple[SerialPort, SerialPort]:
+    """Return two open ports that are connected to each other; close both."""
+    a, b = MockBackend.pair(path_a=path_a, path_b=path_b)
+    a.open(path_a, SerialConfig() if config_a is None else config_a)
+    b.open(path_b, SerialConfig() if config_b is None else config_b)
+    return SerialPort(a, a.config), SerialPort(b, b.config)
+
+
+def faults_of(port: SerialPort) -> FaultPlan:
+    """Return the fault plan of a port of a pair; TypeError for any other port."""
+    backend = getattr(port, "_device", None)
+    if not isinstance(backend, MockBackend):
+        raise TypeError(f"{port!r} is not a port of serial_port_pair(): it cannot be made to fail")
+    return backend.faults
