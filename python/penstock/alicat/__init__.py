@@ -6,10 +6,44 @@ runs on any loop that AnyIO runs on. The names are those of alicatlib 0.3.
 
 from __future__ import annotations
 
-from penstock.overflow import OverflowPolicy
-
-from .client import AlicatProtocolClient, BusStatistics
-from .commands import (
+from penstock.alicat._bus.client import AlicatProtocolClient, BusStatistics
+from penstock.alicat._devices.basis_device import BasisController, BasisMeter
+from penstock.alicat._devices.coda_device import CodaController, CodaMeter
+from penstock.alicat._devices.controller import FlowController, PressureController
+from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
+from penstock.alicat._devices.factory import open_device
+from penstock.alicat._frames.data_frame import (
+    DataFrameField,
+    DataFrameFormat,
+    DataFrameFormatFlavor,
+)
+from penstock.alicat._frames.reading import FieldSchema, Reading
+from penstock.alicat._instrument.capabilities import CapabilityEvidence
+from penstock.alicat._instrument.events import DeviceEvent, EventKind, EventStream
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.identity import DeviceInfo, ManufacturingInfo
+from penstock.alicat._instrument.kinds import Capability, DeviceKind, Medium
+from penstock.alicat._instrument.result import DeviceResult, ErrorPolicy
+from penstock.alicat._instrument.results import (
+    AlicatDeviceSnapshot,
+    MeasurementSet,
+    TareResult,
+    ValveHoldResult,
+)
+from penstock.alicat._instrument.safe_state import SafeState
+from penstock.alicat._instrument.session import Session, SessionState
+from penstock.alicat._instrument.setpoints import FullScaleValue, SetpointState
+from penstock.alicat._instrument.status import StatusCode
+from penstock.alicat._instrument.streaming import StreamingSession
+from penstock.alicat._instrument.tuning import LoopAlgorithm, PidSettings
+from penstock.alicat._manager.discovery import (
+    DiscoveryResult,
+    find_devices,
+    list_serial_ports,
+    probe,
+)
+from penstock.alicat._manager.manager import AlicatManager
+from penstock.alicat.commands import (
     AnalogOutputChannel,
     Command,
     Commands,
@@ -20,12 +54,8 @@ from .commands import (
     TotalizerLimitMode,
     TotalizerMode,
 )
-from .config import AlicatConfig, config_from_env
-from .controller import FlowController, PressureController
-from .data_frame import DataFrameField, DataFrameFormat, DataFrameFormatFlavor
-from .device import Device, FlowMeter, PressureMeter
-from .discovery import DiscoveryResult, find_devices, list_serial_ports, probe
-from .errors import (
+from penstock.alicat.config import AlicatConfig, config_from_env
+from penstock.alicat.errors import (
     AlicatCapabilityError,
     AlicatCommandRejectedError,
     AlicatConfigurationError,
@@ -52,21 +82,9 @@ from .errors import (
     UnknownStatisticError,
     UnknownUnitError,
 )
-from .events import DeviceEvent, EventKind
-from .factory import open_device
-from .firmware import FirmwareFamily, FirmwareVersion
-from .identity import DeviceInfo, ManufacturingInfo
-from .kinds import Capability, DeviceKind, Medium
-from .manager import AlicatManager
-from .reading import FieldSchema, Reading
-from .registry import Gas, LoopControlVariable, Statistic, Unit
-from .result import DeviceResult, ErrorPolicy
-from .results import AlicatDeviceSnapshot, MeasurementSet, TareResult, ValveHoldResult
-from .session import Session, SessionState
-from .setpoints import FullScaleValue, SetpointState
-from .status import StatusCode
-from .streaming import StreamingSession
-from .transport import ByteStreamTransport, SerialSettings, Transport
+from penstock.alicat.registry import Gas, LoopControlVariable, Statistic, Unit
+from penstock.alicat.transport import ByteStreamTransport, SerialSettings, Transport
+from penstock.overflow import OverflowPolicy
 
 __all__ = [
     "AlicatCapabilityError",
@@ -93,9 +111,14 @@ __all__ = [
     "AlicatUnsupportedCommandError",
     "AlicatValidationError",
     "AnalogOutputChannel",
+    "BasisController",
+    "BasisMeter",
     "BusStatistics",
     "ByteStreamTransport",
     "Capability",
+    "CapabilityEvidence",
+    "CodaController",
+    "CodaMeter",
     "Command",
     "Commands",
     "DataFrameField",
@@ -110,6 +133,7 @@ __all__ = [
     "ErrorContext",
     "ErrorPolicy",
     "EventKind",
+    "EventStream",
     "FieldSchema",
     "FirmwareFamily",
     "FirmwareVersion",
@@ -119,14 +143,17 @@ __all__ = [
     "Gas",
     "GasState",
     "InvalidUnitIdError",
+    "LoopAlgorithm",
     "LoopControlVariable",
     "ManufacturingInfo",
     "MeasurementSet",
     "Medium",
     "OverflowPolicy",
+    "PidSettings",
     "PressureController",
     "PressureMeter",
     "Reading",
+    "SafeState",
     "SerialSettings",
     "Session",
     "SessionState",

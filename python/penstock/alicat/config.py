@@ -19,20 +19,20 @@ class AlicatConfig:
     multiline_timeout_s: float = 1.0
     """Until the first row of a table."""
     write_timeout_s: float = 0.5
-    """For a command that the port takes no byte of."""
+    """Until the port accepts a byte of a command."""
     default_baudrate: int = 19200
     drain_before_write: bool = False
     """Kept for programs that state it: a debt is settled by proof, not by draining."""
     save_rate_warn_per_min: int = 10
-    """EEPROM writes within a minute from which on each is warned of."""
+    """From this number of EEPROM writes within a minute on, each write logs a warning."""
     save_rate_limit_per_min: int = 60
-    """EEPROM writes within a minute that are refused beyond; 0 for no limit."""
+    """The largest number of EEPROM writes within a minute; 0 for no limit."""
     eager_tasks: bool = False
     """Kept for programs that state it: polls run in the caller's task."""
     unit_check_s: float = 10.0
-    """Readings carry no unit, so a session asks for it when this long has passed; 0: never."""
+    """Readings carry no unit, so a session asks for it at this interval; 0: never."""
     silences_before_identifying: int = 3
-    """After so many questions in a row without an answer the unit must identify itself again."""
+    """After this number of unanswered questions in a row, the unit must identify itself again."""
 
     def replace(self, **changes: Any) -> AlicatConfig:
         """A copy with other values."""
@@ -48,7 +48,7 @@ def config_from_env(
 ) -> AlicatConfig:
     """The settings, with those that variables such as ``ALICATLIB_DEFAULT_TIMEOUT_S`` state.
 
-    A value that is none of its kind is ignored: a program shall not fail to start because of its
+    A value of the wrong kind is ignored: a program should not fail to start because of its
     environment.
     """
     source = os.environ if environ is None else environ

@@ -1,9 +1,9 @@
 """The errors of the Alicat part: one family, each with the context of its failure.
 
-The message is one sentence for a person: what was asked of whom, what happened, what to do.
-The :class:`ErrorContext` beside it is for programs. Nothing here raises a bare ``Exception``, so
-``except AlicatError`` at the edge of a measurement loop is complete; timeouts and lost
-connections are the standard ``TimeoutError`` and ``ConnectionError`` too.
+The message is one sentence for a person: the question and the instrument, what happened, what to
+do. The :class:`ErrorContext` beside it is for programs. No other exception is raised, so ``except
+AlicatError`` around a measurement loop is complete. Timeouts and lost connections are also the
+standard ``TimeoutError`` and ``ConnectionError``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import Self
 
-    from .firmware import FirmwareVersion
-    from .kinds import DeviceKind, Medium
+    from penstock.alicat._instrument.firmware import FirmwareVersion
+    from penstock.alicat._instrument.kinds import DeviceKind, Medium
 
 __all__ = [
     "AlicatCapabilityError",
@@ -53,7 +53,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorContext:
-    """What was going on when an error happened. Every field may be unknown (``None``)."""
+    """The circumstances of an error. Every field may be unknown (``None``)."""
 
     command_name: str | None = None
     command_bytes: bytes | None = None
@@ -72,7 +72,7 @@ class ErrorContext:
         object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)))
 
     def merged(self, **updates: Any) -> ErrorContext:
-        """A copy with ``updates`` laid over it; a name that is no field goes into ``extra``."""
+        """A copy with the values of ``updates``; a name that is not a field goes into ``extra``."""
         known = {name: value for name, value in updates.items() if name in _FIELD_NAMES}
         others = {name: value for name, value in updates.items() if name not in _FIELD_NAMES}
         return replace(self, **known, extra={**self.extra, **others})
@@ -92,7 +92,7 @@ class AlicatError(Exception):
         self.context = context or _NO_CONTEXT
 
     def with_context(self, **updates: Any) -> Self:
-        """A copy of this error whose context has ``updates`` laid over it."""
+        """A copy of this error whose context has the values of ``updates``."""
         twin = copy.copy(self)
         twin.context = self.context.merged(**updates)
         twin.__cause__ = self.__cause__
@@ -109,7 +109,7 @@ class AlicatError(Exception):
 
 
 class AlicatConfigurationError(AlicatError):
-    """What the caller asked for is not possible; no byte was sent."""
+    """The request is not possible; no byte was sent."""
 
 
 class _UnknownNameError(AlicatConfigurationError):
@@ -135,8 +135,10 @@ class UnknownGasError(_UnknownNameError):
 
 
 class UnknownFluidError(_UnknownNameError):
-    """No liquid has this name or number. No command takes a liquid yet; the name is here for
-    programs that catch it."""
+    """No liquid has this name or number.
+
+    No command takes a liquid yet; the name is here for programs that catch it.
+    """
 
     _what = "fluid"
 
@@ -166,11 +168,11 @@ class AlicatMediumMismatchError(AlicatConfigurationError):
 
 
 class AlicatTransportError(AlicatError):
-    """The bytes did not travel."""
+    """The bytes could not be sent or received."""
 
 
 class AlicatTimeoutError(AlicatTransportError, TimeoutError):
-    """No complete reply came in time. What the instrument did with the command is unknown."""
+    """No complete reply arrived in time. It is unknown whether the command was executed."""
 
 
 class AlicatConnectionError(AlicatTransportError, ConnectionError):
@@ -178,11 +180,11 @@ class AlicatConnectionError(AlicatTransportError, ConnectionError):
 
 
 class AlicatProtocolError(AlicatError):
-    """Bytes came, but they are not the reply to what was asked."""
+    """Bytes arrived, but they are not the reply to the question."""
 
 
 class AlicatParseError(AlicatProtocolError):
-    """A reply does not have the shape that it must have; no value of it is used."""
+    """A reply does not have the required form; none of its values is used."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class AlicatParseError(AlicatProtocolError):
 
 
 class AlicatCommandRejectedError(AlicatProtocolError):
-    """The instrument answered that it does not take this command (``?`` and its variants)."""
+    """The instrument rejected the command (``?`` and its variants)."""
 
 
 class AlicatStreamingModeError(AlicatProtocolError):
@@ -258,12 +260,15 @@ class AlicatFirmwareError(AlicatCapabilityError):
 
 
 class AlicatDiscoveryError(AlicatError):
-    """The search for instruments failed. :func:`find_devices` returns its failures and raises
-    none; the name is here for programs that catch it."""
+    """The search for instruments failed.
+
+    :func:`find_devices` returns its failures and raises none; the name is here for programs that
+    catch it.
+    """
 
 
 class AlicatUnitChangedError(AlicatProtocolError):
-    """The instrument counts in another engineering unit than the caller meant."""
+    """The instrument uses another engineering unit than the caller."""
 
     def __init__(
         self,
@@ -279,4 +284,4 @@ class AlicatUnitChangedError(AlicatProtocolError):
 
 
 class AlicatIdentityError(AlicatProtocolError):
-    """Another instrument answers than the one that was opened."""
+    """The instrument that answers is not the one that was opened."""

@@ -1,8 +1,8 @@
-"""The seam between the protocol and whatever moves its bytes.
+"""The interface between the protocol and a byte stream.
 
 A transport is an ordered byte stream with a name. :class:`ByteStreamTransport` makes one of any
 AnyIO byte stream: a serial port, a TCP stream to a serial server, one end of a memory pipe in a
-test. It adds nothing to the path of a byte: the client calls the stream's own ``send`` and
+test. It adds no call to the path of a byte: the client calls the stream's own ``send`` and
 ``receive``.
 """
 
@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from .errors import AlicatConfigurationError, AlicatConnectionError, AlicatError, ErrorContext
+from penstock.alicat.errors import (
+    AlicatConfigurationError,
+    AlicatConnectionError,
+    AlicatError,
+    ErrorContext,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
@@ -25,15 +31,18 @@ __all__ = [
     "ByteStreamTransport",
     "SerialSettings",
     "Transport",
+    "describe_open_failure",
     "idle_gap_for",
+    "is_raw_tcp",
     "open_serial_transport",
     "port_address",
+    "takes_nothing",
 ]
 
 
 @runtime_checkable
 class Transport(Protocol):
-    """What the protocol client needs of a byte stream.
+    """The byte stream that the protocol client needs.
 
     Errors of the stream pass as they are (``OSError`` and AnyIO's resource errors); the client
     turns them into :class:`AlicatConnectionError`.
@@ -45,7 +54,7 @@ class Transport(Protocol):
 
     @property
     def baudrate(self) -> int | None:
-        """Bits a second on the wire, or ``None`` where that says nothing (TCP, memory)."""
+        """Bits per second on the wire; ``None`` if it has none (TCP, memory)."""
 
     async def send(self, data: bytes) -> None:
         """Send all of ``data``."""
@@ -54,7 +63,7 @@ class Transport(Protocol):
         """Wait for bytes; never empty. A cancelled call has taken none."""
 
     def input_waiting(self) -> int | None:
-        """Bytes that :meth:`receive` would return at once; ``None`` where nobody can tell."""
+        """Bytes that :meth:`receive` would return at once; ``None`` if that is unknown."""
 
     async def aclose(self) -> None:
         """Close; may be called more than once."""
@@ -64,7 +73,7 @@ class Transport(Protocol):
 class SerialSettings:
     """How to open a serial port. Instruments leave the factory at 19200 baud, 8N1.
 
-    ``exclusive`` keeps a second program off the port: the protocol has no way to share it.
+    ``exclusive`` keeps other programs from opening the port, which the protocol cannot share.
     """
 
     port: str
@@ -114,9 +123,10 @@ class ByteStreamTransport:
     """A :class:`Transport` over an AnyIO byte stream.
 
     Args:
-        stream: Anything with ``send``, ``receive`` and ``aclose``. Its ``input_waiting()``, which
-            serial ports have, is used where present: it lets the client see bytes that came
-            unasked before it sends the next command.
+        stream: Anything with ``send``, ``receive`` and ``aclose``. If it has ``input_waiting()``,
+            as serial ports do, the client uses it to detect unsolicited bytes before the next
+            command. If it has ``send_nowait(data)``, the client uses that too: it sends what needs
+            no waiting and returns the number of bytes.
         label: The name to use in errors.
         baudrate: Bits a second on the wire, if the stream ends in one.
     """
@@ -130,6 +140,7 @@ class ByteStreamTransport:
         # Bound once: a poll then costs the stream's own calls and none of this class.
         self.send = stream.send
         self.receive = stream.receive
+        self.send_nowait: Callable[[bytes], int] = getattr(stream, "send_nowait", takes_nothing)
         waiting: Callable[[], int] | None = getattr(stream, "input_waiting", None)
         self.input_waiting: Callable[[], int | None] = waiting or _unknown
 
@@ -157,18 +168,31 @@ def _unknown() -> None:
     return None
 
 
+def takes_nothing(data: bytes) -> int:
+    """The ``send_nowait`` of a stream that has none."""
+    return 0
+
+
 _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
 
 def port_address(port: str) -> str:
-    """What :mod:`penstock.serial` calls a port: ``tcp://host:port``, and ``host:port`` where there
-    is no file of that name, are raw TCP connections to a serial server (``socket://``)."""
+    """Return the name of a port for :mod:`penstock.serial`.
+
+    ``tcp://host:port``, and ``host:port`` where there is no file of that name, are raw TCP
+    connections to a serial server (``socket://``).
+    """
     scheme, separator, rest = port.partition("://")
     if separator and scheme.casefold() == "tcp":
         return f"socket://{rest}"
     if not separator and _HOST_AND_PORT.fullmatch(port) and not os.path.exists(port):
         return f"socket://{port}"
     return port
+
+
+def is_raw_tcp(port: str) -> bool:
+    """Whether a port is a raw TCP connection, at whose far end the baud rate is not set here."""
+    return port_address(port).casefold().startswith("socket://")
 
 
 async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport:
@@ -181,8 +205,16 @@ async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport
     from penstock.serial import open_serial_port
 
     config = settings.to_serial_config()
-    try:
+    with describe_open_failure(settings):
         port = await open_serial_port(port_address(settings.port), config)
+    return ByteStreamTransport(port, label=settings.port, baudrate=settings.baudrate)
+
+
+@contextmanager
+def describe_open_failure(settings: SerialSettings) -> Generator[None, None, None]:
+    """Turn the errors of opening a port into errors of this package."""
+    try:
+        yield
     except AlicatError:
         raise
     except (ValueError, NotImplementedError) as error:
@@ -192,15 +224,16 @@ async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport
         ) from error
     except OSError as error:
         raise AlicatConnectionError(
-            f"cannot open the port: {_told(error)}",
+            f"cannot open the port: {_explanation(error, settings.port)}",
             context=ErrorContext(port=settings.port, baudrate=settings.baudrate),
         ) from error
-    return ByteStreamTransport(port, label=settings.port, baudrate=settings.baudrate)
 
 
-def _told(error: OSError) -> str:
+def _explanation(error: OSError, port: str) -> str:
     from penstock.serial import PortBusyError
 
+    # With the name that the caller has passed, not the one that it leads to.
+    text = str(error).replace(port_address(port), port)
     if isinstance(error, PortBusyError):
-        return f"{error}; instruments on one port share one AlicatManager"
-    return str(error)
+        return f"{text}; instruments on one port share one AlicatManager"
+    return text

@@ -1,7 +1,7 @@
-"""`python -m penstock.sim`: simulated instruments on pseudo-terminals, in a process of their own.
+"""``python -m penstock.sim``: simulated instruments in a process of their own.
 
-Prints one line of JSON when the ports are there, then serves them until standard input ends or a
-SIGTERM or SIGINT comes. On Linux it also ends with the process that started it.
+Prints one line of JSON when the ports exist, then serves them until standard input ends or SIGTERM
+or SIGINT arrives. On Linux it also ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -16,68 +16,187 @@ import selectors
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
-from penstock.sim.bus import Bus
-from penstock.sim.firmware import FIRMWARES
-from penstock.sim.mass_flow_controller import MassFlowController
-from penstock.sim.pty import PtyPort
+from penstock.sim._fleet.fleet import (
+    FAMILIES,
+    PROTOCOLS,
+    NamedBus,
+    make_bus,
+    read_fault_plan,
+    read_fleet,
+)
+from penstock.sim._fleet.serving import Ports, serve
+from penstock.sim._personality.modbus_unit import MODBUS_NOTES, MODBUS_PROVENANCE
+from penstock.sim._physics.families import MassFlowController
+from penstock.sim._physics.firmware import FIRMWARES
 
-__all__ = ["main"]
+__all__ = ["build_parser", "main"]
 
 _UNIT = re.compile(r"([A-Za-z]):(\d{1,6}(?:\.\d+)?)(SCCM|SLPM)?", re.ASCII | re.IGNORECASE)
 _PR_SET_PDEATHSIG: Final = 1
+#: Options of ``--bus`` alone, and the keys that a fleet file has in their place.
+_OF_BUSES: Final = {
+    "baud": "baudrate under [[bus]]",
+    "turnaround": "turnaround under [[bus]]",
+    "seed": "seed at the top",
+    "noise": "noise under [[bus.unit]]",
+    "tau": "tau under [[bus.unit]]",
+    "firmware": "firmware under [[bus.unit]]",
+    "protocol": "protocol under [[bus]]",
+}
+_DEFAULTS: Final = {
+    "baud": 19200, "turnaround": 0.002, "seed": 0, "noise": 0.0005, "tau": 0.3,
+    "firmware": "10v20",
+    "protocol": "ascii",
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0 on an ordered end, 1 when a port cannot be made."""
-    options = _parser().parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.describe:
+        print(json.dumps(_description(), indent=2))
+        return 0
+    if (options.bus is None) == (options.fleet is None):
+        parser.error("one of the arguments is required: --bus or --fleet")
+    if options.fleet is not None:
+        for name, key in _OF_BUSES.items():
+            if getattr(options, name) is not None:
+                parser.error(f"--{name} is of --bus alone; with --fleet write {key} in its file")
+    for name, default in _DEFAULTS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
     _end_with_parent()
     try:
-        buses = _buses(options)
+        buses = _named_buses(options)
+        ports = Ports(
+            links=options.link,
+            tcp=options.tcp,
+            rfc2217=options.rfc2217,
+            fault_log=options.fault_log,
+            match_baudrate=options.match_baud,
+        )
+        ports.check(buses)
     except ValueError as error:
         print(f"penstock.sim: {error}", file=sys.stderr)
         return 2
     # select() takes microseconds where epoll rounds a timeout up to a millisecond, which at
     # 115200 baud is a quarter of a reply; a simulator has few enough descriptors for it.
     with asyncio.Runner(loop_factory=_select_loop) as runner:
-        return runner.run(_serve(buses, until_eof=not options.no_stdin))
+        return runner.run(serve(buses, ports, until_eof=not options.no_stdin))
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the simulator's command line."""
     parser = argparse.ArgumentParser(
         prog="python -m penstock.sim",
-        description="Simulate Alicat mass-flow controllers on pseudo-terminals.",
+        description="Simulate Alicat instruments on pseudo-terminals and network ports.",
     )
     parser.add_argument(
-        "--bus", action="append", required=True, metavar="ID:FULLSCALE[,...]",
-        help="one port and its units, for example A:500,B:10SLPM (SCCM if no unit is named); "
-             "repeat it for more ports",
+        "--bus", action="append", metavar="ID:FULLSCALE[,...]",
+        help="one port and its mass-flow controllers, for example A:500,B:10SLPM (SCCM if no unit "
+             "is named); repeat it for more ports",
     )  # fmt: skip
-    parser.add_argument("--baud", type=int, default=19200, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="of the noise, default: %(default)s")
+    parser.add_argument("--fleet", metavar="FILE", help="the buses and units of a TOML file")
     parser.add_argument(
-        "--noise", type=float, default=0.0005, metavar="FRACTION",
-        help="standard deviation as a fraction of full scale, default: %(default)s",
-    )  # fmt: skip
-    parser.add_argument(
-        "--tau", type=float, default=0.3, metavar="SECONDS",
-        help="time constant of the flow, default: %(default)s",
-    )  # fmt: skip
-    parser.add_argument(
-        "--turnaround", type=float, default=0.002, metavar="SECONDS",
-        help="from the end of a request to its answer, default: %(default)s",
-    )  # fmt: skip
-    parser.add_argument(
-        "--firmware", choices=sorted(FIRMWARES), default="10v20", help="default: %(default)s"
+        "--fault", metavar="PLAN", help="what goes wrong on the lines, as a TOML file tells"
     )
+    parser.add_argument(
+        "--fault-log", type=Path, metavar="FILE",
+        help="append every fault that happens to FILE, a JSON object a line",
+    )  # fmt: skip
+    parser.add_argument(
+        "--link", type=Path, metavar="DIR",
+        help="keep a symbolic link to every pseudo-terminal in DIR, named as its bus",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tcp", type=int, metavar="PORT",
+        help="serve the buses on TCP too: the first one on PORT, the next one on PORT + 1, ...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rfc2217", type=int, metavar="PORT", help="the same with the settings of RFC 2217"
+    )
+    parser.add_argument(
+        "--describe", action="store_true",
+        help="print families and firmwares as JSON, with the provenance of each, and leave",
+    )  # fmt: skip
+    parser.add_argument("--baud", type=int, help=f"of every --bus, default: {_DEFAULTS['baud']}")
+    parser.add_argument("--seed", type=int, help="of the noise, default: 0")
+    parser.add_argument(
+        "--noise", type=float, metavar="FRACTION",
+        help="standard deviation as a fraction of full scale, default: 0.0005",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tau", type=float, metavar="SECONDS",
+        help="time constant of the flow, default: 0.3",
+    )  # fmt: skip
+    parser.add_argument(
+        "--turnaround", type=float, metavar="SECONDS",
+        help="from the end of a request to its answer, default: 0.002",
+    )  # fmt: skip
+    parser.add_argument(
+        "--firmware",
+        choices=sorted(name for name in FIRMWARES if name != "basis"),
+        help=f"of every --bus, default: {_DEFAULTS['firmware']}",
+    )
+    parser.add_argument(
+        "--protocol", choices=tuple(PROTOCOLS),
+        help="what every --bus speaks; Modbus units have the numbers 1, 2, ...; Modbus TCP needs "
+             "--tcp, default: ascii",
+    )  # fmt: skip
+    parser.add_argument(
+        "--match-baud", action="store_true",
+        help="units hear a program only while it has set their baud rate, on pseudo-terminals and "
+             "by RFC 2217",
+    )  # fmt: skip
     parser.add_argument("--no-stdin", action="store_true", help="run on when standard input ends")
     return parser
 
 
-def _buses(options: argparse.Namespace) -> list[Bus]:
-    buses: list[Bus] = []
+def _description() -> dict[str, object]:
+    return {
+        "families": list(FAMILIES),
+        "firmwares": {
+            name: {
+                "revision": firmware.name,
+                "provenance": firmware.provenance.value,
+                "notes": firmware.notes,
+            }
+            for name, firmware in FIRMWARES.items()
+        },
+        "modbus": {"provenance": MODBUS_PROVENANCE.value, "notes": MODBUS_NOTES},
+    }
+
+
+def _named_buses(options: argparse.Namespace) -> list[NamedBus]:
+    plan = None if options.fault is None else read_fault_plan(options.fault)
+    if options.fleet is not None:
+        return read_fleet(options.fleet, plan)
+    buses = []
+    for position, bus in enumerate(_units_of_buses(options)):
+        name = f"bus{position + 1}"
+        faults = None if plan is None else plan.of(name, position)
+        buses.append(
+            NamedBus(
+                name,
+                make_bus(
+                    bus,
+                    protocol=options.protocol,
+                    baudrate=options.baud,
+                    turnaround=options.turnaround,
+                    faults=faults,
+                ),
+                options.protocol,
+            )
+        )
+    return buses
+
+
+def _units_of_buses(options: argparse.Namespace) -> list[list[MassFlowController]]:
+    buses: list[list[MassFlowController]] = []
     for position, description in enumerate(options.bus):
         units: list[MassFlowController] = []
         for part in description.split(","):
@@ -99,104 +218,12 @@ def _buses(options: argparse.Namespace) -> list[Bus]:
                     serial_number=str(521641 + 100 * position + len(units)),
                 )
             )
-        buses.append(Bus(units, baudrate=options.baud, turnaround=options.turnaround))
+        buses.append(units)
     return buses
 
 
 def _select_loop() -> asyncio.AbstractEventLoop:
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
-
-
-async def _serve(buses: Sequence[Bus], *, until_eof: bool) -> int:
-    loop = asyncio.get_running_loop()
-    end = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end.set)
-    with ExitStack() as stack:
-        ports: list[PtyPort] = []
-        try:
-            for bus in buses:
-                ports.append(PtyPort(bus))
-                stack.callback(ports[-1].close)
-        except OSError as error:
-            print(f"penstock.sim: no pseudo-terminal: {error.strerror}", file=sys.stderr)
-            return 1
-        for port in ports:
-            pump = _Pump(loop, port)
-            stack.callback(pump.stop)
-        ready = {
-            "buses": [
-                {
-                    "path": port.path,
-                    "baudrate": port.bus.baudrate,
-                    "units": [unit.unit_id for unit in port.bus.units],
-                }
-                for port in ports
-            ]
-        }
-        print(json.dumps(ready), flush=True)
-        if until_eof:
-            _watch_stdin(loop, end)
-        await end.wait()
-    return 0
-
-
-class _Pump:
-    """One port on the loop by plain callbacks.
-
-    A task with `wait_readable` would do, at several times the CPU time a reply; dozens of units at
-    100 Hz make that count.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, port: PtyPort) -> None:
-        self._loop = loop
-        self._port = port
-        self._timer: asyncio.TimerHandle | None = None
-        self._watched = -1
-        self._transmit()
-
-    def stop(self) -> None:
-        self._watch(-1)
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _readable(self) -> None:
-        self._port.receive()
-        self._transmit()
-
-    def _transmit(self) -> None:
-        deadline = self._port.transmit()
-        self._watch(-1 if self._port.bus.congested else self._port.fileno())
-        if self._timer is not None:
-            self._timer.cancel()
-        # The loop's clock and the bus's are the same one, time.monotonic.
-        self._timer = None if deadline is None else self._loop.call_at(deadline, self._transmit)
-
-    def _watch(self, descriptor: int) -> None:
-        if descriptor != self._watched:
-            if self._watched >= 0:
-                self._loop.remove_reader(self._watched)
-            if descriptor >= 0:
-                self._loop.add_reader(descriptor, self._readable)
-            self._watched = descriptor
-
-
-def _watch_stdin(loop: asyncio.AbstractEventLoop, end: asyncio.Event) -> None:
-    descriptor = sys.stdin.fileno() if sys.stdin is not None else -1
-    if descriptor < 0:
-        end.set()
-        return
-
-    def drain() -> None:
-        try:
-            data = os.read(descriptor, 4096)
-        except OSError:
-            data = b""  # a terminal that hung up has ended too
-        if not data:
-            loop.remove_reader(descriptor)
-            end.set()
-
-    loop.add_reader(descriptor, drain)
 
 
 def _end_with_parent() -> None:

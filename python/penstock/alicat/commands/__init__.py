@@ -1,9 +1,25 @@
-"""The commands of the protocol, one object each; :class:`Commands` holds them all."""
+"""The commands of the protocol, one object for each; :class:`Commands` holds them all."""
 
 from __future__ import annotations
 
-from .catalog import Commands
-from .command import (
+from penstock.alicat.commands.basis import (
+    BasisAutoTareRequest,
+    BasisBatch,
+    BasisBatchRequest,
+    BasisGains,
+    BasisGainsRequest,
+    BasisGasRequest,
+    BasisHoldValveRequest,
+    BasisResetTotalRequest,
+    BasisTareRequest,
+)
+from penstock.alicat.commands.batch import (
+    TotalizerBatch,
+    TotalizerBatchRequest,
+)
+from penstock.alicat.commands.baud_rate import BaudRateRequest
+from penstock.alicat.commands.catalog import Commands
+from penstock.alicat.commands.command import (
     Command,
     CommandContext,
     CommandSpec,
@@ -12,7 +28,7 @@ from .command import (
     ReportedUnit,
     TableCommand,
 )
-from .conditions import (
+from penstock.alicat.commands.conditions import (
     AverageTimingRequest,
     AverageTimingSetting,
     StpNtpMode,
@@ -23,33 +39,59 @@ from .conditions import (
     ZeroBandRequest,
     ZeroBandSetting,
 )
-from .control import (
+from penstock.alicat.commands.control import (
     DeadbandLimitRequest,
     DeadbandSetting,
     LoopControlState,
     LoopControlVariableRequest,
+    RampOptions,
+    RampOptionsRequest,
     RampRateRequest,
     RampRateSetting,
     TimeUnit,
 )
-from .display import (
+from penstock.alicat.commands.display import (
     BlinkDisplayRequest,
     BlinkDisplayState,
     LockDisplayRequest,
     UnlockDisplayRequest,
 )
-from .gas import GasListRequest, GasSelectLegacyRequest, GasSelectRequest, GasState
-from .output import AnalogOutputChannel, AnalogOutputSourceRequest, AnalogOutputSourceSetting
-from .polling import PollRequest, RequestDataRequest
-from .setpoint import (
+from penstock.alicat.commands.gas import (
+    GasListRequest,
+    GasSelectLegacyRequest,
+    GasSelectRequest,
+    GasState,
+)
+from penstock.alicat.commands.mixes import (
+    CreateMixRequest,
+    DeleteMixRequest,
+    GasMix,
+)
+from penstock.alicat.commands.output import (
+    AnalogOutputChannel,
+    AnalogOutputSourceRequest,
+    AnalogOutputSourceSetting,
+)
+from penstock.alicat.commands.polling import PollRequest, RequestDataRequest
+from penstock.alicat.commands.registers import (
+    ReadRegisterRequest,
+    RegisterValue,
+    WriteRegisterRequest,
+)
+from penstock.alicat.commands.setpoint import (
     SetpointLegacyRequest,
     SetpointRequest,
     SetpointSourceRequest,
     SetpointSourceResult,
 )
-from .streaming import StreamingRateRequest, StreamingRateResult
-from .system import DataFrameFormatRequest, ManufacturingInfoRequest, VeRequest, VeResult
-from .tare import (
+from penstock.alicat.commands.streaming import StreamingRateRequest, StreamingRateResult
+from penstock.alicat.commands.system import (
+    DataFrameFormatRequest,
+    ManufacturingInfoRequest,
+    VeRequest,
+    VeResult,
+)
+from penstock.alicat.commands.tare import (
     AutoTareRequest,
     AutoTareState,
     PowerUpTareRequest,
@@ -58,7 +100,7 @@ from .tare import (
     TareFlowRequest,
     TareGaugePressureRequest,
 )
-from .totalizer import (
+from penstock.alicat.commands.totalizer import (
     TotalizerConfig,
     TotalizerConfigRequest,
     TotalizerId,
@@ -69,10 +111,15 @@ from .totalizer import (
     TotalizerSaveRequest,
     TotalizerSaveState,
 )
-from .units import EngineeringUnitsRequest, FullScaleQueryRequest, UnitSetting
-from .user_data import UserDataRequest, UserDataSetting
-from .valve import (
+from penstock.alicat.commands.units import (
+    EngineeringUnitsRequest,
+    FullScaleQueryRequest,
+    UnitSetting,
+)
+from penstock.alicat.commands.user_data import UserDataRequest, UserDataSetting
+from penstock.alicat.commands.valve import (
     CancelValveHoldRequest,
+    ExhaustRequest,
     HoldValvesClosedRequest,
     HoldValvesRequest,
     ValveDriveRequest,
@@ -87,6 +134,16 @@ __all__ = [
     "AutoTareState",
     "AverageTimingRequest",
     "AverageTimingSetting",
+    "BasisAutoTareRequest",
+    "BasisBatch",
+    "BasisBatchRequest",
+    "BasisGains",
+    "BasisGainsRequest",
+    "BasisGasRequest",
+    "BasisHoldValveRequest",
+    "BasisResetTotalRequest",
+    "BasisTareRequest",
+    "BaudRateRequest",
     "BlinkDisplayRequest",
     "BlinkDisplayState",
     "CancelValveHoldRequest",
@@ -94,13 +151,17 @@ __all__ = [
     "CommandContext",
     "CommandSpec",
     "Commands",
+    "CreateMixRequest",
     "DataFrameFormatRequest",
     "DeadbandLimitRequest",
     "DeadbandSetting",
+    "DeleteMixRequest",
     "EngineeringUnitsRequest",
+    "ExhaustRequest",
     "FirmwareRange",
     "FullScaleQueryRequest",
     "GasListRequest",
+    "GasMix",
     "GasSelectLegacyRequest",
     "GasSelectRequest",
     "GasState",
@@ -113,8 +174,12 @@ __all__ = [
     "PollRequest",
     "PowerUpTareRequest",
     "PowerUpTareState",
+    "RampOptions",
+    "RampOptionsRequest",
     "RampRateRequest",
     "RampRateSetting",
+    "ReadRegisterRequest",
+    "RegisterValue",
     "ReplyIdentity",
     "ReportedUnit",
     "RequestDataRequest",
@@ -134,6 +199,8 @@ __all__ = [
     "TareFlowRequest",
     "TareGaugePressureRequest",
     "TimeUnit",
+    "TotalizerBatch",
+    "TotalizerBatchRequest",
     "TotalizerConfig",
     "TotalizerConfigRequest",
     "TotalizerId",
@@ -151,6 +218,7 @@ __all__ = [
     "ValveDriveState",
     "VeRequest",
     "VeResult",
+    "WriteRegisterRequest",
     "ZeroBandRequest",
     "ZeroBandSetting",
 ]

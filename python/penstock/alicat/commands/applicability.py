@@ -1,19 +1,19 @@
-"""Who may be told to do what: a command's range against what is known of an instrument."""
+"""Whether a command may be sent to an instrument, by firmware, kind, medium and hardware."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..errors import (
+from penstock.alicat._instrument.identity import DeviceInfo
+from penstock.alicat._instrument.kinds import Medium
+from penstock.alicat.commands.command import CommandSpec
+from penstock.alicat.errors import (
     AlicatFirmwareError,
     AlicatMediumMismatchError,
     AlicatMissingHardwareError,
     AlicatUnsupportedCommandError,
     ErrorContext,
 )
-from ..identity import DeviceInfo
-from ..kinds import Medium
-from .command import CommandSpec
 
 __all__ = ["check_applies"]
 

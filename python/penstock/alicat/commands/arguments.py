@@ -1,11 +1,17 @@
-"""Writing arguments, and refusing those that no instrument could take."""
+"""Writes arguments, and rejects those that no instrument accepts."""
 
 from __future__ import annotations
 
-from ..errors import AlicatValidationError
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..setpoints import decimal_text
-from .command import V10_ONLY, CommandContext, FirmwareRange, match_reply, reply_shape
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.setpoints import decimal_text
+from penstock.alicat.commands.command import (
+    V10_ONLY,
+    CommandContext,
+    FirmwareRange,
+    match_reply,
+    reply_shape,
+)
+from penstock.alicat.errors import AlicatValidationError
 
 __all__ = [
     "FROM_10V05",

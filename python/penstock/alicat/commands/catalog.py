@@ -4,27 +4,61 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .command import CommandSpec
-from .conditions import AVERAGE_TIMING, STP_NTP_PRESSURE, STP_NTP_TEMPERATURE, ZERO_BAND
-from .control import DEADBAND_LIMIT, LOOP_CONTROL_VARIABLE, RAMP_RATE
-from .display import BLINK_DISPLAY, LOCK_DISPLAY, UNLOCK_DISPLAY
-from .gas import GAS_LIST, GAS_SELECT, GAS_SELECT_LEGACY
-from .output import ANALOG_OUTPUT_SOURCE
-from .polling import POLL_DATA, REQUEST_DATA
-from .setpoint import SETPOINT, SETPOINT_LEGACY, SETPOINT_SOURCE
-from .streaming import STREAMING_RATE
-from .system import DATA_FRAME_FORMAT_QUERY, MANUFACTURING_INFO, VE_QUERY
-from .tare import (
+from penstock.alicat.commands.basis import (
+    BASIS_AUTO_TARE,
+    BASIS_BATCH,
+    BASIS_GAINS,
+    BASIS_GAS,
+    BASIS_HOLD_VALVE,
+    BASIS_RESET_TOTAL,
+    BASIS_TARE,
+)
+from penstock.alicat.commands.batch import TOTALIZER_BATCH
+from penstock.alicat.commands.baud_rate import BAUD_RATE
+from penstock.alicat.commands.command import CommandSpec
+from penstock.alicat.commands.conditions import (
+    AVERAGE_TIMING,
+    STP_NTP_PRESSURE,
+    STP_NTP_TEMPERATURE,
+    ZERO_BAND,
+)
+from penstock.alicat.commands.control import (
+    DEADBAND_LIMIT,
+    LOOP_CONTROL_VARIABLE,
+    RAMP_OPTIONS,
+    RAMP_RATE,
+)
+from penstock.alicat.commands.display import BLINK_DISPLAY, LOCK_DISPLAY, UNLOCK_DISPLAY
+from penstock.alicat.commands.gas import GAS_LIST, GAS_SELECT, GAS_SELECT_LEGACY
+from penstock.alicat.commands.mixes import CREATE_MIX, DELETE_MIX
+from penstock.alicat.commands.output import ANALOG_OUTPUT_SOURCE
+from penstock.alicat.commands.polling import POLL_DATA, REQUEST_DATA
+from penstock.alicat.commands.registers import READ_REGISTER, WRITE_REGISTER
+from penstock.alicat.commands.setpoint import SETPOINT, SETPOINT_LEGACY, SETPOINT_SOURCE
+from penstock.alicat.commands.streaming import STREAMING_RATE
+from penstock.alicat.commands.system import DATA_FRAME_FORMAT_QUERY, MANUFACTURING_INFO, VE_QUERY
+from penstock.alicat.commands.tare import (
     AUTO_TARE,
     POWER_UP_TARE,
     TARE_ABSOLUTE_PRESSURE,
     TARE_FLOW,
     TARE_GAUGE_PRESSURE,
 )
-from .totalizer import TOTALIZER_CONFIG, TOTALIZER_RESET, TOTALIZER_RESET_PEAK, TOTALIZER_SAVE
-from .units import ENGINEERING_UNITS, FULL_SCALE_QUERY
-from .user_data import USER_DATA
-from .valve import CANCEL_VALVE_HOLD, HOLD_VALVES, HOLD_VALVES_CLOSED, VALVE_DRIVE
+from penstock.alicat.commands.totalizer import (
+    TOTALIZER_CONFIG,
+    TOTALIZER_RESET,
+    TOTALIZER_RESET_PEAK,
+    TOTALIZER_SAVE,
+)
+from penstock.alicat.commands.units import ENGINEERING_UNITS, FULL_SCALE_QUERY
+from penstock.alicat.commands.user_data import USER_DATA
+from penstock.alicat.commands.valve import (
+    CANCEL_VALVE_HOLD,
+    EXHAUST,
+    HOLD_VALVES,
+    HOLD_VALVES_CLOSED,
+    VALVE_DRIVE,
+)
 
 __all__ = ["Commands"]
 
@@ -71,6 +105,21 @@ class Commands:
     TOTALIZER_RESET_PEAK: Final = TOTALIZER_RESET_PEAK
     TOTALIZER_SAVE: Final = TOTALIZER_SAVE
     STREAMING_RATE: Final = STREAMING_RATE
+    RAMP_OPTIONS: Final = RAMP_OPTIONS
+    EXHAUST: Final = EXHAUST
+    CREATE_MIX: Final = CREATE_MIX
+    DELETE_MIX: Final = DELETE_MIX
+    TOTALIZER_BATCH: Final = TOTALIZER_BATCH
+    READ_REGISTER: Final = READ_REGISTER
+    WRITE_REGISTER: Final = WRITE_REGISTER
+    BAUD_RATE: Final = BAUD_RATE
+    BASIS_GAS: Final = BASIS_GAS
+    BASIS_TARE: Final = BASIS_TARE
+    BASIS_AUTO_TARE: Final = BASIS_AUTO_TARE
+    BASIS_RESET_TOTAL: Final = BASIS_RESET_TOTAL
+    BASIS_BATCH: Final = BASIS_BATCH
+    BASIS_GAINS: Final = BASIS_GAINS
+    BASIS_HOLD_VALVE: Final = BASIS_HOLD_VALVE
 
     @classmethod
     def all(cls) -> dict[str, CommandSpec[Any]]:

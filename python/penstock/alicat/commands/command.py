@@ -1,8 +1,8 @@
-"""A command as one object: its bytes, the shape of its answer, and who may be told to do it.
+"""A command as one object: its bytes, the form of its answer, and the instruments that have it.
 
 Every command of the protocol is a :class:`Command` or a :class:`TableCommand`, and ``Commands``
-holds them all. A command does no input or output: a session asks it for its bytes, sends them, and
-gives it the line that comes back. So each can be tested as a table of bytes.
+holds them all. A command does no I/O: a session sends the bytes that it encodes, and passes the
+answer line to its decoder. So each command can be tested as a table of bytes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from ..data_frame import DataFrameFormat
-from ..errors import AlicatParseError, AlicatProtocolError
-from ..events import EventKind
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..frame_decoder import FrameDecoder
-from ..kinds import Capability, DeviceKind, Medium
-from ..registry import Statistic
-from ..replies import refuse_line
+from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._frames.data_frame import DataFrameFormat
+from penstock.alicat._frames.frame_decoder import FrameDecoder
+from penstock.alicat._instrument.events import EventKind
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.kinds import Capability, DeviceKind, Medium
+from penstock.alicat.errors import AlicatParseError, AlicatProtocolError
+from penstock.alicat.registry import Statistic
 
 __all__ = [
     "ALL_KINDS",
@@ -47,12 +47,12 @@ Resp = TypeVar("Resp")
 
 
 class ReplyIdentity(Enum):
-    """How an answer tells whose it is."""
+    """How an answer shows which unit sent it."""
 
     LETTERED = "lettered"
     """It begins with the unit's letter."""
     LETTERLESS = "letterless"
-    """It does not: it can be told from another unit's only if no other owes an answer."""
+    """The answer has no letter, so it can be assigned only if no other unit owes an answer."""
 
 
 ALL_KINDS = frozenset(DeviceKind)
@@ -83,7 +83,7 @@ class FirmwareRange:
 
 
 ALL_FAMILIES = frozenset(FirmwareFamily)
-NUMERIC_FAMILIES = ALL_FAMILIES - {FirmwareFamily.GP}
+NUMERIC_FAMILIES = ALL_FAMILIES - {FirmwareFamily.GP, FirmwareFamily.BASIS}
 V8_AND_NEWER = frozenset({FirmwareFamily.V8_V9, FirmwareFamily.V10})
 V10_ONLY = frozenset({FirmwareFamily.V10})
 ANY_FIRMWARE = FirmwareRange(ALL_FAMILIES)
@@ -91,7 +91,7 @@ ANY_FIRMWARE = FirmwareRange(ALL_FAMILIES)
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """What a command needs to know of the unit that it is for."""
+    """What a command needs to know about its unit."""
 
     unit_id: str
     firmware: FirmwareVersion
@@ -101,13 +101,13 @@ class CommandContext:
 
     @property
     def prefix(self) -> str:
-        """What GP firmware wants between the letter and a command that writes."""
+        """What GP firmware requires between the letter and a command that writes."""
         return "$$" if self.firmware.family is FirmwareFamily.GP else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedUnit:
-    """The engineering unit that an answer bears, and the quantity that it belongs to."""
+    """The engineering unit in an answer, and the quantity that it belongs to."""
 
     quantity: Statistic | None
     """``None``: the setpoint."""
@@ -127,7 +127,7 @@ def _never(request: Any) -> bool:
 
 
 def always(request: Any) -> bool:
-    """For commands that do something whatever their arguments."""
+    """For commands that change something whatever their arguments."""
     return True
 
 
@@ -141,31 +141,33 @@ def _at_once(request: Any) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec(Generic[Req]):
-    """What every command has: its bytes, and who may be told to do it."""
+    """The part that all commands share: their bytes, and the instruments that have them."""
 
     name: str
     token: str
-    """What stands behind the unit's letter, without arguments."""
+    """The text after the unit's letter, without arguments."""
     wanted: str
     """What the answer is, as error messages name it."""
+    separator: str = " "
+    """The text between the token and its arguments."""
     arguments: Callable[[Req, CommandContext], tuple[str, ...]] = _no_arguments
-    """The arguments as they are written; raises :class:`AlicatValidationError` for values that the
-    instrument could not take."""
+    """Formats the arguments; raises :class:`AlicatValidationError` for values that the instrument
+    cannot accept."""
     device_kinds: frozenset[DeviceKind] = ALL_KINDS
     media: Medium = Medium.GAS | Medium.LIQUID
     required_capabilities: Capability = Capability.NONE
     firmware: FirmwareRange = ANY_FIRMWARE
     changes: Callable[[Req], bool] = _never
-    """Whether a request does more than ask. Such a request is never sent a second time."""
+    """Whether a request changes something. Such a request is never sent a second time."""
     confirm: Callable[[Req], str] = _nothing_to_confirm
-    """What a request cannot undo, or lets happen by itself, as words for "... : repeat it with
-    confirm=True"; empty where it may be sent without."""
+    """The consequence that needs a confirmation, as words for "... : repeat it with confirm=True";
+    empty if the request needs none."""
     saves: Callable[[Req], bool] = _never
     """Whether a request writes to the EEPROM, which wears out."""
     event: EventKind = EventKind.SETTING
-    """What a change of it is called among the device's events."""
+    """The kind of event that reports a change."""
     invalidates_format: Callable[[Req], bool] = _never
-    """Whether the data frame may have other columns or units afterwards."""
+    """Whether the request may change the columns or units of the data frame."""
 
     def encode(self, context: CommandContext, request: Req) -> bytes:
         """The bytes to send.
@@ -174,25 +176,30 @@ class CommandSpec(Generic[Req]):
             AlicatValidationError: an argument is not possible.
         """
         arguments = self.arguments(request, context)
-        prefix = context.prefix if self.changes(request) else ""
-        return f"{context.unit_id}{prefix}{' '.join((self.token, *arguments))}\r".encode("ascii")
+        prefix = context.prefix
+        if not self.changes(request) or self.token.startswith(prefix):
+            prefix = ""
+        written = self.token
+        if arguments:
+            written += self.separator + " ".join(arguments)
+        return f"{context.unit_id}{prefix}{written}\r".encode("ascii")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(CommandSpec[Req], Generic[Req, Resp]):
     """A command that is answered by one line.
 
-    ``Req`` is a dataclass of its arguments, ``Resp`` what its answer becomes.
+    ``Req`` is a dataclass of its arguments, ``Resp`` the type of the decoded answer.
     """
 
     decode: Callable[[bytes, Req, CommandContext], Resp]
-    """Makes a value of the answer line, or raises an :class:`AlicatProtocolError` for every line
-    that is not this command's answer: it decides what is believed."""
+    """Decodes the answer line, or raises an :class:`AlicatProtocolError` for every line that is not
+    this command's answer. Nothing else checks the line."""
     identity: ReplyIdentity = ReplyIdentity.LETTERED
     reported_units: Callable[[Req, Resp], tuple[ReportedUnit, ...]] = _no_units
-    """The units that an answer bears; the session compares them with the format in force."""
+    """The units in an answer; the session compares them with the format in force."""
     patience_s: Callable[[Req], float] = _at_once
-    """Seconds that a request makes the instrument wait before it answers."""
+    """Seconds that the instrument waits before it answers the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +215,7 @@ class TableCommand(CommandSpec[Req], Generic[Req, Resp]):
 
 def reply_shape(pattern: bytes) -> re.Pattern[bytes]:
     """The shape of a one-line answer: the unit's letter, white space, then ``pattern``."""
-    return re.compile(rb"([A-Z])\s+" + pattern + rb"$")
+    return re.compile(rb"([A-Z])\s+" + pattern + rb"\Z")
 
 
 def match_reply(

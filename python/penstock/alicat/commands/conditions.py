@@ -1,5 +1,7 @@
-"""How measurements are made: zero band, averaging, and the conditions that standardised and
-normalised flow refer to."""
+"""How measurements are made: zero band, averaging, and reference conditions.
+
+Standardised and normalised flow refer to those conditions.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from ..errors import AlicatValidationError
-from ..kinds import Medium
-from ..registry import Unit
-from ..registry.units import clean_unit_label
-from ..setpoints import decimal_text
-from .arguments import FROM_10V05, NUMBER, UNIT, bounded, whole
-from .command import FLOW_KINDS, Command, CommandContext, match_reply, reply_shape
+from penstock.alicat._instrument.kinds import Medium
+from penstock.alicat._instrument.setpoints import decimal_text
+from penstock.alicat.commands.arguments import FROM_10V05, NUMBER, UNIT, bounded, whole
+from penstock.alicat.commands.command import (
+    FLOW_KINDS,
+    Command,
+    CommandContext,
+    match_reply,
+    reply_shape,
+)
+from penstock.alicat.errors import AlicatValidationError
+from penstock.alicat.registry import Unit
+from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
     "AVERAGE_TIMING",
@@ -229,28 +237,41 @@ def _condition_decoder(
     return decode
 
 
-STP_NTP_PRESSURE: Command[StpNtpPressureRequest, StpNtpPressureSetting] = Command(
-    name="stp_ntp_pressure",
-    token="DCFRP",
-    wanted="its reference pressure",
-    arguments=lambda request, context: _condition_arguments(request, request.pressure),
-    decode=_condition_decoder(StpNtpPressureSetting, "its reference pressure"),
-    device_kinds=FLOW_KINDS,
-    media=Medium.GAS,
-    firmware=FROM_10V05,
-    changes=lambda request: request.pressure is not None,
-    saves=lambda request: request.pressure is not None,
-)
+def _condition_command(
+    name: str, token: str, wanted: str, value_of: Callable[[C], float | None], setting: type[S]
+) -> Command[C, S]:
+    """The command of one condition; ``value_of`` is what a request sets it to."""
 
-STP_NTP_TEMPERATURE: Command[StpNtpTemperatureRequest, StpNtpTemperatureSetting] = Command(
-    name="stp_ntp_temperature",
-    token="DCFRT",
-    wanted="its reference temperature",
-    arguments=lambda request, context: _condition_arguments(request, request.temperature),
-    decode=_condition_decoder(StpNtpTemperatureSetting, "its reference temperature"),
-    device_kinds=FLOW_KINDS,
-    media=Medium.GAS,
-    firmware=FROM_10V05,
-    changes=lambda request: request.temperature is not None,
-    saves=lambda request: request.temperature is not None,
+    def sets(request: C) -> bool:
+        return value_of(request) is not None
+
+    return Command(
+        name=name,
+        token=token,
+        wanted=wanted,
+        arguments=lambda request, context: _condition_arguments(request, value_of(request)),
+        decode=_condition_decoder(setting, wanted),
+        device_kinds=FLOW_KINDS,
+        media=Medium.GAS,
+        firmware=FROM_10V05,
+        changes=sets,
+        saves=sets,
+    )
+
+
+STP_NTP_PRESSURE: Command[StpNtpPressureRequest, StpNtpPressureSetting] = _condition_command(
+    "stp_ntp_pressure",
+    "DCFRP",
+    "its reference pressure",
+    lambda request: request.pressure,
+    StpNtpPressureSetting,
+)
+STP_NTP_TEMPERATURE: Command[StpNtpTemperatureRequest, StpNtpTemperatureSetting] = (
+    _condition_command(
+        "stp_ntp_temperature",
+        "DCFRT",
+        "its reference temperature",
+        lambda request: request.temperature,
+        StpNtpTemperatureSetting,
+    )
 )

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..errors import AlicatValidationError
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..registry import LoopControlVariable, Statistic, Unit
-from ..registry.units import clean_unit_label
-from ..setpoints import decimal_text
-from .arguments import FROM_10V05, NUMBER, UNIT, refuse_save_alone
-from .command import (
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.setpoints import decimal_text
+from penstock.alicat.commands.arguments import FROM_10V05, NUMBER, UNIT, refuse_save_alone
+from penstock.alicat.commands.command import (
     CONTROLLERS,
     NUMERIC_FAMILIES,
     V8_AND_NEWER,
@@ -22,15 +19,21 @@ from .command import (
     parse_error,
     reply_shape,
 )
+from penstock.alicat.errors import AlicatValidationError
+from penstock.alicat.registry import LoopControlVariable, Statistic, Unit
+from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
     "DEADBAND_LIMIT",
     "LOOP_CONTROL_VARIABLE",
+    "RAMP_OPTIONS",
     "RAMP_RATE",
     "DeadbandLimitRequest",
     "DeadbandSetting",
     "LoopControlState",
     "LoopControlVariableRequest",
+    "RampOptions",
+    "RampOptionsRequest",
     "RampRateRequest",
     "RampRateSetting",
     "TimeUnit",
@@ -99,8 +102,10 @@ class TimeUnit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RampRateRequest:
-    """Let the setpoint change by at most ``max_ramp`` (in its own unit) per ``time_unit``; 0 lifts
-    the limit. ``None`` asks."""
+    """Let the setpoint change by at most ``max_ramp`` (in its own unit) per ``time_unit``.
+
+    0 lifts the limit. ``None`` asks.
+    """
 
     max_ramp: float | None = None
     time_unit: TimeUnit | None = None
@@ -162,9 +167,69 @@ RAMP_RATE: Command[RampRateRequest, RampRateSetting] = Command(
 
 
 @dataclass(frozen=True, slots=True)
+class RampOptionsRequest:
+    """Choose which changes of the setpoint the ramp rate limits: all four together, or ask."""
+
+    up: bool | None = None
+    down: bool | None = None
+    to_zero: bool | None = None
+    at_power_up: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RampOptions:
+    """Which changes of the setpoint the ramp rate limits."""
+
+    unit_id: str
+    up: bool
+    """To a higher setpoint."""
+    down: bool
+    """To a lower one."""
+    to_zero: bool
+    at_power_up: bool
+    """To the setpoint that is kept over a power cycle."""
+
+
+_RAMP_OPTIONS = reply_shape(rb"([01])\s+([01])\s+([01])\s+([01])")
+
+
+def _ramp_options_arguments(
+    request: RampOptionsRequest, context: CommandContext
+) -> tuple[str, ...]:
+    stated = (request.up, request.down, request.to_zero, request.at_power_up)
+    if stated == (None,) * 4:
+        return ()
+    if None in stated:
+        raise AlicatValidationError("the four ramp options are set together: state all of them")
+    return tuple(str(int(bool(option))) for option in stated)
+
+
+def _decode_ramp_options(
+    line: bytes, request: RampOptionsRequest, context: CommandContext
+) -> RampOptions:
+    match = match_reply(_RAMP_OPTIONS, line, context, RAMP_OPTIONS.wanted)
+    return RampOptions(context.unit_id, *(match[group] == b"1" for group in range(2, 6)))
+
+
+RAMP_OPTIONS: Command[RampOptionsRequest, RampOptions] = Command(
+    name="ramp_options",
+    token="LSRC",
+    wanted="which changes it ramps",
+    arguments=_ramp_options_arguments,
+    decode=_decode_ramp_options,
+    device_kinds=CONTROLLERS,
+    firmware=FROM_10V05,
+    changes=lambda request: request.up is not None,
+    saves=lambda request: request.up is not None,
+)
+
+
+@dataclass(frozen=True, slots=True)
 class DeadbandLimitRequest:
-    """Do not correct deviations up to ``deadband`` (in the unit of the controlled quantity);
-    ``None`` asks. ``save`` keeps it over a power cycle."""
+    """Do not correct deviations up to ``deadband``, in the unit of the controlled quantity.
+
+    ``None`` asks. ``save`` keeps it over a power cycle.
+    """
 
     deadband: float | None = None
     save: bool | None = None

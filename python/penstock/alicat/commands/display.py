@@ -1,21 +1,21 @@
-"""The panel: finding an instrument by its blinking, and locking its buttons."""
+"""The panel: a blinking display, which shows where an instrument is, and locked buttons."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..frame_decoder import ParsedFrame
-from ..kinds import Capability
-from .arguments import decode_flag, whole
-from .command import (
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat.commands.arguments import decode_flag, whole
+from penstock.alicat.commands.command import (
     V8_AND_NEWER,
     Command,
     CommandContext,
     FirmwareRange,
     always,
 )
-from .polling import decode_frame
+from penstock.alicat.commands.polling import decode_frame
 
 __all__ = [
     "BLINK_DISPLAY",
@@ -32,7 +32,7 @@ _LONGEST_BLINKING_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class BlinkDisplayRequest:
-    """Blink for so many seconds; -1 until told otherwise, 0 stops, ``None`` asks."""
+    """Blink for this number of seconds; -1 until it is stopped, 0 stops, ``None`` asks."""
 
     duration_s: int | None = None
 
@@ -72,7 +72,7 @@ BLINK_DISPLAY: Command[BlinkDisplayRequest, BlinkDisplayState] = Command(
 
 @dataclass(frozen=True, slots=True)
 class LockDisplayRequest:
-    """Make the buttons do nothing."""
+    """Lock the buttons."""
 
 
 LOCK_DISPLAY: Command[LockDisplayRequest, ParsedFrame] = Command(
@@ -87,7 +87,7 @@ LOCK_DISPLAY: Command[LockDisplayRequest, ParsedFrame] = Command(
 
 @dataclass(frozen=True, slots=True)
 class UnlockDisplayRequest:
-    """Let the buttons work again."""
+    """Unlock the buttons."""
 
 
 # Open to every instrument: on 1v to 7v a stray command that begins with L locks the panel.

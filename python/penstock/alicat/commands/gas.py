@@ -6,14 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import UnknownGasError
-from ..events import EventKind
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..frame_decoder import ParsedFrame
-from ..kinds import Medium
-from ..registry import Gas
-from .arguments import FROM_10V05, refuse_save_alone, saving, whole
-from .command import (
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.events import EventKind
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.kinds import Medium
+from penstock.alicat.commands.arguments import FROM_10V05, refuse_save_alone, saving, whole
+from penstock.alicat.commands.command import (
     ALL_FAMILIES,
     FLOW_KINDS,
     Command,
@@ -24,7 +22,9 @@ from .command import (
     match_reply,
     reply_shape,
 )
-from .polling import decode_frame
+from penstock.alicat.commands.polling import decode_frame
+from penstock.alicat.errors import UnknownGasError
+from penstock.alicat.registry import Gas
 
 __all__ = [
     "GAS_LIST",
@@ -41,8 +41,10 @@ _LAST_GAS_NUMBER = 255
 
 @dataclass(frozen=True, slots=True)
 class GasSelectRequest:
-    """Compute with this gas (a name, or the number of a mix); ``None`` asks. ``save`` keeps it
-    over a power cycle."""
+    """Compute with this gas: a name, or the number of a mix.
+
+    ``None`` asks. ``save`` keeps it over a power cycle.
+    """
 
     gas: Gas | str | int | None = None
     save: bool | None = None

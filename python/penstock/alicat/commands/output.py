@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..errors import AlicatValidationError
-from ..kinds import Capability
-from ..registry import Unit
-from ..registry.units import clean_unit_label
-from .arguments import FROM_10V05, UNIT, whole
-from .command import Command, CommandContext, match_reply, reply_shape
+from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat.commands.arguments import FROM_10V05, UNIT, whole
+from penstock.alicat.commands.command import Command, CommandContext, match_reply, reply_shape
+from penstock.alicat.errors import AlicatValidationError
+from penstock.alicat.registry import Unit
+from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
     "ANALOG_OUTPUT_SOURCE",

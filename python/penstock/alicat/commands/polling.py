@@ -6,11 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import AlicatValidationError
-from ..frame_decoder import ParsedFrame
-from ..registry import Statistic
-from ..replies import refuse_line
-from .command import NUMERIC_FAMILIES, Command, CommandContext, FirmwareRange, ReplyIdentity
+from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat.commands.command import (
+    NUMERIC_FAMILIES,
+    Command,
+    CommandContext,
+    FirmwareRange,
+    ReplyIdentity,
+)
+from penstock.alicat.errors import AlicatValidationError
+from penstock.alicat.registry import Statistic
 
 __all__ = ["POLL_DATA", "REQUEST_DATA", "PollRequest", "RequestDataRequest", "decode_frame"]
 

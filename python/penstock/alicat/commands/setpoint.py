@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import AlicatValidationError
-from ..events import EventKind
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..frame_decoder import ParsedFrame
-from ..replies import refuse_line
-from ..setpoints import SetpointState, decimal_text, parse_setpoint_reply
-from .arguments import FROM_10V05, refuse_save_alone, saving
-from .command import (
+from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.events import EventKind
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.setpoints import SetpointState, decimal_text, parse_setpoint_reply
+from penstock.alicat.commands.arguments import FROM_10V05, refuse_save_alone, saving
+from penstock.alicat.commands.command import (
     CONTROLLERS,
     V8_AND_NEWER,
     Command,
@@ -22,7 +21,8 @@ from .command import (
     match_reply,
     reply_shape,
 )
-from .polling import decode_frame
+from penstock.alicat.commands.polling import decode_frame
+from penstock.alicat.errors import AlicatValidationError
 
 __all__ = [
     "SETPOINT",
@@ -53,8 +53,8 @@ def _decode_setpoint(
 ) -> SetpointState:
     state = parse_setpoint_reply(line, context.unit_id)
     if state.unit is None:
-        # A label that is no known unit may be a damaged one: it is believed only if the data
-        # frame's table has it too.
+        # An unknown label may be a damaged one: it is accepted only if the data frame's table has
+        # it too.
         columns = context.data_frame_format
         field = columns.setpoint_field if columns is not None else None
         if field is None or field.unit_label != state.unit_label:
@@ -94,7 +94,7 @@ SETPOINT_LEGACY: Command[SetpointLegacyRequest, ParsedFrame] = Command(
     event=EventKind.SETPOINT,
     device_kinds=CONTROLLERS,
     firmware=FirmwareRange(
-        frozenset({FirmwareFamily.V1_V7, FirmwareFamily.V8_V9}),
+        frozenset({FirmwareFamily.V1_V7, FirmwareFamily.V8_V9, FirmwareFamily.BASIS}),
         last=FirmwareVersion(FirmwareFamily.V8_V9, 8, 99),
     ),
 )
@@ -102,9 +102,12 @@ SETPOINT_LEGACY: Command[SetpointLegacyRequest, ParsedFrame] = Command(
 
 @dataclass(frozen=True, slots=True)
 class SetpointSourceRequest:
-    """Take the setpoint from ``mode``: ``"S"`` serial line or panel, ``"A"`` analogue input,
-    ``"U"`` serial line or panel, not kept over a power cycle. ``None`` asks. ``save`` keeps the
-    mode over a power cycle."""
+    """Take the setpoint from ``mode``.
+
+    ``"S"`` is the serial line or the panel, ``"A"`` the analogue input, ``"U"`` the serial line or
+    the panel, not kept over a power cycle. ``None`` asks. ``save`` keeps the mode over a power
+    cycle.
+    """
 
     mode: str | None = None
     save: bool | None = None
@@ -127,8 +130,8 @@ def _source_arguments(request: SetpointSourceRequest, context: CommandContext) -
     mode = request.mode.upper()
     if mode not in ("S", "A", "U"):
         raise AlicatValidationError(
-            f"{request.mode!r} is no setpoint source: choose 'S' (serial), 'A' (analogue) or 'U' "
-            "(serial, not kept over a power cycle)"
+            f"{request.mode!r} is not a setpoint source: choose 'S' (serial), 'A' (analogue) or "
+            "'U' (serial, not kept over a power cycle)"
         )
     return (mode, *saving(request.save))
 

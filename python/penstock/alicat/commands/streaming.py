@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .arguments import FROM_10V05, whole
-from .command import Command, CommandContext, match_reply, reply_shape
+from penstock.alicat.commands.arguments import FROM_10V05, whole
+from penstock.alicat.commands.command import Command, CommandContext, match_reply, reply_shape
 
 __all__ = ["STREAMING_RATE", "StreamingRateRequest", "StreamingRateResult"]
 
@@ -14,8 +14,10 @@ _SLOWEST_MS = 65_535
 
 @dataclass(frozen=True, slots=True)
 class StreamingRateRequest:
-    """Send a frame every ``rate_ms`` while streaming (0: as fast as the line takes them);
-    ``None`` asks."""
+    """Send a frame every ``rate_ms`` while streaming; 0: as fast as the line takes them.
+
+    ``None`` asks.
+    """
 
     rate_ms: int | None = None
 

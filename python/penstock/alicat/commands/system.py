@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from ..data_frame import (
+from penstock.alicat._frames.data_frame import (
     DataFrameFormat,
     is_format_row,
     is_last_format_row,
     parse_data_frame_format,
 )
-from ..firmware import FirmwareVersion
-from ..identity import (
+from penstock.alicat._instrument.firmware import FirmwareVersion
+from penstock.alicat._instrument.identity import (
     ManufacturingInfo,
     is_last_manufacturing_row,
     is_manufacturing_row,
     parse_manufacturing_info,
     parse_version_line,
 )
-from .command import NUMERIC_FAMILIES, Command, CommandContext, FirmwareRange, TableCommand
+from penstock.alicat.commands.command import (
+    NUMERIC_FAMILIES,
+    Command,
+    CommandContext,
+    FirmwareRange,
+    TableCommand,
+)
 
 __all__ = [
     "DATA_FRAME_FORMAT_QUERY",

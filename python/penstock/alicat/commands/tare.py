@@ -1,18 +1,17 @@
-"""Taring: what the sensors show now becomes zero.
+"""Taring: the present readings of the sensors become zero.
 
-No instrument can tell whether gas flows or a line is vented, so the caller must.
+An instrument cannot detect whether gas flows or a line is vented, so the caller makes sure.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import AlicatValidationError
-from ..events import EventKind
-from ..frame_decoder import ParsedFrame
-from ..kinds import Capability, DeviceKind
-from .arguments import FROM_10V05, NUMBER, bounded, decode_flag
-from .command import (
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.events import EventKind
+from penstock.alicat._instrument.kinds import Capability, DeviceKind
+from penstock.alicat.commands.arguments import FROM_10V05, NUMBER, bounded, decode_flag
+from penstock.alicat.commands.command import (
     CONTROLLERS,
     FLOW_KINDS,
     NUMERIC_FAMILIES,
@@ -23,7 +22,8 @@ from .command import (
     match_reply,
     reply_shape,
 )
-from .polling import decode_frame
+from penstock.alicat.commands.polling import decode_frame
+from penstock.alicat.errors import AlicatValidationError
 
 __all__ = [
     "AUTO_TARE",
@@ -46,7 +46,7 @@ _TARING = FirmwareRange(NUMERIC_FAMILIES)
 
 @dataclass(frozen=True, slots=True)
 class TareFlowRequest:
-    """Take the present flow for zero. Nothing may flow."""
+    """Tare: the present flow becomes zero. Nothing may flow."""
 
 
 TARE_FLOW: Command[TareFlowRequest, ParsedFrame] = Command(
@@ -63,7 +63,7 @@ TARE_FLOW: Command[TareFlowRequest, ParsedFrame] = Command(
 
 @dataclass(frozen=True, slots=True)
 class TareGaugePressureRequest:
-    """Take the present gauge pressure for zero. The line must be vented."""
+    """Tare: the present gauge pressure becomes zero. The line must be vented."""
 
 
 TARE_GAUGE_PRESSURE: Command[TareGaugePressureRequest, ParsedFrame] = Command(
@@ -122,7 +122,7 @@ def _auto_tare_arguments(request: AutoTareRequest, context: CommandContext) -> t
             raise AlicatValidationError("delay_s=... belongs to enable=True: state both")
         return ()
     if not request.enable:
-        # With a delay beside the 0 the instrument refuses.
+        # The instrument rejects a 0 with a delay.
         return ("0",)
     if request.delay_s is None:
         raise AlicatValidationError("state the delay_s after which the instrument tares")

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from ..errors import AlicatValidationError
-from ..frame_decoder import ParsedFrame
-from .arguments import FROM_10V05, decode_flag, refuse_save_alone, saving, whole
-from .command import (
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat.commands.arguments import (
+    FROM_10V05,
+    decode_flag,
+    refuse_save_alone,
+    saving,
+    whole,
+)
+from penstock.alicat.commands.command import (
     FLOW_KINDS,
     V8_AND_NEWER,
     V10_ONLY,
@@ -21,7 +26,8 @@ from .command import (
     match_reply,
     parse_error,
 )
-from .polling import decode_frame
+from penstock.alicat.commands.polling import decode_frame
+from penstock.alicat.errors import AlicatValidationError
 
 __all__ = [
     "TOTALIZER_CONFIG",
@@ -174,7 +180,7 @@ TOTALIZER_CONFIG: Command[TotalizerConfigRequest, TotalizerConfig] = Command(
 
 @dataclass(frozen=True, slots=True)
 class TotalizerResetRequest:
-    """Begin to count from zero."""
+    """Reset the total to zero."""
 
     totalizer: TotalizerId = TotalizerId.FIRST
     confirm: bool = False
@@ -182,7 +188,7 @@ class TotalizerResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class TotalizerResetPeakRequest:
-    """Forget the peak."""
+    """Reset the peak."""
 
     totalizer: TotalizerId = TotalizerId.FIRST
     confirm: bool = False

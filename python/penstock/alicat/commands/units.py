@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..registry import Statistic, Unit
-from ..registry.units import clean_unit_label
-from ..setpoints import FullScaleValue, parse_full_scale
-from .arguments import FROM_10V05, whole
-from .command import (
+from penstock.alicat._instrument.setpoints import FullScaleValue, parse_full_scale
+from penstock.alicat.commands.arguments import FROM_10V05, whole
+from penstock.alicat.commands.command import (
     NUMERIC_FAMILIES,
     Command,
     CommandContext,
@@ -17,6 +15,8 @@ from .command import (
     match_reply,
     reply_shape,
 )
+from penstock.alicat.registry import Statistic, Unit
+from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
     "ENGINEERING_UNITS",
@@ -84,7 +84,7 @@ def _decode_unit(
 
 
 def _shown_unit(request: EngineeringUnitsRequest, setting: UnitSetting) -> tuple[ReportedUnit, ...]:
-    # A change that was asked for is no difference.
+    # A requested change is not a difference.
     if request.unit_code is not None:
         return ()
     return (ReportedUnit(setting.statistic, setting.label),)
@@ -125,6 +125,5 @@ FULL_SCALE_QUERY: Command[FullScaleQueryRequest, FullScaleValue | None] = Comman
     arguments=lambda request, context: (str(Statistic.coerce(request.statistic).code),),
     decode=_decode_full_scale,
     firmware=FirmwareRange(NUMERIC_FAMILIES),
-    # Its unit is no evidence of what is shown: 8v17 was seen to answer in the unit that it was
-    # built for.
+    # Its unit need not be the displayed one: an 8v17 answered in the unit that it was built for.
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..errors import AlicatValidationError
-from .arguments import FROM_10V05, whole
-from .command import Command, CommandContext, match_reply, parse_error
+from penstock.alicat.commands.arguments import FROM_10V05, whole
+from penstock.alicat.commands.command import Command, CommandContext, match_reply, parse_error
+from penstock.alicat.errors import AlicatValidationError
 
 __all__ = ["USER_DATA", "UserDataRequest", "UserDataSetting"]
 
@@ -17,7 +17,7 @@ _LONGEST_TEXT = 32
 
 @dataclass(frozen=True, slots=True)
 class UserDataRequest:
-    """Keep ``value`` (up to 32 printable ASCII characters) in slot 0 to 3; ``None`` asks."""
+    """Store ``value`` (up to 32 printable ASCII characters) in slot 0 to 3; ``None`` asks."""
 
     slot: int
     value: str | None = None
@@ -25,14 +25,14 @@ class UserDataRequest:
 
 @dataclass(frozen=True, slots=True)
 class UserDataSetting:
-    """The text of a slot; empty where nothing was kept."""
+    """The text of a slot; empty if nothing was stored."""
 
     unit_id: str
     slot: int
     value: str
 
 
-# An empty slot is answered with the letter alone.
+# The answer for an empty slot is the letter alone.
 _TEXT = re.compile(rb"([A-Z])(?:\s+([0-3])(?: (.*))?)?\s*$")
 
 
@@ -46,7 +46,7 @@ def _arguments(request: UserDataRequest, context: CommandContext) -> tuple[str, 
             f"user data must be up to {_LONGEST_TEXT} printable ASCII characters, not {value!r}"
         )
     if value != value.strip():
-        # The line's ends are framing, so such a text would not come back as it was sent.
+        # Framing strips the ends of a line, so such a text would not be read back unchanged.
         raise AlicatValidationError(f"user data must not begin or end with a space, as {value!r}")
     return slot, value
 

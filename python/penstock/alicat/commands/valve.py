@@ -1,13 +1,14 @@
-"""The valves: held where they are, held closed, let go, and how far they are driven."""
+"""The valves: hold, hold closed, cancel the hold, and the drive."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from ..firmware import FirmwareFamily, FirmwareVersion
-from ..frame_decoder import ParsedFrame
-from .command import (
+from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat.commands.command import (
     CONTROLLERS,
     NUMERIC_FAMILIES,
     V8_AND_NEWER,
@@ -17,14 +18,16 @@ from .command import (
     always,
     match_reply,
 )
-from .polling import decode_frame
+from penstock.alicat.commands.polling import decode_frame
 
 __all__ = [
     "CANCEL_VALVE_HOLD",
+    "EXHAUST",
     "HOLD_VALVES",
     "HOLD_VALVES_CLOSED",
     "VALVE_DRIVE",
     "CancelValveHoldRequest",
+    "ExhaustRequest",
     "HoldValvesClosedRequest",
     "HoldValvesRequest",
     "ValveDriveRequest",
@@ -82,8 +85,30 @@ CANCEL_VALVE_HOLD: Command[CancelValveHoldRequest, ParsedFrame] = Command(
     wanted="a data frame with its valves let go",
     decode=decode_frame,
     device_kinds=CONTROLLERS,
-    firmware=FirmwareRange(NUMERIC_FAMILIES),
+    firmware=FirmwareRange(NUMERIC_FAMILIES | {FirmwareFamily.BASIS}),
     changes=always,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExhaustRequest:
+    """Open the exhaust valve of a controller with two valves, until the hold is cancelled."""
+
+    confirm: bool = False
+
+
+EXHAUST: Command[ExhaustRequest, ParsedFrame] = Command(
+    name="exhaust",
+    token="E",
+    wanted="a data frame with its exhaust valve open",
+    decode=decode_frame,
+    device_kinds=CONTROLLERS,
+    required_capabilities=Capability.MULTI_VALVE,
+    firmware=_HOLDING,
+    changes=always,
+    confirm=lambda request: (
+        "" if request.confirm else "it lets out what is held behind the exhaust valve"
+    ),
 )
 
 

@@ -1,56 +1,102 @@
-"""Finding a member of a registry by its wire number or by what people call it."""
+"""Enumerations whose members have a number on the wire and names that people call them by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Self
 
-from ..errors import UnknownGasError, UnknownStatisticError
+from penstock.alicat.errors import UnknownGasError, UnknownStatisticError
 
-__all__ = ["Registry"]
-
-E = TypeVar("E", bound=StrEnum)
+__all__ = ["Coded", "index_members"]
 
 
-class Registry(Generic[E]):
-    """The members of one enumeration by number and by name; names are matched in any case.
+class Coded(StrEnum):
+    """A text with a number on the wire: ``AIR = "Air", 0``.
 
-    ``by_name`` has lower-case keys without spaces; ``unknown`` is raised for anything else.
+    Names are matched in any case, with a space or an underscore between words. Every enumeration is
+    indexed once, by :func:`index_members`.
     """
 
+    code: int
+    """The number on the wire."""
+
+    def __new__(cls, value: str, code: int) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.code = code
+        return member
+
+    @classmethod
+    def from_code(cls, code: int) -> Self | None:
+        """The member with this number, or ``None`` for one that is not listed here."""
+        return _INDICES[cls].by_code.get(code)
+
+    @classmethod
+    def from_name(cls, name: str) -> Self | None:
+        """The member of this name, or ``None`` for one that is not listed here."""
+        return _INDICES[cls].by_name.get(_key(name))
+
+    @classmethod
+    def by_code(cls, code: int) -> Self:
+        """The member with this number.
+
+        Raises:
+            UnknownGasError, UnknownStatisticError: none listed here has it.
+        """
+        member = cls.from_code(code)
+        if member is None:
+            raise _INDICES[cls].unknown(code)
+        return member
+
+    @classmethod
+    def coerce(cls, value: Self | str | int) -> Self:
+        """A member from itself, from one of its names or from its number.
+
+        Raises:
+            UnknownGasError, UnknownStatisticError: nothing matches; the error suggests near names.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, int):
+            return cls.by_code(value)
+        member = cls.from_name(value)
+        if member is None:
+            index = _INDICES[cls]
+            near = get_close_matches(_key(value), index.by_name, n=3)
+            suggestions = tuple(dict.fromkeys(index.by_name[name].value for name in near))
+            raise index.unknown(value, suggestions=suggestions)
+        return member
+
+
+class _Index:
     def __init__(
         self,
-        codes: Mapping[E, int],
-        by_name: Mapping[str, E],
+        members: type[Coded],
+        aliases: Mapping[Any, tuple[str, ...]],
         unknown: type[UnknownGasError] | type[UnknownStatisticError],
     ) -> None:
-        self._codes = dict(codes)
-        self._by_code = {code: member for member, code in codes.items()}
-        self._by_name = dict(by_name)
-        self._unknown = unknown
+        self.unknown = unknown
+        self.by_code: Mapping[int, Any] = MappingProxyType({each.code: each for each in members})
+        names = {_key(alias): each for each, texts in aliases.items() for alias in texts}
+        self.by_name: Mapping[str, Any] = MappingProxyType(
+            names | {_key(each.value): each for each in members}
+        )
 
-    def code_of(self, member: E) -> int:
-        """The number of a member."""
-        return self._codes[member]
 
-    def find(self, code: int) -> E | None:
-        """The member with this number, if there is one."""
-        return self._by_code.get(code)
+_INDICES: dict[type[Coded], _Index] = {}
 
-    def by_code(self, code: int) -> E:
-        """The member with this number; raises ``unknown`` where none has it."""
-        member = self._by_code.get(code)
-        if member is None:
-            raise self._unknown(code)
-        return member
 
-    def by_name(self, text: str) -> E:
-        """The member of this name; raises ``unknown``, with near names, if none has it."""
-        name = text.strip().casefold().replace(" ", "_")
-        member = self._by_name.get(name)
-        if member is None:
-            near = get_close_matches(name, self._by_name, n=3)
-            raise self._unknown(text, suggestions=tuple(self._by_name[n].value for n in near))
-        return member
+def index_members(
+    members: type[Coded],
+    aliases: Mapping[Any, tuple[str, ...]],
+    unknown: type[UnknownGasError] | type[UnknownStatisticError],
+) -> None:
+    """Make an enumeration's members findable; ``unknown`` is raised for anything else."""
+    _INDICES[members] = _Index(members, aliases, unknown)
+
+
+def _key(text: str) -> str:
+    return text.strip().casefold().replace(" ", "_")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ..errors import AlicatValidationError
-from .statistics import Statistic
+from penstock.alicat.errors import AlicatValidationError
+from penstock.alicat.registry.statistics import Statistic
 
 __all__ = ["LoopControlVariable"]
 
@@ -29,8 +29,9 @@ class LoopControlVariable(IntEnum):
 
     @classmethod
     def coerce(cls, value: LoopControlVariable | Statistic | str | int) -> LoopControlVariable:
-        """A variable from itself, its setpoint's statistic, its name or its number. A measured
-        quantity (``mass_flow``) stands for its setpoint.
+        """Return a variable from itself, its setpoint's statistic, its name or its number.
+
+        A measured quantity (``mass_flow``) stands for its setpoint.
 
         Raises:
             AlicatValidationError: no setpoint can be of that.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from enum import StrEnum
 
-from ..errors import UnknownUnitError
+from penstock.alicat.errors import UnknownUnitError
 
 __all__ = ["Unit", "clean_unit_label"]
 
@@ -17,7 +17,13 @@ __all__ = ["Unit", "clean_unit_label"]
 class Unit(StrEnum):
     """A unit; the value is its usual spelling."""
 
+    # without a dimension
+    DEFAULT = "default"
+    UNKNOWN = "unknown"
+    COUNT = "count"
+    PERCENT = "%"
     # standardised (S) and normalised (N) gas flow
+    SUL_M = "SμL/m"
     SML_S = "SmL/s"
     SML_M = "SmL/m"
     SML_H = "SmL/h"
@@ -26,11 +32,16 @@ class Unit(StrEnum):
     SL_H = "SL/h"
     SCCS = "SCCS"
     SCCM = "SCCM"
+    SCM3_H = "Scm³/h"
     SM3_M = "Sm³/m"
     SM3_H = "Sm³/h"
     SM3_D = "Sm³/d"
+    SIN3_M = "Sin³/m"
     SCFM = "SCFM"
     SCFH = "SCFH"
+    KSCFM = "kSCFM"
+    SCFD = "SCFD"
+    NUL_M = "NμL/m"
     NML_S = "NmL/s"
     NML_M = "NmL/m"
     NML_H = "NmL/h"
@@ -39,6 +50,7 @@ class Unit(StrEnum):
     NL_H = "NL/h"
     NCCS = "NCCS"
     NCCM = "NCCM"
+    NCM3_H = "Ncm³/h"
     NM3_M = "Nm³/m"
     NM3_H = "Nm³/h"
     NM3_D = "Nm³/d"
@@ -54,6 +66,20 @@ class Unit(StrEnum):
     OZ_M = "oz/m"
     LB_M = "lb/m"
     LB_H = "lb/h"
+    # standardised and normalised totals
+    SUL = "SμL"
+    SML = "SmL"
+    SL = "SL"
+    SCM3 = "Scm³"
+    SM3 = "Sm³"
+    SIN3 = "Sin³"
+    SFT3 = "Sft³"
+    KSFT3 = "kSft³"
+    NUL = "NμL"
+    NML = "NmL"
+    NL = "NL"
+    NCM3 = "Ncm³"
+    NM3 = "Nm³"
     # volumetric flow
     UL_M = "μL/m"
     ML_S = "mL/s"
@@ -66,11 +92,24 @@ class Unit(StrEnum):
     US_GPH = "US GPH"
     CCS = "CCS"
     CCM = "CCM"
+    CM3_H = "cm³/h"
     M3_M = "m³/m"
     M3_H = "m³/h"
     M3_D = "m³/d"
+    IN3_M = "in³/m"
     CFM = "CFM"
     CFH = "CFH"
+    CFD = "CFD"
+    # totals
+    UL = "μL"
+    ML = "mL"
+    L = "L"
+    US_GAL = "US GAL"
+    CM3 = "cm³"
+    M3 = "m³"
+    IN3 = "in³"
+    FT3 = "ft³"
+    UP = "μP"
     # pressure
     PA = "Pa"
     HPA = "hPa"
@@ -78,6 +117,8 @@ class Unit(StrEnum):
     MPA = "MPa"
     MBAR = "mbar"
     BAR = "bar"
+    G_CM2 = "g/cm²"
+    KG_CM2 = "kg/cm²"
     PSI = "PSI"
     PSF = "PSF"
     MTORR = "mTorr"
@@ -85,14 +126,25 @@ class Unit(StrEnum):
     MMHG = "mmHg"
     INHG = "inHg"
     MMH2O = "mmH2O"
+    MMH2O_60F = "mmH2O@60F"
     CMH2O = "cmH2O"
+    CMH2O_60F = "cmH2O@60F"
     INH2O = "inH2O"
+    INH2O_60F = "inH2O@60F"
     ATM = "atm"
+    V = "V"
     # temperature
     DEG_C = "°C"
     DEG_F = "°F"
     DEG_K = "°K"
     DEG_RA = "°Ra"
+    # time
+    H_M_S = "h:m:s"
+    MS = "ms"
+    S = "s"
+    M = "m"
+    HOUR = "hour"
+    DAY = "day"
 
     @classmethod
     def from_label(cls, label: str) -> Unit | None:
@@ -124,7 +176,97 @@ def clean_unit_label(label: str) -> str:
     return label.strip().replace("`", "°")
 
 
-_BY_LABEL: dict[str, Unit] = {unit.value.casefold(): unit for unit in Unit}
+# Other spellings, among them those of instruments whose display has no ³, ² or μ.
+_ALIASES: dict[Unit, tuple[str, ...]] = {
+    Unit.UNKNOWN: ("---",),
+    Unit.PERCENT: (
+        "percent",
+        "pct",
+    ),
+    Unit.SUL_M: ("SuL/m",),
+    Unit.SLPM: ("SL/m",),
+    Unit.SCM3_H: ("Scm3/h",),
+    Unit.SM3_M: ("Sm3/m",),
+    Unit.SM3_H: ("Sm3/h",),
+    Unit.SM3_D: ("Sm3/d",),
+    Unit.SIN3_M: ("Sin3/m",),
+    Unit.NUL_M: ("NuL/m",),
+    Unit.NLPM: ("NL/m",),
+    Unit.NCM3_H: ("Ncm3/h",),
+    Unit.NM3_M: ("Nm3/m",),
+    Unit.NM3_H: ("Nm3/h",),
+    Unit.NM3_D: ("Nm3/d",),
+    Unit.SUL: ("SuL",),
+    Unit.SCM3: ("Scm3",),
+    Unit.SM3: ("Sm3",),
+    Unit.SIN3: ("Sin3",),
+    Unit.SFT3: ("Sft3",),
+    Unit.KSFT3: ("kSft3",),
+    Unit.NUL: ("NuL",),
+    Unit.NCM3: ("Ncm3",),
+    Unit.NM3: ("Nm3",),
+    Unit.UL_M: ("uL/m",),
+    Unit.LPM: ("L/m",),
+    Unit.US_GPM: ("GPM",),
+    Unit.US_GPH: ("GPH",),
+    Unit.CM3_H: ("cm3/h",),
+    Unit.M3_M: ("m3/m",),
+    Unit.M3_H: ("m3/h",),
+    Unit.M3_D: ("m3/d",),
+    Unit.IN3_M: ("in3/m",),
+    Unit.UL: (
+        "uL",
+        "microliter",
+    ),
+    Unit.ML: ("milliliter",),
+    Unit.L: ("liter",),
+    Unit.US_GAL: (
+        "GAL",
+        "gallon",
+    ),
+    Unit.CM3: ("cm3",),
+    Unit.M3: ("m3",),
+    Unit.IN3: ("in3",),
+    Unit.FT3: ("ft3",),
+    Unit.UP: (
+        "uP",
+        "micropoise",
+    ),
+    Unit.PA: ("pascal",),
+    Unit.HPA: ("hectopascal",),
+    Unit.KPA: ("kilopascal",),
+    Unit.MPA: ("megapascal",),
+    Unit.MBAR: ("millibar",),
+    Unit.G_CM2: ("g/cm2",),
+    Unit.KG_CM2: (
+        "kg/cm2",
+        "kg/cm",
+    ),
+    Unit.MTORR: ("millitorr",),
+    Unit.MMH2O: ("mmH₂O",),
+    Unit.CMH2O: ("cmH₂O",),
+    Unit.INH2O: ("inH₂O",),
+    Unit.ATM: ("atmosphere",),
+    Unit.V: ("volt",),
+    Unit.DEG_C: ("Celsius",),
+    Unit.DEG_F: ("Fahrenheit",),
+    Unit.DEG_K: ("Kelvin",),
+    Unit.DEG_RA: (
+        "Ra",
+        "Rankine",
+    ),
+    Unit.H_M_S: ("hours:minutes:seconds",),
+    Unit.MS: ("millisecond",),
+    Unit.S: (
+        "sec",
+        "second",
+    ),
+    Unit.M: ("minute",),
+    Unit.HOUR: ("hr",),
+}
+_BY_LABEL: dict[str, Unit] = {
+    alias.casefold(): unit for unit, aliases in _ALIASES.items() for alias in aliases
+} | {unit.value.casefold(): unit for unit in Unit}
 for _pressure in (Unit.PSI, Unit.BAR, Unit.MBAR, Unit.PA, Unit.HPA, Unit.KPA, Unit.TORR):
     for _reference in "agd":
         _BY_LABEL.setdefault(f"{_pressure.value.casefold()}{_reference}", _pressure)

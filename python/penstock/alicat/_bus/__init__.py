@@ -1,0 +1,1 @@
+"""Questions and answers on a bus: lines, turns, outstanding replies, reconnection."""

@@ -1,0 +1,88 @@
+"""Classifies a reply line that is not the expected answer.
+
+A parser accepts one form. For every other line it calls :func:`refuse_line`, which determines the
+unit and the meaning of the line and raises the matching error. By the class of that error, the
+client decides whether the line may be skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from penstock.alicat.errors import (
+    AlicatCommandRejectedError,
+    AlicatParseError,
+    AlicatStreamingModeError,
+    AlicatUnitIdMismatchError,
+    ErrorContext,
+    InvalidUnitIdError,
+)
+
+__all__ = ["check_unit_id", "refuse_line"]
+
+_REJECTION = re.compile(rb"(?:([A-Za-z])\s+)?\?$")
+_NOT_ENABLED = re.compile(rb"([A-Za-z])\s+Feature Not Enabled$", re.IGNORECASE)
+_PLACEHOLDER = re.compile(rb"([A-Za-z])\s+(?:[+-]?0+(?:\.0*)?\s+)?1\s+-{2,}$")
+# A streaming instrument gives up its letter: 10v20 sends a space in its place (stripped as
+# framing), other firmware '@'.
+_STREAMED = re.compile(rb"@\s|[+-]?\d+\.\d*\s+[+-]?\d")
+_HEAD = re.compile(rb"([A-Za-z])(?:\s|$)")
+
+
+def check_unit_id(unit_id: str) -> str:
+    """The unit id in upper case.
+
+    Raises:
+        InvalidUnitIdError: it is not one letter A to Z.
+    """
+    if len(unit_id) == 1 and "A" <= (upper := unit_id.upper()) <= "Z" and unit_id.isascii():
+        return upper
+    raise InvalidUnitIdError(
+        f"{unit_id!r} is not a unit id: it is one letter A to Z, as shown in the instrument's menu"
+    )
+
+
+def refuse_line(line: bytes, unit_id: str, *, wanted: str) -> NoReturn:
+    """Raise the error for ``line``, where ``wanted`` was expected.
+
+    Raises:
+        AlicatCommandRejectedError: ``?``, ``A ?``, ``Feature Not Enabled`` or the placeholder
+            ``1 ---`` for a quantity that the instrument does not have.
+        AlicatUnitIdMismatchError: a reply of another unit.
+        AlicatStreamingModeError: a frame of an instrument that streams.
+        AlicatParseError: none of these.
+    """
+    context = ErrorContext(unit_id=unit_id, raw_response=line)
+    rejection = _REJECTION.match(line) or _NOT_ENABLED.match(line) or _PLACEHOLDER.match(line)
+    author = rejection[1] if rejection else None
+    if author is None and not rejection:
+        head = _HEAD.match(line)
+        author = head[1] if head else None
+    if author is not None and author.upper() != unit_id.encode():
+        other = author.decode().upper()
+        raise AlicatUnitIdMismatchError(
+            f"unit {unit_id} was asked for {wanted}, and unit {other} answered {line!r}: check "
+            "that every instrument on the bus has a unit id of its own",
+            expected=unit_id,
+            actual=other,
+            context=context,
+        )
+    if rejection:
+        raise AlicatCommandRejectedError(
+            f"unit {unit_id} does not take the command for {wanted}: it answered {line!r}",
+            context=context,
+        )
+    if _STREAMED.match(line):
+        raise AlicatStreamingModeError(
+            f"an instrument on this port is streaming ({line[:40]!r}), so unit {unit_id} cannot "
+            "be asked: stop it with stop_stream(), or open it with recover_from_stream=True",
+            context=context,
+        )
+    raise AlicatParseError(
+        f"unit {unit_id}: {line!r} is not {wanted}",
+        field_name=wanted,
+        expected=wanted,
+        actual=line,
+        context=context,
+    )

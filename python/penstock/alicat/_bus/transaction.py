@@ -1,0 +1,167 @@
+"""One question and its answer, on a bus that the caller holds meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic, monotonic_ns, time_ns
+from typing import TypeVar
+
+from penstock.alicat._bus.exchange import Counts, Exchange
+from penstock.alicat._bus.outstanding import AnotherRowError, OutstandingReplies, StrayLine
+from penstock.alicat._bus.waiting import Scope, Waiting
+from penstock.alicat._bus.wire import CHUNK, LOST, Wire
+from penstock.alicat.errors import (
+    AlicatConnectionError,
+    AlicatProtocolError,
+    AlicatTimeoutError,
+    ErrorContext,
+)
+
+__all__ = ["Transactions"]
+
+T = TypeVar("T")
+
+_SENDING_GRACE_S = 1.0
+
+
+class Transactions:
+    """The transactions of one connection, and the debts of its units.
+
+    Args:
+        wire: The connection.
+        waiting: The primitives that its coroutines wait with.
+        counts: The bus's account.
+        default_timeout: Seconds for the answer to a proof.
+        late_reply_window: Seconds after which no answer to a question can still arrive.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        waiting: Waiting,
+        counts: Counts,
+        *,
+        default_timeout: float,
+        late_reply_window: float,
+    ) -> None:
+        self._wire = wire
+        self._waiting = waiting
+        self._counts = counts
+        self.alarm = waiting.alarm()
+        """Sets the deadline of the running transaction."""
+        self.outstanding = OutstandingReplies(
+            wire, counts, self.transact, default_timeout=default_timeout, window=late_reply_window
+        )
+
+    async def transact(
+        self,
+        command: bytes,
+        decode: Callable[[bytes], T],
+        timeout: float,
+        unmistakable: bool,
+        *,
+        letterless: bool = False,
+        scope: Scope | None = None,
+    ) -> Exchange[T]:
+        """Send ``command`` and return what ``decode`` makes of its answer.
+
+        Args:
+            command: The whole command; its first byte is the unit id.
+            decode: Makes a value of a line, or raises; see :meth:`AlicatProtocolClient.exchange`.
+            timeout: Seconds from the end of sending to the end of the line.
+            unmistakable: No answer to another question passes ``decode``.
+            letterless: The answer does not begin with the unit's letter.
+            scope: The block to wait in, whose deadline ``decode`` may move by :attr:`alarm`.
+                Default: a new one.
+
+        Raises:
+            AlicatTimeoutError: no answer in time.
+            AlicatProtocolError: something else came.
+            AlicatConnectionError: the line is lost or closed.
+        """
+        unit = command[0]
+        wire, outstanding = self._wire, self.outstanding
+        lines = wire.lines
+        unknown: AlicatProtocolError | None = None
+        older: AlicatProtocolError | None = None
+        if not wire.usable:
+            raise wire.lost(None)
+        alarm = self.alarm
+        was_in_debt = outstanding.begin(unit, letterless=letterless)
+        requested_unix_ns = time_ns()
+        requested_ns = monotonic_ns()
+        try:
+            # A port nearly always accepts a command at once. The following work is then done while
+            # the instrument answers.
+            taken = wire.send_nowait(command)
+            if scope is None:
+                scope = self._waiting.scope()
+            with scope:
+                if taken < len(command):
+                    # The port gets more time than the instrument: a timeout here counts as a lost
+                    # connection, and a busy machine may be late for a moment.
+                    await wire.put(command[taken:], timeout + _SENDING_GRACE_S)
+                alarm.set(scope, timeout)
+                while True:
+                    line = lines.next_line()
+                    while line is None:
+                        line = lines.take(await wire.receive(CHUNK))
+                    received_ns = monotonic_ns()
+                    received_unix_ns = time_ns()
+                    try:
+                        value = decode(line)
+                    except AnotherRowError:
+                        continue
+                    except AlicatProtocolError as error:
+                        kind = outstanding.place(line, command, error, unmistakable, was_in_debt)
+                        if kind is StrayLine.REFUSAL:
+                            raise
+                        if kind is StrayLine.UNKNOWN:
+                            unknown = error
+                        else:
+                            older = error
+                        self._counts.discarded += 1
+                        continue
+                    outstanding.acquit(unit)
+                    self._counts.exchanges += 1
+                    return Exchange(
+                        value, requested_ns, requested_unix_ns, received_ns, received_unix_ns
+                    )
+        except AlicatProtocolError as error:
+            self._counts.malformed += 1
+            wire.last_byte_at = monotonic()
+            self._add_context(error, command)
+            raise
+        except AlicatConnectionError:
+            raise
+        except LOST as error:
+            raise wire.lost(error) from error
+        finally:
+            alarm.off()
+        self._counts.timeouts += 1
+        if unknown is not None:
+            self._add_context(unknown, command)
+            raise unknown
+        if older is not None:
+            self._add_context(older, command)
+        raise AlicatTimeoutError(
+            f"unit {chr(unit)} on {wire.label} did not answer {command!r} within {timeout:g} s"
+            f"{wire.at_baudrate()}: check that it is powered and connected, and that its unit id "
+            "and baud rate are these",
+            context=ErrorContext(
+                command_bytes=command,
+                unit_id=chr(unit),
+                port=wire.label,
+                baudrate=wire.transport.baudrate,
+                elapsed_s=(monotonic_ns() - requested_ns) / 1e9,
+            ),
+        ) from older
+
+    def _add_context(self, error: AlicatProtocolError, command: bytes) -> None:
+        transport = self._wire.transport
+        error.context = error.context.merged(
+            command_bytes=command,
+            port=transport.label,
+            baudrate=transport.baudrate,
+            unit_id=chr(command[0]),
+        )

@@ -1,0 +1,200 @@
+"""Opening an instrument: its identity and the format of its data frame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.alicat._bus.client import AlicatProtocolClient
+from penstock.alicat._bus.replies import check_unit_id
+from penstock.alicat._devices.device import Device
+from penstock.alicat._devices.facades import device_class_for
+from penstock.alicat._frames.format_reading import read_data_frame_format, read_full_scale
+from penstock.alicat._instrument.identification import describe, identify
+from penstock.alicat._instrument.kinds import Capability, Medium
+from penstock.alicat._instrument.safe_state import SafeState
+from penstock.alicat._instrument.session import Session
+from penstock.alicat.commands.command import ReportedUnit
+from penstock.alicat.config import AlicatConfig
+from penstock.alicat.errors import AlicatConfigurationError
+from penstock.alicat.transport import (
+    ByteStreamTransport,
+    SerialSettings,
+    Transport,
+    open_serial_transport,
+    port_address,
+)
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteStream
+
+__all__ = ["ReopenedPort", "client_for", "open_device", "port_key", "settings_for"]
+
+
+async def open_device(
+    port: str | os.PathLike[str] | ByteStream | Transport | AlicatProtocolClient,
+    *,
+    unit_id: str = "A",
+    serial: SerialSettings | None = None,
+    timeout: float = 0.5,
+    recover_from_stream: bool = True,
+    model_hint: str | None = None,
+    assume_capabilities: Capability = Capability.NONE,
+    assume_media: Medium | None = None,
+    safe_state: SafeState = SafeState.LEAVE,
+    config: AlicatConfig | None = None,
+) -> Device:
+    """Open one instrument and identify it.
+
+    Asks for firmware, manufacturing table, data frame columns, one data frame and (of
+    controllers) the full scale; changes nothing on the instrument::
+
+        async with await open_device("/dev/ttyUSB0", unit_id="A") as device:
+            print((await device.poll()).values)
+
+    Args:
+        port: Path of a serial port, or the address of a serial server (``tcp://host:port``,
+            ``host:port``, ``rfc2217://host:port``), which the device then owns and closes; or an
+            open AnyIO byte stream or :class:`Transport`, likewise; or the client of a bus, which
+            the caller closes.
+        unit_id: The instrument's letter on the bus.
+        serial: How to open the port. Default: 19200 baud, 8N1.
+        timeout: Seconds for each one-line reply.
+        recover_from_stream: Stop the instrument if it turns out to be streaming. It then gets
+            the letter ``unit_id``, since a streaming instrument has none.
+        model_hint: The model number, for an instrument that does not report it.
+        assume_capabilities: Hardware that the instrument has and cannot be asked about.
+        assume_media: Its medium, in place of the one that its model number implies.
+        safe_state: What a controller is left doing when the device is closed.
+        config: Further settings.
+
+    A port that was passed as a path is reopened after a loss. The device continues when the
+    instrument has identified itself by its serial number. See :class:`Session`.
+
+    Returns:
+        A :class:`FlowMeter`, :class:`FlowController`, :class:`PressureMeter` or
+        :class:`PressureController`; a plain :class:`Device` if neither model nor columns determine
+        the kind.
+
+    Raises:
+        AlicatConfigurationError: unit id or settings are not valid.
+        AlicatConnectionError: the port cannot be opened or is lost.
+        AlicatTimeoutError: no unit answers.
+        AlicatUnitIdMismatchError: only another unit answers.
+        AlicatStreamingModeError: an instrument streams and does not stop.
+        AlicatProtocolError: the answer is not understood.
+    """
+    unit_id = check_unit_id(unit_id)
+    client, owned = await client_for(port, serial=serial, timeout=timeout)
+    try:
+        await client.reopen()
+        identity = await identify(
+            client, unit_id, timeout=timeout, recover_from_stream=recover_from_stream
+        )
+        in_force = await read_data_frame_format(
+            client, unit_id, timeout=timeout, firmware=identity.firmware
+        )
+        info = describe(
+            unit_id,
+            identity,
+            in_force.columns,
+            model_hint=model_hint,
+            capabilities=assume_capabilities,
+            assume_media=assume_media,
+        )
+        full_scale = await read_full_scale(client, info, in_force.columns, timeout=timeout)
+        info = replace(info, full_scale=full_scale)
+        session = Session(client, info, in_force, timeout=timeout, config=config)
+        await session.compare_units(
+            tuple(ReportedUnit(full.statistic, full.unit_label) for full in full_scale.values())
+        )
+        return device_class_for(info)(session, owns_client=owned, safe_state=safe_state)
+    except BaseException:
+        client.forget_unit(unit_id)
+        if owned:
+            with client.waiting.scope(shield=True):
+                await client.aclose()
+        raise
+
+
+async def client_for(
+    port: str | os.PathLike[str] | ByteStream | Transport | AlicatProtocolClient,
+    *,
+    serial: SerialSettings | None = None,
+    timeout: float = 0.5,
+) -> tuple[AlicatProtocolClient, bool]:
+    """Return the client of a bus, and whether the caller has to close it.
+
+    Raises:
+        AlicatConfigurationError: ``serial`` belongs to another port or to no serial port.
+        AlicatConnectionError: the port cannot be opened.
+    """
+    settings = settings_for(port, serial)
+    if settings is not None:
+        return await _client_of_port(settings, timeout), True
+    assert not isinstance(port, (str, os.PathLike))
+    if isinstance(port, AlicatProtocolClient):
+        return port, False
+    transport = port if isinstance(port, Transport) else ByteStreamTransport(port)
+    return AlicatProtocolClient(transport, default_timeout=timeout), True
+
+
+def settings_for(port: object, serial: SerialSettings | None) -> SerialSettings | None:
+    """Return the settings of ``port``; ``None`` if it is an open object instead of a name.
+
+    Raises:
+        AlicatConfigurationError: ``serial`` belongs to another port or to no serial port.
+    """
+    if isinstance(port, (str, os.PathLike)):
+        path = os.fspath(port)
+        settings = serial or SerialSettings(path)
+        if port_key(settings.port) != port_key(path):
+            raise AlicatConfigurationError(
+                f"the port {path} was given settings for {settings.port}: state the same port twice"
+            )
+        return settings
+    if serial is not None:
+        raise AlicatConfigurationError(
+            "serial settings belong to a port path; an open stream carries its own"
+        )
+    return None
+
+
+async def _client_of_port(settings: SerialSettings, timeout: float) -> AlicatProtocolClient:
+    port = ReopenedPort(settings, open_serial_transport)
+    return AlicatProtocolClient(
+        await port.open(), default_timeout=timeout, reconnect=port.open, reopen_at=port.open_at
+    )
+
+
+class ReopenedPort:
+    """A port that can be reopened, at the last baud rate."""
+
+    def __init__(
+        self,
+        settings: SerialSettings,
+        open_transport: Callable[[SerialSettings], Awaitable[Transport]],
+    ) -> None:
+        self._settings = settings
+        self._open_transport = open_transport
+
+    async def open(self) -> Transport:
+        """Open it."""
+        return await self._open_transport(self._settings)
+
+    async def open_at(self, baudrate: int) -> Transport:
+        """Open it at another baud rate, also for later calls."""
+        self._settings = replace(self._settings, baudrate=baudrate)
+        return await self.open()
+
+
+def port_key(path: str | os.PathLike[str]) -> str:
+    """Return one key for all names of a port.
+
+    Links such as /dev/serial/by-id lead to one device, and ``tcp://host:port`` and ``host:port``
+    to one server.
+    """
+    address = port_address(os.fspath(path))
+    return address.casefold() if "://" in address else os.path.realpath(address)

@@ -1,0 +1,1 @@
+"""Data frames: their format, its proof, decoding."""

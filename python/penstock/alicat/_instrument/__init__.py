@@ -1,0 +1,1 @@
+"""What is known of one instrument: identity, session, settings, results."""

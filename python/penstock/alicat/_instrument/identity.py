@@ -1,0 +1,236 @@
+"""The identity of an instrument: version line (``VE``) and manufacturing table (``??M*``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._instrument.capabilities import CapabilityEvidence
+from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.kinds import Capability, DeviceKind, Medium
+from penstock.alicat._instrument.setpoints import FullScaleValue
+from penstock.alicat.errors import AlicatParseError, ErrorContext
+from penstock.alicat.registry import Statistic
+
+__all__ = [
+    "DeviceInfo",
+    "ManufacturingInfo",
+    "is_last_manufacturing_row",
+    "is_manufacturing_row",
+    "parse_basis_serial",
+    "parse_basis_version",
+    "parse_manufacturing_info",
+    "parse_version_line",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ManufacturingInfo:
+    """The manufacturing table, its labels removed.
+
+    What the instrument does not state is ``None``.
+    """
+
+    unit_id: str
+    by_code: Mapping[int, str]
+    """The rows as they came, by their number."""
+    manufacturer: str | None = None
+    model: str | None = None
+    serial: str | None = None
+    manufactured: str | None = None
+    calibrated: str | None = None
+    calibrated_by: str | None = None
+    software: str | None = None
+
+    def get(self, code: int) -> str | None:
+        """The text of row ``code``, with its label."""
+        return self.by_code.get(code)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What is known of an instrument after it was opened."""
+
+    unit_id: str
+    manufacturer: str | None
+    model: str | None
+    serial: str | None
+    manufactured: str | None
+    """Date as printed by the instrument, month/day/year."""
+    calibrated: str | None
+    calibrated_by: str | None
+    software: str
+    """The firmware as the instrument spells it, with its revision (``10v20.0-R24``)."""
+    firmware: FirmwareVersion
+    firmware_date: date | None
+    kind: DeviceKind
+    media: Medium
+    capabilities: Capability
+    full_scale: Mapping[Statistic, FullScaleValue] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    probe_report: Mapping[Capability, CapabilityEvidence] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """The evidence for each capability; a missing one is unknown."""
+
+    def error_context(self, port: str, **more: Any) -> ErrorContext:
+        """Return the context of an error for this instrument on ``port``, with further fields."""
+        return ErrorContext(
+            unit_id=self.unit_id,
+            port=port,
+            firmware=self.firmware,
+            device_kind=self.kind,
+            device_media=self.media,
+            **more,
+        )
+
+    def facts(self) -> dict[str, str]:
+        """What identifies the instrument, as text by name; only facts that it reports."""
+        known = {
+            "unit_id": self.unit_id,
+            "manufacturer": self.manufacturer,
+            "model": self.model,
+            "serial": self.serial,
+            "manufactured": self.manufactured,
+            "calibrated": self.calibrated,
+            "calibrated_by": self.calibrated_by,
+            "firmware": str(self.firmware),
+            "firmware_date": None if self.firmware_date is None else str(self.firmware_date),
+            "software": self.software,
+            "kind": self.kind.value,
+        }
+        return {name: text for name, text in known.items() if text is not None}
+
+
+_VERSION = re.compile(
+    rb"([A-Z])\s+(?P<software>\d{1,3}v\d{1,3}[!-~]*|GP[!-~]*)"
+    rb"(?:\s+(?P<month>[A-Z][a-z]{2})\s+(?P<day>\d{1,2})\s+(?P<year>\d{4})(?:\s*,\s*[\d:]+)?)?$"
+)
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), start=1
+    )
+}
+
+
+# A unit answers with the same line whenever it is asked.
+@lru_cache(maxsize=256)
+def parse_version_line(line: bytes, unit_id: str) -> tuple[str, FirmwareVersion, date | None]:
+    """The firmware as spelt, parsed, and its build date, of an answer to ``VE``.
+
+    Raises:
+        AlicatProtocolError: the line is no version line of this unit; the class tells why.
+    """
+    match = _VERSION.match(line)
+    if match is None or match[1] != unit_id.encode():
+        refuse_line(line, unit_id, wanted="its firmware version")
+    software = match["software"].decode("ascii")
+    built: date | None = None
+    if match["month"] is not None:
+        try:
+            built = date(int(match["year"]), _MONTHS[match["month"]], int(match["day"]))
+        except (KeyError, ValueError):
+            refuse_line(line, unit_id, wanted="its firmware version with a date")
+    return software, FirmwareVersion.parse(software), built
+
+
+_ROW = re.compile(rb"([A-Z])\s+M(\d{1,2})(?:\s+(.*))?$")
+# The ninth row ends the table of every numbered firmware; GP counts with one digit, to 8.
+_LAST_ROW = re.compile(rb"[A-Z]\s+M(?:09|8)(?:\s|$)")
+
+_LABELS = {
+    "model": re.compile(r"(?:Model Number|Mdl\.?)\s*(.*)$", re.IGNORECASE),
+    "serial": re.compile(r"(?:Serial Number|Serial No\.?)\s*(.*)$", re.IGNORECASE),
+    "manufactured": re.compile(r"(?:Date Manufactured|Date Mfg\.?)\s*(.*)$", re.IGNORECASE),
+    "calibrated": re.compile(r"(?:Date Calibrated|Date Cal\.?)\s*(.*)$", re.IGNORECASE),
+    "calibrated_by": re.compile(r"(?:Calibrated By|Cal\. By)\s*(.*)$", re.IGNORECASE),
+    "software": re.compile(
+        r"(?:Software Revision|Software Rev\.?|Firmware)\s*(.*)$", re.IGNORECASE
+    ),
+}
+
+
+def is_manufacturing_row(line: bytes) -> bool:
+    """Whether a line can be a row of the table, of any unit."""
+    return _ROW.match(_without_padding(line)) is not None
+
+
+def is_last_manufacturing_row(line: bytes) -> bool:
+    """Whether a row is the one that ends every captured table."""
+    return _LAST_ROW.match(_without_padding(line)) is not None
+
+
+def parse_manufacturing_info(lines: Sequence[bytes], unit_id: str) -> ManufacturingInfo:
+    """Read the rows of a ``??M*`` table.
+
+    Raises:
+        AlicatProtocolError: a line is no row of this unit, or a row came twice.
+    """
+    by_code: dict[int, str] = {}
+    for raw in lines:
+        line = _without_padding(raw)
+        match = _ROW.match(line)
+        if match is None or match[1] != unit_id.encode():
+            refuse_line(line, unit_id, wanted="a row of its manufacturing table")
+        code = int(match[2])
+        if code in by_code:
+            raise AlicatParseError(
+                f"unit {unit_id}: row M{code:02d} of the manufacturing table came twice",
+                field_name="manufacturing_info",
+                actual=line,
+                context=ErrorContext(command_name="??M*", unit_id=unit_id, raw_response=raw),
+            )
+        by_code[code] = (match[3] or b"").decode("ascii", "replace").strip()
+    found: dict[str, str] = {}
+    for text in by_code.values():
+        for name, label in _LABELS.items():
+            labelled = label.match(text)
+            if labelled and labelled[1].strip():
+                found.setdefault(name, labelled[1].strip())
+    return ManufacturingInfo(
+        unit_id,
+        MappingProxyType(by_code),
+        manufacturer=by_code.get(0) or None,
+        **found,
+    )
+
+
+def _without_padding(line: bytes) -> bytes:
+    # GP instruments write backspaces into their tables, for terminals.
+    return line.replace(b"\x08", b"").strip()
+
+
+_BASIS_SERIAL = re.compile(rb"([A-Z])\s+(?:SN\s+)?(B[0-9A-Z-]*\d[0-9A-Z-]*)$")
+_BASIS_VERSION = re.compile(rb"([A-Z])\s+(?:VE\s+)?[vV]?((\d{1,3})\.(\d{1,3})[!-~]*)$")
+
+
+def parse_basis_serial(line: bytes, unit_id: str) -> str:
+    """The serial number of an answer to ``SN``; those of BASIS instruments begin with B.
+
+    Raises:
+        AlicatProtocolError: the line is no such answer; the class tells why.
+    """
+    match = _BASIS_SERIAL.match(line)
+    if match is None or match[1] != unit_id.encode():
+        refuse_line(line, unit_id, wanted="the serial number of a BASIS instrument")
+    return match[2].decode()
+
+
+def parse_basis_version(line: bytes, unit_id: str) -> FirmwareVersion:
+    """The firmware of a BASIS instrument, of an answer to ``VE``.
+
+    Raises:
+        AlicatProtocolError: the line is no such answer; the class tells why.
+    """
+    match = _BASIS_VERSION.match(line)
+    if match is None or match[1] != unit_id.encode():
+        refuse_line(line, unit_id, wanted="the firmware version of a BASIS instrument")
+    return FirmwareVersion(FirmwareFamily.BASIS, int(match[3]), int(match[4]), match[2].decode())

@@ -1,0 +1,152 @@
+"""Setpoints on the wire: a form of numbers that every firmware reads, and the answers."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._frames.reading import Reading
+from penstock.alicat.errors import AlicatCommandRejectedError, AlicatValidationError, ErrorContext
+from penstock.alicat.registry import Statistic, Unit
+from penstock.alicat.registry.units import clean_unit_label
+
+__all__ = [
+    "FullScaleValue",
+    "SetpointState",
+    "decimal_text",
+    "parse_full_scale",
+    "parse_setpoint_reply",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FullScaleValue:
+    """The largest value of a quantity that the instrument is made for."""
+
+    statistic: Statistic
+    value: float
+    unit: Unit | None
+    unit_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetpointState:
+    """The setpoint of a controller.
+
+    ``requested`` is the commanded setpoint; ``current`` is the one that it follows at this moment,
+    which differs during a ramp. If the firmware reports only one, both have that value.
+    """
+
+    unit_id: str
+    current: float
+    requested: float
+    unit: Unit | None
+    unit_label: str | None
+    reading: Reading | None = None
+    """The whole data frame, where the firmware answers with one."""
+    commanded: float | None = None
+    """The value that this call sent, ``None`` if it only asked."""
+    resolution: float = 0.0
+    """The step of the last digit that the instrument reports."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the instrument reports the commanded value as its setpoint.
+
+        ``False`` usually means that its setpoint source is the analogue input: it then answers
+        serial setpoints and ignores them.
+        """
+        if self.commanded is None:
+            return True
+        tolerance = 0.51 * self.resolution + 1e-6 * abs(self.commanded)
+        return abs(self.requested - self.commanded) <= tolerance
+
+
+_DIGITS = 9
+_DECIMALS = 9
+_LARGEST = 1e9
+
+
+def decimal_text(value: float) -> str:
+    """A number as instruments read it: decimal, never with an exponent.
+
+    At most nine significant digits, which distinguish all single-precision numbers (the instruments
+    compute in single precision), and at most nine decimals.
+
+    Raises:
+        AlicatValidationError: it is not a finite number below 10⁹, or not a number at all.
+    """
+    number: object = value
+    if isinstance(number, bool) or not isinstance(number, (int, float, Decimal)):
+        raise AlicatValidationError(f"a setpoint must be a number, not {number!r}")
+    if not math.isfinite(value):
+        raise AlicatValidationError(f"a setpoint must be a finite number, not {value!r}")
+    if abs(value) >= _LARGEST:
+        raise AlicatValidationError(
+            f"{value!r} is larger than any instrument's range: check the unit"
+        )
+    exact = Decimal(str(value))
+    decimals = min(_DECIMALS, max(0, _DIGITS - 1 - exact.adjusted())) if exact else 0
+    text = f"{exact:.{decimals}f}"
+    if "." in text:
+        text = text.rstrip("0")
+        if text.endswith("."):
+            text += "0"
+    else:
+        text += ".0"
+    return "0.0" if float(text) == 0 else text
+
+
+_REPLY = re.compile(
+    rb"([A-Z])\s+([+-]?\d+(?:\.\d*)?)\s+([+-]?\d+(?:\.\d*)?)\s+(\d{1,3})\s+([^\s\d+-]\S*(?: \S+)?)$"
+)
+_FULL_SCALE = re.compile(rb"([A-Z])\s+([+-]?\d+(?:\.\d*)?)\s+(\d{1,3})\s+(\S+(?: \S+)?)$")
+_LOOKS_LIKE_FRAME = re.compile(rb"[A-Z](?:\s+[+-]?\d+\.\d*){2,}(?:\s+\S+)*$")
+
+
+def parse_setpoint_reply(line: bytes, unit_id: str) -> SetpointState:
+    """Read an answer to ``LS``: ``A +078.95 +078.88 12 SCCM``.
+
+    Raises:
+        AlicatProtocolError: the line is none; the class tells why. A data frame instead of an
+            answer is how older firmware refuses the command.
+    """
+    match = _REPLY.match(line)
+    if match is None or match[1] != unit_id.encode():
+        if line[:1] == unit_id.encode() and _LOOKS_LIKE_FRAME.match(line):
+            raise AlicatCommandRejectedError(
+                f"unit {unit_id} does not know LS: it answered with a data frame {line!r}",
+                context=ErrorContext(command_name="LS", unit_id=unit_id, raw_response=line),
+            )
+        refuse_line(line, unit_id, wanted="its setpoint")
+    label = clean_unit_label(match[5].decode("ascii", "replace"))
+    return SetpointState(
+        unit_id=unit_id,
+        current=float(match[2]),
+        requested=float(match[3]),
+        unit=Unit.from_label(label),
+        unit_label=label,
+        resolution=_last_digit(match[3]),
+    )
+
+
+def parse_full_scale(line: bytes, unit_id: str, statistic: Statistic) -> FullScaleValue | None:
+    """Read an answer to ``FPF``: ``A +500.00 12 SCCM``; ``None`` for a quantity it lacks.
+
+    Raises:
+        AlicatProtocolError: the line is no such answer; the class tells why.
+    """
+    match = _FULL_SCALE.match(line)
+    if match is None or match[1] != unit_id.encode():
+        refuse_line(line, unit_id, wanted="its full scale")
+    if match[4].strip(b"-") == b"":
+        return None
+    label = clean_unit_label(match[4].decode("ascii", "replace"))
+    return FullScaleValue(statistic, float(match[2]), Unit.from_label(label), label)
+
+
+def _last_digit(number: bytes) -> float:
+    return float(10.0 ** -len(number.partition(b".")[2]))

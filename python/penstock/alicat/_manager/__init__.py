@@ -1,0 +1,1 @@
+"""Many instruments: the manager, and the search for them."""

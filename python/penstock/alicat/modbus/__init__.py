@@ -1,0 +1,59 @@
+"""Alicat instruments over Modbus RTU or TCP, in place of the text protocol.
+
+``open_modbus_device`` opens one. It has those methods of the other devices for which the maker's
+manual documents registers. :mod:`penstock.alicat.modbus.registers` lists these registers and their
+sources.
+"""
+
+from __future__ import annotations
+
+from penstock.alicat.modbus.client import ModbusClient
+from penstock.alicat.modbus.controller import LoopGains, ModbusFlowController
+from penstock.alicat.modbus.device import ModbusFlowMeter
+from penstock.alicat.modbus.discovery import (
+    ModbusDiscoveryResult,
+    ModbusIdentity,
+    find_modbus_devices,
+)
+from penstock.alicat.modbus.families import FAMILIES, registers_of_family
+from penstock.alicat.modbus.opening import ModbusProtocol, open_modbus_device
+from penstock.alicat.modbus.pdu import ModbusExceptionError, ReadRegisters, WriteRegisters
+from penstock.alicat.modbus.registers import (
+    CODA_METER_REGISTERS,
+    MASS_FLOW_CONTROLLER_REGISTERS,
+    MASS_FLOW_METER_REGISTERS,
+    RegisterMap,
+    basis_registers,
+    liquid_registers,
+    pressure_registers,
+)
+from penstock.alicat.modbus.rtu import RtuFraming
+from penstock.alicat.modbus.source import ModbusSource
+from penstock.alicat.modbus.tcp import TcpFraming
+
+__all__ = [
+    "CODA_METER_REGISTERS",
+    "FAMILIES",
+    "MASS_FLOW_CONTROLLER_REGISTERS",
+    "MASS_FLOW_METER_REGISTERS",
+    "LoopGains",
+    "ModbusClient",
+    "ModbusDiscoveryResult",
+    "ModbusExceptionError",
+    "ModbusFlowController",
+    "ModbusFlowMeter",
+    "ModbusIdentity",
+    "ModbusProtocol",
+    "ModbusSource",
+    "ReadRegisters",
+    "RegisterMap",
+    "RtuFraming",
+    "TcpFraming",
+    "WriteRegisters",
+    "basis_registers",
+    "find_modbus_devices",
+    "liquid_registers",
+    "open_modbus_device",
+    "pressure_registers",
+    "registers_of_family",
+]

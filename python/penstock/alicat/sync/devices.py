@@ -1,0 +1,199 @@
+"""Instruments with blocking methods.
+
+Each method is the asynchronous one, run to its end in the calling thread: the same checks, the same
+bytes and the same errors, and one implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.alicat._devices.basis_device import BasisController, BasisMeter
+from penstock.alicat._devices.coda_device import CodaController, CodaMeter
+from penstock.alicat._devices.controller import FlowController, PressureController
+from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
+from penstock.alicat.sync.streaming import SyncStreamingSession
+from penstock.alicat.sync.twin import SyncTwin, blocking, immediate
+
+if TYPE_CHECKING:
+    from penstock.alicat._bus.client import AlicatProtocolClient
+    from penstock.alicat._frames.data_frame import DataFrameField, DataFrameFormat
+    from penstock.alicat._frames.reading import Reading
+    from penstock.alicat._instrument.events import DeviceEvent
+    from penstock.alicat._instrument.identity import DeviceInfo
+    from penstock.alicat._instrument.session import Session
+
+__all__ = [
+    "SyncBasisController",
+    "SyncBasisMeter",
+    "SyncCodaController",
+    "SyncCodaMeter",
+    "SyncDevice",
+    "SyncFlowController",
+    "SyncFlowMeter",
+    "SyncPressureController",
+    "SyncPressureMeter",
+    "wrap_device",
+]
+
+
+class SyncDevice(SyncTwin[Device]):
+    """An open instrument without an event loop. Made by :func:`penstock.alicat.sync.open_device`.
+
+    Threads, timeouts and Ctrl-C are as :class:`SyncTwin` says.
+    """
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Model, serial number, firmware, calibration and the other facts that it reported."""
+        return self._device.info
+
+    @property
+    def session(self) -> Session:
+        """The session with the instrument."""
+        return self._device.session
+
+    @property
+    def client(self) -> AlicatProtocolClient:
+        """The client of its bus, for further devices on it."""
+        return self._device.client
+
+    @property
+    def data_frame_format(self) -> DataFrameFormat:
+        """The columns of its data frame."""
+        return self._device.data_frame_format
+
+    def subscribe(self, callback: Callable[[DeviceEvent], None]) -> Callable[[], None]:
+        """Call ``callback`` with every event, in the thread whose call noticed it."""
+        return self._device.subscribe(callback)
+
+    def stream(self, *, rate_hz: float | None = None, strict: bool = False) -> SyncStreamingSession:
+        """Readings that the instrument sends by itself; see :class:`SyncStreamingSession`."""
+        return SyncStreamingSession(self._device.session, rate_hz=rate_hz, strict=strict)
+
+    snapshot = blocking(Device.snapshot)
+    probe_capabilities = blocking(Device.probe_capabilities)
+    change_unit_id = blocking(Device.change_unit_id)
+    change_baud_rate = blocking(Device.change_baud_rate)
+    poll = blocking(Device.poll)
+    request = blocking(Device.request)
+    full_scale = blocking(Device.full_scale)
+    refresh_data_frame_format = blocking(Device.refresh_data_frame_format)
+    gas = blocking(Device.gas)
+    gas_list = blocking(Device.gas_list)
+    create_mix = blocking(Device.create_mix)
+    delete_mix = blocking(Device.delete_mix)
+    engineering_units = blocking(Device.engineering_units)
+    tare_flow = blocking(Device.tare_flow)
+    tare_gauge_pressure = blocking(Device.tare_gauge_pressure)
+    tare_absolute_pressure = blocking(Device.tare_absolute_pressure)
+    power_up_tare = blocking(Device.power_up_tare)
+    zero_band = blocking(Device.zero_band)
+    average_timing = blocking(Device.average_timing)
+    stp_ntp_pressure = blocking(Device.stp_ntp_pressure)
+    stp_ntp_temperature = blocking(Device.stp_ntp_temperature)
+    analog_output_source = blocking(Device.analog_output_source)
+    blink_display = blocking(Device.blink_display)
+    lock_display = blocking(Device.lock_display)
+    unlock_display = blocking(Device.unlock_display)
+    user_data = blocking(Device.user_data)
+    totalizer_config = blocking(Device.totalizer_config)
+    totalizer_reset = blocking(Device.totalizer_reset)
+    totalizer_reset_peak = blocking(Device.totalizer_reset_peak)
+    totalizer_save = blocking(Device.totalizer_save)
+    read_register = blocking(Device.read_register)
+    write_register = blocking(Device.write_register)
+    execute = blocking(Device.execute)
+    close = blocking(Device.close)
+
+
+class SyncFlowMeter(SyncDevice):
+    """Measures flow."""
+
+
+class SyncPressureMeter(SyncDevice):
+    """Measures pressure."""
+
+
+class _SyncController(SyncDevice):
+    setpoint = blocking(FlowController.setpoint)
+    setpoint_source = blocking(FlowController.setpoint_source)
+    loop_control_variable = blocking(FlowController.loop_control_variable)
+    hold_valves = blocking(FlowController.hold_valves)
+    hold_valves_closed = blocking(FlowController.hold_valves_closed)
+    cancel_valve_hold = blocking(FlowController.cancel_valve_hold)
+    exhaust = blocking(FlowController.exhaust)
+    valve_drive = blocking(FlowController.valve_drive)
+    ramp_rate = blocking(FlowController.ramp_rate)
+    ramp_options = blocking(FlowController.ramp_options)
+    ramp_to = blocking(FlowController.ramp_to)
+    settle = blocking(FlowController.settle)
+    deadband_limit = blocking(FlowController.deadband_limit)
+    auto_tare = blocking(FlowController.auto_tare)
+    pid = blocking(FlowController.pid)
+    limit_setpoint = immediate(FlowController.limit_setpoint)
+
+
+class SyncFlowController(_SyncController, SyncFlowMeter):
+    """Measures and controls flow."""
+
+    totalizer_batch = blocking(FlowController.totalizer_batch)
+
+
+class SyncPressureController(_SyncController, SyncPressureMeter):
+    """Measures and controls pressure."""
+
+
+class SyncBasisMeter(SyncFlowMeter):
+    """A flow meter of the BASIS line."""
+
+
+class SyncBasisController(SyncFlowController, SyncBasisMeter):
+    """A flow controller of the BASIS line."""
+
+    hold_valve = blocking(BasisController.hold_valve)
+    batch = blocking(BasisController.batch)
+
+
+class SyncCodaMeter(SyncFlowMeter):
+    """Measures mass flow and density; of the CODA line."""
+
+    @property
+    def density_field(self) -> DataFrameField | None:
+        """The column of the density, with its unit; ``None`` where its frames have none."""
+        return _coda(self._device).density_field
+
+    def density(self, reading: Reading) -> float | None:
+        """The density in a reading, in the unit of its column; ``None`` if it has none."""
+        return _coda(self._device).density(reading)
+
+
+class SyncCodaController(SyncFlowController, SyncCodaMeter):
+    """Measures and controls mass flow; of the CODA line."""
+
+
+def _coda(device: Device) -> CodaMeter:
+    assert isinstance(device, CodaMeter)
+    return device
+
+
+# Subclasses before their bases.
+_CLASSES: tuple[tuple[type[Device], type[SyncDevice]], ...] = (
+    (BasisController, SyncBasisController),
+    (BasisMeter, SyncBasisMeter),
+    (CodaController, SyncCodaController),
+    (CodaMeter, SyncCodaMeter),
+    (FlowController, SyncFlowController),
+    (PressureController, SyncPressureController),
+    (FlowMeter, SyncFlowMeter),
+    (PressureMeter, SyncPressureMeter),
+)
+
+
+def wrap_device(device: Device) -> SyncDevice:
+    """The blocking twin of a device whose client blocks."""
+    for asynchronous, synchronous in _CLASSES:
+        if isinstance(device, asynchronous):
+            return synchronous(device)
+    return SyncDevice(device)

@@ -1,0 +1,144 @@
+"""Opening an instrument without an event loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from penstock.alicat._bus.client import AlicatProtocolClient
+from penstock.alicat._devices.factory import ReopenedPort, settings_for
+from penstock.alicat._devices.factory import open_device as open_device_coroutine
+from penstock.alicat._instrument.kinds import Capability, Medium
+from penstock.alicat._instrument.safe_state import SafeState
+from penstock.alicat.config import AlicatConfig
+from penstock.alicat.sync.devices import SyncDevice, wrap_device
+from penstock.alicat.sync.transport import BlockingTransport, open_blocking_transport
+from penstock.alicat.sync.waiting import BLOCKING, run_without_loop
+from penstock.alicat.transport import SerialSettings
+from penstock.serial.sync import SerialPort
+
+__all__ = ["Alicat", "blocking_client_for", "open_device"]
+
+
+def open_device(
+    port: str | os.PathLike[str] | SerialPort | AlicatProtocolClient,
+    *,
+    unit_id: str = "A",
+    serial: SerialSettings | None = None,
+    timeout: float = 0.5,
+    recover_from_stream: bool = True,
+    model_hint: str | None = None,
+    assume_capabilities: Capability = Capability.NONE,
+    assume_media: Medium | None = None,
+    safe_state: SafeState = SafeState.LEAVE,
+    config: AlicatConfig | None = None,
+) -> SyncDevice:
+    """Open one instrument and identify it; :func:`penstock.alicat.open_device` without a loop.
+
+    Args:
+        port: Path of a serial port or address of a serial server, or an open
+            :class:`penstock.serial.sync.SerialPort`, which the device then owns; or the client of a
+            device that shares its bus.
+        unit_id: The instrument's letter on the bus.
+        serial: How to open the port. Default: 19200 baud, 8N1.
+        timeout: Seconds for each one-line reply.
+        recover_from_stream: Stop the instrument if it turns out to be streaming.
+        model_hint: The model number, for an instrument that does not report it.
+        assume_capabilities: Hardware that the instrument has and cannot be asked about.
+        assume_media: Its medium, in place of the one that its model number implies.
+        safe_state: What a controller is left doing when the device is closed.
+        config: Further settings.
+
+    Raises:
+        AlicatError: as for :func:`penstock.alicat.open_device`.
+    """
+
+    async def opened() -> SyncDevice:
+        client, owned = await blocking_client_for(port, serial=serial, timeout=timeout)
+        try:
+            device = await open_device_coroutine(
+                client,
+                unit_id=unit_id,
+                timeout=timeout,
+                recover_from_stream=recover_from_stream,
+                model_hint=model_hint,
+                assume_capabilities=assume_capabilities,
+                assume_media=assume_media,
+                safe_state=safe_state,
+                config=config,
+            )
+        except BaseException:
+            if owned:
+                await client.aclose()
+            raise
+        device.owns_client = owned
+        return wrap_device(device)
+
+    return run_without_loop(opened())
+
+
+class Alicat:
+    """:func:`open_device` under the name that alicatlib gives it."""
+
+    @staticmethod
+    @contextmanager
+    def open(
+        port: str | os.PathLike[str] | SerialPort | AlicatProtocolClient,
+        *,
+        unit_id: str = "A",
+        serial: SerialSettings | None = None,
+        timeout: float = 0.5,
+        recover_from_stream: bool = True,
+        model_hint: str | None = None,
+        assume_capabilities: Capability = Capability.NONE,
+        assume_media: Medium | None = None,
+        safe_state: SafeState = SafeState.LEAVE,
+        config: AlicatConfig | None = None,
+    ) -> Generator[SyncDevice, None, None]:
+        """The device, for as long as the context lasts; as :func:`open_device`."""
+        with open_device(
+            port,
+            unit_id=unit_id,
+            serial=serial,
+            timeout=timeout,
+            recover_from_stream=recover_from_stream,
+            model_hint=model_hint,
+            assume_capabilities=assume_capabilities,
+            assume_media=assume_media,
+            safe_state=safe_state,
+            config=config,
+        ) as device:
+            yield device
+
+
+async def blocking_client_for(
+    port: object, *, serial: SerialSettings | None = None, timeout: float = 0.5
+) -> tuple[AlicatProtocolClient, bool]:
+    """The client of a bus that blocks, and whether the caller has to close it.
+
+    Raises:
+        AlicatConfigurationError: ``serial`` belongs to another port or to no serial port.
+        AlicatConnectionError: the port cannot be opened.
+        TypeError: ``port`` cannot be used without an event loop.
+    """
+    settings = settings_for(port, serial)
+    if settings is not None:
+        reopened = ReopenedPort(settings, open_blocking_transport)
+        client = AlicatProtocolClient(
+            await reopened.open(),
+            default_timeout=timeout,
+            reconnect=reopened.open,
+            reopen_at=reopened.open_at,
+            waiting=BLOCKING,
+        )
+        return client, True
+    if isinstance(port, AlicatProtocolClient):
+        return port, False
+    if isinstance(port, SerialPort):
+        port = BlockingTransport(port)
+    if not isinstance(port, BlockingTransport):
+        raise TypeError(
+            f"{port!r} is neither the path of a port nor a port of penstock.serial.sync"
+        )
+    return AlicatProtocolClient(port, default_timeout=timeout, waiting=BLOCKING), True

@@ -1,0 +1,1 @@
+"""Fleets from TOML files, served in a process of their own."""

@@ -1,0 +1,1 @@
+"""The answers of an instrument: ASCII, BASIS, Modbus."""

@@ -1,0 +1,1 @@
+"""Instruments without any protocol: flow, gases, totalizers, families, firmware."""
