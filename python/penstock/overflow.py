@@ -10,8 +10,8 @@ __all__ = ["OverflowPolicy"]
 class OverflowPolicy(Enum):
     """What happens when a buffer is full because its reader does not keep up.
 
-    BLOCK asks for no more until there is room; DROP_NEWEST goes on and throws the new values away;
-    DROP_OLDEST throws the oldest waiting values away. What is dropped is counted.
+    BLOCK reads no more until there is room. DROP_NEWEST drops the new values, DROP_OLDEST the
+    oldest waiting ones. Dropped values are counted.
     """
 
     BLOCK = "block"

@@ -1,7 +1,7 @@
 """The ``penstock`` command.
 
-Nothing heavy is imported here: ``penstock --help`` answers at once, and every command loads what
-it needs when it runs.
+This module imports only light modules, so ``penstock --help`` answers at once. Every command
+imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line *argv* (without the program's name) and return its exit code.
+    """Run the command line ``argv`` (without the program's name) and return the exit code.
 
-    Failures are one sentence on standard error; the codes are those of
-    :class:`penstock.cli.errors.ExitCode`. With ``PENSTOCK_TRACEBACK=1`` in the environment the
+    A failure prints one sentence on standard error; the codes are those of
+    :class:`penstock.cli._errors.ExitCode`. With ``PENSTOCK_TRACEBACK=1`` in the environment the
     traceback follows the sentence. Call it from the main thread: it handles signals while it runs.
     """
-    _mend_standard_streams()
+    _open_missing_streams()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has gone; there is nobody left to tell.
+        # The reader closed the pipe.
         _silence_stdout()
         code = 5
     except KeyboardInterrupt:
-        # Ctrl-C before the command's own handling of signals, while it is being loaded.
+        # Ctrl-C during the imports, before the command's own signal handlers are installed.
         code = 130
     return code
 
 
 def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["sim"]:
-        # The simulator reads its own options, and its own signals end it.
-        from penstock.cli.simulator import run_simulator
+        # The simulator parses its own options and handles its own signals.
+        from penstock.cli._recording.simulator import run_simulator
 
         return run_simulator(arguments[1:])
 
-    from penstock.cli.errors import CommandError, ExitCode, Interrupted, one_line
-    from penstock.cli.interrupts import Interrupts
-    from penstock.cli.parser import build_parser
+    from penstock.cli._errors import CommandError, ExitCode, Interrupted, first_error, one_line
+    from penstock.cli._interrupts import Interrupts
+    from penstock.cli._parser import build_parser
 
     try:
         options = build_parser().parse_args(arguments)
     except SystemExit as leaving:
-        # argparse has printed help, version or usage, and leaves by raising.
+        # argparse has printed help, version or usage and exits by raising.
         return leaving.code if isinstance(leaving.code, int) else ExitCode.USAGE
     interrupts = Interrupts()
     with interrupts.installed():
@@ -57,15 +57,13 @@ def _run(arguments: list[str]) -> int:
         except Interrupted as signal:
             return 128 + signal.signum
         except CommandError as error:
-            _complain(str(error), error)
+            _print_error(str(error), error)
             return int(error.code)
         except BrokenPipeError:
             raise
         except Exception as error:
-            cause: BaseException = error
-            while isinstance(cause, BaseExceptionGroup):
-                cause = cause.exceptions[0]
-            _complain(
+            cause = first_error(error)
+            _print_error(
                 f"a defect of Penstock: {type(cause).__name__}: {one_line(cause)}; please report "
                 "it with the output of the same command under PENSTOCK_TRACEBACK=1",
                 error,
@@ -73,7 +71,7 @@ def _run(arguments: list[str]) -> int:
             return int(ExitCode.DEFECT)
 
 
-def _complain(sentence: str, error: BaseException) -> None:
+def _print_error(sentence: str, error: BaseException) -> None:
     for line in (sentence, *getattr(error, "__notes__", ())):
         print(f"penstock: {line}", file=sys.stderr)
     sys.stderr.flush()
@@ -83,9 +81,9 @@ def _complain(sentence: str, error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-def _mend_standard_streams() -> None:
-    # Closed by whoever started us (``<&-``, some service managers). Their numbers would go to the
-    # next port or file that is opened, which would then get what is printed.
+def _open_missing_streams() -> None:
+    # The parent may have closed them (``<&-``, some service managers). The next port or file that
+    # is opened would get descriptor 1, and printed output would be written to it.
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -100,7 +98,7 @@ def _mend_standard_streams() -> None:
 
 
 def _silence_stdout() -> None:
-    # Without this the interpreter flushes standard output once more at exit and complains again.
+    # Without this the interpreter flushes standard output again at exit and reports a second error.
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

@@ -13,11 +13,37 @@ Runs on every AnyIO backend. CSV needs nothing else; Parquet and Arrow need ``pe
 
 from __future__ import annotations
 
-from .batch import SampleBatch
-from .clock import Clock, SystemClock
-from .columns import ColumnBuffer
-from .csv_sink import CsvSink
-from .errors import (
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.columns import ColumnBuffer
+from penstock.record._parts.recovery import Recovery, recover
+from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
+from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
+from penstock.record._sampling.sample import Sample
+from penstock.record._sampling.source import (
+    DescribedSource,
+    EventSource,
+    FieldKind,
+    FieldValue,
+    GroupedPollSource,
+    PollSource,
+    PushSource,
+    RatedSource,
+    SchemaSource,
+    SourceEvent,
+)
+from penstock.record._sampling.stream_source import StreamSource
+from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
+from penstock.record._sinks.arrow_sink import ArrowSink
+from penstock.record._sinks.csv_sink import CsvSink
+from penstock.record._sinks.jsonl_sink import JsonlSink
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record._sinks.memory_sink import InMemorySink
+from penstock.record._sinks.parquet_sink import ParquetSink
+from penstock.record._sinks.pipe import BatchSource, pipe
+from penstock.record._sinks.postgres_sink import PostgresSink
+from penstock.record._sinks.sqlite_sink import SqliteSink
+from penstock.record.clock import Clock, SystemClock
+from penstock.record.errors import (
     RecordError,
     RecoveryError,
     SinkDependencyError,
@@ -26,28 +52,37 @@ from .errors import (
     SinkSchemaError,
     SinkWriteError,
 )
-from .memory_sink import InMemorySink
-from .parquet_sink import ParquetSink
-from .pipe import pipe
-from .recorder import OverflowPolicy, Recording, record
-from .recovery import Recovery, recover
-from .sample import Sample
-from .schema import Field, RecordSchema
-from .sink import Sink, SinkBase
-from .source import PollSource
-from .summary import AcquisitionSummary, DeviceSummary
+from penstock.record.schema import Field, RecordSchema
+from penstock.record.sink import Sink, SinkBase
+from penstock.record.view import StoredRecording
+from penstock.record.view import open_recording as open
 
 __all__ = [
     "AcquisitionSummary",
+    "Alignment",
+    "ArrowSink",
+    "BatchSource",
     "Clock",
     "ColumnBuffer",
     "CsvSink",
+    "DescribedSource",
     "DeviceSummary",
+    "EventSource",
     "Field",
+    "FieldKind",
+    "FieldValue",
+    "GroupedPollSource",
     "InMemorySink",
+    "JsonlSink",
+    "LossWindow",
     "OverflowPolicy",
     "ParquetSink",
+    "PollResult",
     "PollSource",
+    "PolledReading",
+    "PostgresSink",
+    "PushSource",
+    "RatedSource",
     "RecordError",
     "RecordSchema",
     "Recording",
@@ -55,15 +90,23 @@ __all__ = [
     "RecoveryError",
     "Sample",
     "SampleBatch",
+    "SchemaSource",
     "Sink",
     "SinkBase",
     "SinkDependencyError",
     "SinkError",
     "SinkExistsError",
     "SinkSchemaError",
+    "SinkSummary",
     "SinkWriteError",
+    "SourceEvent",
+    "SqliteSink",
+    "StoredRecording",
+    "StreamSource",
     "SystemClock",
+    "open",
     "pipe",
+    "poll_timed",
     "record",
     "recover",
 ]

@@ -1,4 +1,4 @@
-"""The thin seam to pyarrow, which is optional and has no complete type stubs.
+"""Access to pyarrow, which is optional and has no complete type stubs.
 
 Every use of pyarrow goes through :func:`pyarrow_module`, so that importing ``penstock.record``
 never needs it and its absence is one clear error.
@@ -12,20 +12,29 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .columns import FloatColumn, TextColumn
-from .errors import SinkDependencyError
-from .schema import TIME_COLUMNS, RecordSchema
+from penstock.record._columns.columns import NumberColumn, TextColumn
+from penstock.record._sampling.source import FieldKind
+from penstock.record.errors import SinkDependencyError
+from penstock.record.schema import TIME_COLUMNS, RecordSchema
 
 if TYPE_CHECKING:
-    from .batch import SampleBatch
+    from penstock.record._columns.batch import SampleBatch
 
-__all__ = ["METADATA_KEY", "arrow_schema", "has_pyarrow", "pyarrow_module", "record_batch"]
+__all__ = [
+    "METADATA_KEY",
+    "arrow_schema",
+    "arrow_type",
+    "load_pyarrow",
+    "pyarrow_module",
+    "record_batch",
+    "units_of",
+]
 
 METADATA_KEY = b"penstock"
 
 
 def pyarrow_module(name: str = "pyarrow") -> Any:
-    """Import pyarrow or one of its modules, or say how to get it."""
+    """Import pyarrow or one of its modules; without it, raise an error that names the remedy."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -36,13 +45,14 @@ def pyarrow_module(name: str = "pyarrow") -> Any:
 
 
 @lru_cache(maxsize=1)
-def has_pyarrow() -> bool:
-    """True when pyarrow with its compute kernels can be imported."""
-    try:
-        pyarrow_module("pyarrow.compute")
-    except SinkDependencyError:
-        return False
-    return True
+def load_pyarrow() -> None:
+    """Import pyarrow, its compute kernels, and what it imports itself at the first use.
+
+    At the first list that it converts, it imports pandas if that is installed. This takes half a
+    second, which would delay a running recording. SinkDependencyError without pyarrow.
+    """
+    pyarrow_module("pyarrow.compute")
+    pyarrow_module().array([0])
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +68,7 @@ def arrow_schema(schema: RecordSchema) -> Any:
             metadata = {"unit": field.unit} if field.unit is not None else None
             if field.units:
                 metadata = {"units": json.dumps(dict(field.units), ensure_ascii=False)}
-            kind = pa.float64() if field.kind == "float" else text
+            kind = arrow_type(field.kind)
             fields.append(pa.field(name, kind, nullable=True, metadata=metadata))
         elif name in TIME_COLUMNS:
             fields.append(pa.field(name, pa.timestamp("ns", "UTC"), nullable=False))
@@ -74,6 +84,28 @@ def arrow_schema(schema: RecordSchema) -> Any:
     return pa.schema(fields, metadata={METADATA_KEY: schema.metadata.encode()})
 
 
+def units_of(schema: Any) -> dict[str, str | dict[str, str]]:
+    """The units of the fields of an Arrow schema."""
+    found: dict[str, str | dict[str, str]] = {}
+    for field in schema:
+        metadata = field.metadata or {}
+        if b"units" in metadata:
+            found[field.name] = json.loads(metadata[b"units"])
+        elif b"unit" in metadata:
+            found[field.name] = metadata[b"unit"].decode()
+    return found
+
+
+def arrow_type(kind: FieldKind) -> Any:
+    """The Arrow type of a field's column."""
+    pa = pyarrow_module()
+    if kind == "text":
+        return pa.dictionary(pa.int32(), pa.string())
+    if kind == "timestamp":
+        return pa.timestamp("ns", "UTC")
+    return {"float": pa.float64, "int": pa.int64, "bool": pa.bool_}[kind]()
+
+
 def record_batch(batch: SampleBatch) -> Any:
     """A batch as ``pyarrow.RecordBatch``, lending the numeric buffers."""
     pa = pyarrow_module()
@@ -82,7 +114,7 @@ def record_batch(batch: SampleBatch) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def column_array(column: TextColumn | FloatColumn | array[int] | array[float], kind: Any) -> Any:
+def column_array(column: TextColumn | NumberColumn | array[int] | array[float], kind: Any) -> Any:
     """One column as an Arrow array of type ``kind``."""
     pa = pyarrow_module()
     if isinstance(column, TextColumn):
@@ -90,10 +122,13 @@ def column_array(column: TextColumn | FloatColumn | array[int] | array[float], k
             codes_array(column), pa.array(column.table, pa.string())
         )
         return encoded if pa.types.is_dictionary(kind) else encoded.dictionary_decode()
-    if isinstance(column, FloatColumn):
-        return pa.Array.from_buffers(
-            kind, len(column), [_bitmap(pa, column.valid), _lend(pa, column.data)]
+    if isinstance(column, NumberColumn):
+        # Arrow packs truth values into bits; ours are bytes.
+        stored = pa.int8() if pa.types.is_boolean(kind) else kind
+        numbers = pa.Array.from_buffers(
+            stored, len(column), [_bitmap(pa, column.valid), _lend(pa, column.data)]
         )
+        return numbers if stored is kind else numbers.cast(kind)
     return pa.Array.from_buffers(kind, len(column), [None, _lend(pa, column)])
 
 

@@ -1,17 +1,30 @@
-"""The two clocks of a recording, behind one small seam so that tests can bring their own.
+"""The two clocks of a recording, behind one small interface that tests can implement.
 
-Cadence and latency come from the monotonic clock, which never steps. The wall clock is only ever
-read to label a sample; when NTP steps it, labels step with it and ``t_mono_ns`` tells by how much.
+Cadence and latency come from the monotonic clock, which never steps. The wall clock is only read
+to label a sample; when it is set, labels step with it, and :class:`ClockSteps` notices.
+
+The monotonic clock counts from the boot of the machine: stamps of two files can be compared only
+if their ``boot_id`` is the same.
 """
 
 from __future__ import annotations
 
 import time
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
-__all__ = ["Clock", "SystemClock"]
+from penstock.record._sampling.slot_timer import SlotTimer, asyncio_loop
+
+__all__ = ["Clock", "ClockSteps", "SystemClock", "boot_id"]
+
+_STEP_NS = 50_000_000
+"""NTP slews a clock by at most 0.5 ms a second; a step is usually larger."""
+_BELIEVED_NS = 5_000_000
+_TRIES = 5
 
 
 class Clock(Protocol):
@@ -28,7 +41,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """``time.monotonic_ns``, ``time.time_ns`` and :func:`anyio.sleep_until`."""
+    """``time.monotonic_ns`` and ``time.time_ns``. For the tasks of one event loop at a time."""
+
+    def __init__(self) -> None:
+        self._timer: SlotTimer | None = None
 
     def monotonic_ns(self) -> int:
         return time.monotonic_ns()
@@ -37,11 +53,67 @@ class SystemClock:
         return time.time_ns()
 
     async def sleep_until_ns(self, target: int) -> None:
-        # The event loop's clock need not be ours (trio's has a random offset, and a float cannot
-        # hold nanoseconds of uptime), so the deadline is translated at every wait. The loop is
-        # for event loops whose timers count whole milliseconds and may therefore fire early.
+        if target <= time.monotonic_ns():
+            await anyio.lowlevel.checkpoint()
+            return
+        timer = self._timer
+        # One loop at a time, so a loop that runs is the one that was found before: to find it
+        # costs two system calls on CPython 3.11.
+        if timer is None or not timer.loop.is_running():
+            loop = asyncio_loop()
+            timer = self._timer = None if loop is None else SlotTimer(loop)
+        if timer is not None:
+            await timer.wait_until(target)
+            return
+        # The event loop's clock is not ours (trio's has a random offset, and a float cannot hold
+        # nanoseconds of uptime), so the time that is left is computed at every wait.
         while True:
-            remaining = target - time.monotonic_ns()
-            await anyio.sleep_until(anyio.current_time() + max(remaining, 0) / 1e9)
+            await anyio.sleep(max(target - time.monotonic_ns(), 0) / 1e9)
             if time.monotonic_ns() >= target:
                 return
+
+
+class ClockSteps:
+    """Notices when the wall clock is set, by its distance from the monotonic clock.
+
+    Only a step counts. A clock that is slewed, or drifts, changes its distance slowly, and every
+    check stores the present distance.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._distance = clock.utc_ns() - clock.monotonic_ns()
+
+    def seen(self, monotonic_ns: int, utc_ns: int) -> int:
+        """Return by how many nanoseconds the wall clock was set since the last call, or 0.
+
+        Both stamps must be of the same time.
+        """
+        distance = utc_ns - monotonic_ns
+        step = distance - self._distance
+        if -_STEP_NS < step < _STEP_NS:
+            self._distance = distance
+            return 0
+        # The process may have been off the processor between the two readings.
+        clock = self._clock
+        for _ in range(_TRIES):
+            before = clock.monotonic_ns()
+            utc = clock.utc_ns()
+            after = clock.monotonic_ns()
+            distance = utc - (before + after) // 2
+            if after - before < _BELIEVED_NS:
+                break
+        else:
+            return 0
+        step = distance - self._distance
+        self._distance = distance
+        return 0 if -_STEP_NS < step < _STEP_NS else step
+
+
+@cache
+def boot_id() -> str:
+    """The id of the present boot of the machine; empty if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

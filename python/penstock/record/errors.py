@@ -1,4 +1,4 @@
-"""What can go wrong between a sample and the disk.
+"""The errors of recording.
 
 ``RecordError`` is the root. ``SinkError`` and its children are raised by sinks and by
 :func:`penstock.record.pipe`; each message is one sentence that names the file and the remedy,
@@ -23,7 +23,7 @@ class RecordError(Exception):
 
 
 class SinkError(RecordError):
-    """A sink could not do what it was asked."""
+    """An operation of a sink failed."""
 
 
 class SinkDependencyError(SinkError):
@@ -31,7 +31,7 @@ class SinkDependencyError(SinkError):
 
 
 class SinkExistsError(SinkError, FileExistsError):
-    """The file is already there and the sink was not told to overwrite it."""
+    """The file exists, and the sink neither overwrites nor appends."""
 
 
 class SinkSchemaError(SinkError):

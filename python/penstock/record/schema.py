@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from .source import FieldSchemaLike
+from penstock.record._sampling.source import FieldKind, FieldSchemaLike
 
-__all__ = ["LEADING_COLUMNS", "TIME_COLUMNS", "TRAILING_COLUMNS", "Field", "RecordSchema"]
-
-FieldKind = Literal["float", "str"]
+__all__ = [
+    "LEADING_COLUMNS",
+    "RECORDER_FIELDS",
+    "TIME_COLUMNS",
+    "TRAILING_COLUMNS",
+    "Field",
+    "RecordSchema",
+]
 
 LEADING_COLUMNS = (
     "device",
@@ -23,18 +28,28 @@ LEADING_COLUMNS = (
 )
 TRAILING_COLUMNS = ("status", "error")
 TIME_COLUMNS = ("t_utc", "requested_at", "received_at")
-_RESERVED = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS)
+RECORDER_FIELDS = ("late_s", "first_byte_s", "event", "message")
+"""The fields that the recorder itself adds behind those of the devices."""
+_RESERVED = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS + RECORDER_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A measured column. ``unit`` is None when unknown or when the devices disagree; where they
-    do, ``units`` has each device's own."""
+    """A measured column.
+
+    ``unit`` is None when unknown or when the devices disagree; where they do, ``units`` has each
+    device's own.
+    """
 
     name: str
     kind: FieldKind
     unit: str | None = None
     units: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_unit(self) -> bool:
+        """True when at least one device's unit is known."""
+        return self.unit is not None or bool(self.units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +76,51 @@ class RecordSchema:
         """The same schema with one more field behind the present ones."""
         return RecordSchema((*self.fields, field), self.metadata)
 
-    def covers(self, fields: Iterable[Field]) -> bool:
-        """True when every one of ``fields`` has a column here, of the same kind."""
-        return all(self.kind_of(field.name) == field.kind for field in fields)
+    def with_facts(self, facts: Mapping[str, object]) -> RecordSchema:
+        """The same fields, with more facts in the metadata."""
+        metadata = {**json.loads(self.metadata), **facts}
+        return RecordSchema(self.fields, json.dumps(metadata, ensure_ascii=False))
+
+    def continued_by(self, later: RecordSchema) -> RecordSchema | None:
+        """The schema of the part that a batch of ``later`` begins; None if it fits into this one.
+
+        It fits if its fields are here, with the same kinds and units, and its metadata are the
+        same. A field without a unit, and metadata without content, say nothing. The new part has
+        all fields of both.
+        """
+        known = {field.name: field for field in self.fields}
+        fits = later.metadata in ("{}", self.metadata)
+        for field in later.fields:
+            before = known.get(field.name)
+            if before is not None and before.kind == field.kind and not field.has_unit:
+                continue
+            if before != field:
+                known[field.name] = field
+                fits = False
+        if fits:
+            return None
+        metadata = self.metadata if later.metadata == "{}" else later.metadata
+        return RecordSchema(tuple(known.values()), metadata)
 
 
 def column_name(field_name: str) -> str:
-    """The column of a field: its own name, prefixed where a fixed column has it already."""
+    """The column of a device's field: its name, with a prefix if a fixed column has that name."""
     return f"field_{field_name}" if field_name in _RESERVED else field_name
 
 
 def text_column_name(column: str) -> str:
-    """Where text goes that a device sends for a numeric field (``----``, ``OVER``)."""
+    """The column for values of another kind than the field's (``----``, ``OVER``)."""
     return f"{column}_text"
 
 
 def unite(schemas: Mapping[str, Sequence[FieldSchemaLike]]) -> tuple[Field, ...]:
     """The union of the devices' fields, in order of first appearance.
 
-    A field that is numeric for one device and text for another becomes a numeric column and a text
-    column beside it. Where the devices disagree on a unit, the column has each device's.
+    A field whose kinds are different numbers is a column of floats. One that is text for some
+    devices becomes a text column beside that of the others. Where the devices disagree on a unit,
+    the column has each device's.
     """
-    kinds: dict[str, set[str]] = {}
+    kinds: dict[str, set[FieldKind]] = {}
     by_device: dict[str, dict[str, str | None]] = {}
     for device, fields in schemas.items():
         for field in fields:
@@ -95,10 +133,20 @@ def unite(schemas: Mapping[str, Sequence[FieldSchemaLike]]) -> tuple[Field, ...]
         agreed = len(set(found.values())) == 1
         unit = next(iter(found.values())) if agreed else None
         units = () if agreed else tuple((d, u) for d, u in found.items() if u is not None)
-        if "float" in kind:
-            united.append(Field(name, "float", unit, units))
-            if "str" in kind and text_column_name(name) not in kinds:
-                united.append(Field(text_column_name(name), "str"))
-        else:
-            united.append(Field(name, "str", unit, units))
+        common = _common_kind(kind - {"text"})
+        if common is None:
+            united.append(Field(name, "text", unit, units))
+            continue
+        united.append(Field(name, common, unit, units))
+        if "text" in kind and text_column_name(name) not in kinds:
+            united.append(Field(text_column_name(name), "text"))
     return tuple(united)
+
+
+def _common_kind(kinds: set[FieldKind]) -> FieldKind | None:
+    """The kind of a column that holds all of ``kinds``; ``None`` where only text does."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if kinds and "timestamp" not in kinds:
+        return "float"
+    return None

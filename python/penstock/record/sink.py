@@ -1,26 +1,30 @@
-"""What a sink is, and how a file format becomes one.
+"""The interface of sinks, and the sink that writes a file format.
 
-A file format is written as a plain synchronous class (:class:`RecordFile`); :class:`ThreadedSink`
-runs it in a worker thread, one hop a batch, so that neither a slow disk nor compression ever
-holds up the event loop and with it the next poll.
+A file format is a plain synchronous class (:class:`RecordFile`). :class:`ThreadedSink` runs it
+outside the event loop: rows are accepted at once, gathered, and written by a worker thread, so that
+neither a slow disk nor compression delays the next poll. A second thread keeps the loss window.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
-from .batch import SampleBatch
-from .errors import SinkWriteError
-from .sample import Sample
-from .schema import RecordSchema
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._sampling.sample import Sample
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.errors import SinkWriteError
+from penstock.record.schema import RecordSchema
 
 __all__ = [
     "NamedRecordFile",
@@ -35,21 +39,54 @@ __all__ = [
 T = TypeVar("T")
 SinkT = TypeVar("SinkT", bound="SinkBase")
 
+# Rows that may wait for the worker thread. A hop to a thread costs as much as writing 500 rows.
+_GATHERED_ROWS = 8192
+# How long a task may pass rows before other tasks run.
+_TIME_SLICE_S = 0.001
+
 
 class Sink(Protocol):
-    """Where batches go.
+    """The destination of rows.
 
-    ``open`` reserves the place (and fails early), ``write_batch`` returns once the batch is
-    flushed, ``close`` finishes. ``open`` and ``close`` may be called again without effect.
+    All methods are called from one event loop, one at a time. ``open`` and ``close`` may be called
+    again without effect; ``open`` of an open sink accepts a schema that was not known before.
     """
 
-    async def open(self) -> None: ...
+    async def open(
+        self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Reserve the place, and begin it if the columns are known.
 
-    async def write_batch(self, batch: SampleBatch) -> None: ...
+        Args:
+            schema: the columns of the first batch. The head is durable on return.
+            metadata: facts for every part (JSON types), beside those of ``schema.metadata``.
 
-    async def write_many(self, samples: Iterable[Sample]) -> None: ...
+        Raises:
+            SinkExistsError: if the place is taken and the sink neither overwrites nor appends.
+            SinkDependencyError: if a package is missing.
+            SinkWriteError: if the place cannot be created.
+        """
 
-    async def close(self) -> None: ...
+    async def write_batch(self, batch: Any) -> None:
+        """Accept rows: a SampleBatch, or a ``pyarrow.RecordBatch`` with its columns.
+
+        They are durable within the sink's loss window. A batch whose fields, units or metadata
+        differ from those so far begins a new part.
+
+        Raises:
+            SinkWriteError: if these rows, or rows accepted earlier, could not be written. The sink
+                then accepts nothing more, but must still be closed.
+            SinkSchemaError: if an Arrow batch lacks the fixed columns.
+        """
+
+    async def write_many(self, samples: Iterable[Sample]) -> None:
+        """Accept sample objects, like :meth:`write_batch`."""
+
+    async def flush(self) -> None:
+        """Return when all that was accepted is durable."""
+
+    async def close(self) -> None:
+        """Write what was accepted, finish, and release the place."""
 
 
 @runtime_checkable
@@ -66,22 +103,28 @@ class SinkBase(ABC):
         self._samples_schema = RecordSchema()
 
     @abstractmethod
-    async def open(self) -> None:
-        """Reserve the place to write to."""
+    async def open(
+        self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Reserve the place to write to; see :meth:`Sink.open`."""
 
     @abstractmethod
-    async def write_batch(self, batch: SampleBatch) -> None:
-        """Write a batch and flush it."""
+    async def write_batch(self, batch: Any) -> None:
+        """Accept a batch; see :meth:`Sink.write_batch`."""
 
     @abstractmethod
     async def close(self) -> None:
         """Finish writing."""
 
     async def write_many(self, samples: Iterable[Sample]) -> None:
-        """Write sample objects as one batch; :meth:`write_batch` is the fast way."""
+        """Accept sample objects as one batch."""
         batch = SampleBatch.from_samples(samples, self._samples_schema)
         self._samples_schema = batch.schema
         await self.write_batch(batch)
+
+    async def flush(self) -> None:
+        """Do nothing: for a sink whose ``write_batch`` is final."""
+        await anyio.lowlevel.checkpoint()
 
     async def __aenter__(self: SinkT) -> SinkT:
         await self.open()
@@ -102,17 +145,23 @@ class RecordFile(Protocol):
     """A file format, synchronous. Called by one thread at a time, not always the same one."""
 
     def open(self) -> None:
-        """Create the file, exclusively unless told to overwrite."""
+        """Create the file, exclusively unless it overwrites or appends."""
 
     def write(self, batch: SampleBatch) -> None:
-        """Append a batch and flush it to the operating system."""
+        """Append rows, for ``sync`` to make durable. The first batch, even empty, begins the file.
+
+        A batch with other fields, units or metadata begins a new part.
+        """
+
+    def sync(self) -> None:
+        """Make all that was written durable."""
 
     def close(self, facts: Mapping[str, Any]) -> None:
         """Finish the file, storing ``facts`` beside the recording's metadata."""
 
 
 class NamedRecordFile(RecordFile, Protocol):
-    """A file format that lies under a path of the user's, and beside it when fields turn up."""
+    """A file format with a path of the user, and further files beside it when fields are added."""
 
     @property
     def path(self) -> Path: ...
@@ -121,22 +170,79 @@ class NamedRecordFile(RecordFile, Protocol):
     def paths(self) -> Sequence[Path]: ...
 
 
-class ThreadedSink(SinkBase):
-    """Runs a :class:`RecordFile` in a worker thread of its own limiter.
+class _Waiting:
+    """Rows that were accepted and not yet written, with the age of the oldest row at risk.
 
-    Cancelling ``write_batch`` ends the wait, not the write: a batch that has reached the worker
-    thread is written whole, one that has not is not written at all.
+    Filled by the event loop's thread, emptied by the threads that write.
     """
 
-    def __init__(self, file: RecordFile) -> None:
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.items: deque[SampleBatch | list[Sample]] = deque()
+        self.rows = 0  # waiting in ``items``
+        self.unsynced_rows = 0  # written, not durable
+        self._oldest_item: float | None = None
+        self._oldest_unsynced: float | None = None
+        self.closed = False
+
+    def put(self, item: SampleBatch | list[Sample], rows: int) -> None:
+        with self.changed:
+            self.items.append(item)
+            self.rows += rows
+            if self._oldest_item is None:
+                self._oldest_item = time.monotonic()
+                self.changed.notify()
+
+    def take(self) -> list[SampleBatch | list[Sample]]:
+        with self.changed:
+            items = list(self.items)
+            self.items.clear()
+            self.unsynced_rows += self.rows
+            self.rows = 0
+            if self._oldest_unsynced is None:
+                self._oldest_unsynced = self._oldest_item
+            self._oldest_item = None
+        return items
+
+    def synced(self) -> None:
+        with self.changed:
+            self.unsynced_rows = 0
+            self._oldest_unsynced = None
+
+    def oldest(self) -> float | None:
+        """When the oldest row that is not durable was accepted; call with ``changed`` held."""
+        return self._oldest_item if self._oldest_unsynced is None else self._oldest_unsynced
+
+
+class ThreadedSink(SinkBase):
+    """Runs a :class:`RecordFile` outside the event loop.
+
+    ``write_*`` accepts rows and returns, unless as many wait as a worker thread takes at once, or
+    the loss window has no more room: then it waits for the disk. Within half of the window's
+    seconds after a row was accepted, a thread of the sink's own begins to write and sync it,
+    whether or not the event loop runs. Its errors are raised by the next call.
+
+    Cancelling a wait ends the wait, not the write: rows are accepted whole or not at all.
+    """
+
+    def __init__(self, file: RecordFile, window: LossWindow | None = None) -> None:
         super().__init__()
+        self.window = LossWindow() if window is None else window
         self._file = file
         self._lock = threading.Lock()
+        self._waiting = _Waiting()
         self._limiter: anyio.CapacityLimiter | None = None
+        self._head: dict[str, Any] = {}
+        self._headed: tuple[RecordSchema, RecordSchema] | None = None
         self._facts: dict[str, Any] = {}
+        self._failure: Exception | None = None
+        self._failure_raised = False
         self._closed = False
+        self._turn_ends = 0.0
 
-    async def open(self) -> None:
+    async def open(
+        self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(1)
             try:
@@ -146,12 +252,35 @@ class ThreadedSink(SinkBase):
             except BaseException:
                 self._limiter = None
                 raise
+            if self.window.seconds is not None:
+                threading.Thread(
+                    target=self._keep_window, name=f"{type(self).__name__} window", daemon=True
+                ).start()
+        if metadata:
+            self._head.update(metadata)
+        if schema is not None:
+            self._samples_schema = schema
+            await self.write_batch(SampleBatch.empty(schema))
 
-    async def write_batch(self, batch: SampleBatch) -> None:
-        if self._limiter is None or self._closed:
-            state = "closed" if self._closed else "not open"
-            raise SinkWriteError(f"{self!r} is {state}: open it before the first batch")
-        await self._hop(lambda: self._file.write(batch))
+    async def write_batch(self, batch: Any) -> None:
+        self._check()
+        await self._pass_turn()
+        if not isinstance(batch, SampleBatch):
+            batch = SampleBatch.from_arrow(batch)
+        self._waiting.put(batch, len(batch))
+        # An empty batch tells the columns: the head is on disk before the first row.
+        await self._make_room(durable=not len(batch))
+
+    async def write_many(self, samples: Iterable[Sample]) -> None:
+        self._check()
+        await self._pass_turn()
+        rows = list(samples)
+        self._waiting.put(rows, len(rows))
+        await self._make_room()
+
+    async def flush(self) -> None:
+        self._check()
+        await self._hop(self._write_and_sync)
 
     def add_metadata(self, facts: Mapping[str, Any]) -> None:
         """Facts to be stored in the file when it is closed (JSON types)."""
@@ -162,12 +291,102 @@ class ThreadedSink(SinkBase):
             return
         await self._hop(self._finish)
 
+    @property
+    def failure(self) -> Exception | None:
+        """Why the sink accepts nothing more; None while it does. Any thread may read it."""
+        return self._failure
+
+    @property
+    def rows_at_risk(self) -> int:
+        """Rows that were accepted and are not durable yet. Any thread may read it."""
+        return self._waiting.rows + self._waiting.unsynced_rows
+
+    def _check(self) -> None:
+        if self._limiter is None or self._closed:
+            state = "closed" if self._closed else "not open"
+            raise SinkWriteError(f"{self!r} is {state}: open it before the first batch")
+        if self._failure is not None:
+            self._failure_raised = True
+            raise self._failure
+
+    async def _pass_turn(self) -> None:
+        """Check for a cancellation, and let other tasks run from time to time.
+
+        A turn for each call would take longer than the rows of a small one.
+        """
+        if time.monotonic() < self._turn_ends:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await anyio.lowlevel.checkpoint()
+            self._turn_ends = time.monotonic() + _TIME_SLICE_S
+
+    async def _make_room(self, *, durable: bool = False) -> None:
+        if durable or self.window.is_full(self.rows_at_risk):
+            await self._hop(self._write_and_sync)
+        elif self._waiting.rows >= _GATHERED_ROWS:
+            await self._hop(self._write)
+
+    # -- in a worker thread, with the lock ----------------------------------------------------
+
+    def _write(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._write_items(self._waiting.take())
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def _write_and_sync(self) -> None:
+        self._write()
+        try:
+            self._file.sync()
+        except Exception as error:
+            self._failure = error
+            raise
+        self._waiting.synced()
+
+    def _write_items(self, items: Sequence[SampleBatch | list[Sample]]) -> None:
+        samples: list[Sample] = []
+        for item in items:
+            if isinstance(item, list):
+                samples.extend(item)
+                continue
+            self._write_samples(samples)
+            samples = []
+            self._file.write(self._with_head(item))
+        self._write_samples(samples)
+
+    def _write_samples(self, samples: Sequence[Sample]) -> None:
+        if samples:
+            batch = SampleBatch.from_samples(samples, self._samples_schema)
+            self._samples_schema = batch.schema
+            self._file.write(self._with_head(batch))
+
+    def _with_head(self, batch: SampleBatch) -> SampleBatch:
+        if not self._head:
+            return batch
+        if self._headed is None or self._headed[0] != batch.schema:
+            self._headed = (batch.schema, batch.schema.with_facts(self._head))
+        return batch.described_by(self._headed[1])
+
     def _finish(self) -> None:
         # Marked here and not before the hop: a cancellation that comes before the worker thread
         # has begun leaves a sink that can still be closed.
-        if not self._closed:
-            self._closed = True
+        if self._closed:
+            return
+        self._closed = True
+        with self._waiting.changed:
+            self._waiting.closed = True
+            self._waiting.changed.notify()
+        try:
+            if self._failure is None:
+                self._write()
+        finally:
             self._file.close(self._facts)
+            self._waiting.synced()
+        if self._failure is not None and not self._failure_raised:
+            raise self._failure
 
     async def _hop(self, work: Callable[[], T]) -> T:
         def locked() -> T:
@@ -176,14 +395,50 @@ class ThreadedSink(SinkBase):
             with self._lock:
                 return work()
 
-        return await anyio.to_thread.run_sync(locked, abandon_on_cancel=True, limiter=self._limiter)
+        try:
+            return await anyio.to_thread.run_sync(
+                locked, abandon_on_cancel=True, limiter=self._limiter
+            )
+        except Exception as error:
+            # Not where it happened: a cancelled wait would have hidden it.
+            self._failure_raised |= error is self._failure
+            raise
+
+    def _keep_window(self) -> None:
+        """Sync what has waited for half of the window; the other half is for the disk."""
+        waiting = self._waiting
+        assert self.window.seconds is not None
+        patience = self.window.seconds / 2
+        while True:
+            with waiting.changed:
+                while not waiting.closed:
+                    oldest = waiting.oldest()
+                    if oldest is not None and self._failure is None:
+                        left = oldest + patience - time.monotonic()
+                        if left <= 0:
+                            break
+                        waiting.changed.wait(left)
+                    else:
+                        waiting.changed.wait()
+                if waiting.closed:
+                    return
+            with self._lock:
+                if self._closed or self._failure is not None:
+                    continue
+                try:
+                    self._write_items(waiting.take())
+                    self._file.sync()
+                except Exception as error:
+                    self._failure = error
+                else:
+                    waiting.synced()
 
 
 class PathSink(ThreadedSink):
     """A sink that writes files under the path it was given."""
 
-    def __init__(self, file: NamedRecordFile) -> None:
-        super().__init__(file)
+    def __init__(self, file: NamedRecordFile, window: LossWindow | None = None) -> None:
+        super().__init__(file, window)
         self._named = file
 
     def __repr__(self) -> str:

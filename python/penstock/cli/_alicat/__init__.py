@@ -1,0 +1,1 @@
+"""``penstock alicat``: one instrument."""

@@ -1,0 +1,297 @@
+"""The grammar of the commands for single instruments: penstock alicat."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
+from penstock.cli._any_order import AnyOrderParser
+from penstock.cli._interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from penstock.alicat import Capability
+
+__all__ = ["add_alicat_commands"]
+
+
+def add_alicat_commands(commands: Any, epilog: str) -> None:
+    """Add the command to argparse's ``commands``."""
+    common = {
+        "epilog": epilog,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "allow_abbrev": False,
+    }
+    alicat = commands.add_parser(
+        "alicat", help="query and set one Alicat instrument (penstock alicat --help)", **common
+    )
+    actions = alicat.add_subparsers(
+        title="actions", metavar="ACTION", required=True, parser_class=AnyOrderParser
+    )
+
+    scan = actions.add_parser(
+        "scan",
+        help="find instruments",
+        description="Ask for instruments on serial ports, and print what answers. Changes nothing.",
+        **common,
+    )
+    scan.add_argument("ports", nargs="*", metavar="PORT", help="(default: all of this machine)")
+    scan.add_argument(
+        "--units",
+        metavar="IDS",
+        help="unit ids to ask for (default: A), or Modbus numbers such as 1-20 (default: 1)",
+    )
+    scan.add_argument(
+        "--bauds",
+        default="19200,115200",
+        type=_baud_rates,
+        metavar="RATES",
+        help="baud rates to try, with commas (default: 19200,115200)",
+    )
+    scan.add_argument("--timeout", type=float, default=0.2, metavar="SECONDS")
+    scan.add_argument("--modbus", choices=("rtu", "tcp"), help="ask by Modbus")
+    scan.add_argument("--json", action="store_true", help="print a JSON list")
+    scan.set_defaults(run=_scan)
+
+    info = actions.add_parser("info", help="print what an instrument is", **common)
+    read = actions.add_parser("read", help="print one reading", **common)
+
+    watch = actions.add_parser("watch", help="print readings until Ctrl-C", **common)
+    watch.add_argument("--rate", type=float, default=1.0, metavar="HZ", help="(default: 1)")
+    watch.add_argument("--count", type=int, metavar="N", help="end after N readings")
+
+    set_ = actions.add_parser(
+        "set",
+        help="set a controller's setpoint",
+        description="Set the setpoint and read it back. The instrument is asked for its unit "
+        "first; with --in, the setpoint is sent only if that is the one.",
+        **common,
+    )
+    gas = actions.add_parser("gas", help="print or select the gas", **common)
+    tare = actions.add_parser(
+        "tare",
+        help="take what a sensor shows now for zero",
+        description="Tare a sensor. No instrument can tell whether gas flows or its line is "
+        "vented, so --yes must say that it is so.",
+        **common,
+    )
+    ramp = actions.add_parser(
+        "ramp", help="print or set how fast the setpoint may change", **common
+    )
+
+    batch = actions.add_parser(
+        "batch",
+        help="print or set the volume that flows until the valve closes",
+        **common,
+    )
+    registers = actions.add_parser(
+        "registers",
+        help="read and write numbered registers",
+        description="Print registers, and write those that are named with a value. A wrong value "
+        "can make an instrument useless: --yes must say that it is meant.",
+        **common,
+    )
+    config = actions.add_parser(
+        "config", help="save, compare and restore all settings", **common
+    ).add_subparsers(title="actions", metavar="ACTION", required=True)
+    save = config.add_parser("save", help="write the settings to a JSON file", **common)
+    restore = config.add_parser("restore", help="write the settings of a file", **common)
+    diff = config.add_parser("diff", help="compare the settings with a file", **common)
+
+    for action in (
+        *(info, read, watch, set_, gas, tare, ramp),
+        *(batch, registers, save, restore, diff),
+    ):
+        action.add_argument(
+            "port", metavar="PORT", help="a path such as /dev/ttyUSB0, a URL, or HOST:PORT"
+        )
+    set_.add_argument("value", type=float, metavar="VALUE")
+    set_.add_argument("--in", dest="unit_of_value", metavar="UNIT", help="the unit of VALUE")
+    gas.add_argument("gas", nargs="?", metavar="GAS", help="a name such as N2, or a mix's number")
+    gas.add_argument("--save", action="store_true", help="keep it over a power cycle")
+    tare.add_argument("sensor", choices=("flow", "gauge", "absolute"))
+    tare.add_argument("--yes", action="store_true", help="nothing flows, or the line is vented")
+    ramp.add_argument("rate", nargs="?", type=float, metavar="RATE", help="0 lifts the limit")
+    ramp.add_argument("--per", choices=("ms", "s", "min", "h", "day"), help="the time of RATE")
+    batch.add_argument("volume", nargs="?", type=float, metavar="VOLUME", help="0 ends batching")
+    batch.add_argument(
+        "--totalizer", type=int, choices=(1, 2), default=1, help="(default: %(default)d)"
+    )
+    registers.add_argument("registers", nargs="+", metavar="NUMBER[=VALUE]")
+    registers.add_argument("--yes", action="store_true", help="write the values")
+    for action in (save, restore, diff):
+        action.add_argument("file", metavar="FILE")
+    save.add_argument("--overwrite", action="store_true", help="replace FILE")
+    restore.add_argument("--yes", action="store_true", help="overwrite the settings")
+    for action, run in (
+        (batch, _batch),
+        (registers, _registers),
+        (save, _save_config),
+        (restore, _restore_config),
+        (diff, _diff_config),
+        (info, _info),
+        (read, _read),
+        (watch, _watch),
+        (set_, _set),
+        (gas, _gas),
+        (tare, _tare),
+        (ramp, _ramp),
+    ):
+        action.add_argument(
+            "--unit", metavar="ID", help="unit id (default: A), or a Modbus number (default: 1)"
+        )
+        action.add_argument(
+            "--baud", type=int, default=19_200, metavar="RATE", help="(default: %(default)d)"
+        )
+        action.add_argument(
+            "--timeout",
+            type=float,
+            default=0.5,
+            metavar="SECONDS",
+            help="for one answer (default: %(default)g)",
+        )
+        action.add_argument(
+            "--assume",
+            type=_hardware,
+            default="",
+            metavar="NAMES",
+            help="optional hardware that it has and does not tell, such as bidirectional or "
+            "tareable-absolute-pressure, with commas",
+        )
+        action.add_argument("--json", action="store_true", help="print JSON")
+        modbus = action.add_argument_group("instruments that are asked by Modbus")
+        modbus.add_argument("--modbus", choices=("rtu", "tcp"), help="on a line, or over TCP")
+        modbus.add_argument(
+            "--family",
+            choices=MODBUS_FAMILIES,
+            default=MODBUS_FAMILIES[0],
+            metavar="NAME",
+            help=f"{', '.join(MODBUS_FAMILIES)} (default: {MODBUS_FAMILIES[0]})",
+        )
+        modbus.add_argument(
+            "--units",
+            default="",
+            metavar="LIST",
+            help="what it is set to, such as mass_flow=SCCM,mass_flow_setpt=SCCM",
+        )
+        modbus.add_argument(
+            "--decimals", type=int, metavar="N", help="of the flow of a BASIS instrument"
+        )
+        action.set_defaults(run=run)
+
+
+def _baud_rates(text: str) -> list[int]:
+    try:
+        rates = [int(part) for part in text.split(",")]
+    except ValueError:
+        rates = []
+    if not rates or min(rates) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of baud rates; write numbers with commas, such as 19200,115200"
+        )
+    return rates
+
+
+def _hardware(text: str) -> Capability:
+    from penstock.alicat import Capability
+
+    found = Capability.NONE
+    for name in filter(None, text.split(",")):
+        try:
+            found |= Capability[name.strip().upper().replace("-", "_")]
+        except KeyError:
+            known = ", ".join(str(one.name).lower().replace("_", "-") for one in Capability)
+            raise argparse.ArgumentTypeError(
+                f"{name.strip()!r} is not known; write some of {known}"
+            ) from None
+    return found
+
+
+def _scan(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.scan import run_scan
+
+    return run_scan(options, interrupts)
+
+
+def _info(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import print_info
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(print_info, options, interrupts)
+
+
+def _read(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import read_once
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(read_once, options, interrupts)
+
+
+def _watch(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import watch_readings
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(watch_readings, options, interrupts)
+
+
+def _set(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import set_setpoint
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(set_setpoint, options, interrupts)
+
+
+def _gas(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import choose_gas
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(choose_gas, options, interrupts)
+
+
+def _tare(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import tare_sensor
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(tare_sensor, options, interrupts)
+
+
+def _ramp(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.actions import set_ramp
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(set_ramp, options, interrupts)
+
+
+def _batch(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.maintenance import run_batch
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(run_batch, options, interrupts)
+
+
+def _registers(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.maintenance import use_registers
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(use_registers, options, interrupts)
+
+
+def _save_config(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.maintenance import save_config
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(save_config, options, interrupts)
+
+
+def _restore_config(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.maintenance import restore_config
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(restore_config, options, interrupts)
+
+
+def _diff_config(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._alicat.maintenance import diff_config
+    from penstock.cli._alicat.running import run_action
+
+    return run_action(diff_config, options, interrupts)

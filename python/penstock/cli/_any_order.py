@@ -1,0 +1,31 @@
+"""A parser that takes options between positional arguments."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["AnyOrderParser"]
+
+
+class AnyOrderParser(argparse.ArgumentParser):
+    """Takes ``gas PORT --unit B Ar`` for ``gas PORT Ar --unit B``.
+
+    The argparse of CPython 3.11 takes an optional positional argument for absent as soon as an
+    option comes before it, and refuses it afterwards as unknown. Its ``parse_intermixed_args`` does
+    not, and is no part of what subparsers call.
+    """
+
+    _parsing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        if self._parsing or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._parsing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._parsing = False

@@ -1,0 +1,44 @@
+"""The grammar of ``penstock dash``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from penstock.cli._dash.plan import add_serving_options
+from penstock.cli._interrupts import Interrupts
+
+__all__ = ["add_dash_command"]
+
+
+def add_dash_command(commands: Any, epilog: str) -> None:
+    """Add ``dash`` to the subparsers ``commands``."""
+    dash = commands.add_parser(
+        "dash",
+        help="show a recording or instruments as a live page in the browser",
+        description="Serve a page with charts, alarms and events until Ctrl-C: of a recording, "
+        "also while it grows, or of the instruments of a run.toml, which are polled and not "
+        "recorded. To record them too, use penstock record run.toml --dash.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    dash.add_argument(
+        "target",
+        metavar="TARGET",
+        help="a run.toml; or a recording: a file, a folder, or a postgresql:// URI",
+    )
+    dash.add_argument(
+        "--table",
+        default="samples",
+        metavar="NAME",
+        help="the table of SQLite or PostgreSQL (default: %(default)s)",
+    )
+    add_serving_options(dash, beside=False)
+    dash.set_defaults(run=_dash)
+
+
+def _dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._dash.dash_command import run_dash
+
+    return run_dash(options, interrupts)

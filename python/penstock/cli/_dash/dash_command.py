@@ -1,0 +1,76 @@
+"""``penstock dash``: a recording or live instruments as a page in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+
+import anyio
+
+from penstock.cli._dash.page import (
+    board_of,
+    check_dash_parts,
+    dashboard_of,
+    opened_listener,
+    served,
+)
+from penstock.cli._dash.plan import DashPlan, dash_plan
+from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._recording.execution import check_native_loop
+from penstock.cli._recording.watch_command import watch_instruments
+from penstock.cli._recordings.reading import name_of
+
+__all__ = ["run_dash"]
+
+
+def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Serve the page of ``options.target`` until Ctrl-C, which is the usual end: exit code 0."""
+    plan = dash_plan(options)
+    assert plan is not None
+    check_native_loop()
+    check_dash_parts()
+    if options.target.endswith(".toml"):
+        return watch_instruments(options.target, interrupts, dash=plan)
+    if plan.control:
+        raise CommandError(
+            f"--control is for instruments, and {name_of(options.target, options.table)} is a "
+            "recording; leave it out, or name a run.toml",
+            ExitCode.USAGE,
+        )
+    from penstock import run
+
+    with interrupts.deferred():
+        run(_serve_recording(options.target, options.table, plan, interrupts))
+    if interrupts.signum != signal.SIGINT:
+        interrupts.raise_if_received()
+    return ExitCode.OK
+
+
+async def _serve_recording(target: str, table: str, plan: DashPlan, interrupts: Interrupts) -> None:
+    from penstock.dash import follow
+    from penstock.record.errors import RecordError, SinkDependencyError
+    from penstock.record.view import open_recording
+
+    async def say(line: str) -> None:
+        print(line, flush=True)
+
+    name = name_of(target, table)
+    try:
+        recording = open_recording(target, table=table)
+        board = board_of(plan, name, live=False)
+        with anyio.CancelScope() as scope, interrupts.stopping(scope.cancel):
+            listener = opened_listener(plan)
+            async with served(plan, dashboard_of(plan, board), listener, say):
+                await follow(board, recording)
+    except SinkDependencyError as error:
+        raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
+    except RecordError as error:
+        raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+    except (ValueError, KeyError) as error:
+        # pyarrow's own errors are ValueErrors.
+        raise CommandError(
+            f"{name} cannot be read: {one_line(error)}; if its recording was cut off, "
+            f"run penstock recover {target} first",
+            ExitCode.OUTPUT,
+        ) from error

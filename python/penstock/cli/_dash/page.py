@@ -1,0 +1,131 @@
+"""The dashboard of a command: its socket, its words on the terminal, its board."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from penstock.cli._dash.plan import DashPlan
+from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._loopback import is_loopback
+
+if TYPE_CHECKING:
+    from penstock.alicat import AlicatManager
+    from penstock.dash import Board, BoardSink, Dashboard
+    from penstock.record.shown_quantity import Quantity
+
+__all__ = ["beside_recording", "board_of", "check_dash_parts", "opened_listener", "served"]
+
+Say = Callable[[str], Awaitable[None]]
+
+
+def check_dash_parts() -> None:
+    """Refuse before anything is opened if a package of the dashboard is missing.
+
+    Raises:
+        CommandError: (exit code MISSING_PART).
+    """
+    found = {
+        "numpy": find_spec("numpy"),
+        "pyarrow": find_spec("pyarrow"),
+        "starlette": find_spec("starlette"),
+        "uvicorn": find_spec("uvicorn"),
+        "websockets": find_spec("websockets"),
+    }
+    for name, spec in found.items():
+        if spec is None:
+            raise CommandError(
+                f"the dashboard needs {name}; run pip install 'penstock[dash]'",
+                ExitCode.MISSING_PART,
+            )
+
+
+def opened_listener(plan: DashPlan) -> socket.socket:
+    """The socket of the page.
+
+    Raises:
+        CommandError: the address is taken, or not of this machine.
+    """
+    from penstock.dash import listening_socket
+
+    try:
+        return listening_socket(plan.host, plan.port)
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+        raise CommandError(
+            f"the dashboard cannot be served on {plan.host} port {plan.port}: {reason}; choose "
+            "another port (0 takes a free one) or address",
+            ExitCode.OUTPUT,
+        ) from error
+
+
+def board_of(plan: DashPlan, title: str, *, live: bool) -> Board:
+    """An empty board with the alarms of ``plan``."""
+    from penstock.dash import Board, Limits
+
+    limits = {name: Limits(*ends) for name, ends in plan.limits.items()}
+    return Board(title, live=live, silence_s=plan.silence_s, limits=limits)
+
+
+@asynccontextmanager
+async def served(
+    plan: DashPlan, dashboard: Dashboard, listener: socket.socket, say: Say
+) -> AsyncGenerator[None, None]:
+    """Serve the page inside the block; ``say`` gets its address, warnings and the token."""
+    from penstock.dash import serving
+
+    async def failed(error: Exception) -> None:
+        await say(f"penstock: the dashboard has ended: {one_line(error)}; the run goes on")
+
+    async with serving(dashboard, listener, on_failure=failed):
+        for line in _announcement(plan, listener, dashboard):
+            await say(line)
+        yield
+
+
+@asynccontextmanager
+async def beside_recording(
+    plan: DashPlan,
+    title: str,
+    listener: socket.socket,
+    manager: AlicatManager,
+    quantities: Mapping[str, Quantity | None],
+    say: Say,
+) -> AsyncGenerator[BoardSink, None]:
+    """Serve the page of the instruments of ``manager``; yields the sink that fills it."""
+    from penstock.dash import AlicatControls, BoardSink
+
+    board = board_of(plan, title, live=True)
+    board.expect(quantities)
+    controls = AlicatControls(manager) if plan.control else None
+    async with served(plan, dashboard_of(plan, board, controls), listener, say):
+        sink = BoardSink(board)
+        await sink.open()
+        yield sink
+
+
+def dashboard_of(plan: DashPlan, board: Board, controls: object = None) -> Dashboard:
+    """The application, open for the names of this machine."""
+    from penstock.dash import AlicatControls, Dashboard
+
+    assert controls is None or isinstance(controls, AlicatControls)
+    return Dashboard(board, controls, names=(plan.host, socket.gethostname(), *plan.names))
+
+
+def _announcement(plan: DashPlan, listener: socket.socket, dashboard: Dashboard) -> list[str]:
+    address, port = listener.getsockname()[:2]
+    host = socket.gethostname() if address in ("0.0.0.0", "::") else plan.host
+    lines = [f"dashboard: http://{f'[{host}]' if ':' in host else host}:{port}/"]
+    if not is_loopback(address):
+        changes = ", and with the token change them" if dashboard.token is not None else ""
+        lines.append(
+            f"warning: everyone who can reach {address} port {port} can see these "
+            f"instruments{changes}, and the connection is not encrypted; safer is the default "
+            "address and a tunnel (ssh -L)"
+        )
+    if dashboard.token is not None:
+        lines.append(f"control token, for the page's Control button: {dashboard.token.text}")
+    return lines

@@ -1,0 +1,157 @@
+"""How a dashboard is to be served, as plain data, and the options that say so."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.cli._errors import CommandError, ExitCode
+
+__all__ = ["DEFAULT_PORT", "DashPlan", "add_serving_options", "dash_plan"]
+
+DEFAULT_PORT = 8736
+_HOST = "127.0.0.1"
+_SILENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DashPlan:
+    """Where the page is served, and what it may do.
+
+    ``limits`` has the lowest and highest value of devices, None where there is no limit.
+    ``names`` are further host names under which the page is opened.
+    """
+
+    host: str = _HOST
+    port: int = DEFAULT_PORT
+    control: bool = False
+    silence_s: float = _SILENCE_S
+    limits: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> None:
+    """Add the options of a dashboard; ``beside`` a recording, one of them switches it on."""
+    group: Any = parser
+    if beside:
+        group = parser.add_argument_group("dashboard, a live page for browsers")
+        group.add_argument(
+            "--dash",
+            nargs="?",
+            type=_port,
+            const=DEFAULT_PORT,
+            metavar="PORT",
+            help=f"serve the page on PORT (default: {DEFAULT_PORT}; 0 takes a free one)",
+        )
+    else:
+        group.add_argument(
+            "--port",
+            type=_port,
+            default=DEFAULT_PORT,
+            metavar="PORT",
+            help="port to serve the page on; 0 takes a free one (default: %(default)s)",
+        )
+    group.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        help=f"address to serve the page on (default: {_HOST}, this machine only)",
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another host name of this machine that browsers use; may be repeated",
+    )
+    group.add_argument(
+        "--control",
+        action="store_true",
+        help="allow changes of setpoint and gas to browsers that have the token printed here",
+    )
+    group.add_argument(
+        "--limit",
+        action="append",
+        type=_limit,
+        default=[],
+        metavar="DEVICE=LOW:HIGH",
+        help="alarm for values outside a range; one end may be empty; may be repeated",
+    )
+    group.add_argument(
+        "--silence",
+        type=_silence,
+        metavar="SECONDS",
+        help=f"alarm for a device without a sample for so long (default: {_SILENCE_S:g})",
+    )
+
+
+def dash_plan(options: argparse.Namespace) -> DashPlan | None:
+    """The dashboard that ``options`` ask for; None if they ask for none.
+
+    Raises:
+        CommandError: an option needs ``--dash``.
+    """
+    port = options.dash if hasattr(options, "dash") else options.port
+    if port is None:
+        given = {
+            "--host": options.host,
+            "--allow-host": options.allow_host,
+            "--control": options.control,
+            "--limit": options.limit,
+            "--silence": options.silence,
+        }
+        for name, value in given.items():
+            if value:
+                raise CommandError(f"{name} is for the dashboard; add --dash", ExitCode.USAGE)
+        return None
+    return DashPlan(
+        host=options.host or _HOST,
+        port=port,
+        control=options.control,
+        silence_s=options.silence or _SILENCE_S,
+        limits=dict(options.limit),
+        names=tuple(options.allow_host),
+    )
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a port; write a number from 0 to 65535, and files before the option"
+        )
+    return int(text)
+
+
+def _silence(text: str) -> float:
+    seconds = _number(text)
+    if seconds is None or not 0.1 <= seconds <= 1e6:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time in seconds; write a number from 0.1 to 1000000"
+        )
+    return seconds
+
+
+def _limit(text: str) -> tuple[str, tuple[float | None, float | None]]:
+    device, _, ends = text.rpartition("=")
+    low, colon, high = ends.partition(":")
+    found = [_number(end) if end else None for end in (low, high)]
+    bad = any(end and number is None for end, number in zip((low, high), found, strict=True))
+    if not device or not colon or bad or found == [None, None]:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a limit; write DEVICE=LOW:HIGH, such as argon=10:250 or argon=:250"
+        )
+    first, second = found
+    if first is not None and second is not None and first >= second:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} has its ends in the wrong order; write the lower one first"
+        )
+    return device, (first, second)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

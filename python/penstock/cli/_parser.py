@@ -1,0 +1,254 @@
+"""The command line's grammar. Imports only light modules, so ``--help`` is fast."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+
+from penstock.cli._alicat.commands import add_alicat_commands
+from penstock.cli._dash.commands import add_dash_command
+from penstock.cli._dash.plan import add_serving_options
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._recordings.commands import add_recordings_commands
+from penstock.cli._serial.commands import add_serial_commands
+
+__all__ = ["build_parser"]
+
+_EPILOG = """\
+exit codes:
+  0    the command did all of its work
+  1    an unexpected error, which is a defect of Penstock
+  2    the command line is wrong
+  3    the configuration file is missing or malformed
+  4    a port or instrument could not be opened; nothing was recorded
+  5    a file could not be written; what was recorded before is on disk
+  6    the run is complete, but some polls or setpoint steps failed
+  7    a package or the native extension is not installed
+  8    verify found something wrong with a recording
+  129, 130, 143  ended by SIGHUP, Ctrl-C (SIGINT), SIGTERM; the files are complete
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; ``options.run(options, interrupts)`` runs the chosen command."""
+    parser = argparse.ArgumentParser(
+        prog="penstock",
+        description="Record and control serial instruments on Penstock's own event loop.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print the version number and exit"
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    demo = commands.add_parser(
+        "demo",
+        help="record four simulated mass-flow controllers",
+        description="Start four simulated Alicat mass-flow controllers in a separate process, "
+        "step their setpoints, and record them to Parquet and CSV.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    demo.add_argument(
+        "--duration",
+        type=_positive,
+        metavar="SECONDS",
+        help="length of the run (default: 10, with --dash 600)",
+    )
+    demo.add_argument(
+        "--rate",
+        type=_rate,
+        default=20.0,
+        metavar="HZ",
+        help="polls per second of each device (default: %(default)g)",
+    )
+    demo.set_defaults(run=_demo)
+
+    record = commands.add_parser(
+        "record",
+        help="record the instruments that a configuration file names",
+        description="Record real instruments on their serial ports, as a TOML file describes "
+        "(docs/cli.md and examples/run.toml explain it).",
+        usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite] [--resume] "
+        "[--no-plot] [--postgres-dsn DSN] [--json] run.toml [--dash [PORT]] "
+        "[--host ADDRESS] [--allow-host NAME] [--control] [--limit DEVICE=LOW:HIGH] "
+        "[--silence SECONDS]",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    task = record.add_mutually_exclusive_group(required=True)
+    task.add_argument("config", nargs="?", metavar="run.toml", help="the run's TOML file")
+    task.add_argument("--config", dest="config_option", metavar="FILE", help=argparse.SUPPRESS)
+    record.add_argument(
+        "--duration",
+        type=_positive,
+        metavar="SECONDS",
+        help="length of the run, overrides the file's (default: until Ctrl-C)",
+    )
+    record.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the files in DIR with a new part; a torn end is recovered first",
+    )
+    record.add_argument(
+        "--postgres-dsn",
+        metavar="DSN",
+        help="record into the table samples of this PostgreSQL database, beside the files",
+    )
+    record.set_defaults(run=_record)
+
+    watch = commands.add_parser(
+        "watch",
+        help="show live values of the instruments of a configuration file; record nothing",
+        description="Poll the instruments of a run.toml and show their values, newest curves "
+        "included, in a table. Nothing is written, and no setpoint is sent.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    watch.add_argument("config", metavar="run.toml", help="the run's TOML file")
+    watch.add_argument(
+        "--duration", type=_positive, metavar="SECONDS", help="how long (default: until Ctrl-C)"
+    )
+    watch.add_argument(
+        "--json",
+        action="store_true",
+        help="print a JSON object a second with the newest value of every device",
+    )
+    watch.set_defaults(run=_watch)
+
+    for command in (demo, record):
+        command.add_argument(
+            "--out",
+            type=_folder,
+            metavar="DIR",
+            help="folder for the files, created if missing (default: a new one in this folder)",
+        )
+        command.add_argument(
+            "--overwrite", action="store_true", help="replace files of an earlier run in DIR"
+        )
+        command.add_argument("--no-plot", action="store_true", help="draw no plot at the end")
+        command.add_argument(
+            "--json",
+            action="store_true",
+            help="print the summary as JSON on standard output, the progress on standard error",
+        )
+
+        add_serving_options(command, beside=True)
+
+    add_dash_command(commands, _EPILOG)
+    add_recordings_commands(commands, _EPILOG)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check what this machine offers Penstock",
+        description="Check this machine and print, one line for each part, what Penstock uses and"
+        " why. If something is missing, the line names the remedy.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    doctor.set_defaults(run=_doctor)
+
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes this command in a shell",
+        description="Print a script for a shell, after which the tabulator key completes commands,"
+        " options and files (docs/install.md shows where each shell expects it).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+    completion.add_argument(
+        "shell", choices=("bash", "fish", "zsh"), metavar="SHELL", help="bash, fish or zsh"
+    )
+    completion.set_defaults(run=_completion)
+
+    add_serial_commands(commands, _EPILOG)
+    add_alicat_commands(commands, _EPILOG)
+
+    commands.add_parser(
+        "sim",
+        help="run simulated instruments (see penstock sim --help)",
+        add_help=False,
+    )
+    return parser
+
+
+def _demo(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.demo_command import run_demo
+
+    return run_demo(options, interrupts)
+
+
+def _record(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.record_command import run_record
+
+    return run_record(options, interrupts)
+
+
+def _watch(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.watch_command import run_watch
+
+    return run_watch(options, interrupts)
+
+
+def _completion(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._completion import run_completion
+
+    return run_completion(build_parser(), options.shell)
+
+
+def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._doctor.command import run_doctor
+
+    return run_doctor(options, interrupts)
+
+
+class _Version(argparse.Action):
+    """Like argparse's own action, but looks the version up only when the option is given."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        from penstock import __version__
+
+        print(f"penstock {__version__}")
+        parser.exit()
+
+
+def _positive(text: str) -> float:
+    return _number(text, above=0.0, to=10 * 366 * 86400.0, meaning="a time in seconds")
+
+
+def _rate(text: str) -> float:
+    return _number(text, above=0.0, to=1000.0, meaning="a rate in hertz")
+
+
+def _number(text: str, *, above: float, to: float, meaning: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not above < value <= to:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not {meaning}; write a number above {above:g} and up to {to:g}"
+        )
+    return value
+
+
+def _folder(text: str) -> str:
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError("is not the name of a folder; write one, such as run-1")
+    return text

@@ -1,0 +1,351 @@
+"""``run.toml``: a strict, typed reader that reports each error in one sentence.
+
+Every error names the file, the table and key, the value found, and what to write instead. An
+unknown key is an error too: a misspelt ``duratoin`` that is silently ignored can cost a night of
+measurements.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
+from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._recording.plan import (
+    DEFAULT_FORMATS,
+    FORMATS,
+    DevicePlan,
+    ModbusPlan,
+    SetpointStep,
+)
+
+__all__ = ["RunConfig", "load_config", "parse_config"]
+
+_MAX_BYTES = 1 << 20
+_MAX_RATE_HZ = 1000.0
+_MAX_SECONDS = 10 * 366 * 86400.0
+_MAX_SETPOINT = 1e9
+_PROTOCOLS = ("ascii", "modbus-rtu", "modbus-tcp")
+_KEYS = ("name", "port", "unit_id", "baudrate", "timeout", "rate_hz", "setpoint", "protocol")
+_MODBUS_KEYS = ("number", "family", "units", "decimals", "assume_same_instrument")
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """The contents of a ``run.toml``; ``duration`` and ``out`` are None if it omits them."""
+
+    rate_hz: float
+    duration: float | None
+    out: Path | None
+    formats: tuple[str, ...]
+    devices: tuple[DevicePlan, ...]
+    fallback: Path | None = None
+
+
+def load_config(path: str | os.PathLike[str]) -> RunConfig:
+    """Read and check the configuration file at ``path``.
+
+    Opens only that file.
+
+    Raises:
+        CommandError: (exit code CONFIG) if the file cannot be read or is malformed.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        _refuse(f"configuration file {name} does not exist; check the path")
+    except IsADirectoryError:
+        _refuse(f"configuration file {name} is a folder; name the TOML file in it")
+    except PermissionError:
+        _refuse(f"configuration file {name} may not be read; change its permissions (chmod u+r)")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        _refuse(
+            f"configuration file {name!r} cannot be read: {reason or one_line(error)}; "
+            "check the path"
+        )
+    if len(data) > _MAX_BYTES:
+        _refuse(f"configuration file {name} is larger than 1 MiB; it cannot be a run.toml")
+    return parse_config(data, name)
+
+
+def parse_config(data: bytes, name: str) -> RunConfig:
+    """Check the bytes of a configuration file; error messages refer to it as ``name``."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        _refuse(f"{name}: line {line} is not UTF-8 text; save the file as UTF-8")
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        _refuse(f"{name}: not valid TOML: {one_line(error)}; correct that line")
+    except (ValueError, RecursionError) as error:
+        # Numbers with thousands of digits and deeply nested brackets raise no TOMLDecodeError.
+        _refuse(f"{name}: not valid TOML: {one_line(error)}; compare with examples/run.toml")
+
+    top = _Table(name, "the top level", document)
+    top.refuse_unknown(("record", "device"))
+    record = top.table("record")
+    record.refuse_unknown(("rate_hz", "duration", "out", "formats", "fallback"))
+    rate_hz = record.number("rate_hz", "a rate in hertz", above=0.0, to=_MAX_RATE_HZ, default=10.0)
+    duration = None
+    if "duration" in record.entries:
+        duration = record.number("duration", "a time in seconds", above=0.0, to=_MAX_SECONDS)
+    out = Path(record.text("out", "the folder for the files")) if "out" in record.entries else None
+    formats = record.choices("formats", FORMATS, DEFAULT_FORMATS)
+    fallback = None
+    if "fallback" in record.entries:
+        fallback = Path(record.text("fallback", "a folder on another disk"))
+    devices = tuple(_device(table, duration) for table in top.tables("device"))
+    if not devices:
+        _refuse(f"{name}: there is no [[device]] table; add one with a name and a port")
+    _refuse_conflicts(name, devices)
+    return RunConfig(rate_hz, duration, out, formats, devices, fallback)
+
+
+def _device(table: _Table, duration: float | None) -> DevicePlan:
+    table.refuse_unknown(_KEYS + _MODBUS_KEYS)
+    name = table.text("name", 'a name of your own, such as "argon"')
+    table.label = f'[[device]] "{name}"'
+    port = table.text("port", 'the path of a serial port, such as "/dev/ttyUSB0"')
+    protocol = table.choice("protocol", _PROTOCOLS)
+    modbus = None if protocol == "ascii" else _modbus(table, protocol.removeprefix("modbus-"))
+    unit_id = str(modbus.number) if modbus is not None else _letter(table)
+    baudrate = table.integer("baudrate", "a baud rate", low=50, high=4_000_000, default=19200)
+    timeout = table.number("timeout", "a time in seconds", above=0.0, to=60.0, default=0.5)
+    rate_hz = None
+    if "rate_hz" in table.entries:
+        rate_hz = table.number("rate_hz", "a rate in hertz", above=0.0, to=_MAX_RATE_HZ)
+    steps: list[SetpointStep] = []
+    for step in table.tables("setpoint"):
+        step.refuse_unknown(("at", "value"))
+        at = step.number("at", "the seconds since the start", low=0.0, to=_MAX_SECONDS)
+        value = step.number("value", "the setpoint", to=_MAX_SETPOINT)
+        if duration is not None and at >= duration:
+            step.refuse(
+                "at",
+                f"lies after the end of the run (duration = {duration:g})",
+                "make it smaller or make the run longer",
+            )
+        if steps and at <= steps[-1].at:
+            step.refuse(
+                "at",
+                f"is not later than the previous step (at = {steps[-1].at:g})",
+                "write the steps in order of time",
+            )
+        steps.append(SetpointStep(at, value))
+    return DevicePlan(name, port, unit_id, baudrate, timeout, tuple(steps), rate_hz, modbus)
+
+
+def _letter(table: _Table) -> str:
+    for key in _MODBUS_KEYS:
+        if key in table.entries:
+            table.refuse(key, "is for Modbus", 'write protocol = "modbus-rtu" beside it')
+    unit_id = table.text("unit_id", "one letter, A to Z", default="A")
+    if len(unit_id) != 1 or unit_id not in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
+        table.refuse("unit_id", "is not a unit id", "write one capital letter, A to Z")
+    return unit_id
+
+
+def _modbus(table: _Table, framing: str) -> ModbusPlan:
+    if "unit_id" in table.entries:
+        table.refuse("unit_id", "is for the text protocol", "write number = 1 in its place")
+    number = table.integer("number", "a Modbus number", low=1, high=247, default=1)
+    family = table.choice("family", MODBUS_FAMILIES)
+    units = table.entries.get("units", {})
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        table.refuse("units", "is not a table of units", 'write units = { mass_flow = "SCCM" }')
+    decimals = None
+    if family.startswith("basis-"):
+        decimals = table.integer("decimals", "the decimals of its flow", low=0, high=6)
+    elif "decimals" in table.entries:
+        table.refuse("decimals", "is for BASIS instruments", f"leave it out for {family}")
+    same = table.entries.get("assume_same_instrument", False)
+    if not isinstance(same, bool):
+        table.refuse("assume_same_instrument", "is neither true nor false", "write true or false")
+    return ModbusPlan(framing, number, family, units, decimals, same)
+
+
+def _refuse_conflicts(file: str, devices: Sequence[DevicePlan]) -> None:
+    names: set[str] = set()
+    units: dict[tuple[str, str], str] = {}
+    ports: dict[str, DevicePlan] = {}
+    for device in devices:
+        if device.name in names:
+            _refuse(
+                f'{file}: two [[device]] tables have name = "{device.name}"; '
+                "give each device its own name"
+            )
+        names.add(device.name)
+        # A by-id link and its target are the same port: two devices would read the same bytes.
+        real = os.path.realpath(device.port)
+        other = units.setdefault((real, device.unit_id), device.name)
+        if other != device.name:
+            what, key = ("unit id", "unit_id") if device.modbus is None else (("number",) * 2)
+            _refuse(
+                f'{file}: devices "{other}" and "{device.name}" are both {what} '
+                f"{device.unit_id} on {device.port}; give each its own {key} or port"
+            )
+        first = ports.setdefault(real, device)
+        if _protocol_of(first) != _protocol_of(device):
+            _refuse(
+                f'{file}: devices "{first.name}" and "{device.name}" share {device.port} but speak '
+                f"{_protocol_of(first)} and {_protocol_of(device)}; a port has one protocol"
+            )
+        if first.baudrate != device.baudrate:
+            _refuse(
+                f'{file}: devices "{first.name}" and "{device.name}" share {device.port} but have '
+                f"baudrate = {first.baudrate} and {device.baudrate}; a port has one baud rate"
+            )
+
+
+def _protocol_of(device: DevicePlan) -> str:
+    return "ascii" if device.modbus is None else f"modbus-{device.modbus.framing}"
+
+
+class _Table:
+    """One table of the file, with the label that error messages use for it."""
+
+    def __init__(self, file: str, label: str, entries: Mapping[str, object]) -> None:
+        self.file = file
+        self.label = label
+        self.entries = entries
+
+    def refuse(self, key: str, problem: str, remedy: str) -> NoReturn:
+        value = _as_toml(self.entries[key])
+        _refuse(f"{self.file}: {self.label}: {key} = {value} {problem}; {remedy}")
+
+    def refuse_unknown(self, known: Sequence[str]) -> None:
+        for key in self.entries:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                remedy = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
+                _refuse(f"{self.file}: {self.label}: unknown key {_as_toml(key)}; {remedy}")
+
+    def table(self, key: str) -> _Table:
+        value = self.entries.get(key, {})
+        if not isinstance(value, dict):
+            self.refuse(key, "is not a table", f"write [{key}] on a line of its own")
+        return _Table(self.file, f"[{key}]", value)
+
+    def tables(self, key: str) -> list[_Table]:
+        value = self.entries.get(key, [])
+        outer = "device." if key == "setpoint" else ""
+        header = f"[[{outer}{key}]]"
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            self.refuse(key, "is not a list of tables", f"write {header} before each of them")
+        owner = f"{self.label}, " if outer else ""
+        return [
+            _Table(self.file, f"{owner}{header} number {position}", item)
+            for position, item in enumerate(value, 1)
+        ]
+
+    def text(self, key: str, meaning: str, *, default: str | None = None) -> str:
+        value = self._get(key, meaning, default)
+        if not isinstance(value, str):
+            self.refuse(key, "is not text", f"write {meaning}, in double quotes")
+        if not value.strip():
+            self.refuse(key, "is empty", f"write {meaning}")
+        if not value.isprintable():
+            self.refuse(key, "contains characters that cannot be printed", f"write {meaning}")
+        return value
+
+    def choice(self, key: str, allowed: Sequence[str]) -> str:
+        """One of ``allowed``, of which the first is the default."""
+        value = self.entries.get(key, allowed[0])
+        if not isinstance(value, str) or value not in allowed:
+            self.refuse(key, "is not known", f"write one of {', '.join(map(_as_toml, allowed))}")
+        return value
+
+    def integer(
+        self, key: str, meaning: str, *, low: int, high: int, default: int | None = None
+    ) -> int:
+        value = self._get(key, meaning, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            such = low if default is None else default
+            self.refuse(key, "is not a whole number", f"write {meaning} such as {such}")
+        if not low <= value <= high:
+            self.refuse(key, "is out of range", f"write {meaning} from {low} to {high}")
+        return value
+
+    def number(
+        self,
+        key: str,
+        meaning: str,
+        *,
+        to: float,
+        low: float | None = None,
+        above: float | None = None,
+        default: float | None = None,
+    ) -> float:
+        value = self._get(key, meaning, default)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            self.refuse(key, "is not a number", f"write {meaning}, without quotes")
+        if isinstance(value, float) and not math.isfinite(value):
+            self.refuse(key, "is not a finite number", f"write {meaning}")
+        if (
+            value > to
+            or (low is not None and value < low)
+            or (above is not None and value <= above)
+        ):
+            span = (
+                f"above {above:g} and up to {to:g}" if above is not None else f"{low:g} to {to:g}"
+            )
+            self.refuse(key, "is out of range", f"write {meaning}, {span}")
+        return float(value)
+
+    def choices(self, key: str, allowed: Sequence[str], default: Sequence[str]) -> tuple[str, ...]:
+        value = self.entries.get(key, list(default))
+        listed = ", ".join(f'"{name}"' for name in allowed)
+        if not isinstance(value, list) or not value:
+            self.refuse(key, "is not a list of formats", f"write [{listed}] or a part of it")
+        chosen: list[str] = []
+        for item in value:
+            if not isinstance(item, str) or item not in allowed:
+                self.refuse(
+                    key, f"names {_as_toml(item)}, an unknown format", f"choose from {listed}"
+                )
+            if item in chosen:
+                self.refuse(key, f"names {_as_toml(item)} twice", "name each format once")
+            chosen.append(item)
+        return tuple(chosen)
+
+    def _get(self, key: str, meaning: str, default: object) -> object:
+        if key in self.entries:
+            return self.entries[key]
+        if default is None:
+            _refuse(f"{self.file}: {self.label}: the key {key} is missing; write {meaning}")
+        return default
+
+
+def _as_toml(value: object, *, nested: bool = False) -> str:
+    """Return ``value`` roughly as in the file, on one line and cut to a readable length."""
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, str):
+        text = json.dumps(value[:60], ensure_ascii=not value.isprintable())
+    elif isinstance(value, int) and abs(value) > 10**60:
+        text = "a number of more than 60 digits"
+    elif isinstance(value, dict):
+        text = "{...}" if value else "{}"
+    elif isinstance(value, list):
+        shown = [] if nested else [_as_toml(item, nested=True) for item in value[:4]]
+        text = f"[{', '.join(shown + ['...'] * (len(value) > len(shown)))}]"
+    else:
+        text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _refuse(sentence: str) -> NoReturn:
+    raise CommandError(sentence, ExitCode.CONFIG)

@@ -1,0 +1,148 @@
+"""The execution of a plan, for ``demo`` and ``record``: checks, run, summary, plot, exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from importlib import import_module
+from importlib.util import find_spec
+
+from penstock.cli._dash.page import check_dash_parts
+from penstock.cli._errors import CommandError, ExitCode, Interrupted, one_line
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._recording.display import open_display
+from penstock.cli._recording.output import check_output
+from penstock.cli._recording.plan import RunPlan
+from penstock.cli._recording.progress import DeviceProgress, Progress
+from penstock.cli._recording.summary import RunResult, as_json, as_text
+
+__all__ = ["check_native_loop", "run_plan"]
+
+
+def run_plan(
+    plan: RunPlan,
+    interrupts: Interrupts,
+    *,
+    json_summary: bool,
+    ports: Callable[[RunPlan], AbstractContextManager[RunPlan]] = contextlib.nullcontext,
+) -> int:
+    """Check the plan, run it, print the summary and draw the plot; return the exit code.
+
+    ``ports`` is a context manager around the run that may set the plan's ports: the demo starts its
+    simulator there, after the checks.
+
+    Raises:
+        CommandError: if the run could not begin or complete.
+    """
+    _check_parts(plan)
+    if plan.dash is not None:
+        check_dash_parts()
+    check_output(plan)
+    display = open_display(sys.stderr if json_summary else sys.stdout)
+    try:
+        with ports(plan) as plan:
+            progress = Progress(
+                {device.name: DeviceProgress(device) for device in plan.devices},
+                plan.rate_hz,
+                plan.duration,
+            )
+            from penstock import run
+            from penstock.cli._recording.acquisition import acquire
+
+            # From here a signal only stops the acquisition, which then closes its files.
+            with interrupts.deferred():
+                outcome = run(acquire(plan, progress, display, interrupts))
+            if outcome.files:
+                with contextlib.suppress(OSError, ValueError):
+                    display.update(progress)
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            display.close()
+    failure = outcome.failure
+    if not outcome.files:
+        interrupts.raise_if_received()
+    files = list(outcome.files)
+    if plan.plot and failure is None and interrupts.signum is None:
+        try:
+            with contextlib.suppress(OSError, ValueError):
+                display.note(f"drawing {' and '.join(map(str, plan.plot_files))}")
+            # Drawing imports modules, some of them late. A signal's exception during an import
+            # would leave the file open that the import was reading.
+            with interrupts.deferred():
+                from penstock.cli._recording.plot import draw_pictures, write_pictures
+
+                pictures = draw_pictures(progress, plan.plot_files)
+            interrupts.raise_if_received()
+            write_pictures(pictures, overwrite=plan.overwrite or plan.resume)
+            files += plan.plot_files
+        except CommandError as error:
+            failure = error
+        except Interrupted:
+            files += [path for path in plan.plot_files if path.exists()]
+    ended_by = signal.Signals(interrupts.signum).name if interrupts.signum is not None else None
+    result = RunResult(progress, files, ended_by)
+    try:
+        print(json.dumps(as_json(result)) if json_summary else as_text(result), flush=True)
+    except OSError as error:
+        failure = failure or CommandError(
+            f"the summary cannot be written to standard output: {error.strerror}; the run's files "
+            f"are complete in {plan.out}",
+            ExitCode.OUTPUT,
+        )
+    if failure is not None:
+        raise failure
+    interrupts.raise_if_received()
+    if progress.errors or progress.failed_steps:
+        raise CommandError(_incomplete(progress), ExitCode.INCOMPLETE)
+    return ExitCode.OK
+
+
+def _incomplete(progress: Progress) -> str:
+    parts = []
+    if progress.errors:
+        failing = [name for name, device in progress.devices.items() if device.errors]
+        parts.append(f"{progress.errors} of {progress.samples} polls failed ({', '.join(failing)})")
+    if progress.failed_steps:
+        count = len(progress.failed_steps)
+        parts.append(f"{count} setpoint {'step was' if count == 1 else 'steps were'} not accepted")
+    return f"the run is complete, but {' and '.join(parts)}; the summary names the causes"
+
+
+def _check_parts(plan: RunPlan) -> None:
+    """Refuse the run before it starts if a package is missing."""
+    check_native_loop()
+    if {"parquet", "arrow", "parts"}.intersection(plan.formats) and find_spec("pyarrow") is None:
+        raise CommandError(
+            "recording to Parquet or Arrow needs pyarrow; run pip install 'penstock[parquet]', "
+            'or write formats = ["csv"]',
+            ExitCode.MISSING_PART,
+        )
+    if plan.plot and find_spec("matplotlib") is None:
+        raise CommandError(
+            "the plot needs matplotlib; run pip install 'penstock[cli]', or add --no-plot",
+            ExitCode.MISSING_PART,
+        )
+
+
+def check_native_loop() -> None:
+    """Refuse a command before it starts if the extension is missing.
+
+    Raises:
+        CommandError: (exit code MISSING_PART).
+    """
+    try:
+        missing = None if find_spec("penstock._core") is not None else "is not built"
+        if missing is None:
+            import_module("penstock._core")
+    except ImportError as error:
+        missing = f"cannot be loaded: {one_line(error)}"
+    if missing is not None:
+        raise CommandError(
+            f"the native event loop (penstock._core) {missing}; run `make build` in the source "
+            "folder, or install Penstock with pip",
+            ExitCode.MISSING_PART,
+        )

@@ -1,0 +1,98 @@
+"""The plan of a run, as plain data: checked before any port is opened or file created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.cli._dash.plan import DashPlan
+
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "DevicePlan", "ModbusPlan", "RunPlan", "SetpointStep"]
+
+FORMATS = ("parquet", "csv", "jsonl", "sqlite", "arrow", "parts")
+"""The formats that a run can write, in the order shown to users. ``parts`` is a folder of Parquet
+files for long runs."""
+
+DEFAULT_FORMATS = ("parquet", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class SetpointStep:
+    """A setpoint command: send ``value``, in the device's unit, ``at`` seconds after the start."""
+
+    at: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModbusPlan:
+    """How an instrument is asked by Modbus: ``framing`` is ``rtu`` or ``tcp``.
+
+    ``units`` are the labels of the units that it is set to, by quantity; ``decimals`` those of the
+    flow of a BASIS instrument. ``assume_same``: after a lost line, no other can be there.
+    """
+
+    framing: str
+    number: int
+    family: str
+    units: Mapping[str, str] = field(default_factory=dict)
+    decimals: int | None = None
+    assume_same: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePlan:
+    """One instrument of a run.
+
+    ``unit_id`` is its letter, or its Modbus number as text. ``timeout`` is the time limit of one
+    reply in seconds; ``rate_hz`` the polls a second, None for the run's. ``modbus`` is None for the
+    text protocol.
+    """
+
+    name: str
+    port: str
+    unit_id: str = "A"
+    baudrate: int = 19200
+    timeout: float = 0.5
+    steps: tuple[SetpointStep, ...] = ()
+    rate_hz: float | None = None
+    modbus: ModbusPlan | None = None
+
+    def __str__(self) -> str:
+        if self.modbus is not None:
+            return f"{self.name}: Modbus number {self.unit_id} on {self.port}"
+        return f"{self.name}: unit id {self.unit_id} on {self.port} at {self.baudrate} baud"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A whole run. ``duration`` in seconds, None means until a signal; ``out`` is the folder.
+
+    ``fallback`` is a folder for the files that can no longer be written in ``out``.
+    """
+
+    devices: tuple[DevicePlan, ...]
+    out: Path
+    rate_hz: float = 10.0
+    duration: float | None = None
+    formats: tuple[str, ...] = DEFAULT_FORMATS
+    overwrite: bool = False
+    plot: bool = True
+    resume: bool = False
+    fallback: Path | None = None
+    postgres_dsn: str | None = None
+    dash: DashPlan | None = None
+
+    @property
+    def data_files(self) -> tuple[Path, ...]:
+        """The sample files, one per format."""
+        return tuple(
+            self.out / ("samples" if name == "parts" else f"samples.{name}")
+            for name in self.formats
+        )
+
+    @property
+    def plot_files(self) -> tuple[Path, ...]:
+        """The plot files; none if the plot is switched off."""
+        return (self.out / "flow.svg", self.out / "flow.png") if self.plot else ()

@@ -1,0 +1,126 @@
+"""The state of a run: counts and last values, updated by every poll.
+
+Plain data without I/O: the live table, the lines, the summary and the plot read it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from penstock.cli._recording.downsampled_curve import DownsampledCurve
+from penstock.cli._recording.plan import DevicePlan
+from penstock.record.shown_quantity import Quantity
+
+__all__ = ["RECENT_SECONDS", "DeviceProgress", "Progress"]
+
+RECENT_SECONDS = 20
+"""How many seconds the live curves show."""
+
+
+@dataclass(slots=True)
+class DeviceProgress:
+    """The state of one device in a run.
+
+    ``samples`` counts rows including failed polls, ``errors`` the failed polls among them, and
+    ``late`` the skipped slots. These are the recorder's own counts, so they agree with the files.
+    ``error`` is the newest poll's error, None after an answer; ``last_error`` is never cleared.
+    """
+
+    plan: DevicePlan
+    quantity: Quantity | None = None
+    value: float | None = None
+    setpoint: float | None = None
+    status: str = ""
+    error: str | None = None
+    last_error: str | None = None
+    samples: int = 0
+    errors: int = 0
+    late: int = 0
+    worst_latency_s: float = 0.0
+    curve: DownsampledCurve = field(default_factory=DownsampledCurve)
+    recent: deque[float | None] = field(default_factory=lambda: deque(maxlen=RECENT_SECONDS))
+    """The value at each of the last whole seconds; None where the poll had failed."""
+
+    @property
+    def unit(self) -> str:
+        return (self.quantity.unit or "") if self.quantity is not None else ""
+
+    def answered(
+        self,
+        *,
+        at: float,
+        value: float | None,
+        setpoint: float | None,
+        status: str,
+        latency_s: float,
+    ) -> None:
+        """Record an answer that arrived ``at`` seconds after the start."""
+        self.value = value
+        self.setpoint = setpoint
+        self.status = status
+        self.error = None
+        self.worst_latency_s = max(self.worst_latency_s, latency_s)
+        if value is not None:
+            self.curve.add(at, value, setpoint)
+
+    def failed(self, *, at: float, error: str) -> None:
+        """Record a poll that failed ``at`` seconds after the start.
+
+        The last value stays visible; the status marks it as old.
+        """
+        self.error = self.last_error = error
+        self.curve.gap(at)
+
+
+@dataclass(slots=True)
+class Progress:
+    """The state of a run."""
+
+    devices: dict[str, DeviceProgress]
+    rate_hz: float
+    duration: float | None
+    elapsed: float = 0.0
+    max_drift_ms: float = 0.0
+    failed_steps: list[str] = field(default_factory=list)
+    remembered_s: int = -1
+
+    def remember(self) -> None:
+        """Keep the present values for the live curves, once a second."""
+        if int(self.elapsed) > self.remembered_s:
+            self.remembered_s = int(self.elapsed)
+            for device in self.devices.values():
+                device.recent.append(device.value if device.error is None else None)
+
+    @property
+    def samples(self) -> int:
+        return sum(device.samples for device in self.devices.values())
+
+    @property
+    def errors(self) -> int:
+        return sum(device.errors for device in self.devices.values())
+
+    @property
+    def late(self) -> int:
+        return sum(device.late for device in self.devices.values())
+
+    @property
+    def counts(self) -> str:
+        """``"800 samples, 2 late, 1 error"``."""
+        return (
+            f"{_counted(self.samples, 'sample')}, {self.late} late, "
+            f"{_counted(self.errors, 'error')}"
+        )
+
+    @property
+    def device_count(self) -> str:
+        """``"4 devices"``."""
+        return _counted(len(self.devices), "device")
+
+    @property
+    def worst_latency_s(self) -> float:
+        return max((device.worst_latency_s for device in self.devices.values()), default=0.0)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,1 @@
+"""``penstock recover``, ``verify``, ``export`` and ``plot``: what is done with recorded files."""

@@ -1,0 +1,147 @@
+"""The grammar of the commands on recorded files."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from penstock.cli._interrupts import Interrupts
+
+__all__ = ["add_recordings_commands"]
+
+_RECORDING = "a file, a folder of parts, or a postgresql:// URI"
+
+
+def add_recordings_commands(commands: Any, epilog: str) -> None:
+    """Add ``recover``, ``verify``, ``export`` and ``plot`` to the subparsers ``commands``."""
+
+    def add(name: str, help_text: str, description: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = commands.add_parser(
+            name,
+            help=help_text,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        return parser
+
+    recover = add(
+        "recover",
+        "complete the files of a run that was cut off",
+        "Complete files after a kill or a power cut: add the rows of the journal, and cut off an "
+        "incomplete end. A complete file is left alone.",
+    )
+    recover.add_argument("files", nargs="+", metavar="FILE", help="a file of the run")
+    recover.add_argument("--json", action="store_true", help="print a JSON object for each file")
+    recover.set_defaults(run=_recover)
+
+    verify = add(
+        "verify",
+        "check a recording for gaps, order, duplicates and columns",
+        "Check recordings. Slots that the rows themselves report as missed are counted, and are no "
+        "gaps. The exit code is 8 if something is wrong.",
+    )
+    verify.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
+    _add_table(verify)
+    verify.add_argument("--json", action="store_true", help="print the findings as JSON")
+    verify.set_defaults(run=_verify)
+
+    export = add(
+        "export",
+        "write a recording in another format, at other steps, in other units",
+        "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow or .jsonl.",
+    )
+    export.add_argument("file", metavar="FILE", help=_RECORDING)
+    export.add_argument("out", metavar="OUT", help="the file to write")
+    _add_table(export)
+    export.add_argument(
+        "--every", type=_seconds, metavar="SECONDS", help="one row for each device and step"
+    )
+    export.add_argument(
+        "--method",
+        choices=("mean", "min", "max", "first", "last"),
+        default="mean",
+        help="how a step's numbers become one (default: %(default)s)",
+    )
+    export.add_argument(
+        "--unit",
+        action="append",
+        default=[],
+        metavar="COLUMN=UNIT",
+        help="convert a column, such as Mass_Flow=SLPM; may be repeated",
+    )
+    export.add_argument(
+        "--standard",
+        metavar="T,P",
+        help="the standard conditions of the instrument's flow, such as 25C,14.696psia",
+    )
+    export.add_argument(
+        "--to-standard", metavar="T,P", help="the standard conditions to convert to"
+    )
+    export.add_argument("--overwrite", action="store_true", help="replace OUT")
+    export.add_argument("--json", action="store_true", help="print what was done as JSON")
+    export.set_defaults(run=_export)
+
+    plot = add(
+        "plot",
+        "plot recordings: PNG, SVG, or in the terminal",
+        "Plot a column of recordings over time. Without --out, plot in the terminal.",
+    )
+    plot.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
+    _add_table(plot)
+    plot.add_argument(
+        "--field", metavar="COLUMN", help="the column (default: the controlled quantity)"
+    )
+    plot.add_argument(
+        "--device", action="append", metavar="NAME", help="only this device; may be repeated"
+    )
+    plot.add_argument("--out", metavar="PICTURE", help="a .png or .svg file to write")
+    plot.add_argument("--overwrite", action="store_true", help="replace PICTURE")
+    plot.set_defaults(run=_plot)
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--table",
+        default="samples",
+        metavar="NAME",
+        help="the table of SQLite or PostgreSQL (default: %(default)s)",
+    )
+
+
+def _recover(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recordings.recover_command import recover_files
+
+    return recover_files(options)
+
+
+def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recordings.verify_command import run_verify
+
+    return run_verify(options)
+
+
+def _export(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recordings.export_command import run_export
+
+    return run_export(options)
+
+
+def _plot(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recordings.plot_command import run_plot
+
+    return run_plot(options)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1e-6 <= value <= 1e9:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time in seconds; write a number such as 60"
+        )
+    return value

@@ -1,0 +1,1 @@
+"""``penstock ports``, ``penstock term`` and ``penstock serial``."""

@@ -1,0 +1,42 @@
+"""A recording's sink that fills a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio.to_thread
+
+from penstock.dash._board import Board
+from penstock.record import SampleBatch
+from penstock.record.arrow import load_pyarrow
+from penstock.record.schema import RecordSchema
+from penstock.record.sink import SinkBase
+
+__all__ = ["BoardSink"]
+
+
+class BoardSink(SinkBase):
+    """Shows the rows of a running recording; for :func:`penstock.record.pipe`.
+
+    It never waits: browsers read the board at their own speed.
+    """
+
+    def __init__(self, board: Board) -> None:
+        super().__init__()
+        self._board = board
+
+    async def open(
+        self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Import what the rows need: half a second, in which a running recording polls on."""
+        await anyio.to_thread.run_sync(load_pyarrow)
+
+    async def write_batch(self, batch: Any) -> None:
+        """Show the rows of a batch."""
+        if len(batch) if isinstance(batch, SampleBatch) else batch.num_rows:
+            self._board.add(batch.to_arrow() if isinstance(batch, SampleBatch) else batch)
+
+    async def close(self) -> None:
+        """Tell the browsers that no more rows come."""
+        self._board.ended = "the recording has ended"

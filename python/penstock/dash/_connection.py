@@ -1,0 +1,319 @@
+"""One browser: what it looks at, what it has, and what it asks to change.
+
+Nothing is queued for a browser. At each tick it gets what has changed since the last message,
+thinned to the pixels that it shows, and only if it has confirmed the message before the last one. A
+slow browser so gets fewer and not more messages, and costs the recorder a bounded amount of time
+and memory. Rejected: a queue for each browser that drops messages, which still has to be filled for
+a browser that does not read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from penstock import __version__
+from penstock.dash._access import ControlToken
+from penstock.dash._board import Board, ShownDevice
+from penstock.dash._controls import ControlError, Controls
+from penstock.dash._curve import Points
+from penstock.dash._wire import (
+    BadMessageError,
+    View,
+    number_in,
+    pack_points,
+    parse_message,
+    parse_view,
+)
+
+__all__ = ["Connection"]
+
+_TICK_S = 0.25
+_UNCONFIRMED = 2
+_DEVICES_A_MESSAGE = 16
+"""So many charts are packed without a pause: a millisecond, in which no poll begins."""
+_UNTIL_THE_END = 2**63 - 1
+_MOST_CHANGES = 4
+"""Changes that one browser may have under way."""
+_POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+
+
+class Connection:
+    """Serves one accepted WebSocket until it closes."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        board: Board,
+        *,
+        controls: Controls | None,
+        token: ControlToken | None,
+        granted: bool,
+    ) -> None:
+        self._socket = socket
+        self._board = board
+        self._controls = controls
+        self._token = token
+        self._granted = granted
+        self._greeted = False
+        self._view: View | None = None
+        self._sent_until: dict[str, int] = {}
+        self._sent_rows: dict[str, int] = {}
+        self._events_sent = 0
+        self._revision = -1
+        self._sent = 0
+        self._confirmed = 0
+        self._changes = 0
+        self._wake = anyio.Event()
+
+    async def run(self) -> None:
+        """Serve until the browser leaves. Cancellation closes nothing; the server does."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                try:
+                    tasks.start_soon(self._send_all)
+                    await self._receive_all(tasks)
+                finally:
+                    tasks.cancel_scope.cancel()
+        except* WebSocketDisconnect:
+            pass
+
+    # -- what comes ---------------------------------------------------------------------------
+
+    async def _receive_all(self, tasks: TaskGroup) -> None:
+        try:
+            while True:
+                self._take(parse_message(await self._socket.receive_text()), tasks)
+        except WebSocketDisconnect:
+            return
+        except (BadMessageError, KeyError) as error:
+            # KeyError: Starlette's, for a binary message.
+            await self._socket.close(_POLICY_VIOLATION, str(error))
+
+    def _take(self, message: dict[str, Any], tasks: TaskGroup) -> None:
+        kind = message["type"]
+        if kind == "hello":
+            token = message.get("token")
+            if token is not None:
+                self._granted = self._token is not None and self._token.matches(token)
+            self._greeted = True
+            self._revision = -1
+        elif kind == "view":
+            self._view = parse_view(message)
+            self._sent_until.clear()
+            self._sent_rows.clear()
+        elif kind == "ack":
+            self._confirmed = max(
+                self._confirmed, min(self._sent, int(number_in(message, "seq", 0, 2**53)))
+            )
+        elif kind in ("setpoint", "gas", "gases"):
+            tasks.start_soon(self._change, kind, message)
+        else:
+            raise BadMessageError(f"the type {kind[:20]!r} is not known")
+        self._wake.set()
+
+    # -- what is changed ----------------------------------------------------------------------
+
+    async def _change(self, kind: str, message: dict[str, Any]) -> None:
+        number = message.get("id")
+        answer: dict[str, Any] = {
+            "type": "result",
+            "id": number if isinstance(number, int | str) else None,
+        }
+        self._changes += 1
+        try:
+            # Shielded: a browser that leaves must not cut a command in two on the wire.
+            with anyio.CancelScope(shield=True):
+                answer |= {"ok": True, **await self._carry_out(kind, message)}
+        except (ControlError, BadMessageError) as error:
+            answer |= {"ok": False, "text": str(error)}
+        finally:
+            self._changes -= 1
+        await self._send_text(answer)
+
+    async def _carry_out(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        controls, device = self._controls, message.get("device")
+        if controls is None or self._token is None:
+            raise ControlError("this dashboard only shows; start it with --control to change")
+        if not self._granted:
+            raise ControlError("the token of the terminal is needed to change instruments")
+        if self._board.ended is not None:
+            raise ControlError("the recording has ended; nothing can be changed any more")
+        if self._changes > _MOST_CHANGES:
+            raise ControlError("too many changes are under way; wait for their answers")
+        if not isinstance(device, str) or device not in self._board.devices:
+            raise ControlError("there is no such device")
+        if kind == "gases":
+            return {"gases": list(await controls.gases(device))}
+        if message.get("confirmed") is not True:
+            raise ControlError("the change was not confirmed; nothing was sent")
+        if kind == "setpoint":
+            value = number_in(dict(message), "value", -1e9, 1e9)
+            return {"text": await controls.set_setpoint(device, value)}
+        gas = message.get("gas")
+        if not isinstance(gas, str) or not gas:
+            raise ControlError("the gas is missing")
+        return {"text": await controls.set_gas(device, gas)}
+
+    # -- what goes ----------------------------------------------------------------------------
+
+    async def _send_all(self) -> None:
+        while True:
+            if self._greeted and self._sent - self._confirmed < _UNCONFIRMED:
+                await self._send_news()
+            self._wake = anyio.Event()
+            with anyio.move_on_after(_TICK_S):
+                await self._wake.wait()
+                # A browser that was waited for, or has another view, gets its points at once.
+                if self._view is not None and self._sent_until:
+                    await anyio.sleep(_TICK_S)
+
+    async def _send_news(self) -> None:
+        board = self._board
+        if board.revision != self._revision:
+            self._revision = board.revision
+            await self._send_text(self._described())
+        now = time.time_ns()
+        await self._send_points(now)
+        events = board.events_since(self._events_sent)
+        self._events_sent = board.events_seen
+        self._sent += 1
+        span = board.span
+        await self._send_text(
+            {
+                "type": "state",
+                "seq": self._sent,
+                "now": now / 1e9,
+                "first": span[0] / 1e9 if span is not None else None,
+                "last": span[1] / 1e9 if span is not None else None,
+                "live": board.live and board.ended is None,
+                "ended": board.ended,
+                "devices": {
+                    name: self._state_of(device, now) for name, device in board.devices.items()
+                },
+                "events": [[e.t / 1e9, e.device, e.kind, e.message] for e in events],
+            }
+        )
+
+    async def _send_points(self, now: int) -> None:
+        view = self._view
+        if view is None:
+            return
+        found: list[tuple[str, int, Points]] = []
+        for name in view.devices:
+            device = self._board.devices.get(name)
+            if device is None:
+                continue
+            news = self._news_of(device, view, now)
+            if news is not None:
+                found.append(news)
+            if len(found) == _DEVICES_A_MESSAGE:
+                await self._socket.send_bytes(pack_points(view.number, found))
+                found = []
+                await anyio.lowlevel.checkpoint()
+                if self._view is not view:
+                    return
+        if found:
+            await self._socket.send_bytes(pack_points(view.number, found))
+
+    def _news_of(self, device: ShownDevice, view: View, now: int) -> tuple[str, int, Points] | None:
+        curve, name = device.curve, device.name
+        if self._sent_rows.get(name) == curve.rows:
+            return None
+        sent_until = self._sent_until.get(name)
+        if sent_until is None:
+            begin = view.begin if view.span is None else self._right_edge(now) - view.span
+        else:
+            begin = sent_until
+        end = view.end if view.span is None else _UNTIL_THE_END
+        if begin > end:
+            return None
+        points = curve.query(begin, end, view.bucket)
+        if sent_until is not None:
+            # The one before the range, of a bucket that the browser has.
+            first = int(points.t.searchsorted(sent_until))
+            points = Points(points.t[first:], *(column[first:] for column in points.columns))
+        self._sent_rows[name] = curve.rows
+        if len(points):
+            # The last bucket may get more samples; it is sent again with them.
+            self._sent_until[name] = int(points.t[-1]) // view.bucket * view.bucket
+        return name, begin if sent_until is not None else 0, points
+
+    def _right_edge(self, now: int) -> int:
+        span = self._board.span
+        return now if span is None or (self._board.live and not self._board.ended) else span[1]
+
+    def _described(self) -> dict[str, Any]:
+        board, controls = self._board, self._controls
+        access = "none"
+        if controls is not None and self._token is not None:
+            access = "granted" if self._granted else "locked"
+        return {
+            "type": "hello",
+            "version": __version__,
+            "title": board.title,
+            "control": access,
+            "devices": [
+                {
+                    "name": device.name,
+                    "unit_id": device.unit_id,
+                    "quantity": device.quantity.label if device.quantity is not None else "",
+                    "unit": (device.quantity.unit or "") if device.quantity is not None else "",
+                    "setpoint": device.quantity is not None
+                    and device.quantity.setpoint is not None,
+                    "limits": _limits_of(board, device),
+                    "abilities": list(controls.abilities(device.name))
+                    if controls is not None and access != "none"
+                    else [],
+                }
+                for device in board.devices.values()
+            ],
+        }
+
+    def _state_of(self, device: ShownDevice, now: int) -> dict[str, Any]:
+        last = device.curve.last
+        return {
+            "value": device.value,
+            "setpoint": device.setpoint,
+            "status": device.status,
+            "error": device.error,
+            "t": last / 1e9 if last is not None else None,
+            "samples": device.curve.rows,
+            "errors": device.errors,
+            "missed": device.missed,
+            "period": device.curve.period,
+            "alarms": self._board.alarms(device, now),
+        }
+
+    async def _send_text(self, message: Mapping[str, Any]) -> None:
+        await self._socket.send_text(_as_json(message))
+
+
+def _limits_of(board: Board, device: ShownDevice) -> list[float | None] | None:
+    limits = board.limits.get(device.name)
+    return None if limits is None else [limits.low, limits.high]
+
+
+def _as_json(message: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(message, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        # JSON has no infinity, and a page's parser none either.
+        return json.dumps(_finite(message), ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,109 @@
+"""The dashboard's server, on the running event loop: beside a recording, or alone."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import anyio
+import uvicorn
+
+from penstock._plain_task_group import plain_task_group
+from penstock.dash._application import Dashboard
+from penstock.dash._board import Board
+
+__all__ = ["listening_socket", "serving"]
+
+_BACKLOG = 128
+_LONGEST_MESSAGE = 65_536
+"""Of a browser. The longest that the page sends names all devices of its view."""
+_CLOSING_S = 1
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on ``host`` and ``port``; 0 takes a free port.
+
+    Raises:
+        OSError: the address is taken or not of this machine.
+    """
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = infos[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+@asynccontextmanager
+async def serving(
+    dashboard: Dashboard,
+    listener: socket.socket,
+    *,
+    on_failure: Callable[[Exception], Awaitable[object]] | None = None,
+) -> AsyncGenerator[None, None]:
+    """Serve the dashboard inside the block, on a loop of asyncio; close ``listener`` after it.
+
+    A failure of the server ends the page and not the block: a recording goes on. It is passed to
+    ``on_failure``. Leaving the block takes up to a second, in which browsers are told to leave.
+    """
+    server = _Server(
+        uvicorn.Config(
+            dashboard.app,
+            http="h11",
+            ws="websockets-sansio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws_max_size=_LONGEST_MESSAGE,
+            # A loopback has more room than the recorder has time.
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=_CLOSING_S,
+        )
+    )
+    ended = anyio.Event()
+
+    async def serve() -> None:
+        try:
+            # Shielded, because a server that is cancelled closes no connection.
+            with anyio.CancelScope(shield=True):
+                await server.serve(sockets=[listener])
+        except Exception as error:
+            if on_failure is not None:
+                await on_failure(error)
+        finally:
+            listener.close()
+            ended.set()
+
+    async with plain_task_group() as tasks:
+        tasks.start_soon(serve)
+        tasks.start_soon(_watch_silence, dashboard.board)
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            with anyio.CancelScope(shield=True):
+                await ended.wait()
+            tasks.cancel_scope.cancel()
+
+
+async def _watch_silence(board: Board) -> None:
+    while True:
+        board.watch_silence(time.time_ns())
+        await anyio.sleep(1)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers: the program has its own."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield

@@ -1,0 +1,137 @@
+"""The messages between the page and the server: parsing what comes, packing what goes.
+
+Texts are JSON objects with a ``type``. Points travel in binary messages: a 32-bit length, a JSON
+head of that length padded to a multiple of 8, then 64-bit floats, all little-endian. JSON alone was
+rejected: a snapshot of 64 charts has a hundred thousand numbers, which take 0.1 s to print, while
+polls wait.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.dash._curve import Points
+
+__all__ = ["BadMessageError", "View", "pack_points", "parse_message", "parse_view"]
+
+_MOST_DEVICES = 1024
+_NARROWEST, _WIDEST = 8, 4096
+_LONGEST_S = 100 * 366 * 86400.0
+_LATEST_S = 9e9
+"""The year 2255: nanoseconds since 1970 must fit into 64 bits."""
+
+
+class BadMessageError(ValueError):
+    """A message that the page never sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a browser shows: devices, a range of time and the number of points across it.
+
+    Either the last ``span`` nanoseconds, or those from ``begin`` to ``end`` since 1970.
+    """
+
+    number: int
+    devices: tuple[str, ...]
+    points: int
+    span: int | None
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def bucket(self) -> int:
+        """The time between two points in nanoseconds."""
+        span = self.end - self.begin if self.span is None else self.span
+        return max(1, span // self.points)
+
+
+def parse_message(text: str) -> dict[str, Any]:
+    """The JSON object in ``text``, with a ``type`` that is a string.
+
+    Raises:
+        BadMessageError: it is something else.
+    """
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadMessageError("the message is not JSON") from error
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise BadMessageError("the message is not an object with a type")
+    return message
+
+
+def parse_view(message: dict[str, Any]) -> View:
+    """The view that a browser asks for.
+
+    Raises:
+        BadMessageError: a part is missing or out of range.
+    """
+    devices = message.get("devices")
+    if (
+        not isinstance(devices, list)
+        or len(devices) > _MOST_DEVICES
+        or not all(isinstance(name, str) for name in devices)
+    ):
+        raise BadMessageError("devices is not a list of names")
+    number = _whole(message, "id", 0, 2**53)
+    points = _whole(message, "width", 0, 2**53)
+    points = min(max(points, _NARROWEST), _WIDEST)
+    names = tuple(dict.fromkeys(devices))
+    if message.get("span") is not None:
+        span = number_in(message, "span", 1e-3, _LONGEST_S)
+        return View(number, names, points, round(span * 1e9))
+    begin = round(number_in(message, "from", 0.0, _LATEST_S) * 1e9)
+    end = round(number_in(message, "to", 0.0, _LATEST_S) * 1e9)
+    if end <= begin:
+        raise BadMessageError("to is not after from")
+    return View(number, names, points, None, begin, end)
+
+
+def number_in(message: dict[str, Any], key: str, low: float, high: float) -> float:
+    """The finite number at ``key``, from ``low`` to ``high``.
+
+    Raises:
+        BadMessageError: it is missing, no number or out of range.
+    """
+    value = message.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadMessageError(f"{key} is not a number")
+    # An int of JSON may have thousands of digits, which no float holds.
+    if not low <= value <= high or not math.isfinite(value):
+        raise BadMessageError(f"{key} is not from {low:g} to {high:g}")
+    return float(value)
+
+
+def _whole(message: dict[str, Any], key: str, low: int, high: int) -> int:
+    return int(number_in(message, key, low, high))
+
+
+def pack_points(view: int, found: Sequence[tuple[str, int, Points]]) -> bytes:
+    """Points of several devices in one binary message.
+
+    Each is ``(device, from, points)``: the points replace those that the browser has from that time
+    on, in nanoseconds since 1970. Times go as seconds: their digits below a microsecond are lost,
+    which no chart shows.
+    """
+    head = json.dumps(
+        {
+            "view": view,
+            "devices": [
+                {"name": name, "from": begin / 1e9, "rows": len(points)}
+                for name, begin, points in found
+            ],
+        }
+    ).encode()
+    head += b" " * (-(len(head) + 4) % 8)
+    pieces = [len(head).to_bytes(4, "little"), head]
+    for _, _, points in found:
+        pieces.append((points.t / 1e9).astype("<f8", copy=False).tobytes())
+        pieces += [np.ascontiguousarray(column, "<f8").tobytes() for column in points.columns]
+    return b"".join(pieces)

@@ -1,0 +1,97 @@
+// The WebSocket to the server: it reconnects by itself, and unpacks points.
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5000;
+const COLUMNS = 5;
+
+export class Connection {
+  constructor(handlers) {
+    this.handlers = handlers;
+    this.token = null;
+    this.pause = FIRST_PAUSE_MS;
+    this.socket = null;
+    this.answers = new Map();
+    this.lastId = 0;
+  }
+
+  open() {
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(`${scheme}//${location.host}/live`);
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => {
+      // In a message and not in the address, which servers and proxies write into their logs.
+      this.send({ type: "hello", token: this.token });
+      this.handlers.opened();
+    };
+    socket.onmessage = (event) => this.receive(event.data);
+    socket.onclose = () => {
+      for (const answer of this.answers.values()) {
+        answer({ ok: false, text: "the connection was lost; whether the change was made is unknown" });
+      }
+      this.answers.clear();
+      this.handlers.closed();
+      setTimeout(() => this.open(), this.pause);
+      this.pause = Math.min(2 * this.pause, LONGEST_PAUSE_MS);
+    };
+  }
+
+  get isOpen() {
+    return this.socket !== null && this.socket.readyState === WebSocket.OPEN;
+  }
+
+  send(message) {
+    if (this.isOpen) this.socket.send(JSON.stringify(message));
+  }
+
+  unlock(token) {
+    this.token = token;
+    this.send({ type: "hello", token });
+  }
+
+  // Ask for a change; resolves to {ok, text}.
+  ask(message) {
+    if (!this.isOpen) {
+      return Promise.resolve({ ok: false, text: "there is no connection; nothing was sent" });
+    }
+    const id = ++this.lastId;
+    return new Promise((resolve) => {
+      this.answers.set(id, resolve);
+      this.send({ ...message, id });
+    });
+  }
+
+  receive(data) {
+    if (typeof data !== "string") {
+      this.handlers.points(unpack(data));
+      return;
+    }
+    const message = JSON.parse(data);
+    if (message.type === "state") {
+      this.pause = FIRST_PAUSE_MS;
+      this.handlers.state(message);
+      this.send({ type: "ack", seq: message.seq });
+    } else if (message.type === "hello") {
+      this.handlers.hello(message);
+    } else if (message.type === "result") {
+      const answer = this.answers.get(message.id);
+      this.answers.delete(message.id);
+      if (answer) answer(message);
+    }
+  }
+}
+
+// A head in JSON, then for each device times, lowest and highest value, lowest and highest setpoint.
+function unpack(buffer) {
+  const size = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  let offset = 4 + size;
+  for (const device of head.devices) {
+    device.columns = [];
+    for (let n = 0; n < COLUMNS; n++) {
+      device.columns.push(new Float64Array(buffer, offset, device.rows));
+      offset += 8 * device.rows;
+    }
+  }
+  return head;
+}

@@ -1,0 +1,325 @@
+// The page: what is visible, who draws it, and the keys.
+
+import { Card } from "./card.js";
+import { openChange } from "./change_dialog.js";
+import { Connection } from "./connection.js";
+
+const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
+const MOST_EVENTS = 500;
+const SHORTEST_SPAN = 0.05;
+const THEMES = ["system", "light", "dark"];
+const at = (id) => document.getElementById(id);
+
+class Page {
+  constructor() {
+    this.cards = new Map();
+    this.span = 60; // seconds up to the newest sample; null for a fixed range or everything
+    this.range = null; // a fixed range, in seconds since 1970
+    this.paused = false;
+    this.viewNumber = 0;
+    this.bucket = 1;
+    this.clock = 0; // the server's, minus this machine's
+    this.facts = null; // the last state
+    this.hello = null;
+    this.chosen = false;
+    this.drawing = 0;
+    this.connection = new Connection({
+      // The server sends its whole log again.
+      opened: () => at("events").replaceChildren(),
+      closed: () => this.setConnection("lost", "connection lost, trying again"),
+      hello: (message) => this.greet(message),
+      state: (message) => this.takeState(message),
+      points: (message) => this.takePoints(message),
+    });
+    this.watcher = new IntersectionObserver((entries) => this.sawCards(entries), { rootMargin: "200px" });
+    new ResizeObserver(() => this.askView()).observe(at("devices"));
+    this.makeTools();
+    this.connection.open();
+  }
+
+  // -- the connection ----------------------------------------------------------------------
+
+  greet(message) {
+    this.hello = message;
+    at("title").textContent = message.title;
+    document.title = `${message.title} – Penstock`;
+    at("version").textContent = `Penstock ${message.version}`;
+    const control = at("control");
+    control.hidden = message.control === "none";
+    control.textContent = message.control === "granted" ? "Control: unlocked" : "Control";
+    control.setAttribute("aria-pressed", String(message.control === "granted"));
+    const same = JSON.stringify(message.devices) === this.devicesKey;
+    this.devicesKey = JSON.stringify(message.devices);
+    if (!same) this.makeCards(message.devices);
+    for (const card of this.cards.values()) {
+      card.setControls(message.control === "granted" ? card.device.abilities : []);
+    }
+    at("unlock").dataset.control = message.control;
+    this.askView();
+  }
+
+  makeCards(devices) {
+    for (const card of this.cards.values()) {
+      card.repaint();
+      this.watcher.unobserve(card.root);
+    }
+    this.cards = new Map(devices.map((device) => [device.name, new Card(device, this)]));
+    at("devices").replaceChildren(...[...this.cards.values()].map((card) => card.root));
+    for (const card of this.cards.values()) this.watcher.observe(card.root);
+  }
+
+  setConnection(state, text) {
+    at("connection").dataset.state = state;
+    at("connection").textContent = text;
+  }
+
+  takeState(message) {
+    const first = this.facts === null || this.facts.last === null;
+    this.facts = message;
+    this.clock = message.now - Date.now() / 1000;
+    if (first && message.last !== null && !this.chosen && !message.live) this.showAll();
+    for (const [name, state] of Object.entries(message.devices)) {
+      this.cards.get(name)?.setState(state);
+    }
+    this.addEvents(message.events);
+    this.drawSoon();
+    this.showAlarms(message.devices);
+    const text = message.ended || (message.live ? "live" : "recorded");
+    this.setConnection(message.live ? "live" : "ended", text);
+    at("connection").dataset.samples = Object.values(message.devices).reduce((n, d) => n + d.samples, 0);
+  }
+
+  takePoints(message) {
+    if (message.view !== this.viewNumber) return;
+    for (const { name, from, columns } of message.devices) this.cards.get(name)?.take(from, columns);
+  }
+
+  showAlarms(devices) {
+    const found = Object.entries(devices)
+      .filter(([, state]) => state.alarms.some((word) => word !== "gaps"))
+      .map(([name, state]) => `${name}: ${state.alarms.join(", ")}`);
+    const text = found.length ? `Alarm: ${found.join("; ")}` : "";
+    // Written only when it changes, because a screen reader speaks it each time.
+    if (at("alarms").textContent !== text) at("alarms").textContent = text;
+    at("alarms").hidden = !text;
+  }
+
+  addEvents(events) {
+    if (!events.length) return;
+    const body = at("events");
+    for (const [t, device, kind, message] of events) {
+      const row = document.createElement("tr");
+      if (kind === "alarm" || kind === "error" || kind === "connection_lost") row.className = "alarm";
+      const when = new Date(t * 1000);
+      for (const text of [when.toLocaleString("sv"), device, kind, message]) {
+        row.insertCell().textContent = text;
+      }
+      row.cells[0].title = when.toISOString();
+      body.prepend(row);
+    }
+    while (body.rows.length > MOST_EVENTS) body.deleteRow(-1);
+  }
+
+  // -- what is visible ---------------------------------------------------------------------
+
+  get now() {
+    if (this.facts === null) return Date.now() / 1000;
+    return this.facts.live || this.facts.last === null ? Date.now() / 1000 + this.clock : this.facts.last;
+  }
+
+  get visible() {
+    return this.range || [this.now - this.span, this.now];
+  }
+
+  sawCards(entries) {
+    let more = false;
+    for (const { target, isIntersecting } of entries) {
+      const card = this.cards.get(target.dataset.device);
+      if (!card || card.root !== target) continue;
+      more ||= isIntersecting && !card.visible;
+      card.visible = isIntersecting;
+    }
+    if (more) this.askView();
+  }
+
+  // Ask the server for the visible range, soon: several reasons may come together.
+  askView() {
+    clearTimeout(this.asking);
+    this.asking = setTimeout(() => this.sendView(), 30);
+  }
+
+  sendView() {
+    const devices = [...this.cards.values()].filter((card) => card.visible);
+    if (!this.connection.isOpen || !devices.length) return;
+    const width = Math.max(50, Math.round((devices[0].chart.clientWidth - 60) * Math.min(devicePixelRatio, 2)));
+    const [begin, end] = this.visible;
+    this.bucket = (end - begin) / width;
+    const range = this.range ? { from: Math.max(0, begin), to: end } : { span: this.span };
+    this.viewNumber++;
+    this.connection.send({
+      type: "view", id: this.viewNumber, devices: devices.map((card) => card.device.name), width, ...range,
+    });
+  }
+
+  // Once for each state, which follows the points of its tick: drawing is most of the page's work.
+  drawSoon() {
+    cancelAnimationFrame(this.drawing);
+    this.drawing = requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    if (document.hidden) return;
+    const range = this.visible;
+    at("range").textContent = `${new Date(range[0] * 1000).toLocaleString("sv")} to ${new Date(range[1] * 1000).toLocaleString("sv")}${this.paused ? " (paused)" : ""}`;
+    const csv = new URLSearchParams({ from: range[0], to: range[1] });
+    at("csv").href = `csv?${csv}`;
+    for (const card of this.cards.values()) {
+      if (!this.range) card.forgetBefore(range[0]);
+      card.draw(range, this.bucket);
+    }
+  }
+
+  // -- zoom and pause ----------------------------------------------------------------------
+
+  follow(span) {
+    this.chosen = true;
+    this.span = span;
+    this.range = null;
+    this.setPaused(false);
+    this.askView();
+    this.draw();
+  }
+
+  zoomTo([begin, end]) {
+    this.chosen = true;
+    const middle = (begin + end) / 2;
+    const half = Math.max(end - begin, SHORTEST_SPAN) / 2;
+    this.range = [Math.max(0, middle - half), middle + half];
+    this.setPaused(true);
+    this.askView();
+    this.draw();
+  }
+
+  zoomBy(factor) {
+    const [begin, end] = this.visible;
+    if (this.range === null) {
+      this.follow(Math.max(SHORTEST_SPAN, this.span * factor));
+      return;
+    }
+    const middle = (begin + end) / 2;
+    const half = ((end - begin) / 2) * factor;
+    this.zoomTo([middle - half, middle + half]);
+  }
+
+  shift(part) {
+    const [begin, end] = this.visible;
+    const by = (end - begin) * part;
+    this.zoomTo([begin + by, end + by]);
+  }
+
+  showAll() {
+    if (this.facts === null || this.facts.last === null) return;
+    const { first, last } = this.facts;
+    const margin = Math.max((last - first) * 0.01, 0.1);
+    if (this.facts.live) this.follow(this.now - first + margin);
+    else this.zoomTo([first - margin, last + margin]);
+  }
+
+  reset() {
+    if (this.facts !== null && !this.facts.live) this.showAll();
+    else this.follow(SPANS.some(([, span]) => span === this.span) ? this.span : 300);
+  }
+
+  setPaused(paused) {
+    this.paused = paused;
+    const live = this.facts === null || this.facts.live;
+    at("pause").setAttribute("aria-pressed", String(paused && live));
+    at("pause").textContent = paused && live ? "Go on" : "Pause";
+    for (const button of at("spans").children) {
+      button.setAttribute("aria-pressed", String(!this.range && Number(button.dataset.span) === this.span));
+    }
+  }
+
+  togglePause() {
+    if (this.range) this.follow(this.span || 300);
+    else this.zoomTo(this.visible);
+  }
+
+  // -- tools -------------------------------------------------------------------------------
+
+  makeTools() {
+    for (const [label, span] of SPANS) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.dataset.span = span;
+      button.onclick = () => this.follow(span);
+      at("spans").append(button);
+    }
+    const all = document.createElement("button");
+    all.type = "button";
+    all.textContent = "All";
+    all.onclick = () => this.showAll();
+    at("spans").append(all);
+    at("pause").onclick = () => this.togglePause();
+    at("zoom-in").onclick = () => this.zoomBy(0.5);
+    at("zoom-out").onclick = () => this.zoomBy(2);
+    at("earlier").onclick = () => this.shift(-0.5);
+    at("later").onclick = () => this.shift(0.5);
+    at("devices").ondblclick = (event) => {
+      if (event.target.closest(".chart")) this.reset();
+    };
+    this.setPaused(false);
+    this.setTheme(localStorage.getItem("theme") || "system");
+    at("theme").onclick = () => this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
+    matchMedia("(prefers-color-scheme: dark)").onchange = () => this.setTheme(this.theme);
+    at("control").onclick = () => {
+      at("token").value = "";
+      at("unlock").returnValue = "";
+      at("unlock").showModal();
+    };
+    // No submit button: Enter would choose the first one.
+    at("unlock-cancel").onclick = () => at("unlock").close("cancel");
+    at("unlock").onclose = () => {
+      if (at("unlock").returnValue === "ok") this.connection.unlock(at("token").value.trim());
+      at("token").value = "";
+    };
+    addEventListener("keydown", (event) => this.pressed(event));
+    document.addEventListener("visibilitychange", () => this.draw());
+  }
+
+  setTheme(theme) {
+    this.theme = THEMES.includes(theme) ? theme : "system";
+    localStorage.setItem("theme", this.theme);
+    const dark = this.theme === "system" ? matchMedia("(prefers-color-scheme: dark)").matches : this.theme === "dark";
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    at("theme").textContent = `Theme: ${this.theme}`;
+    for (const card of this.cards.values()) card.repaint();
+    this.draw();
+  }
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, dialog")) return;
+    const actions = {
+      "+": () => this.zoomBy(0.5),
+      "=": () => this.zoomBy(0.5),
+      "-": () => this.zoomBy(2),
+      ArrowLeft: () => this.shift(-0.5),
+      ArrowRight: () => this.shift(0.5),
+      0: () => this.reset(),
+      p: () => this.togglePause(),
+    };
+    const action = actions[event.key] || actions[event.key.toLowerCase()];
+    if (!action || (event.key.startsWith("Arrow") && event.target.closest(".scroll"))) return;
+    event.preventDefault();
+    action();
+  }
+
+  change(card, ability) {
+    openChange(this.connection, card, ability);
+  }
+}
+
+// For the browser's console and for tests.
+window.penstock = new Page();

@@ -1,0 +1,1 @@
+"""Rows as typed columns, and what the sinks make of them."""

@@ -1,0 +1,170 @@
+"""A run of samples as columns: a recorder yields batches, and sinks accept them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from penstock.record._columns.columns import (
+    ColumnBuffer,
+    NumberColumn,
+    TextColumn,
+    TimestampColumn,
+    new_column,
+)
+from penstock.record._columns.sample_columns import buffer_samples
+from penstock.record._sampling.sample import Sample, from_utc_ns
+from penstock.record.schema import (
+    LEADING_COLUMNS,
+    RECORDER_FIELDS,
+    TRAILING_COLUMNS,
+    RecordSchema,
+)
+
+__all__ = ["SampleBatch"]
+
+
+class SampleBatch:
+    """Rows that no longer change. Any thread may use them.
+
+    ``len(batch)`` rows in the columns ``batch.schema.names``; iterating makes a
+    :class:`~penstock.record.Sample` of each row, which is convenient and slow. The buffers are
+    shared with Arrow and with other batches, so they must not be written to.
+    """
+
+    __slots__ = ("_columns", "_rows", "schema")
+
+    def __init__(
+        self,
+        schema: RecordSchema,
+        columns: dict[str, TextColumn | NumberColumn | array[int] | array[float]],
+        rows: int,
+    ) -> None:
+        self.schema = schema
+        self._columns = columns
+        self._rows = rows
+
+    @classmethod
+    def from_buffer(cls, buffer: ColumnBuffer) -> SampleBatch:
+        """Freeze a buffer. The buffer must not be appended to afterwards."""
+        buffer.complete()
+        columns: dict[str, Any] = {name: getattr(buffer, name) for name in LEADING_COLUMNS}
+        columns.update(buffer.fields)
+        columns.update({name: getattr(buffer, name) for name in TRAILING_COLUMNS})
+        return cls(buffer.schema, columns, len(buffer))
+
+    @classmethod
+    def from_samples(
+        cls, samples: Iterable[Sample], schema: RecordSchema | None = None
+    ) -> SampleBatch:
+        """Columns from sample objects; fields unknown to ``schema`` are added behind it."""
+        return cls.from_buffer(buffer_samples(list(samples), schema))
+
+    @classmethod
+    def from_arrow(cls, record_batch: Any) -> SampleBatch:
+        """The rows of a ``pyarrow.RecordBatch`` or ``pyarrow.Table``.
+
+        It needs the columns ``device`` and ``t_utc``; other fixed columns that it lacks are null,
+        zero, or for the time stamps ``t_utc``. Every further column is a field; its unit is taken
+        from the Arrow field's metadata. SinkSchemaError for a column that cannot be recorded.
+        """
+        from penstock.record._columns.arrow_batches import columns_from_arrow
+
+        return cls(*columns_from_arrow(record_batch))
+
+    @classmethod
+    def empty(cls, schema: RecordSchema) -> SampleBatch:
+        """No rows: tells a sink the columns before the first sample."""
+        return cls.from_buffer(ColumnBuffer(schema))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __repr__(self) -> str:
+        return f"<SampleBatch {self._rows} rows, {len(self.schema.names)} columns>"
+
+    def raw(self, name: str) -> TextColumn | NumberColumn | array[int] | array[float]:
+        """The storage of a column, for sinks. KeyError when there is no such column."""
+        return self._columns[name]
+
+    def column(self, name: str) -> list[Any]:
+        """A column as Python values: str, float, int, bool or None.
+
+        Moments are ``int`` nanoseconds since 1970. KeyError when there is no such column.
+        """
+        column = self._columns[name]
+        return column.tolist() if isinstance(column, array) else column.to_list()
+
+    def slice(self, start: int, stop: int | None = None) -> SampleBatch:
+        """Rows ``start`` to ``stop``, copied."""
+        start, stop, _ = slice(start, stop).indices(self._rows)
+        stop = max(start, stop)
+        columns = {
+            name: column[start:stop] if isinstance(column, array) else column.cut(start, stop)
+            for name, column in self._columns.items()
+        }
+        return SampleBatch(self.schema, columns, stop - start)
+
+    def fitted(self, schema: RecordSchema) -> SampleBatch:
+        """The same rows in the columns of ``schema``, which must cover this batch's fields.
+
+        Columns that this batch does not have are null.
+        """
+        if schema.fields == self.schema.fields:
+            return self
+        columns = dict(self._columns)
+        for field in schema.fields:
+            if field.name not in columns:
+                columns[field.name] = new_column(field.kind, self._rows)
+        return SampleBatch(schema, columns, self._rows)
+
+    def described_by(self, schema: RecordSchema) -> SampleBatch:
+        """The same rows under a schema with the same fields, such as one with more metadata."""
+        return SampleBatch(schema, self._columns, self._rows)
+
+    def to_arrow(self) -> Any:
+        """The batch as a ``pyarrow.RecordBatch``; numbers are lent, not copied.
+
+        Times are ``timestamp[ns, UTC]``; device, unit id, status and text fields are dictionary
+        encoded; the schema's metadata carries the recording's. SinkDependencyError without
+        pyarrow.
+        """
+        from penstock.record.arrow import record_batch
+
+        return record_batch(self)
+
+    def __iter__(self) -> Iterator[Sample]:
+        known = [field.name for field in self.schema.fields]
+        names = [name for name in known if name not in RECORDER_FIELDS]
+        own = {name: self.column(name) for name in RECORDER_FIELDS if name in known}
+        fixed = [self.column(name) for name in (*LEADING_COLUMNS, *TRAILING_COLUMNS)]
+        fields = [self._values(name) for name in names]
+        for row in range(self._rows):
+            device, unit_id, t_utc, t_mono, requested, received, latency, status, error = (
+                column[row] for column in fixed
+            )
+            yield Sample(
+                device=device,
+                unit_id=unit_id,
+                t_utc=from_utc_ns(t_utc),
+                t_mono_ns=t_mono,
+                requested_at=from_utc_ns(requested),
+                received_at=from_utc_ns(received),
+                latency_s=latency,
+                values={
+                    name: column[row]
+                    for name, column in zip(names, fields, strict=True)
+                    if column[row] is not None
+                },
+                status=status,
+                error=error,
+                **{name: column[row] for name, column in own.items()},
+            )
+
+    def _values(self, name: str) -> list[Any]:
+        """A column as samples have its values."""
+        values = self.column(name)
+        if not isinstance(self._columns[name], TimestampColumn):
+            return values
+        return [None if value is None else from_utc_ns(value) for value in values]

@@ -1,0 +1,1 @@
+"""Folders of parts: writing, recovery, compaction."""

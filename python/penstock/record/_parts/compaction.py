@@ -1,0 +1,193 @@
+"""Parts to single files: one for each schema of the recording."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock._durable_files import find_target, put_file, put_in_place, sync_folder
+from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, RUNS_KEY, PartsFolder
+from penstock.record._parts.table_formats import TableFormat
+from penstock.record._sinks.files import explained, part_path
+from penstock.record.arrow import METADATA_KEY, pyarrow_module
+from penstock.record.errors import SinkExistsError
+
+__all__ = ["compact", "sealed_table"]
+
+# Parts of this size, which bulk recordings have, are passed on as they are read.
+_ROWS_AT_A_TIME = 262_144
+# Pieces of this size cost more to copy together than to write one by one.
+_ROWS_A_PIECE = 16_384
+
+
+def sealed_table(table: Any) -> Any:
+    """The same rows in one piece, or few, as files of tables are written best."""
+    table = table.unify_dictionaries()
+    pieces = table.column(0).num_chunks
+    return table.combine_chunks() if pieces * _ROWS_A_PIECE > table.num_rows else table
+
+
+def compact(
+    folder: PartsFolder,
+    path: Path,
+    table_format: TableFormat,
+    *,
+    facts: Mapping[str, str],
+    overwrite: bool,
+    append: bool,
+) -> list[Path]:
+    """Join the parts of ``folder`` into ``path``, and remove the folder.
+
+    Consecutive parts of one schema become one file: ``run.parquet``, ``run.part2.parquet``. Each
+    file gets its name in one step and carries the folder's id: a call that was cut off is repeated
+    without harm. With ``append`` the files that are there stay in front; where there is one, and
+    it has the fields of the first parts, they are joined to it.
+
+    Raises:
+        SinkExistsError: if a file has appeared meanwhile, without ``overwrite``.
+        SinkWriteError: if the disk refuses. The parts are still there.
+    """
+    run = folder.run_id().encode()
+    with explained("finish", path):
+        groups = _group([part for _, part in folder.parts()], table_format)
+        before = _files_before(path, table_format, run) if append else []
+        joined = (
+            len(before) == 1
+            and bool(groups)
+            and _same_fields(before[0], groups[0][0], table_format)
+        )
+        if joined:
+            groups[0].insert(0, before.pop())
+        targets = [part_path(path, len(before) + 1 + number) for number in range(len(groups))]
+        for number, (group, target) in enumerate(zip(groups, targets, strict=True)):
+            if _is_done(target, table_format, run):
+                continue
+            more = dict(facts)
+            if number + 1 < len(groups):
+                more["penstock.continued_in"] = json.dumps(targets[number + 1].name)
+            _join(group, target, table_format, run, more, overwrite or (joined and not number))
+        sync_folder(os.fspath(path))
+        folder.remove()
+    return [*before, *targets]
+
+
+def _same_fields(one: Path, other: Path, table_format: TableFormat) -> bool:
+    first, second = (table_format.read_schema(path) for path in (one, other))
+    return bool(first.equals(second, check_metadata=False)) and all(
+        first.field(name).metadata == second.field(name).metadata for name in first.names
+    )
+
+
+def _files_before(path: Path, table_format: TableFormat, run: bytes) -> list[Path]:
+    """The files of earlier runs under this name, in order."""
+    found: list[Path] = []
+    while True:
+        candidate = part_path(path, len(found) + 1)
+        if not candidate.exists() or _is_done(candidate, table_format, run):
+            return found
+        found.append(candidate)
+
+
+def _is_done(path: Path, table_format: TableFormat, run: bytes) -> bool:
+    """True when ``path`` was made of this folder's parts already."""
+    if not path.exists():
+        return False
+    pa = pyarrow_module()
+    try:
+        metadata = table_format.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return metadata.get(RUN_KEY) == run
+
+
+def _group(parts: list[Path], table_format: TableFormat) -> list[list[Path]]:
+    groups: list[list[Path]] = []
+    last = None
+    for part in parts:
+        schema = table_format.read_schema(part)
+        # Dictionaries and plain text are one column to a reader.
+        key = (
+            [(field.name, str(field.type), field.metadata) for field in schema],
+            (schema.metadata or {}).get(METADATA_KEY),
+        )
+        if last is None or key != last:
+            groups.append([])
+            last = key
+        groups[-1].append(part)
+    return groups
+
+
+def _join(
+    parts: list[Path],
+    target: Path,
+    table_format: TableFormat,
+    run: bytes,
+    facts: Mapping[str, str],
+    overwrite: bool,
+) -> None:
+    schema = table_format.read_schema(parts[0])
+    metadata = {k: v for k, v in (schema.metadata or {}).items() if k != PART_KEY}
+    later = (table_format.read_schema(parts[-1]).metadata or {}).get(METADATA_KEY)
+    if RUNS_KEY in metadata or later != metadata.get(METADATA_KEY):
+        metadata[RUNS_KEY] = json.dumps(_runs(parts, table_format), ensure_ascii=False).encode()
+    schema = schema.with_metadata({**metadata, RUN_KEY: run, **facts})
+    try:
+        if len(parts) == 1 and schema.metadata == _without_part(table_format, parts[0]):
+            # It is complete already: only its name changes.
+            put_in_place(os.fspath(parts[0]), find_target(os.fspath(target)), overwrite=overwrite)
+            return
+        os.close(
+            put_file(
+                target,
+                lambda descriptor: _fill(descriptor, parts, schema, table_format),
+                overwrite=overwrite,
+            )
+        )
+    except FileExistsError as error:
+        raise SinkExistsError(
+            f"{target} exists already: move it away, then run penstock recover {target}"
+        ) from error
+
+
+def _runs(parts: list[Path], table_format: TableFormat) -> list[dict[str, Any]]:
+    """The runs whose rows are in ``parts``, in order, each with its rows and its metadata."""
+    runs: list[dict[str, Any]] = []
+    for part in parts:
+        metadata = table_format.read_schema(part).metadata or {}
+        if RUNS_KEY in metadata:
+            found = json.loads(metadata[RUNS_KEY])
+        else:
+            recording = json.loads(metadata.get(METADATA_KEY, b"{}"))
+            found = [{"rows": table_format.count_rows(part), "recording": recording}]
+        for run in found:
+            if runs and runs[-1]["recording"] == run["recording"]:
+                runs[-1]["rows"] += run["rows"]
+            else:
+                runs.append(run)
+    return runs
+
+
+def _without_part(table_format: TableFormat, part: Path) -> dict[bytes, bytes]:
+    metadata = table_format.read_schema(part).metadata or {}
+    return {key: value for key, value in metadata.items() if key != PART_KEY}
+
+
+def _fill(descriptor: int, parts: list[Path], schema: Any, table_format: TableFormat) -> None:
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        table_format.write(_tables(parts, schema, table_format), schema, file)
+
+
+def _tables(parts: list[Path], schema: Any, table_format: TableFormat) -> Iterator[Any]:
+    """The parts' rows in pieces of a good size, never all at once."""
+    pa = pyarrow_module()
+    waiting: list[Any] = []
+    for part in parts:
+        waiting.append(table_format.read(part).cast(schema))
+        if sum(table.num_rows for table in waiting) >= _ROWS_AT_A_TIME:
+            yield sealed_table(pa.concat_tables(waiting))
+            waiting = []
+    if waiting:
+        yield sealed_table(pa.concat_tables(waiting))

@@ -1,0 +1,136 @@
+"""Writing one part: as one file, or as a file for each day and device."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from penstock._durable_files import put_file, sync_folder
+from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
+from penstock.record._parts.table_formats import TableFormat
+from penstock.record.arrow import arrow_schema, pyarrow_module
+from penstock.record.schema import RecordSchema
+
+__all__ = ["PartOptions", "Partition", "write_part"]
+
+Partition = Literal["day", "device"]
+_LARGEST_PART = 4_194_304
+
+
+@dataclass(frozen=True, slots=True)
+class PartOptions:
+    """When a part is written, when it is final, and how it is divided.
+
+    Attributes:
+        seal_seconds: a growing part is written at least this often while rows come.
+        part_seconds: after this time a part is final.
+        part_rows: with so many rows a part is final. They are kept in memory until then.
+        part_bytes: with so many bytes of columns in memory a part is final. Its file is smaller.
+        partition_by: a folder for each day (UTC) and each device, in this order.
+    """
+
+    seal_seconds: float = 60.0
+    part_seconds: float = 3600.0
+    part_rows: int = 262_144
+    part_bytes: int = 67_108_864
+    partition_by: tuple[Partition, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.part_rows <= _LARGEST_PART:
+            raise ValueError(
+                f"part_rows must lie between 1 and {_LARGEST_PART}, not {self.part_rows!r}"
+            )
+        if self.part_bytes < 1:
+            raise ValueError(f"part_bytes must be at least 1, not {self.part_bytes!r}")
+        if not (self.seal_seconds >= 0 and self.part_seconds >= 0):
+            raise ValueError(
+                f"seal_seconds and part_seconds must be at least 0, "
+                f"not {self.seal_seconds!r} and {self.part_seconds!r}"
+            )
+        unknown = [name for name in self.partition_by if name not in ("day", "device")]
+        if unknown or len(set(self.partition_by)) < len(self.partition_by):
+            raise ValueError(
+                f"partition_by takes 'day' and 'device', each once, not {self.partition_by!r}"
+            )
+
+    def part_schema(
+        self,
+        schema: RecordSchema,
+        run: str,
+        number: int,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The Arrow schema of part ``number``, with the metadata of the recording and its own."""
+        plain = arrow_schema(schema)
+        return plain.with_metadata(
+            {**plain.metadata, RUN_KEY: run, PART_KEY: str(number), **(facts or {})}
+        )
+
+
+def write_part(
+    folder: PartsFolder, number: int, table: Any, table_format: TableFormat, options: PartOptions
+) -> list[Path]:
+    """Write a part durably, each of its files in one step; returns the files. OSError."""
+    name = folder.part_name(number)
+    written = []
+    for relative, rows in _divided(table, options.partition_by):
+        path = folder.path / relative / name
+        if relative and not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for parent in (path.parent, *path.parent.parents):
+                sync_folder(os.fspath(parent))
+                if parent == folder.path:
+                    break
+        os.close(put_file(path, _writer(rows, table_format)))
+        sync_folder(os.fspath(path))
+        written.append(path)
+    return written
+
+
+def _writer(table: Any, table_format: TableFormat) -> Any:
+    pa = pyarrow_module()
+
+    def fill(descriptor: int) -> None:
+        # Encoded in memory: pyarrow's own file would turn a full disk into an error without errno.
+        buffer = pa.BufferOutputStream()
+        table_format.write([table], table.schema, buffer)
+        data = memoryview(buffer.getvalue())
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+    return fill
+
+
+def _divided(table: Any, partition_by: tuple[Partition, ...]) -> list[tuple[str, Any]]:
+    if not partition_by or not table.num_rows:
+        return [("", table)] if not partition_by else []
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    parts = [("", table)]
+    for key in partition_by:
+        divided = []
+        for folder, rows in parts:
+            if key == "day":
+                values = compute.strftime(rows.column("t_utc"), format="%Y-%m-%d")
+            else:
+                values = rows.column("device").cast(pa.string())
+            for value in values.unique().to_pylist():
+                chosen = rows.filter(compute.equal(values, value))
+                below = f"{key}={_folder_value(value)}"
+                divided.append((f"{folder}/{below}" if folder else below, chosen))
+        parts = divided
+    if "device" in partition_by:
+        # The folder's name contains it; readers would see a column of the same name twice.
+        parts = [(folder, rows.drop_columns(["device"])) for folder, rows in parts]
+    return parts
+
+
+def _folder_value(value: str) -> str:
+    # As Hive writes them, and readers decode them; a name of dots alone would be a way upwards.
+    return (
+        quote(value, safe=" ") if re.fullmatch(r"\.*", value) is None else value.replace(".", "%2E")
+    )

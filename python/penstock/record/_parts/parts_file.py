@@ -1,0 +1,328 @@
+"""Recording into a folder of parts, and from it into single files.
+
+The rows since the last seal are in memory, and from the first sync on also in a journal. A seal
+writes the whole part again and replaces the earlier file: a reader sees one or the other. A part is
+final at a certain size or age, and its journal is then removed. So at any time, a row is in its
+part or in the journal of that part, and the journal has all rows of the part.
+
+*Rejected:* one Parquet file to which row groups are appended. pyarrow cannot do it, and a footer
+written by hand has to know what pyarrow's next version writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._parts.compaction import compact, sealed_table
+from penstock.record._parts.journal import Journal
+from penstock.record._parts.part_writer import PartOptions, write_part
+from penstock.record._parts.parts_folder import PartsFolder, parts_path
+from penstock.record._parts.parts_recovery import recover_folder
+from penstock.record._parts.table_formats import TableFormat
+from penstock.record._sinks.files import explained, part_path
+from penstock.record.arrow import pyarrow_module
+from penstock.record.errors import SinkExistsError, SinkWriteError
+from penstock.record.schema import RecordSchema
+
+__all__ = ["PartsFile"]
+
+# From here on a sync writes the part itself: encoded it is smaller than as a journal.
+_ROWS_WORTH_A_PART = 65_536
+
+
+class PartsFile:
+    """The synchronous half of the sinks that write Arrow tables.
+
+    ``path`` with the format's suffix is a single file: its parts lie in ``path.parts`` until
+    ``close`` joins them. Any other path is the folder of the parts.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        table_format: TableFormat,
+        options: PartOptions,
+        *,
+        overwrite: bool,
+        append: bool,
+    ) -> None:
+        if overwrite and append:
+            raise ValueError("overwrite and append exclude each other: pass one of them")
+        self.path = path
+        self.single = path.suffix == table_format.suffix
+        if self.single and options.partition_by:
+            raise ValueError(
+                f"partition_by needs a folder of parts: give a path without "
+                f"{table_format.suffix}, not {path}"
+            )
+        self.folder = PartsFolder(parts_path(path) if self.single else path, table_format.suffix)
+        self._format = table_format
+        self._options = options
+        self._overwrite = overwrite
+        self._append = append
+        self._opened = self._created = False
+        self._schema: RecordSchema | None = None
+        self._run = ""
+        self._number = 0
+        self._journal: Journal | None = None
+        self._rows: list[Any] = []  # of the growing part
+        self._count = 0
+        self._bytes = 0  # of them in memory
+        self._unwritten = 0  # batches at the end of _rows that the journal does not have
+        self._unwritten_rows = 0
+        self._sealed_rows = 0
+        self._began_at = self._sealed_at = 0.0
+        self._paths: list[Path] = []
+        self._failed = False
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The single files of the recording, or the folder of its parts."""
+        return tuple(self._paths)
+
+    def open(self) -> None:
+        # Before the file, and before any instrument is asked: the imports take half a second.
+        self._format.load()
+        folder = self.folder
+        with explained("create", self.path):
+            self._refuse_what_is_there()
+            self._created = not folder.path.exists()
+            folder.create()
+            try:
+                folder.lock()
+            except BaseException:
+                self._remove_if_created()
+                raise
+        try:
+            if self._append:
+                # The rows of a run that was cut off come first, and only once.
+                recover_folder(folder, self._format)
+        except BaseException:
+            folder.unlock()
+            raise
+        self._opened = True
+        self._paths = [self.path]
+
+    def write(self, batch: SampleBatch) -> None:
+        if self._failed or not self._opened:
+            raise SinkWriteError(f"{self.path} accepts no more samples after an earlier error")
+        try:
+            self._write(batch)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def sync(self) -> None:
+        if not self._opened or self._schema is None or self._failed:
+            return
+        try:
+            if self._unwritten_rows >= _ROWS_WORTH_A_PART:
+                self._end_part()
+                return
+            self._write_journal()
+            if self._count > self._sealed_rows and self._is_due():
+                if time.monotonic() - self._began_at >= self._options.part_seconds:
+                    self._end_part()
+                else:
+                    self._seal({})
+        except BaseException:
+            self._failed = True
+            raise
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        if not self._opened:
+            return
+        self._opened = False
+        try:
+            if self._schema is None:
+                self._remove_if_created()
+                self._paths = []
+                return
+            self._finish(facts)
+        finally:
+            self._release_journal()
+            self.folder.unlock()
+
+    # -- opening ------------------------------------------------------------------------------
+
+    def _refuse_what_is_there(self) -> None:
+        if self._overwrite or self._append:
+            return
+        if self.single and self.path.exists():
+            raise SinkExistsError(
+                f"{self.path} exists already: choose another name, or pass overwrite=True to "
+                f"replace it or append=True to continue it"
+            )
+        if self.folder.exists():
+            if self.single:
+                raise SinkExistsError(
+                    f"{self.folder.path} is left from a recording that was cut off: run "
+                    f"penstock recover {self.path} first, or choose another name"
+                )
+            raise SinkExistsError(
+                f"{self.path} is a recording already: choose another name, or pass overwrite=True "
+                f"to replace it or append=True to continue it"
+            )
+        if self.folder.path.exists() and (
+            not self.folder.path.is_dir() or any(self.folder.path.iterdir())
+        ):
+            raise SinkExistsError(
+                f"{self.folder.path} exists already and is not empty: choose another name"
+            )
+
+    def _remove_if_created(self) -> None:
+        self.folder.unlock()
+        if self._created:
+            with explained("remove", self.folder.path):
+                self.folder.remove()
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def _write(self, batch: SampleBatch) -> None:
+        if self._schema is None:
+            self._begin(batch.schema)
+        elif (widened := self._schema.continued_by(batch.schema)) is not None:
+            self._begin_schema(widened)
+        assert self._schema is not None
+        if not len(batch):
+            return
+        if self._journal is None:
+            self._begin_part()
+        rows = batch.fitted(self._schema).to_arrow()
+        self._rows.append(rows)
+        self._count += len(batch)
+        # nbytes asks each column and costs ten times as much. The buffers hold these rows alone.
+        self._bytes += rows.get_total_buffer_size()
+        self._unwritten += 1
+        self._unwritten_rows += len(batch)
+        options = self._options
+        if self._count >= options.part_rows or self._bytes >= options.part_bytes:
+            self._end_part()
+
+    def _begin(self, schema: RecordSchema) -> None:
+        with explained("write", self.path):
+            if self._overwrite:
+                self.folder.remove_content()
+            self._run = self.folder.begin(self._options.partition_by)
+            self._number = self.folder.next_number()
+        self._schema = schema
+        self._begin_part()
+
+    def _begin_schema(self, schema: RecordSchema) -> None:
+        if self.single:
+            next_path = part_path(self.path, len(self._paths) + 1)
+            if next_path.exists() and not self._overwrite:
+                raise SinkExistsError(
+                    f"{next_path} exists already: choose another name, or pass overwrite=True "
+                    f"to replace it"
+                )
+            self._paths.append(next_path)
+        self._end_part(keep_empty=True)
+        self._schema = schema
+        self._begin_part()
+
+    def _begin_part(self) -> None:
+        assert self._schema is not None
+        schema = self._options.part_schema(self._schema, self._run, self._number)
+        with explained("write", self.path):
+            self._journal = Journal(self.folder.journal(self._number), schema)
+        first = not self._began_at
+        self._began_at = self._sealed_at = time.monotonic()
+        if first:
+            # Readers find the first part after the first sync.
+            self._sealed_at = -math.inf
+
+    def _write_journal(self) -> None:
+        if not self._unwritten:
+            return
+        assert self._journal is not None
+        with explained("write", self.path):
+            self._journal.append(self._rows[-self._unwritten :])
+        self._unwritten = self._unwritten_rows = 0
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._sealed_at >= self._options.seal_seconds
+
+    def _seal(self, facts: Mapping[str, Any]) -> list[Path]:
+        """Write the growing part with all its rows, in place of what it held before."""
+        assert self._schema is not None
+        pa = pyarrow_module()
+        schema = self._options.part_schema(self._schema, self._run, self._number, facts)
+        table = pa.Table.from_batches(
+            [batch.replace_schema_metadata(schema.metadata) for batch in self._rows], schema=schema
+        )
+        table = sealed_table(table)
+        with explained("write", self.path):
+            paths = write_part(self.folder, self._number, table, self._format, self._options)
+        if not self._unwritten:
+            # In one piece: small batches of an hour would take several times their memory.
+            self._rows = table.to_batches()
+        self._sealed_at = time.monotonic()
+        self._sealed_rows = self._count
+        return paths
+
+    def _end_part(
+        self, facts: Mapping[str, Any] | None = None, *, keep_empty: bool = False
+    ) -> None:
+        """Seal the part for good and remove its journal."""
+        if self._journal is None:
+            return
+        if self._count or keep_empty:
+            paths = self._seal(facts or {})
+            with explained("write", self.path):
+                self.folder.note(self._number, paths, self._count, self._times())
+        journal = self._journal.path
+        self._release_journal()
+        with explained("write", self.path):
+            journal.unlink(missing_ok=True)
+        self._number += 1
+        self._rows = []
+        self._count = self._bytes = self._sealed_rows = 0
+        self._unwritten = self._unwritten_rows = 0
+
+    def _times(self) -> dict[str, Any]:
+        if not self._rows:
+            return {}
+        first, last = self._rows[0].column("t_utc"), self._rows[-1].column("t_utc")
+        return {"first_unix_ns": first[0].value, "last_unix_ns": last[-1].value}
+
+    def _release_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _finish(self, facts: Mapping[str, Any]) -> None:
+        in_json = {
+            f"penstock.{key}": json.dumps(value, ensure_ascii=False) for key, value in facts.items()
+        }
+        try:
+            # As in sync(): the part itself makes many rows durable.
+            if not self._failed and self._unwritten_rows < _ROWS_WORTH_A_PART:
+                self._write_journal()
+            self._end_part(in_json, keep_empty=True)
+            if self.single:
+                self._paths = compact(
+                    self.folder,
+                    self.path,
+                    self._format,
+                    facts=in_json,
+                    overwrite=self._overwrite,
+                    append=self._append,
+                )
+        except SinkWriteError as error:
+            with contextlib.suppress(SinkWriteError):
+                self._write_journal()
+            kept = "all samples" if not self._unwritten_rows else "the samples before"
+            raise SinkWriteError(
+                f"{error}; {kept} wait in {self.folder.path}: "
+                f"run penstock recover {self.path} once there is room"
+            ) from error.__cause__

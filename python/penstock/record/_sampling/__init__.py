@@ -1,0 +1,1 @@
+"""Polling at slots: cadence to rows, pushed readings, and the counts of a run."""

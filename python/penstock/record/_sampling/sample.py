@@ -1,0 +1,61 @@
+"""One row of a recording as an object, for programs that use a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from penstock.record._sampling.source import FieldValue
+
+__all__ = ["Sample", "from_utc_ns", "to_utc_ns"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_NS = 86_400_000_000_000
+
+
+def to_utc_ns(moment: datetime) -> int:
+    """Nanoseconds since the epoch of an aware datetime, exactly (a float would lose digits)."""
+    since = moment - _EPOCH
+    return since.days * _DAY_NS + since.seconds * 1_000_000_000 + since.microseconds * 1000
+
+
+def from_utc_ns(nanoseconds: int) -> datetime:
+    """The UTC datetime of a nanosecond stamp, rounded down to a microsecond."""
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One poll of one device: a reply or an error; or an event.
+
+    ``t_utc`` and ``t_mono_ns`` are the moment of reception on the wall clock and on the monotonic
+    clock. ``latency_s`` is reception minus request on the monotonic clock, in seconds. ``status``
+    is the codes joined by commas (``"HLD,MOV"``), None for a failed poll. ``values`` holds only
+    the fields that the device sent; it is empty for a failed poll.
+
+    ``late_s`` is how long after its slot was due the poll began, ``first_byte_s`` how long after
+    the request the first byte came; both are None where that is not known. ``event`` and
+    ``message`` are the kind and the text of an event, and None for a sample. The ``device`` of an
+    event that concerns the whole recording is empty.
+    """
+
+    device: str
+    unit_id: str | None
+    t_utc: datetime
+    t_mono_ns: int
+    requested_at: datetime
+    received_at: datetime
+    latency_s: float
+    values: Mapping[str, FieldValue]
+    status: str | None = None
+    error: str | None = None
+    late_s: float | None = None
+    first_byte_s: float | None = None
+    event: str | None = None
+    message: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True when the device answered."""
+        return self.error is None and self.event is None

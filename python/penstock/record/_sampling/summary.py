@@ -1,0 +1,116 @@
+"""The counts of a recording, kept while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+__all__ = ["AcquisitionSummary", "DeviceSummary", "SinkSummary"]
+
+
+@dataclass(slots=True)
+class DeviceSummary:
+    """The counts of one device.
+
+    ``samples_emitted`` counts rows, failed polls included, events not; ``errors`` the failed polls
+    among them; ``samples_late`` the slots that were skipped because their whole period had passed
+    before the bus was free; ``samples_dropped`` the rows dropped by the overflow policy.
+    """
+
+    samples_emitted: int = 0
+    samples_late: int = 0
+    samples_dropped: int = 0
+    errors: int = 0
+
+
+@dataclass(slots=True)
+class SinkSummary:
+    """The counts of one sink: rows written, rows that its full queue dropped, and its failure."""
+
+    rows_written: int = 0
+    rows_dropped: int = 0
+    error: str | None = None
+    replaced_by: str | None = None
+    """The fallback that has written the rest."""
+
+
+@dataclass(slots=True)
+class AcquisitionSummary:
+    """The counts of a recording; changes while it runs, final once ``finished_at`` is set.
+
+    ``max_drift_ms`` is the latest start of a poll after its slot's due time, in milliseconds.
+    ``events`` counts the rows that are events, ``clock_steps`` how often the wall clock was set.
+    ``sinks`` has what :func:`penstock.record.pipe` wrote, by the sinks' own descriptions.
+    """
+
+    started_at: datetime
+    finished_at: datetime | None = None
+    max_drift_ms: float = 0.0
+    devices: dict[str, DeviceSummary] = field(default_factory=dict)
+    events: int = 0
+    events_dropped: int = 0
+    clock_steps: int = 0
+    sinks: dict[str, SinkSummary] = field(default_factory=dict)
+    run_id: str = ""
+
+    @property
+    def samples_emitted(self) -> int:
+        """Rows of all devices, failed polls included."""
+        return sum(device.samples_emitted for device in self.devices.values())
+
+    @property
+    def samples_late(self) -> int:
+        """Slots of all devices that were skipped."""
+        return sum(device.samples_late for device in self.devices.values())
+
+    @property
+    def samples_dropped(self) -> int:
+        """Rows of all devices that the overflow policy has dropped."""
+        return sum(device.samples_dropped for device in self.devices.values())
+
+    @property
+    def errors(self) -> int:
+        """Failed polls of all devices."""
+        return sum(device.errors for device in self.devices.values())
+
+    def count_dropped(self, device: str) -> None:
+        """Count a row of ``device`` that the overflow policy has dropped."""
+        counts = self.devices.get(device)
+        if counts is None:
+            self.events_dropped += 1
+        else:
+            counts.samples_dropped += 1
+
+    def as_dict(self) -> dict[str, object]:
+        """The summary as JSON types, as it is written into the files' metadata."""
+        return {
+            "run_id": self.run_id,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "samples_emitted": self.samples_emitted,
+            "samples_late": self.samples_late,
+            "samples_dropped": self.samples_dropped,
+            "errors": self.errors,
+            "events": self.events,
+            "events_dropped": self.events_dropped,
+            "clock_steps": self.clock_steps,
+            "max_drift_ms": self.max_drift_ms,
+            "devices": {
+                name: {
+                    "samples_emitted": device.samples_emitted,
+                    "samples_late": device.samples_late,
+                    "samples_dropped": device.samples_dropped,
+                    "errors": device.errors,
+                }
+                for name, device in self.devices.items()
+            },
+            "sinks": {
+                name: {
+                    "rows_written": sink.rows_written,
+                    "rows_dropped": sink.rows_dropped,
+                    "error": sink.error,
+                    "replaced_by": sink.replaced_by,
+                }
+                for name, sink in self.sinks.items()
+            },
+        }

@@ -1,0 +1,129 @@
+"""Recording into CSV."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._sinks.csv_text import csv_bytes, csv_header
+from penstock.record._sinks.files import create_file, replace_file
+from penstock.record._sinks.line_file import LineFile, Rotation
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.schema import RecordSchema
+from penstock.record.sink import PathSink
+
+__all__ = ["CsvFile", "CsvSink", "sidecar_path"]
+
+
+def sidecar_path(path: Path) -> Path:
+    """Where the metadata of a CSV file lie: ``run.csv`` -> ``run.csv.meta.json``."""
+    return path.with_name(path.name + ".meta.json")
+
+
+class CsvSink(PathSink):
+    """Writes CSV (RFC 4180, UTF-8, CRLF), and the metadata into ``run.csv.meta.json``.
+
+    A kill in the middle of a write can leave a torn last line, which
+    :func:`penstock.record.recover` cuts off; a full disk is cut back to the last complete line at
+    once. A batch with a new field, another unit or other metadata begins a new file,
+    ``run.part2.csv``. ``paths`` lists the files written. Needs
+    nothing but Penstock.
+
+    Args:
+        path: the file.
+        overwrite: replace the file that is there, when the first batch comes.
+        append: continue the file that is there, without its torn end. Without either, ``open``
+            raises SinkExistsError.
+        metadata: write ``run.csv.meta.json``.
+        rotate_bytes: begin a new part once a part has this size.
+        rotate_seconds: begin a new part once a part has this age.
+        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        append: bool = False,
+        metadata: bool = True,
+        rotate_bytes: int | None = None,
+        rotate_seconds: float | None = None,
+        loss_seconds: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        super().__init__(
+            CsvFile(
+                Path(path),
+                overwrite=overwrite,
+                append=append,
+                rotation=Rotation(rotate_bytes, rotate_seconds),
+                metadata=metadata,
+            ),
+            LossWindow(loss_seconds, loss_rows),
+        )
+
+
+class CsvFile(LineFile):
+    """The synchronous half of :class:`CsvSink`."""
+
+    _quoted = True
+
+    def _head(self, schema: RecordSchema) -> bytes:
+        return csv_header(schema.names)
+
+    def _lines(self, batch: SampleBatch, start: int, stop: int) -> bytes:
+        return csv_bytes(batch, start, stop)
+
+    def _has_head(self, path: Path, schema: RecordSchema) -> bool:
+        head = csv_header(schema.names)
+        with open(path, "rb") as file:
+            if file.read(len(head)) != head:
+                return False
+        described = _described(path)
+        if described is None:
+            return not self._metadata
+        return bool(
+            described.get("columns") == describe_columns(schema)
+            and described.get("recording") == json.loads(schema.metadata)
+        )
+
+    def _reserve(self, path: Path) -> list[Path]:
+        if not self._metadata or self._overwrite:
+            return []
+        sidecar = sidecar_path(path)
+        os.close(create_file(sidecar, overwrite=False))
+        return [sidecar]
+
+    def _describe(self, facts: Mapping[str, Any]) -> None:
+        if not self._metadata or not self._regular:
+            return
+        path = self.paths[-1]
+        if self._schema is not None:
+            document = {
+                "format": "penstock csv 1",
+                "columns": describe_columns(self._schema),
+                "recording": json.loads(self._schema.metadata),
+            }
+        elif (earlier := _described(path)) is not None:
+            document = earlier
+        else:
+            return
+        document |= {"rows": self._rows, **facts}
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        replace_file(sidecar_path(path), text.encode())
+
+
+def _described(path: Path) -> dict[str, Any] | None:
+    """What lies beside a part; None where nothing readable does."""
+    try:
+        document = json.loads(sidecar_path(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None

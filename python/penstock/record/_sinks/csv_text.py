@@ -1,0 +1,40 @@
+r"""Batches as CSV text (RFC 4180).
+
+UTF-8, ``\r\n`` after every row, fields quoted only when they hold a comma, a quote or a line break;
+nulls and empty texts are empty. Times are ISO 8601 with nine decimals and ``Z``; floats the
+shortest decimal that reads back as the same float64, in the notation of ``repr`` without a ``.0``
+at the end; truth values ``true`` and ``false``.
+
+Rejected: ``pyarrow.csv.write_csv``, which writes a space between date and time and takes 2.5 us
+for a row's three time stamps; and joining columns of text that Arrow's kernels made, which takes
+four times as long as the native writer, and for small batches longer than Python's ``csv``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from penstock._record import csv_rows
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.row_columns import row_columns
+
+__all__ = ["csv_bytes", "csv_header"]
+
+_NEEDS_QUOTES = re.compile(r'[",\r\n]')
+
+
+def csv_header(names: Sequence[str]) -> bytes:
+    """The header line."""
+    return (",".join(map(_quoted, names)) + "\r\n").encode()
+
+
+def csv_bytes(batch: SampleBatch, start: int, stop: int) -> bytes:
+    """The rows ``start`` to ``stop`` of a batch, each ended by a line break."""
+    return csv_rows(row_columns(batch, batch.schema.names, _quoted), start, stop)
+
+
+def _quoted(text: str) -> str:
+    if _NEEDS_QUOTES.search(text) is None:
+        return text
+    return '"' + text.replace('"', '""') + '"'

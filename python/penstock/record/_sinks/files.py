@@ -1,0 +1,114 @@
+"""Creates, extends and truncates files so that no incomplete step goes unnoticed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock._durable_files import put_file, write_fully
+from penstock.record.errors import SinkError, SinkExistsError, SinkWriteError
+
+__all__ = [
+    "create_file",
+    "explain",
+    "is_regular",
+    "lock_file",
+    "part_path",
+    "replace_file",
+]
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space or record to another disk",
+    errno.EDQUOT: "the quota is used up: free some space or record to another disk",
+    errno.EFBIG: "the file size limit is reached: raise it (ulimit -f) or record elsewhere",
+    errno.EACCES: "choose a folder that you may write to, or change its permissions",
+    errno.EPERM: "choose a folder that you may write to, or change its permissions",
+    errno.EROFS: "the file system is read-only: choose another folder",
+    errno.ENOENT: "create the folder first",
+    errno.ENOTDIR: "a part of the path is not a folder: correct the path",
+    errno.EISDIR: "give the name of a file, not of a folder",
+    errno.EIO: "the disk reports an error: check it and record elsewhere",
+}
+
+
+def explain(action: str, path: Path, error: OSError) -> SinkWriteError:
+    """One sentence: what could not be done to which file, why, and what to do about it."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    text = f"cannot {action} {path}: {error.strerror or error}"
+    return SinkWriteError(f"{text}; {remedy}" if remedy else text)
+
+
+@contextlib.contextmanager
+def explained(action: str, path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a SinkWriteError that names the file."""
+    try:
+        yield
+    except SinkError:
+        raise  # explained already, though one of them is a FileExistsError too
+    except OSError as error:
+        raise explain(action, path, error) from error
+
+
+def create_file(path: Path, *, overwrite: bool) -> int:
+    """Open a new file for writing and lock it; returns its descriptor.
+
+    The creation is exclusive (O_EXCL), so of two recorders that start at once only one gets the
+    name. With ``overwrite`` an existing file is opened unchanged: its sink truncates it when the
+    first data arrive, not earlier.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (0 if overwrite else os.O_EXCL)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except FileExistsError as error:
+        raise SinkExistsError(
+            f"{path} exists already: choose another name, or pass overwrite=True to replace it"
+        ) from error
+    except OSError as error:
+        raise explain("create", path, error) from error
+    try:
+        lock_file(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def lock_file(descriptor: int, path: Path, named: Path | None = None) -> None:
+    """Lock a file against other recorders and against recovery; SinkWriteError if it is taken.
+
+    ``named`` is what the message calls it, where ``path`` only stands for that.
+    """
+    named = path if named is None else named
+    if not is_regular(descriptor):
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise SinkWriteError(
+            f"{named} is being recorded by another process: wait until that has ended"
+        ) from error
+    except OSError as error:
+        # File systems without locks (some network mounts) are recorded to without one.
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise explain("lock", path, error) from error
+
+
+def is_regular(descriptor: int) -> bool:
+    """False for a pipe or a device, which can neither be cut nor synced."""
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a whole file in one step: a reader sees the old or the new one, never a mixture."""
+    with explained("write", path):
+        os.close(put_file(path, lambda descriptor: write_fully(descriptor, data)))
+
+
+def part_path(path: Path, number: int) -> Path:
+    """The name of a later part of a recording: ``run.csv``, ``run.part2.csv``, ..."""
+    return path if number == 1 else path.with_name(f"{path.stem}.part{number}{path.suffix}")

@@ -1,0 +1,92 @@
+"""Recording into JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._sinks.json_text import json_bytes, json_line
+from penstock.record._sinks.line_file import LineFile, Rotation
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.schema import RecordSchema
+from penstock.record.sink import PathSink
+
+__all__ = ["HEAD_KEY", "JsonlFile", "JsonlSink"]
+
+HEAD_KEY = "penstock"
+"""The only key of the lines that hold metadata: the first one, and the last of a complete file."""
+
+
+class JsonlSink(PathSink):
+    """Writes JSON Lines: one object a row.
+
+    The first line is ``{"penstock": {...}}`` with columns, units and metadata; a complete file
+    ends with a second ``penstock`` line. Everything else is as for
+    :class:`~penstock.record.CsvSink`.
+
+    Args:
+        path: the file.
+        overwrite: replace the file that is there, when the first batch comes.
+        append: continue the file that is there, without its torn end.
+        metadata: write the ``penstock`` lines.
+        rotate_bytes: begin a new part once a part has this size.
+        rotate_seconds: begin a new part once a part has this age.
+        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        append: bool = False,
+        metadata: bool = True,
+        rotate_bytes: int | None = None,
+        rotate_seconds: float | None = None,
+        loss_seconds: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        super().__init__(
+            JsonlFile(
+                Path(path),
+                overwrite=overwrite,
+                append=append,
+                rotation=Rotation(rotate_bytes, rotate_seconds),
+                metadata=metadata,
+            ),
+            LossWindow(loss_seconds, loss_rows),
+        )
+
+
+class JsonlFile(LineFile):
+    """The synchronous half of :class:`JsonlSink`."""
+
+    _quoted = False
+
+    def _head(self, schema: RecordSchema) -> bytes:
+        if not self._metadata:
+            return b""
+        head = {
+            "format": "penstock jsonl 1",
+            "columns": describe_columns(schema),
+            "recording": json.loads(schema.metadata),
+        }
+        return json_line({HEAD_KEY: head})
+
+    def _lines(self, batch: SampleBatch, start: int, stop: int) -> bytes:
+        return json_bytes(batch, start, stop)
+
+    def _has_head(self, path: Path, schema: RecordSchema) -> bool:
+        head = self._head(schema)
+        with open(path, "rb") as file:
+            return file.read(len(head)) == head
+
+    def _describe(self, facts: Mapping[str, Any]) -> None:
+        if facts and self._metadata and not self._failed:
+            self._put(json_line({HEAD_KEY: {"rows": self._rows, **facts}}), 0)

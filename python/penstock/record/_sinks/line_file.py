@@ -1,0 +1,248 @@
+"""Recording into lines of text: the common part of CSV and JSON Lines.
+
+A file is created exclusively, grows by whole lines, and is continued in another part when the
+columns change or when it is rotated.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from penstock._durable_files import sync_folder, write_fully
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._sinks.files import create_file, explain, explained, is_regular, part_path
+from penstock.record._sinks.line_ends import last_whole_line
+from penstock.record.errors import SinkWriteError
+from penstock.record.schema import RecordSchema
+
+__all__ = ["LineFile", "Rotation"]
+
+# As text, some megabytes: a large batch needs no memory for all of its text at once.
+_ROWS_A_WRITE = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """When a text file is ended and continued in the next part; None never ends it."""
+
+    bytes: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bytes is not None and self.bytes < 1:
+            raise ValueError(f"rotate_bytes must be at least 1, not {self.bytes!r}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"rotate_seconds must be more than 0, not {self.seconds!r}")
+
+
+class LineFile(ABC):
+    """The synchronous half of a sink that writes lines."""
+
+    def __init__(
+        self, path: Path, *, overwrite: bool, append: bool, rotation: Rotation, metadata: bool
+    ) -> None:
+        if overwrite and append:
+            raise ValueError("overwrite and append exclude each other: pass one of them")
+        self.path = path
+        self.paths: list[Path] = []
+        self._overwrite = overwrite
+        self._append = append
+        self._rotation = rotation
+        self._metadata = metadata
+        self._descriptor = -1
+        self._regular = True
+        self._end = 0
+        self._rows = 0
+        self._began_at = 0.0
+        self._failed = False
+        self._schema: RecordSchema | None = None
+        self._created: list[Path] = []
+
+    _quoted: ClassVar[bool]
+    """Whether a line may hold line breaks inside quotes."""
+
+    # -- what a format fills in ---------------------------------------------------------------
+
+    @abstractmethod
+    def _head(self, schema: RecordSchema) -> bytes:
+        """The lines before the first row."""
+
+    @abstractmethod
+    def _lines(self, batch: SampleBatch, start: int, stop: int) -> bytes:
+        """The rows ``start`` to ``stop`` of a batch, each a whole line."""
+
+    @abstractmethod
+    def _has_head(self, path: Path, schema: RecordSchema) -> bool:
+        """True when the rows of ``schema`` may be appended to the part ``path``."""
+
+    def _reserve(self, path: Path) -> list[Path]:
+        """Create the files beside the part, and return them."""
+        return []
+
+    @abstractmethod
+    def _describe(self, facts: Mapping[str, Any]) -> None:
+        """Store the metadata of the present part outside of it, or ``facts`` at its end.
+
+        There is no schema yet if the part is that of an earlier run, whose description stays.
+        """
+
+    # -- RecordFile ---------------------------------------------------------------------------
+
+    def open(self) -> None:
+        if self._append and self.path.exists():
+            self._reopen()
+        else:
+            self._create(self.path)
+
+    def write(self, batch: SampleBatch) -> None:
+        if self._failed or self._descriptor < 0:
+            raise SinkWriteError(f"{self.path} accepts no more samples after an earlier error")
+        if self._schema is None:
+            self._begin(batch.schema)
+        elif (widened := self._schema.continued_by(batch.schema)) is not None:
+            self._begin_part(widened)
+        elif len(batch) and self._is_full():
+            self._begin_part(self._schema)
+        assert self._schema is not None
+        fitted = batch.fitted(self._schema)
+        for start in range(0, len(fitted), _ROWS_A_WRITE):
+            stop = min(start + _ROWS_A_WRITE, len(fitted))
+            self._put(self._lines(fitted, start, stop), stop - start)
+
+    def sync(self) -> None:
+        if self._regular and self._descriptor >= 0:
+            with explained("sync", self.paths[-1]):
+                os.fdatasync(self._descriptor)
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        if self._descriptor < 0:
+            return
+        if self._schema is None:
+            self._discard()
+            return
+        try:
+            self._finish_part(facts)
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _create(self, path: Path) -> None:
+        with explained("create", path):
+            existed = path.exists()
+        self._descriptor = create_file(path, overwrite=self._overwrite)
+        self._regular = is_regular(self._descriptor)
+        self._created = [] if existed else [path]
+        if self._regular:
+            try:
+                self._created += self._reserve(path)
+                with explained("create", path):
+                    sync_folder(os.fspath(path))
+            except BaseException:
+                self._discard()
+                raise
+        self.paths.append(path)
+        self._end = 0
+        self._rows = 0
+
+    def _reopen(self) -> None:
+        """Continue the last existing part, without its torn end."""
+        number = 1
+        while part_path(self.path, number + 1).exists():
+            number += 1
+        for earlier in range(1, number + 1):
+            self.paths.append(part_path(self.path, earlier))
+        path = self.paths[-1]
+        self._descriptor = create_file(path, overwrite=True)
+        self._regular = is_regular(self._descriptor)
+        self._created = []
+        if self._regular:
+            with explained("continue", path), open(path, "rb") as file:
+                self._end, lines = last_whole_line(file, quoted=self._quoted)
+                self._rows = max(0, lines - 1)
+                os.ftruncate(self._descriptor, self._end)
+                os.lseek(self._descriptor, self._end, os.SEEK_SET)
+
+    def _discard(self) -> None:
+        """Nothing was recorded: remove what ``open`` has created."""
+        os.close(self._descriptor)
+        self._descriptor = -1
+        for path in self._created:
+            with explained("remove", path):
+                path.unlink(missing_ok=True)
+        self.paths.clear()
+
+    def _begin(self, schema: RecordSchema) -> None:
+        path = self.paths[-1]
+        if self._append and self._end:
+            if not self._has_head(path, schema):
+                self._begin_part(schema)
+                return
+            self._schema = schema
+            self._began_at = time.monotonic()
+            return
+        if self._regular:
+            with explained("empty", path):
+                os.ftruncate(self._descriptor, 0)
+        self._schema = schema
+        self._began_at = time.monotonic()
+        self._describe({})
+        self._put(self._head(schema), 0)
+
+    def _begin_part(self, schema: RecordSchema) -> None:
+        following = part_path(self.path, len(self.paths) + 1)
+        self._finish_part({"continued_in": following.name})
+        os.close(self._descriptor)
+        self._descriptor = -1
+        self._create(following)
+        self._begin(schema)
+
+    def _finish_part(self, facts: Mapping[str, Any]) -> None:
+        path = self.paths[-1]
+        if self._regular:
+            with explained("finish", path):
+                os.fsync(self._descriptor)
+                sync_folder(os.fspath(path))
+            self._describe(facts)
+
+    def _is_full(self) -> bool:
+        limit, age = self._rotation.bytes, self._rotation.seconds
+        return self._regular and (
+            (limit is not None and self._end >= limit)
+            or (age is not None and time.monotonic() - self._began_at >= age)
+        )
+
+    # -- lines --------------------------------------------------------------------------------
+
+    def _put(self, data: bytes, rows: int) -> None:
+        if not len(data):
+            return
+        try:
+            write_fully(self._descriptor, data)
+        except OSError as error:
+            self._failed = True
+            kept = self._cut_torn_line()
+            failure = explain("write", self.paths[-1], error)
+            raise SinkWriteError(f"{failure}; {kept}") from error
+        self._end += len(data)
+        self._rows += rows
+
+    def _cut_torn_line(self) -> str:
+        """Truncate to whole lines after a failed write; return a description of the rest."""
+        if not self._regular:
+            return "what was written before is unchanged"
+        path = self.paths[-1]
+        with explained("cut", path), open(path, "rb") as file:
+            file.seek(self._end)
+            length, rows = last_whole_line(file, quoted=self._quoted)
+            self._end += length
+            self._rows += rows
+            os.ftruncate(self._descriptor, self._end)
+        return f"the {self._rows} samples written so far are kept as whole lines"

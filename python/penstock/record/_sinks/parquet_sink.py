@@ -1,0 +1,74 @@
+"""Recording into Parquet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.record._parts.part_writer import Partition, PartOptions
+from penstock.record._parts.parts_file import PartsFile
+from penstock.record._parts.table_formats import ParquetCompression, ParquetFormat
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.sink import PathSink
+
+__all__ = ["ParquetSink"]
+
+
+class ParquetSink(PathSink):
+    """Writes Parquet: the file ``run.parquet``, or the folder ``run`` of parts.
+
+    A folder, which any path without the suffix is, holds ``part-000001.parquet`` and so on, for
+    recordings without an end. A growing part is written anew every ``seal_seconds``, and final
+    after ``part_seconds``, ``part_rows`` or ``part_bytes``: pandas, polars and DuckDB read
+    ``run/*.parquet`` while it grows. ``partition_by`` divides the parts further, into
+    ``day=2026-11-22/device=fuel``.
+
+    A single file's parts lie in ``run.parquet.parts``; ``close`` joins them into ``run.parquet``
+    and removes the folder. A batch with a new field, another unit or other metadata begins a new
+    part, which for a single file is ``run.part2.parquet``.
+
+    If the process is killed, :func:`penstock.record.recover` adds the rows of the journal, and
+    joins the parts of a single file.
+
+    Args:
+        path: the file or folder. Needs pyarrow (SinkDependencyError at ``open``).
+        compression: zstd, snappy, gzip, brotli, lz4 or none.
+        overwrite: replace what is there; its content goes when the first batch comes, or, for a
+            single file, at ``close``.
+        append: continue what is there; rows of a run that was cut off are recovered first. Without
+            either, ``open`` raises SinkExistsError.
+        seal_seconds: a growing part is written at least this often while rows come.
+        part_seconds: after this time a part is final.
+        part_rows: with so many rows a part is final. They are kept in memory until then.
+        part_bytes: with so many bytes of columns in memory a part is final; 64 MiB by default.
+        partition_by: ``"day"`` (UTC) and ``"device"``, in this order; for folders only.
+        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: ParquetCompression = "zstd",
+        overwrite: bool = False,
+        append: bool = False,
+        seal_seconds: float = 60.0,
+        part_seconds: float = 3600.0,
+        part_rows: int = 262_144,
+        part_bytes: int = 67_108_864,
+        partition_by: Sequence[Partition] = (),
+        loss_seconds: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        super().__init__(
+            PartsFile(
+                Path(path),
+                ParquetFormat(compression),
+                PartOptions(seal_seconds, part_seconds, part_rows, part_bytes, tuple(partition_by)),
+                overwrite=overwrite,
+                append=append,
+            ),
+            LossWindow(loss_seconds, loss_rows),
+        )

@@ -1,0 +1,177 @@
+"""Writes a running recording into sinks, without losing rows at its end.
+
+Each sink has a queue and a task of its own. Rejected: writing to one sink after another, where the
+slowest sets the pace of all, and in the end that of the polls.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import anyio
+
+from penstock._plain_task_group import plain_task_group
+from penstock.overflow import OverflowPolicy
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._sampling.summary import AcquisitionSummary
+from penstock.record._sinks.sink_writer import SinkWriter
+from penstock.record.schema import RecordSchema
+from penstock.record.sink import Sink
+
+__all__ = ["BatchSource", "pipe"]
+
+
+class BatchSource(Protocol):
+    """The source of rows for :func:`pipe`: a :class:`~penstock.record.Recording`, for example."""
+
+    @property
+    def schema(self) -> RecordSchema: ...
+
+    @property
+    def schema_known(self) -> bool: ...
+
+    @property
+    def summary(self) -> AcquisitionSummary: ...
+
+    async def next_batch(
+        self, min_rows: int = 1, max_wait: float | None = None
+    ) -> SampleBatch | None: ...
+
+    def take(self) -> SampleBatch: ...
+
+    def stop(self) -> None: ...
+
+    async def wait_finished(self) -> None: ...
+
+
+async def pipe(
+    recording: BatchSource,
+    *sinks: Sink,
+    fallbacks: Mapping[Sink, Sink] | None = None,
+    batch_size: int = 4096,
+    flush_interval: float = 1.0,
+    on_batch: Callable[[SampleBatch], Awaitable[Any] | None] | None = None,
+    on_sink_failure: Callable[[Sink, Exception], Any] | None = None,
+    flush_timeout: float = 30.0,
+    queue_rows: int = 262_144,
+    queue_overflow: OverflowPolicy = OverflowPolicy.DROP_NEWEST,
+) -> AcquisitionSummary:
+    """Write a recording into every sink until it ends; returns its final summary.
+
+    A batch is handed to every sink when ``batch_size`` samples wait or ``flush_interval`` seconds
+    after the last one, whichever comes first, whether or not a device has stalled. ``on_batch`` is
+    called with each batch once the sinks have it; the next batch then waits for the slowest of
+    them. Sinks that are not open yet are opened (when one of them cannot be, nothing is written to
+    any), and all are closed at the end.
+
+    Each sink has a queue of ``queue_rows`` rows, so a slow one delays neither the polls nor the
+    others. When its queue is full, ``queue_overflow`` decides: rows are dropped for this sink
+    alone and counted in ``summary.sinks``, or with BLOCK everything waits for it.
+
+    A sink that fails, or takes more than ``flush_timeout`` seconds for a batch, gets nothing more;
+    ``on_sink_failure`` is called with it and its error. Its entry in ``fallbacks``, if it has one,
+    is opened and takes over with the rows that the failed one had not made durable, some of which
+    may then be in both. The recording goes on as long as one sink is healthy, and the error is
+    raised at its end.
+
+    On cancellation or any exception polling is stopped, everything received is written, the sinks
+    are closed complete, and then the exception leaves; all that takes at most ``flush_timeout``
+    seconds more than a batch that is being written. What a sink could not write then is not raised;
+    it is in ``recording.summary.sinks``.
+
+    Raises:
+        SinkError: sinks failed that no fallback has replaced, or the queue of one dropped rows;
+            of several, the others are notes of the first.
+        ValueError: ``fallbacks`` has a sink that is not written to.
+    """
+    if unknown := [sink for sink in fallbacks or {} if sink not in sinks]:
+        raise ValueError(f"fallbacks has {unknown[0]!r}, which is not among the sinks")
+    await _open_all(recording, sinks)
+    writers = [
+        SinkWriter(
+            sink,
+            recording.summary,
+            fallback=(fallbacks or {}).get(sink),
+            queue_rows=queue_rows,
+            overflow=queue_overflow,
+            batch_timeout=flush_timeout,
+            on_failure=on_sink_failure,
+        )
+        for sink in sinks
+    ]
+    async with plain_task_group() as tasks:
+        for writer in writers:
+            tasks.start_soon(writer.run)
+        try:
+            while _healthy(writers):
+                batch = await recording.next_batch(batch_size, flush_interval)
+                if batch is None:
+                    break
+                if len(batch):
+                    await _wait_for_room(writers)
+                    _put(writers, batch)
+                    if on_batch is not None:
+                        for writer in writers:
+                            await writer.wait_written()
+                        called = on_batch(batch)
+                        if inspect.isawaitable(called):
+                            await called
+        finally:
+            recording.stop()
+            with anyio.move_on_after(flush_timeout, shield=True):
+                await recording.wait_finished()
+            while len(batch := recording.take()):
+                _put(writers, batch)
+            facts = {"summary": recording.summary.as_dict()}
+            for writer in writers:
+                writer.finish(facts, anyio.current_time() + flush_timeout)
+            with anyio.CancelScope(shield=True):
+                for writer in writers:
+                    await writer.wait_closed()
+    _raise_first([error for writer in writers for error in writer.errors()])
+    return recording.summary
+
+
+async def _open_all(recording: BatchSource, sinks: Sequence[Sink]) -> None:
+    """Open every sink, or none: those opened before one that fails are closed unwritten.
+
+    Shielded, so that a run that is cancelled before its first sample leaves files with their
+    columns.
+    """
+    opened: list[Sink] = []
+    try:
+        for sink in sinks:
+            with anyio.CancelScope(shield=True):
+                await sink.open(recording.schema if recording.schema_known else None)
+            opened.append(sink)
+    except BaseException:
+        recording.stop()
+        with anyio.CancelScope(shield=True):
+            for sink in opened:
+                await sink.close()
+        raise
+
+
+def _healthy(writers: Sequence[SinkWriter]) -> bool:
+    """Whether there is somewhere to write to; a recording without sinks only counts."""
+    return not writers or any(writer.healthy for writer in writers)
+
+
+def _put(writers: Sequence[SinkWriter], batch: SampleBatch) -> None:
+    for writer in writers:
+        writer.put(batch)
+
+
+async def _wait_for_room(writers: Sequence[SinkWriter]) -> None:
+    for writer in writers:
+        await writer.wait_for_room()
+
+
+def _raise_first(failures: Sequence[Exception]) -> None:
+    if failures:
+        first, *others = failures
+        for other in others:
+            first.add_note(f"also: {other}")
+        raise first

@@ -1,0 +1,387 @@
+"""Recording into SQLite."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock._durable_files import sync_folder
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
+from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._sinks.files import explain, explained
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.errors import SinkExistsError, SinkWriteError
+from penstock.record.schema import TIME_COLUMNS, RecordSchema
+from penstock.record.sink import PathSink
+
+__all__ = ["SqliteFile", "SqliteSink"]
+
+_INTEGER = (*TIME_COLUMNS, "t_mono_ns")
+_KINDS = {"float": "REAL", "int": "INTEGER", "bool": "INTEGER", "timestamp": "INTEGER"}
+# Beyond 32 rows, a statement gets no faster.
+_ROWS_OF_A_STATEMENT = 32
+_LISTED = """
+CREATE TABLE IF NOT EXISTS penstock_parts (
+    part INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    columns TEXT NOT NULL,
+    recording TEXT NOT NULL,
+    facts TEXT NOT NULL DEFAULT '{}'
+);
+"""
+
+
+class SqliteSink(PathSink):
+    """Writes the tables ``samples`` and ``penstock_parts`` of an SQLite database.
+
+    Time stamps are integers, nanoseconds since 1970 UTC; the view ``samples_iso`` has them as ISO
+    8601 texts with microseconds. A row of ``penstock_parts`` has the columns with their units and
+    the metadata. A batch with a new field, another unit or other metadata begins a new table,
+    ``samples_2``.
+
+    The database is in WAL mode and readable while it grows. One transaction is open at a time; it
+    is committed, and the log synced, within the loss window. SQLite undoes a transaction that a
+    kill has cut off when the database is next opened. Needs nothing but Python.
+
+    Args:
+        path: the database file.
+        table: another name than ``samples``.
+        overwrite: replace the file that is there, when the first batch comes.
+        append: continue the database that is there; it may have other tables. Without either,
+            ``open`` raises SinkExistsError.
+        busy_timeout: seconds to wait for a reader's lock before a write fails.
+        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        table: str = "samples",
+        overwrite: bool = False,
+        append: bool = False,
+        busy_timeout: float = 5.0,
+        loss_seconds: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        super().__init__(
+            SqliteFile(
+                Path(path),
+                table=table,
+                overwrite=overwrite,
+                append=append,
+                busy_timeout=busy_timeout,
+            ),
+            LossWindow(loss_seconds, loss_rows),
+        )
+
+
+class SqliteFile:
+    """The synchronous half of :class:`SqliteSink`."""
+
+    def __init__(
+        self, path: Path, *, table: str, overwrite: bool, append: bool, busy_timeout: float
+    ) -> None:
+        if overwrite and append:
+            raise ValueError("overwrite and append exclude each other: pass one of them")
+        if not table or table.startswith("sqlite_") or "\0" in table:
+            raise ValueError(f"a table cannot be named {table!r}: choose another name")
+        self.path = path
+        self.table = table
+        self._overwrite = overwrite
+        self._append = append
+        self._timeout = busy_timeout
+        self._database: sqlite3.Connection | None = None
+        self._existed = False
+        self._begun = False
+        self._in_transaction = False
+        self._schema: RecordSchema | None = None
+        self._insert = ""
+        self._part = 0
+        self._rows = 0
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The database."""
+        return (self.path,) if self._begun or self._database is not None else ()
+
+    def open(self) -> None:
+        self._existed = os.path.lexists(self.path)
+        if self._existed and not (self._overwrite or self._append):
+            raise SinkExistsError(
+                f"{self.path} exists already: choose another name, or pass overwrite=True to "
+                f"replace it or append=True to continue it"
+            )
+        try:
+            if not self._existed:
+                # Reserved exclusively: SQLite alone would open a file that has just appeared.
+                os.close(
+                    os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                )
+        except FileExistsError as error:
+            raise SinkExistsError(
+                f"{self.path} exists already: another recorder has just created it"
+            ) from error
+        except OSError as error:
+            raise explain("create", self.path, error) from error
+        try:
+            self._connect()
+        except BaseException:
+            self._disconnect()
+            if not self._existed:
+                self.path.unlink(missing_ok=True)
+            raise
+
+    def write(self, batch: SampleBatch) -> None:
+        with _explained(self):
+            if self._schema is None:
+                self._begin(batch.schema)
+            elif (widened := self._schema.continued_by(batch.schema)) is not None:
+                self._begin_table(widened)
+            if not len(batch):
+                return
+            assert self._schema is not None
+            self._begin_transaction()
+            names = _names_in(batch, self._schema)
+            self._insert_rows(names, [_values(batch.raw(name)) for name in names])
+            self._rows += len(batch)
+
+    def sync(self) -> None:
+        with _explained(self):
+            self._commit()
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        if self._database is None:
+            return
+        try:
+            with _explained(self):
+                if not self._begun:
+                    return
+                if self._schema is not None:
+                    self._begin_transaction()
+                    self._connected().execute(
+                        "UPDATE penstock_parts SET facts = ? WHERE part = ?",
+                        (json.dumps({"rows": self._rows, **facts}), self._part),
+                    )
+                self._commit()
+                # The log goes into the database: one file remains, which any program can copy.
+                self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._disconnect()
+            if not self._begun and not self._existed:
+                with explained("remove", self.path):
+                    for suffix in ("", "-wal", "-shm"):
+                        Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    # -- the database -------------------------------------------------------------------------
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._database is None:
+            raise SinkWriteError(f"{self.path} is not open: open the sink first")
+        return self._database
+
+    def _connect(self) -> None:
+        with _explained(self):
+            # The sink's threads take turns under its lock.
+            self._database = sqlite3.connect(
+                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+            if self._existed:
+                self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+    def _disconnect(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+    def _prepare(self) -> None:
+        """Create the tables, before the first row or event."""
+        if self._begun:
+            return
+        if self._overwrite and self._existed:
+            self._disconnect()
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            self._existed = False
+            self._connect()
+        database = self._connected()
+        database.execute("PRAGMA journal_mode = WAL")
+        # Every commit syncs the log: a commit is what the loss window promises.
+        database.execute("PRAGMA synchronous = FULL")
+        database.executescript(_LISTED)
+        sync_folder(os.fspath(self.path))
+        self._begun = True
+
+    def _begin(self, schema: RecordSchema) -> None:
+        self._prepare()
+        if self._append:
+            found = self._connected().execute(
+                "SELECT part, name, columns, recording FROM penstock_parts ORDER BY part DESC"
+            )
+            last = found.fetchone()
+            if last is not None and _same(last[2], last[3], schema):
+                self._part, name = last[0], last[1]
+                counted = self._connected().execute(f"SELECT count(*) FROM {_quoted(name)}")
+                self._rows = counted.fetchone()[0]
+                self._schema = schema
+                return
+        self._begin_table(schema)
+
+    def _begin_table(self, schema: RecordSchema) -> None:
+        database = self._connected()
+        self._begin_transaction()
+        part = database.execute("SELECT coalesce(max(part), 0) + 1 FROM penstock_parts")
+        self._part = part.fetchone()[0]
+        name = self._free_name()
+        columns = ", ".join(_declared(schema, column) for column in schema.names)
+        database.execute(f"CREATE TABLE {_quoted(name)} ({columns})")
+        database.execute(_iso_view(name, schema))
+        database.execute(
+            "INSERT INTO penstock_parts (part, name, columns, recording) VALUES (?, ?, ?, ?)",
+            (self._part, name, _as_json(describe_columns(schema)), schema.metadata),
+        )
+        self._commit()
+        self._schema = schema
+        self._rows = 0
+
+    def _free_name(self) -> str:
+        taken = {
+            row[0] for row in self._connected().execute("SELECT lower(name) FROM sqlite_master")
+        }
+        number, name = 1, self.table
+        while name.lower() in taken or f"{name}_iso".lower() in taken:
+            number += 1
+            name = f"{self.table}_{number}"
+        return name
+
+    def _insert_rows(self, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
+        """Insert all rows, many by one statement: a statement a row costs a third more CPU."""
+        database = self._connected()
+        count, width = len(columns[0]), len(names)
+        values: list[Any] = [None] * (count * width)
+        for number, column in enumerate(columns):
+            values[number::width] = column
+        into = f"INSERT INTO {self._table()} ({', '.join(map(_quoted, names))}) VALUES "
+        row = f"({', '.join('?' * width)})"
+        limit = database.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+        step = width * max(1, min(_ROWS_OF_A_STATEMENT, limit // width))
+        whole = len(values) - len(values) % step
+        database.executemany(
+            into + ", ".join([row] * (step // width)),
+            (values[start : start + step] for start in range(0, whole, step)),
+        )
+        database.executemany(
+            into + row,
+            (values[start : start + width] for start in range(whole, len(values), width)),
+        )
+
+    def _table(self) -> str:
+        row = self._connected().execute(
+            "SELECT name FROM penstock_parts WHERE part = ?", (self._part,)
+        )
+        return _quoted(row.fetchone()[0])
+
+    def _begin_transaction(self) -> None:
+        if not self._in_transaction:
+            self._connected().execute("BEGIN IMMEDIATE")
+            self._in_transaction = True
+
+    def _commit(self) -> None:
+        if self._in_transaction:
+            self._connected().execute("COMMIT")
+            self._in_transaction = False
+
+
+class _explained:
+    """Turns an error of SQLite into one sentence."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, OSError) and not isinstance(error, SinkExistsError):
+            raise explain("write", self._file.path, error) from error
+        if isinstance(error, sqlite3.Error):
+            raise SinkWriteError(
+                f"cannot write {self._file.path}: {error}; {_remedy(error)}"
+            ) from error
+
+
+def _remedy(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_FULL"):
+        return "free some space or record to another disk"
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return "another program holds the database: end it or raise busy_timeout"
+    if name.startswith("SQLITE_NOTADB"):
+        return "the file is no SQLite database: choose another name"
+    if name.startswith("SQLITE_READONLY"):
+        return "the file or its folder is read-only: choose another folder"
+    return "check the disk and record elsewhere"
+
+
+def _names_in(batch: SampleBatch, schema: RecordSchema) -> list[str]:
+    known = set(schema.names)
+    return [name for name in batch.schema.names if name in known]
+
+
+def _values(column: TextColumn | NumberColumn | array[int] | array[float]) -> list[Any]:
+    if isinstance(column, array):
+        return column.tolist()
+    if isinstance(column, NumberColumn) and 0 not in column.valid:
+        return column.data.tolist()
+    if isinstance(column, BoolColumn):
+        return [v if ok else None for v, ok in zip(column.data, column.valid, strict=True)]
+    return column.to_list()
+
+
+def _declared(schema: RecordSchema, name: str) -> str:
+    kind = schema.kind_of(name)
+    if kind is not None:
+        return f"{_quoted(name)} {_KINDS.get(kind, 'TEXT')}"
+    if name in _INTEGER:
+        return f"{_quoted(name)} INTEGER NOT NULL"
+    if name == "latency_s":
+        return f"{_quoted(name)} REAL NOT NULL"
+    return f"{_quoted(name)} TEXT{' NOT NULL' if name == 'device' else ''}"
+
+
+def _iso_view(table: str, schema: RecordSchema) -> str:
+    stamps = {*TIME_COLUMNS, *(f.name for f in schema.fields if f.kind == "timestamp")}
+    columns = []
+    for name in schema.names:
+        quoted = _quoted(name)
+        if name in stamps:
+            columns.append(
+                f"strftime('%Y-%m-%dT%H:%M:%S', {quoted} / 1000000000, 'unixepoch') || "
+                f"printf('.%06dZ', {quoted} / 1000 % 1000000) AS {quoted}"
+            )
+        else:
+            columns.append(quoted)
+    view = _quoted(f"{table}_iso")
+    return f"CREATE VIEW {view} AS SELECT {', '.join(columns)} FROM {_quoted(table)}"
+
+
+def _same(columns: str, recording: str, schema: RecordSchema) -> bool:
+    return bool(
+        json.loads(columns) == describe_columns(schema)
+        and json.loads(recording) == json.loads(schema.metadata)
+    )
+
+
+def _as_json(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

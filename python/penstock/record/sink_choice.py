@@ -1,0 +1,68 @@
+"""The sink for a path: its suffix tells the format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.record._sinks.arrow_sink import ArrowSink
+from penstock.record._sinks.csv_sink import CsvSink
+from penstock.record._sinks.jsonl_sink import JsonlSink
+from penstock.record._sinks.parquet_sink import ParquetSink
+from penstock.record._sinks.postgres_sink import PostgresSink
+from penstock.record._sinks.sqlite_sink import SqliteSink
+from penstock.record.postgres_parts import is_postgres
+from penstock.record.sink import ThreadedSink
+
+__all__ = ["sink_for"]
+
+_FILES: dict[str, Callable[..., ThreadedSink]] = {
+    ".csv": CsvSink,
+    ".jsonl": JsonlSink,
+    ".sqlite": SqliteSink,
+    ".sqlite3": SqliteSink,
+    ".db": SqliteSink,
+    ".parquet": ParquetSink,
+    ".arrow": ArrowSink,
+}
+
+
+def sink_for(
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    append: bool = False,
+    loss_seconds: float | None = 1.0,
+    loss_rows: int | None = None,
+) -> ThreadedSink:
+    """The sink that writes to ``target``.
+
+    ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
+    files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server.
+
+    Raises:
+        ValueError: for another suffix.
+    """
+    text = os.fspath(target)
+    if is_postgres(text):
+        return PostgresSink(
+            text,
+            overwrite=overwrite,
+            append=append,
+            loss_seconds=loss_seconds,
+            loss_rows=loss_rows,
+        )
+    suffix = Path(text).suffix
+    if suffix and suffix not in _FILES:
+        raise ValueError(
+            f"{text} is of no known format: end its name in one of {', '.join(_FILES)}, or in "
+            f"none of them for a folder"
+        )
+    return _FILES.get(suffix, ParquetSink)(
+        text,
+        overwrite=overwrite,
+        append=append,
+        loss_seconds=loss_seconds,
+        loss_rows=loss_rows,
+    )
