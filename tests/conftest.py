@@ -1,21 +1,25 @@
-"""What every test and every process that it starts may take for granted."""
+"""What holds for every test: signal dispositions, and when garbage is collected."""
 
 from __future__ import annotations
 
+import gc
 import signal
+from collections.abc import Iterator
 from types import FrameType
+
+import pytest
 
 
 def _survive(number: int, frame: FrameType | None) -> None:
-    """Do nothing: as good as ignoring, but not inherited by the processes that tests start."""
+    """Do nothing. Has the effect of SIG_IGN, but child processes do not inherit it."""
 
 
 def _undo_ignored_signals() -> None:
-    """Have child processes begin with the signals' defaults, whatever this one was started with.
+    """Start child processes with default signal dispositions, whatever this process inherited.
 
-    nohup ignores SIGHUP, and a shell without job control SIGINT and SIGQUIT in what it runs in the
-    background. A process inherits what its parent ignores, and Python then installs no handler for
-    SIGINT, so that tests that send these signals would wait for ever.
+    nohup ignores SIGHUP. A shell without job control ignores SIGINT and SIGQUIT in its background
+    processes. A process inherits ignored signals, and Python then installs no SIGINT handler, so
+    tests that send these signals would hang.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,3 +29,28 @@ def _undo_ignored_signals() -> None:
 
 
 _undo_ignored_signals()
+
+
+def _collect_and_freeze() -> None:
+    """Collect garbage, and freeze what is left, modules above all.
+
+    The next collections do not visit it: they take about 1 ms in place of 40 ms.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """Freeze the modules that the collection of tests has imported."""
+    _collect_and_freeze()
+
+
+@pytest.fixture(autouse=True)
+def _collect_garbage() -> Iterator[None]:
+    """Collect garbage after the test's other fixtures, so that a leak fails the test that leaks.
+
+    A connection in a reference cycle warns when it is collected. Otherwise that happens during
+    some later test, which fails in place of this one, in one run and not in the next.
+    """
+    yield
+    _collect_and_freeze()

@@ -1,9 +1,9 @@
-"""A pytest plugin: of tests that run on several event loops, only their runs on Penstock's.
+"""A pytest plugin that deselects the runs of a test on event loops other than Penstock's.
 
 usage: python -m pytest -p tests.only_penstock ...
 
-What tells is the parameter, not the name: a test that is about asyncio has asyncio in its name and
-runs on Penstock's loop all the same.
+It looks at the parameter, not at the name: a test about asyncio has asyncio in its name and may run
+on Penstock's loop.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""CPython's own tests of asyncio, run on Penstock's loop."""
+"""Tests of other projects, run on Penstock: CPython's of asyncio, pyserial's, aiofiles'."""

@@ -1,6 +1,6 @@
-"""A plugin of pytest for aiofiles' own tests: Penstock's loop, and a report of JSON lines.
+"""A pytest plugin for aiofiles' own tests: Penstock's loop, and a report in JSON lines.
 
-The report's file is named by ``PENSTOCK_CONFORMANCE_REPORT``.
+``PENSTOCK_CONFORMANCE_REPORT`` names the report's file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Runs aiofiles' own tests on ``penstock.files``, by a thin package that calls itself ``aiofiles``.
+"""Runs aiofiles' own tests on ``penstock.files``, through a thin package named ``aiofiles``.
 
 usage: python -m tests.conformance.aiofiles_tests
 
-prints every test that does not pass, as ``expected/aiofiles.txt`` has them; a reason that stands
-there is kept.
+prints every test that does not pass, in the form of ``expected/aiofiles.txt``; reasons in that file
+are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REPORT = "PENSTOCK_CONFORMANCE_REPORT"
 
 
 def source_distribution() -> Path | None:
-    """Where set-up has unpacked aiofiles' source distribution; None where it has not."""
+    """The folder of aiofiles' unpacked source distribution; None if set-up could not fetch it."""
     for line in Path(ROOT, "constraints.txt").read_text(encoding="utf-8").splitlines():
         name, _, version = line.partition("==")
         folder = ROOT / "build" / "conformance" / f"aiofiles-{version}"
@@ -36,7 +36,7 @@ def source_distribution() -> Path | None:
 
 
 def expected() -> dict[str, str]:
-    """The tests that do not pass, each with its reason."""
+    """The expected failures, each with its reason."""
     rows = {}
     for line in EXPECTATIONS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -47,10 +47,10 @@ def expected() -> dict[str, str]:
 
 
 def run(source: Path) -> tuple[dict[str, Outcome], str]:
-    """Run all of them on Penstock's loop; what became of each, and what pytest wrote.
+    """Run all tests on Penstock's loop; return each outcome, and pytest's output.
 
-    They write beside themselves, so they run in a copy. What asks for permissions that are not
-    there is left out for root.
+    They write to their own folder, so they run in a copy. Tests that expect a permission error are
+    left out for root.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         tests, report = Path(folder, "tests"), Path(folder, "report")
@@ -60,7 +60,7 @@ def run(source: Path) -> tuple[dict[str, Outcome], str]:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_asyncio"]
         command += ["-p", "tests.conformance.aiofiles_plugin", "-p", "no:cacheprovider"]
         command += ["-o", "asyncio_mode=auto", "--rootdir", folder, "-c", os.devnull, str(tests)]
-        if os.geteuid() == 0:  # who may read and write everything
+        if os.geteuid() == 0:  # who has every permission
             command += ["--deselect", "tests/test_os.py::test_access"]
         try:
             done = subprocess.run(

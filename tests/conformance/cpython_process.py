@@ -1,10 +1,10 @@
-"""One process: one of CPython's test files, with the loop under test in asyncio's place.
+"""One process that runs one of CPython's test files with the loop under test as asyncio's loop.
 
 usage: cpython_process.py MODULE:FACTORY TEST_FILE REPORT SECONDS [DONE]
 
-Every test that begins or ends is a JSON line in REPORT. Tests whose ids stand in the file DONE are
-left out: a process before this one has run them. A test that takes longer than SECONDS ends the
-process; its report then shows which one it was.
+The start and end of each test is a JSON line in REPORT. Tests whose ids are in the file DONE are
+left out, because an earlier process has run them. A test that takes longer than SECONDS ends the
+process; the report then shows which test it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Classes that cannot tell anything about a loop, by file.
+# Classes that do not test the loop, by file.
 SAME_LOOP_AGAIN = ("PollEventLoopTests", "SelectEventLoopTests", "KqueueEventLoopTests")
 NOT_ABOUT_THE_LOOP: dict[str, tuple[str, ...]] = {
     "test_buffered_proto": ("BaseTestBufferedProtocol",),
@@ -153,7 +153,7 @@ def main(specification: str, file: str, report: str, seconds: str, *done: str) -
     )
     chosen.run(result)
     result.finish()
-    # Threads and tasks that a failed test has left behind must not hold the process up.
+    # Threads and tasks that a failed test has left behind must not delay the exit.
     os._exit(0)
 
 

@@ -1,8 +1,8 @@
-"""Runs CPython's test files of asyncio on a loop and collects what became of each test.
+"""Runs CPython's test files of asyncio on a loop and collects the outcome of each test.
 
 usage: python tests/conformance/cpython_tests.py MODULE:FACTORY [TEST_FILE ...]
 
-prints a table and every test that did not pass; `asyncio:SelectorEventLoop` shows the reference.
+prints a table and every test that did not pass; `asyncio:SelectorEventLoop` is the reference.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-# The files whose tests make a loop and use it. Those of asyncio's own classes over mocks
-# (test_base_events, test_futures, test_selector_events, ...) have nothing to ask of another loop.
+# The files whose tests create and use a loop. Tests of asyncio's own classes with mocks
+# (test_base_events, test_futures, test_selector_events, ...) do not test another loop.
 FILES = (
     "test_buffered_proto",
     "test_context",
@@ -55,7 +55,7 @@ _PROCESS = Path(__file__).with_name("cpython_process.py")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test: "passed", "skipped" or "failed", and why."""
+    """The outcome of a test: "passed", "skipped" or "failed", and the reason."""
 
     result: str
     detail: str
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def available(file: str) -> bool:
-    """Whether this interpreter carries the test file."""
+    """Whether this interpreter includes the test file."""
     try:
         return importlib.util.find_spec(f"test.test_asyncio.{file}") is not None
     except ModuleNotFoundError:
@@ -74,18 +74,18 @@ def available(file: str) -> bool:
 
 
 def run_file(file: str, specification: str) -> dict[str, Outcome]:
-    """Run one file; a test that hangs or crashes fails, and the file goes on behind it."""
+    """Run one file. A test that hangs or crashes fails, and the file continues after it."""
     return run_in_processes(file, [sys.executable, str(_PROCESS), specification, file], {})
 
 
 def run_in_processes(
     file: str, command: list[str], done_before: dict[str, Outcome]
 ) -> dict[str, Outcome]:
-    """Run *command* with REPORT SECONDS DONE, again behind each test that hangs or crashes.
+    """Run *command* with REPORT SECONDS DONE, and again after each test that hangs or crashes.
 
-    Returns *done_before*, whose tests are left out, and what became of the others. A file that
-    takes longer than SECONDS_A_FILE, or crashes PROCESSES_A_FILE times, is given up: the test it
-    stood at fails, those behind it are missing.
+    Returns *done_before*, whose tests are left out, and the outcomes of the others. A file that
+    takes longer than SECONDS_A_FILE, or crashes PROCESSES_A_FILE times, is abandoned: its current
+    test fails, and the later ones are missing.
     """
     deadline = time.monotonic() + SECONDS_A_FILE
     outcomes = dict(done_before)
@@ -109,7 +109,7 @@ def run_in_processes(
 
 
 def _run_bounded(command: list[str], folder: str, seconds: float) -> tuple[str, str]:
-    """Run a process group to its end, or end it; how it ended, and what it wrote."""
+    """Run a process group to its end, or kill it; return how it ended, and its output."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
     environment.pop("PYTHONASYNCIODEBUG", None)
     with Path(folder, "output").open("w+b") as output:
@@ -134,7 +134,7 @@ def _run_bounded(command: list[str], folder: str, seconds: float) -> tuple[str, 
 
 
 def _collect(report: Path, outcomes: dict[str, Outcome]) -> tuple[bool, str]:
-    """Take over what a report tells; whether it is complete, and the test that was running."""
+    """Read a report; return whether it is complete, and the test that was running."""
     finished, running = False, ""
     for line in report.read_text(encoding="utf-8").splitlines():
         event, test, detail = json.loads(line)

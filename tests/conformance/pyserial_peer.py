@@ -1,10 +1,10 @@
-"""One process: the far end of a port under test, which sends back what it gets.
+"""One process: the far end of a port under test, which echoes.
 
 usage: pyserial_peer.py KIND FOLDER
 
-KIND is ``pty``, ``socket``, ``rfc2217`` (Penstock's server of a loop) or ``rfc2217-of-pyserial``
-(the server that pyserial's source distribution in FOLDER has as an example, of pyserial's loop).
-Prints the port's name and serves until its standard input ends.
+KIND is ``pty``, ``socket``, ``rfc2217`` (Penstock's server for a ``loop://`` port) or
+``rfc2217-of-pyserial`` (the example server of pyserial's source distribution in FOLDER, for
+pyserial's ``loop://`` port). Prints the port's name and serves until its standard input ends.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pathlib import Path
 _MOST_KEPT = 65_536
 
 
-def tell(name: str) -> None:
+def print_port(name: str) -> None:
     print(name, flush=True)
 
 
 def echo_on_a_pty() -> None:
-    controller, follower = pty.openpty()  # the follower stays open: ports come and go
+    controller, follower = pty.openpty()  # the follower stays open while ports open and close
     tty.setraw(follower)
     os.set_blocking(controller, False)
-    tell(os.ttyname(follower))
+    print_port(os.ttyname(follower))
     kept = bytearray()
     while True:
         wanted = select.POLLIN if len(kept) < _MOST_KEPT else 0
@@ -46,7 +46,7 @@ def echo_on_a_pty() -> None:
 
 def echo_on_a_socket() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    tell(f"socket://127.0.0.1:{listener.getsockname()[1]}")
+    print_port(f"socket://127.0.0.1:{listener.getsockname()[1]}")
 
     def echo(connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ def serve_a_loop() -> None:
             async def serve_loop(*, task_status: anyio.abc.TaskStatus[int]) -> None:
                 await serve_serial_port("loop://", port=0, task_status=task_status)
 
-            tell(f"rfc2217://127.0.0.1:{await tasks.start(serve_loop)}")
+            print_port(f"rfc2217://127.0.0.1:{await tasks.start(serve_loop)}")
 
     anyio.run(serve)
 
@@ -80,7 +80,7 @@ def serve_pyserials_loop(folder: Path) -> None:
     port = serial.serial_for_url("loop://", timeout=0.1)
     settings = port.get_settings()
     listener = socket.create_server(("127.0.0.1", 0))
-    tell(f"rfc2217://127.0.0.1:{listener.getsockname()[1]}")
+    print_port(f"rfc2217://127.0.0.1:{listener.getsockname()[1]}")
     while True:
         connection, _ = listener.accept()
         with connection:

@@ -1,9 +1,9 @@
-"""One process: one of pyserial's test files, with the library under test as ``serial``.
+"""One process that runs one of pyserial's test files with the library under test as ``serial``.
 
 usage: python -m tests.conformance.pyserial_process LIBRARY PORT FOLDER FILE REPORT SECONDS DONE
 
-LIBRARY is ``penstock`` or ``pyserial``; FOLDER holds pyserial's source distribution. The other
-arguments, and the report, are those of ``cpython_process``.
+LIBRARY is ``penstock`` or ``pyserial``; FOLDER contains pyserial's source distribution. The other
+arguments and the report are those of ``cpython_process``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(
     chosen = unittest.TestSuite(case for case in cases(loaded) if case.id() not in run_before)
     chosen.run(result)
     result.finish()
-    # Threads that a failed test has left behind must not hold the process up.
+    # Threads that a failed test has left behind must not delay the exit.
     os._exit(0)
 
 

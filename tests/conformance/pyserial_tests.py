@@ -1,9 +1,9 @@
-"""Runs pyserial's own tests on a library that calls itself ``serial``, over each kind of port.
+"""Runs pyserial's own tests on a library named ``serial``, over each kind of port.
 
 usage: python -m tests.conformance.pyserial_tests [KIND ...]
 
-runs them on ``penstock.serial.compat`` and on pyserial itself and prints the table that
-``expected/pyserial.txt`` holds; a reason that stands there is kept.
+runs them on ``penstock.serial.compat`` and on pyserial itself, and prints the table of
+``expected/pyserial.txt``; reasons in that file are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.conformance.cpython_tests import Outcome, run_in_processes
 ROOT = Path(__file__).resolve().parents[2]
 EXPECTATIONS = Path(__file__).parent / "expected" / "pyserial.txt"
 
-# Those that ask a port something, and those that need none and so are run once.
+# Test files that use a port, and files that need none and so run once.
 _OF_A_PORT = (
     *("test", "test_advanced", "test_cancel", "test_context", "test_exclusive"),
     *("test_high_load", "test_iolib", "test_readline", "test_rs485", "test_settings_dict"),
@@ -36,15 +36,15 @@ KINDS = {
     "rfc2217": _OF_A_PORT,
     "rfc2217-of-pyserial": _OF_A_PORT,
 }
-# Many of these tests assert durations, and that something has come after a sleep: on a busy machine
-# such a test fails now and then. One that is really broken fails each time.
+# Many of these tests assert durations, or that data has arrived after a sleep, and fail
+# occasionally on a busy machine. A real error fails each time.
 _ATTEMPTS = 3
 _AT_ONCE = 8  # they sleep more than they compute
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is expected of one test."""
+    """The expectation for one test."""
 
     result: str
     pyserials: str
@@ -52,7 +52,7 @@ class Row:
 
 
 def source_distribution() -> Path | None:
-    """Where set-up has unpacked pyserial's source distribution; None where it has not."""
+    """The folder of pyserial's unpacked source distribution; None if set-up could not fetch it."""
     for line in Path(ROOT, "constraints.txt").read_text(encoding="utf-8").splitlines():
         name, _, version = line.partition("==")
         folder = ROOT / "build" / "conformance" / f"pyserial-{version}"
@@ -103,7 +103,7 @@ def run_kinds(
 ) -> dict[str, dict[str, Outcome]]:
     """Run the files for each kind of port on *library* (``penstock`` or ``pyserial``).
 
-    A test that fails is tried again, unless it and its kind are among the *hopeless*.
+    A test that fails is repeated, unless it and its kind of port are in *hopeless*.
     """
     outcomes: dict[str, dict[str, Outcome]] = {}
     with ThreadPoolExecutor(_AT_ONCE) as threads:

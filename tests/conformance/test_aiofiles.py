@@ -1,7 +1,7 @@
-"""aiofiles' own tests pass on ``penstock.files``, but for those named in `expected/aiofiles.txt`.
+"""aiofiles' own tests pass on ``penstock.files``, except those in `expected/aiofiles.txt`.
 
 That file has a line for each test that does not pass: its id, two spaces, and the reason. A failure
-without a line fails here, and so does a line whose test passes: the file tells exactly what is so.
+without a line fails here, and so does a line whose test passes, so the file is always exact.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_aiofiles_tests_pass_as_expected() -> None:
         if test in outcomes and outcomes[test].result == "passed"
     ]
     complaints += [
-        f"stands in expected/aiofiles.txt but was not run: {test}"
+        f"is listed in expected/aiofiles.txt but was not run: {test}"
         for test in rows
         if test not in outcomes
     ]

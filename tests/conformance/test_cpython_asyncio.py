@@ -1,11 +1,11 @@
-"""CPython's tests of asyncio pass on Penstock's loop, but for those named in `expected/`.
+"""CPython's tests of asyncio pass on Penstock's loop, except those named in `expected/`.
 
 An expectation file (one for each Python version) has a line for each test that does not pass: its
 id, two spaces, and the reason. A failure without a line fails here, and so does a line whose test
-passes: the file tells exactly what is so.
+passes, so the file is always exact.
 
-Where the extension, CPython's tests or the expectations are missing, the test is skipped; under
-``PENSTOCK_REQUIRE_LOOPS=1`` (``make test``) it fails instead.
+If the extension, CPython's tests or the expectations are missing, the test is skipped; under
+``PENSTOCK_REQUIRE_LOOPS=1`` (``make test``) it fails.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_cpythons_tests_pass_as_expected(file: str) -> None:
         if test in passed
     ]
     complaints += [
-        f"stands in expected/{VERSION}.txt but was not run: {test}"
+        f"is listed in expected/{VERSION}.txt but was not run: {test}"
         for test in expected
         if test not in outcomes
     ]

@@ -1,4 +1,4 @@
-"""pyserial's own tests pass on ``penstock.serial.compat``, but for those named in `expected/`.
+"""pyserial's own tests pass on ``penstock.serial.compat``, except those named in `expected/`.
 
 `expected/pyserial.txt` has a line for each test and each kind of port: the result here, pyserial's
 own, and a reason where it does not pass here. A result that differs from its line fails here.

@@ -1,8 +1,8 @@
 """The event loops that asynchronous tests run on.
 
-A test marked ``@pytest.mark.anyio`` runs once on each of ``BACKENDS``. A loop that is not
-installed is skipped with the reason; under ``PENSTOCK_REQUIRE_LOOPS=1`` (``make test``) it is an
-error instead, so that a broken build cannot pass as a row of skips.
+A test marked ``@pytest.mark.anyio`` runs once on each of ``BACKENDS``. If a loop is not installed,
+its tests are skipped with the reason. Under ``PENSTOCK_REQUIRE_LOOPS=1`` (``make test``) they fail,
+so that a broken build does not appear as skipped tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 REQUIRE_LOOPS = os.environ.get("PENSTOCK_REQUIRE_LOOPS") == "1"
 
 
-# How long an example takes is the machine's affair.
+# The duration of an example depends on the machine.
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("untimed")
 
 
 def skip_absent(reason: str) -> NoReturn:
-    """Skip a test for what this machine lacks; under ``PENSTOCK_REQUIRE_LOOPS=1`` it fails."""
+    """Skip a test whose requirement this machine lacks; fail it if PENSTOCK_REQUIRE_LOOPS=1."""
     if REQUIRE_LOOPS:
         pytest.fail(f"{reason} (PENSTOCK_REQUIRE_LOOPS=1 allows no skip)", pytrace=False)
     pytest.skip(reason)
@@ -45,7 +45,7 @@ CORE_MISSING = _missing("penstock._core")
 
 
 def _penstock_loop() -> Any:
-    # Imported when the loop is wanted: tests that do not use it run without the extension.
+    # Imported on use, so that tests of other loops run without the extension.
     import penstock
 
     return penstock.new_event_loop()
@@ -75,5 +75,5 @@ BACKENDS = [
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    """``(name, options)`` as AnyIO's pytest plugin wants it."""
+    """``(name, options)`` in the form of AnyIO's pytest plugin."""
     return request.param

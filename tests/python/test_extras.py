@@ -1,4 +1,4 @@
-"""What the package's extras install is what the package imports."""
+"""The package's extras install exactly what the package imports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
 ]
-# Event loops: a program brings them, the package runs on them.
+# Event loops: the program chooses one, and the package runs on it.
 LOOPS = {"trio", "uvloop"}
-FOR_THE_PROJECT = {"all", "bench", "dev", "lint", "loop-test", "test"}
+FOR_THE_PROJECT = {"all", "bench", "dev", "dist", "docs", "lint", "loop-test", "test"}
 
 
 def imported_names() -> set[str]:
@@ -34,12 +34,12 @@ def imported_names() -> set[str]:
 
 
 @pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - FOR_THE_PROJECT))
-def test_an_extra_installs_what_is_imported(extra: str) -> None:
+def test_extra_installs_what_is_imported(extra: str) -> None:
     packages = {re.split(r"[<>=;\[ ]", each)[0] for each in EXTRAS[extra]} - {"penstock"}
     assert packages - LOOPS <= imported_names()
 
 
-def test_all_holds_every_extra_of_the_package() -> None:
+def test_all_includes_every_extra_of_the_package() -> None:
     (everything,) = EXTRAS["all"]
     named = set(everything.partition("[")[2].rstrip("]").split(","))
     assert named == EXTRAS.keys() - FOR_THE_PROJECT

@@ -1,4 +1,4 @@
-"""Tests run alike under nohup, and in the background of a shell without job control."""
+"""The tests also work under nohup and in the background of a shell without job control."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print(child.wait(60))
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"])
-def test_a_child_of_the_tests_obeys_a_signal_that_their_parent_ignored(name: str) -> None:
+def test_child_process_receives_a_signal_that_the_parent_ignored(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, name, ROOT / "tests" / "conftest.py"],
         capture_output=True,

@@ -1,7 +1,7 @@
-"""The README's examples are programs: each runs as it stands there and prints what is shown.
+"""The README's examples are programs: each runs unchanged and prints the shown output.
 
-An example is a fenced block under a line ``<!-- example: NAME -->``; a ``text`` block that follows
-it directly is its exact output.
+An example is a fenced block under a line ``<!-- example: NAME -->``. A ``text`` block directly
+after it is its exact output.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_cpp_example_prints_what_the_readme_shows(example: Example, tmp_path: Pa
     source = tmp_path / f"{example.name}.cpp"
     source.write_text(example.code, encoding="utf-8")
     program = tmp_path / example.name
-    # Without the ring, which would need liburing; files are then done by threads.
+    # Without io_uring, which needs liburing; files use the thread engine.
     floor = sorted(map(str, (ROOT / "src" / "io").glob("[!u]*.cpp")))
     strict = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
@@ -87,7 +87,7 @@ def test_cpp_example_prints_what_the_readme_shows(example: Example, tmp_path: Pa
     assert printed == example.output
 
 
-def test_every_part_of_the_table_has_its_example() -> None:
+def test_every_part_of_the_table_has_an_example() -> None:
     names = {example.name for example in examples("python") + examples("cpp")}
 
     assert names == {"loop", "files", "serial", "alicat", "record", "sim", "event-loop"}

@@ -1,11 +1,12 @@
-// An extension module that leaks on purpose: the check for leaks is checked with it, in scripts/test-extension-asan.
+// An extension module with deliberate faults, with which scripts/test-extension-asan verifies its
+// checks: leaks, and a call into the interpreter under a lease.
 
-#include <Python.h>
+#include "shared/lease.hpp"
 
 namespace penstock {
 namespace {
 
-// What is lost must not be found in a register or on the stack by the search for pointers.
+// The search for pointers must not find the leaked block in a register or on the stack.
 void* volatile lost = nullptr;
 
 PyObject* leak_a_block(PyObject*, PyObject*) {
@@ -14,14 +15,21 @@ PyObject* leak_a_block(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// One reference too many, as after a forgotten Py_DECREF. The interpreter's own frames lie between this and malloc.
+// One reference too many, as after a forgotten Py_DECREF. The interpreter's frames are between this
+// and malloc.
 PyObject* leak_an_object(PyObject*, PyObject*) {
     lost = PyBytes_FromStringAndSize(nullptr, 1000);
     lost = nullptr;
     Py_RETURN_NONE;
 }
 
+PyObject* call_under_a_lease(PyObject*, PyObject* callable) {
+    const python::Lease lease("a deliberate lease");
+    return PyObject_Vectorcall(callable, nullptr, 0, nullptr);
+}
+
 PyMethodDef methods[] = {
+    {"call_under_a_lease", call_under_a_lease, METH_O, nullptr},
     {"leak_a_block", leak_a_block, METH_NOARGS, nullptr},
     {"leak_an_object", leak_an_object, METH_NOARGS, nullptr},
     {},

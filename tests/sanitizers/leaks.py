@@ -1,6 +1,6 @@
-"""Leaks on purpose, on which scripts/test-extension-asan sees its check for leaks fail.
+"""Deliberate faults, with which scripts/test-extension-asan verifies its checks.
 
-No part of the tests: its name keeps it from being collected.
+Not part of the test suite: pytest does not collect a file of this name.
 """
 
 from __future__ import annotations
@@ -22,3 +22,7 @@ def test_an_object_is_leaked() -> None:
 
 def test_nothing_is_leaked() -> None:
     assert leaking.leak_a_block is not None
+
+
+def test_python_code_is_called_under_a_lease() -> None:
+    leaking.call_under_a_lease(print)

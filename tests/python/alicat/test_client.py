@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import anyio
 import pytest
 
@@ -27,9 +29,11 @@ pytestmark = pytest.mark.anyio
 TIMEOUT = 0.1
 
 
-def client_on(bus: ScriptedBus, *, proven: str = "A", window: float = 0.2) -> AlicatProtocolClient:
+def client_on(
+    bus: ScriptedBus, *, proven: str = "A", window: float = 0.2, timeout: float = TIMEOUT
+) -> AlicatProtocolClient:
     transport = ByteStreamTransport(bus, label="wire", baudrate=115200)
-    client = AlicatProtocolClient(transport, default_timeout=TIMEOUT, late_reply_window=window)
+    client = AlicatProtocolClient(transport, default_timeout=timeout, late_reply_window=window)
     for unit_id in proven:
         line = unit_id.encode() + VERSION_10V20[1:]
         client.register_proof(unit_id, f"{unit_id}VE\r".encode(), line)
@@ -37,7 +41,7 @@ def client_on(bus: ScriptedBus, *, proven: str = "A", window: float = 0.2) -> Al
 
 
 async def poll(client: AlicatProtocolClient, unit_id: str = "A") -> float:
-    from penstock.alicat.data_frame import parse_data_frame_format
+    from penstock.alicat._frames.data_frame import parse_data_frame_format
 
     sample = unit_id.encode() + FRAME_10V20[1:]
     decoder = parse_data_frame_format(FORMAT_10V20).decoder(unit_id, sample)
@@ -54,6 +58,67 @@ async def test_answer_comes_with_its_stamps() -> None:
     assert await poll(client) == 1.0
     assert client.statistics.exchanges == 1
     assert not client.in_debt("A")
+
+
+class TakesSome(ScriptedBus):
+    """Takes the first bytes of a command at once, and the others when it is waited for."""
+
+    def __init__(self, unit: Unit, count: int) -> None:
+        super().__init__(unit)
+        self.waited_for: list[bytes] = []
+        self._count = count
+
+    def send_nowait(self, data: bytes) -> int:
+        self.put(data[: self._count])
+        return min(self._count, len(data))
+
+    async def send(self, item: bytes) -> None:
+        self.waited_for.append(item)
+        await super().send(item)
+
+
+@pytest.mark.parametrize("count", range(4))
+async def test_what_a_stream_does_not_take_at_once_is_waited_for(count: int) -> None:
+    bus = TakesSome(controller(), count)
+    client = client_on(bus)
+    assert await client.query_line(b"AVE\r") == VERSION_10V20
+    assert bus.commands == [b"AVE"]
+    assert bus.waited_for == ([b"AVE\r"[count:]] if count < 4 else [])
+
+
+async def test_command_is_not_sent_by_a_task_that_is_cancelled_already() -> None:
+    bus = TakesSome(controller(), 100)
+    client = client_on(bus)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await client.exchange(b"ALS 10\r", bytes)
+    assert bus.commands == []
+    assert not client.in_debt("A")
+
+
+async def test_deadline_of_an_answered_question_does_not_end_the_next_one() -> None:
+    bus = ScriptedBus(controller())
+    client = client_on(bus)
+    await client.exchange(b"AVE\r", bytes, timeout=0.05)
+    bus.drop_next()
+
+    async def answer_late() -> None:
+        await anyio.sleep(0.15)
+        bus.arrive(VERSION_10V20 + b"\r")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer_late)
+        exchange = await client.exchange(b"AVE\r", bytes, timeout=30)
+    assert exchange.value == VERSION_10V20
+
+
+async def test_shorter_deadline_after_a_longer_one_is_kept() -> None:
+    bus = ScriptedBus(controller())
+    client = client_on(bus)
+    await client.exchange(b"AVE\r", bytes, timeout=3600)
+    bus.drop_next()
+    with anyio.fail_after(600), pytest.raises(AlicatTimeoutError, match=r"within 0\.05 s"):
+        await client.exchange(b"AVE\r", bytes, timeout=0.05)
 
 
 async def test_lost_reply_is_a_timeout_that_names_port_unit_and_baud_rate() -> None:
@@ -126,9 +191,11 @@ async def test_cancelled_question_leaves_no_stale_answer() -> None:
     bus = ScriptedBus(controller())
     client = client_on(bus)
     bus.hold_next()
-    with anyio.move_on_after(0.01) as scope:
-        await poll(client)
-    assert scope.cancelled_caught
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(poll, client)
+        while not bus.commands:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
     assert client.in_debt("A")
     bus.release()
     assert await poll(client) == 2.0
@@ -198,6 +265,53 @@ async def test_late_reply_of_a_neighbour_is_skipped_and_the_own_answer_taken() -
     assert await poll(client, "B") == 2.0
 
 
+async def test_late_reply_of_a_neighbour_before_silence_is_a_timeout() -> None:
+    bus = ScriptedBus(controller("A"), controller("B"))
+    client = client_on(bus, proven="AB")
+    bus.hold_next("B")
+    with pytest.raises(AlicatTimeoutError):
+        await poll(client, "B")
+    bus.change_next(lambda reply: bus.units[b"B"].held.popleft(), "A")
+    with pytest.raises(AlicatTimeoutError, match="unit A") as caught:
+        await poll(client, "A")
+    assert isinstance(caught.value.__cause__, AlicatUnitIdMismatchError)
+    assert await poll(client, "A") == 2.0
+
+
+async def test_late_proof_before_silence_is_a_timeout() -> None:
+    bus = ScriptedBus(controller())
+    client = client_on(bus)
+    bus.change_next(lambda reply: VERSION_10V20 + b"\r")
+    with pytest.raises(AlicatTimeoutError):
+        await poll(client)
+    assert await poll(client) == 2.0
+
+
+async def test_late_answer_without_a_letter_before_silence_is_a_timeout() -> None:
+    bus = ScriptedBus(controller("A"), controller("B"))
+    client = client_on(bus, proven="AB")
+    with pytest.raises(AlicatTimeoutError):
+        await client.exchange(b"BDV 10 2\r", _nothing, letterless=True)
+    bus.change_next(lambda reply: b"+014.63\r", "A")
+    with pytest.raises(AlicatTimeoutError, match="unit A"):
+        await poll(client, "A")
+    assert await poll(client, "A") == 2.0
+
+
+async def test_bare_question_mark_of_a_neighbour_does_not_end_the_question() -> None:
+    bus = ScriptedBus(controller("A"), controller("B"))
+    client = client_on(bus, proven="AB")
+    with pytest.raises(AlicatTimeoutError):
+        await client.exchange(b"BXX\r", _nothing)
+    bus.change_next(lambda reply: b"?\r" + reply, "A")
+    assert await poll(client, "A") == 1.0
+    # Where nothing follows, it was the unit's own.
+    bus.change_next(lambda reply: b"?\r", "A")
+    with pytest.raises(AlicatCommandRejectedError):
+        await poll(client, "A")
+    assert await poll(client, "A") == 3.0
+
+
 async def test_dead_neighbour_costs_its_bus_no_resync() -> None:
     bus = ScriptedBus(controller("A"))
     client = client_on(bus)
@@ -246,7 +360,7 @@ async def test_echoed_command_is_skipped() -> None:
 
 async def test_streaming_line_is_told_with_its_remedy() -> None:
     bus = ScriptedBus(Unit("A", {}))
-    client = client_on(bus)
+    client = client_on(bus, timeout=20.0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stream, bus)
         with pytest.raises(AlicatStreamingModeError, match="stop_stream"):
@@ -255,9 +369,10 @@ async def test_streaming_line_is_told_with_its_remedy() -> None:
 
 
 async def test_line_that_never_falls_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.alicat.client._RESTLESS_AFTER_S", 0.05)
+    monkeypatch.setattr("penstock.alicat._bus.wire._RESTLESS_AFTER_S", 0.05)
     bus = ScriptedBus(Unit("A", {}))
-    client = client_on(bus)
+    # A machine that stands still for a moment is no silence of the line.
+    client = AlicatProtocolClient(ByteStreamTransport(bus), idle_timeout=30.0)
     bus.arrive(b"@" + FRAME_10V20[1:] + b"\r")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stream, bus)
@@ -294,6 +409,25 @@ async def test_port_that_takes_no_bytes_is_not_used_again() -> None:
     for _ in range(2):
         with pytest.raises(AlicatConnectionError, match="took no bytes"):
             await poll(client)
+
+
+@pytest.mark.parametrize("change", ["rename", "start_stream", "stop_stream"])
+async def test_port_that_takes_no_bytes_of_a_change_is_not_used_again(change: str) -> None:
+    bus = ScriptedBus(controller())
+
+    async def stuck(item: bytes) -> None:
+        await anyio.sleep_forever()
+
+    bus.send = stuck  # type: ignore[method-assign]
+    client = client_on(bus)
+    changes: dict[str, Callable[[], Awaitable[None]]] = {
+        "rename": lambda: client.rename("A", "B"),
+        "start_stream": lambda: client.start_stream("A"),
+        "stop_stream": lambda: client.stop_stream("A"),
+    }
+    with anyio.fail_after(60), pytest.raises(AlicatConnectionError, match="took no bytes"):
+        await changes[change]()
+    assert not client.is_open
 
 
 async def test_table_ends_at_its_last_row_without_waiting() -> None:
@@ -390,7 +524,7 @@ def test_idle_gap_follows_the_baud_rate() -> None:
 
 
 def _nothing(line: bytes) -> None:
-    from penstock.alicat.replies import refuse_line
+    from penstock.alicat._bus.replies import refuse_line
 
     refuse_line(line, "A", wanted="nothing at all")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,218 +20,13 @@ from penstock.alicat import (
     Device,
     FirmwareVersion,
     FlowController,
-    Gas,
-    LoopControlVariable,
     PressureController,
-    Unit,
 )
 from penstock.alicat import commands as c
-from penstock.alicat.data_frame import parse_data_frame_format
 
-from .captures import FORMAT_10V20, FRAME_10V20
+from .captures import FRAME_10V20
+from .command_tables import GP, LINES, NEW, TABLES
 
-FORMAT = parse_data_frame_format(FORMAT_10V20)
-NEW = c.CommandContext(
-    "A", FirmwareVersion.parse("10v20"), FORMAT, FORMAT.decoder("A", FRAME_10V20)
-)
-GP = c.CommandContext("A", FirmwareVersion.parse("GP"), FORMAT, FORMAT.decoder("A"))
-
-# Request, its bytes without the carriage return, an answer, and what the answer must come to
-# (None: a data frame).
-LINES: list[tuple[c.Command[Any, Any], object, bytes, bytes, object]] = [
-    (Commands.POLL_DATA, c.PollRequest(), b"A", FRAME_10V20, None),
-    (
-        Commands.REQUEST_DATA,
-        c.RequestDataRequest(["abs_press", "temp_stream", "mass_flow"], 2),
-        b"ADV 2 2 3 5",
-        b"+014.63 -- -000.02",
-        (14.63, None, -0.02),
-    ),
-    (
-        Commands.VE_QUERY,
-        c.VeRequest(),
-        b"AVE",
-        b"A   10v20.0-R24 Jan  9 2025,15:04:07",
-        ("software", "10v20.0-R24"),
-    ),
-    (Commands.GAS_SELECT, c.GasSelectRequest(), b"AGS", b"A 8 N2 Nitrogen", ("gas", Gas.N2)),
-    (
-        Commands.GAS_SELECT,
-        c.GasSelectRequest("CO2", save=True),
-        b"AGS 4 1",
-        b"A 4 CO2 Carbon Dioxide",
-        ("long_name", "Carbon Dioxide"),
-    ),
-    (Commands.GAS_SELECT, c.GasSelectRequest(236), b"AGS 236", b"A 236 Mix1", ("gas", None)),
-    (Commands.GAS_SELECT_LEGACY, c.GasSelectLegacyRequest("N2"), b"AG 8", FRAME_10V20, None),
-    (
-        Commands.ENGINEERING_UNITS,
-        c.EngineeringUnitsRequest("mass_flow"),
-        b"ADCU 5",
-        b"A 12 SCCM",
-        ("unit", Unit.SCCM),
-    ),
-    (
-        Commands.ENGINEERING_UNITS,
-        c.EngineeringUnitsRequest("mass_flow", 7, apply_to_group=True),
-        b"ADCU 5 7 1",
-        b"A 7 SLPM",
-        ("unit_code", 7),
-    ),
-    (
-        Commands.ENGINEERING_UNITS,
-        c.EngineeringUnitsRequest("mass_flow", 7, override_special_rules=True),
-        b"ADCU 5 7 0 1",
-        b"A 7 SLPM",
-        ("label", "SLPM"),
-    ),
-    (
-        Commands.FULL_SCALE_QUERY,
-        c.FullScaleQueryRequest("mass_flow"),
-        b"AFPF 5",
-        b"A +500.00 12 SCCM",
-        ("value", 500.0),
-    ),
-    (
-        Commands.SETPOINT,
-        c.SetpointRequest(),
-        b"ALS",
-        b"A +078.95 +078.88 12 SCCM",
-        ("requested", 78.88),
-    ),
-    (
-        Commands.SETPOINT,
-        c.SetpointRequest(1e-05),
-        b"ALS 0.00001",
-        b"A +000.00 +000.00 12 SCCM",
-        ("unit", Unit.SCCM),
-    ),
-    (Commands.SETPOINT_LEGACY, c.SetpointLegacyRequest(75), b"AS 75.0", FRAME_10V20, None),
-    (Commands.SETPOINT_SOURCE, c.SetpointSourceRequest(), b"ALSS", b"A S", ("mode", "S")),
-    (
-        Commands.SETPOINT_SOURCE,
-        c.SetpointSourceRequest("a", save=False),
-        b"ALSS A 0",
-        b"A A",
-        ("mode", "A"),
-    ),
-    (
-        Commands.LOOP_CONTROL_VARIABLE,
-        c.LoopControlVariableRequest("vol_flow"),
-        b"ALV 36",
-        b"A 36",
-        ("variable", LoopControlVariable.VOL_FLOW_SETPT),
-    ),
-    (
-        Commands.RAMP_RATE,
-        c.RampRateRequest(50, c.TimeUnit.SECOND),
-        b"ASR 50.0 4",
-        b"A 50.0 12 4 SCCM/s",
-        ("setpoint_unit", Unit.SCCM),
-    ),
-    (Commands.RAMP_RATE, c.RampRateRequest(), b"ASR", b"A 0.0 12 4 SCCM/s", ("max_ramp", 0.0)),
-    (
-        Commands.DEADBAND_LIMIT,
-        c.DeadbandLimitRequest(0.5),
-        b"ALCDB 0 0.5",
-        b"A 0.5 2 PSIA",
-        ("unit", Unit.PSI),
-    ),
-    (Commands.HOLD_VALVES, c.HoldValvesRequest(), b"AHP", FRAME_10V20 + b" HLD", None),
-    (Commands.HOLD_VALVES_CLOSED, c.HoldValvesClosedRequest(True), b"AHC", FRAME_10V20, None),
-    (Commands.CANCEL_VALVE_HOLD, c.CancelValveHoldRequest(), b"AC", FRAME_10V20, None),
-    (
-        Commands.VALVE_DRIVE,
-        c.ValveDriveRequest(),
-        b"AVD",
-        b"A 100.00 000.00 000.00 000.00",
-        ("valves", (100.0, 0.0, 0.0, 0.0)),
-    ),
-    (Commands.TARE_FLOW, c.TareFlowRequest(), b"AT", FRAME_10V20, None),
-    (Commands.TARE_GAUGE_PRESSURE, c.TareGaugePressureRequest(), b"ATP", FRAME_10V20, None),
-    (Commands.TARE_ABSOLUTE_PRESSURE, c.TareAbsolutePressureRequest(), b"APC", FRAME_10V20, None),
-    (Commands.AUTO_TARE, c.AutoTareRequest(True, 1.5), b"AZCA 1 1.5", b"A 1 1.5", ("delay_s", 1.5)),
-    (Commands.AUTO_TARE, c.AutoTareRequest(False), b"AZCA 0", b"A 0 1.1", ("enabled", False)),
-    (Commands.POWER_UP_TARE, c.PowerUpTareRequest(True), b"AZCP 1", b"A 1", ("enabled", True)),
-    (Commands.ZERO_BAND, c.ZeroBandRequest(1), b"ADCZ 0 1.0", b"A 0 1.0", ("zero_band", 1.0)),
-    (
-        Commands.AVERAGE_TIMING,
-        c.AverageTimingRequest(5, 100),
-        b"ADCA 5 100",
-        b"A 100",
-        ("averaging_ms", 100),
-    ),
-    (
-        Commands.AVERAGE_TIMING,
-        c.AverageTimingRequest(5),
-        b"ADCA 5",
-        b"A 5 100",
-        ("averaging_ms", 100),
-    ),
-    (
-        Commands.STP_NTP_PRESSURE,
-        c.StpNtpPressureRequest(c.StpNtpMode.STP, 14.696),
-        b"ADCFRP S 0 14.696",
-        b"A 14.696 10 PSIA",
-        ("unit", Unit.PSI),
-    ),
-    (
-        Commands.STP_NTP_TEMPERATURE,
-        c.StpNtpTemperatureRequest(c.StpNtpMode.NTP, 0, 2),
-        b"ADCFRT N 2 0.0",
-        b"A 0.0 2 `C",
-        ("unit", Unit.DEG_C),
-    ),
-    (
-        Commands.ANALOG_OUTPUT_SOURCE,
-        c.AnalogOutputSourceRequest(c.AnalogOutputChannel.PRIMARY, 5, 12),
-        b"AASOCV 0 5 12",
-        b"A 5 12 SCCM",
-        ("value", 5),
-    ),
-    (Commands.BLINK_DISPLAY, c.BlinkDisplayRequest(-1), b"AFFP -1", b"A 1", ("flashing", True)),
-    (Commands.LOCK_DISPLAY, c.LockDisplayRequest(), b"AL", FRAME_10V20 + b" LCK", None),
-    (Commands.UNLOCK_DISPLAY, c.UnlockDisplayRequest(), b"AU", FRAME_10V20, None),
-    (
-        Commands.USER_DATA,
-        c.UserDataRequest(1, "hello you"),
-        b"AUD 1 hello you",
-        b"A 1 hello you",
-        ("value", "hello you"),
-    ),
-    (Commands.USER_DATA, c.UserDataRequest(2), b"AUD 2", b"A", ("value", "")),
-    (
-        Commands.TOTALIZER_CONFIG,
-        c.TotalizerConfigRequest(
-            c.TotalizerId.SECOND,
-            5,
-            c.TotalizerMode.POSITIVE_ONLY,
-            c.TotalizerLimitMode.ROLLOVER,
-            7,
-            2,
-        ),
-        b"ATC 2 5 0 1 7 2",
-        b"A 2 5 0 1 7 2",
-        ("enabled", True),
-    ),
-    (
-        Commands.TOTALIZER_CONFIG,
-        c.TotalizerConfigRequest(flow_statistic_code=1),
-        b"ATC 1 1",
-        b"A 1 0 1 7 2",
-        ("enabled", False),
-    ),
-    (Commands.TOTALIZER_RESET, c.TotalizerResetRequest(confirm=True), b"AT 1", FRAME_10V20, None),
-    (
-        Commands.TOTALIZER_RESET_PEAK,
-        c.TotalizerResetPeakRequest(c.TotalizerId.SECOND, True),
-        b"ATP 2",
-        FRAME_10V20,
-        None,
-    ),
-    (Commands.TOTALIZER_SAVE, c.TotalizerSaveRequest(True), b"ATCR 1", b"A 1", ("enabled", True)),
-    (Commands.STREAMING_RATE, c.StreamingRateRequest(50), b"ANCS 50", b"A 50", ("rate_ms", 50)),
-]
 IDS = [f"{command.name}-{sent.decode()}" for command, _, sent, _, _ in LINES]
 
 # The names of alicatlib 0.3.1's catalogue.
@@ -277,14 +73,60 @@ NAMES = [
 ]
 
 
+# What it does not have, and other programs and manuals do.
+FURTHER_NAMES = [
+    "BASIS_AUTO_TARE",
+    "BASIS_BATCH",
+    "BASIS_GAINS",
+    "BASIS_GAS",
+    "BASIS_HOLD_VALVE",
+    "BASIS_RESET_TOTAL",
+    "BASIS_TARE",
+    "BAUD_RATE",
+    "CREATE_MIX",
+    "DELETE_MIX",
+    "EXHAUST",
+    "RAMP_OPTIONS",
+    "READ_REGISTER",
+    "TOTALIZER_BATCH",
+    "WRITE_REGISTER",
+]
+
+
 def test_catalogue_has_every_command_by_its_name() -> None:
-    assert sorted(Commands.all()) == NAMES
+    assert sorted(Commands.all()) == sorted(NAMES + FURTHER_NAMES)
     assert all(key.lower() == command.name for key, command in Commands.all().items())
 
 
-def test_every_one_line_command_stands_in_the_table() -> None:
-    tables = {"MANUFACTURING_INFO", "DATA_FRAME_FORMAT_QUERY", "GAS_LIST"}
-    assert {command.name.upper() for command, *_ in LINES} | tables == set(NAMES)
+def test_every_command_of_the_catalogue_stands_in_a_table() -> None:
+    listed = {command.name for command, *_ in LINES} | {command.name for command, *_ in TABLES}
+    assert listed == {command.name for command in Commands.all().values()}
+
+
+@pytest.mark.parametrize(("command", "request_", "sent", "rows", "is_right"), TABLES)
+def test_table_is_asked_and_read_as_the_manual_says(
+    command: c.TableCommand[Any, Any],
+    request_: Any,
+    sent: bytes,
+    rows: list[bytes],
+    is_right: Callable[[Any], bool],
+) -> None:
+    assert command.encode(NEW, request_) == sent + b"\r"
+    assert all(command.is_row(row) for row in rows)
+    assert is_right(command.decode_rows(rows, NEW))
+
+
+def test_automatic_tare_of_a_basis_controller_is_a_flag() -> None:
+    command = Commands.BASIS_AUTO_TARE
+    assert command.encode(NEW, c.BasisAutoTareRequest(False)) == b"AZCA 0\r"
+    assert command.decode(b"A 1", c.BasisAutoTareRequest(), NEW) is True
+    with pytest.raises(AlicatParseError):
+        command.decode(b"A 2", c.BasisAutoTareRequest(), NEW)
+
+
+def test_registers_have_one_prefix_on_gp_firmware_too() -> None:
+    request = c.WriteRegisterRequest(46, 8, True)
+    assert Commands.WRITE_REGISTER.encode(GP, request) == b"A$$W46=8\r"
 
 
 @pytest.mark.parametrize(("command", "request_", "sent", "answer", "expected"), LINES, ids=IDS)
@@ -296,7 +138,7 @@ def test_command_is_sent_and_answered_as_the_manual_says(
     if expected is None:
         assert result.unit_id == "A"
         assert result.values["Gas"] == "N2"
-    elif isinstance(expected[0], str):
+    elif isinstance(expected, tuple) and isinstance(expected[0], str):
         assert getattr(result, expected[0]) == expected[1]
     else:
         assert result == expected
@@ -373,6 +215,24 @@ def test_gp_firmware_is_told_with_a_prefix_and_asked_without() -> None:
         (Commands.TOTALIZER_CONFIG, c.TotalizerConfigRequest(digits=7)),
         (Commands.TOTALIZER_CONFIG, c.TotalizerConfigRequest(flow_statistic_code=5)),
         (Commands.STREAMING_RATE, c.StreamingRateRequest(-1)),
+        (Commands.RAMP_OPTIONS, c.RampOptionsRequest(True)),
+        (Commands.CREATE_MIX, c.CreateMixRequest(235, "Mix", {"N2": 50, "O2": 50})),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "Mixture", {"N2": 50, "O2": 50})),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "a b", {"N2": 50, "O2": 50})),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "Mix", {"N2": 100})),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "Mix", {"N2": 50, "O2": 49})),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "Mix", {"N2": 50, 8: 50})),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "Mix", {"N2": 33.333, "O2": 66.667})),
+        (Commands.DELETE_MIX, c.DeleteMixRequest(8)),
+        (Commands.TOTALIZER_BATCH, c.TotalizerBatchRequest(volume=-1)),
+        (Commands.TOTALIZER_BATCH, c.TotalizerBatchRequest(unit_code=4)),
+        (Commands.READ_REGISTER, c.ReadRegisterRequest(1000)),
+        (Commands.WRITE_REGISTER, c.WriteRegisterRequest(46, 2**32)),
+        (Commands.BAUD_RATE, c.BaudRateRequest(14400, True)),
+        (Commands.BASIS_GAS, c.BasisGasRequest("C2H6")),
+        (Commands.BASIS_TARE, c.BasisTareRequest(0)),
+        (Commands.BASIS_GAINS, c.BasisGainsRequest(1)),
+        (Commands.BASIS_HOLD_VALVE, c.BasisHoldValveRequest(101)),
     ],
 )
 def test_impossible_argument_is_refused(command: c.Command[Any, Any], request_: Any) -> None:
@@ -388,6 +248,10 @@ def test_impossible_argument_is_refused(command: c.Command[Any, Any], request_: 
         (Commands.USER_DATA, c.UserDataRequest(1), b"A 2 hello"),
         (Commands.TOTALIZER_CONFIG, c.TotalizerConfigRequest(), b"A 2 5 0 1 7 2"),
         (Commands.TOTALIZER_CONFIG, c.TotalizerConfigRequest(), b"A 5 9 1 7 2"),
+        (Commands.READ_REGISTER, c.ReadRegisterRequest(46), b"A   047 = 8"),
+        (Commands.CREATE_MIX, c.CreateMixRequest(236, "Mix", {}), b"A 237"),
+        (Commands.TOTALIZER_BATCH, c.TotalizerBatchRequest(), b"A 2 0.00 4 SL"),
+        (Commands.BASIS_GAS, c.BasisGasRequest(), b"A 9 N2"),
     ],
 )
 def test_answer_with_an_impossible_value_is_refused(
@@ -411,10 +275,28 @@ def test_what_is_lost_must_be_confirmed() -> None:
             ("TOTALIZER_RESET", c.TotalizerResetRequest()),
             ("TOTALIZER_RESET_PEAK", c.TotalizerResetPeakRequest()),
             ("HOLD_VALVES_CLOSED", c.HoldValvesClosedRequest()),
+            ("EXHAUST", c.ExhaustRequest()),
+            ("DELETE_MIX", c.DeleteMixRequest(236)),
+            ("WRITE_REGISTER", c.WriteRegisterRequest(46, 8)),
+            ("BAUD_RATE", c.BaudRateRequest(38400)),
+            ("BASIS_RESET_TOTAL", c.BasisResetTotalRequest()),
+            ("BASIS_HOLD_VALVE", c.BasisHoldValveRequest(10)),
+            ("BASIS_HOLD_VALVE", c.BasisHoldValveRequest(0)),
         )
         if Commands.all()[name].confirm(request_)
     }
-    assert confirmed == {"TOTALIZER_RESET", "TOTALIZER_RESET_PEAK", "HOLD_VALVES_CLOSED"}
+    assert confirmed == {
+        "BASIS_HOLD_VALVE",
+        "BASIS_RESET_TOTAL",
+        "BAUD_RATE",
+        "DELETE_MIX",
+        "EXHAUST",
+        "HOLD_VALVES_CLOSED",
+        "TOTALIZER_RESET",
+        "TOTALIZER_RESET_PEAK",
+        "WRITE_REGISTER",
+    }
+    assert not Commands.BASIS_HOLD_VALVE.confirm(c.BasisHoldValveRequest(0))
 
 
 @pytest.mark.parametrize("firmware", ["1v05", "5v12", "7v11"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.alicat import AlicatParseError, DataFrameFormatFlavor, FieldSchema, Statistic, Unit
-from penstock.alicat.data_frame import (
+from penstock.alicat._frames.data_frame import (
     is_format_row,
     is_last_format_row,
     parse_data_frame_format,
@@ -33,7 +33,7 @@ def test_default_dialect_names_columns_units_and_codes() -> None:
         FieldSchema("Volu_Flow", "float", "CCM"),
         FieldSchema("Mass_Flow", "float", "SCCM"),
         FieldSchema("Mass_Flow_Setpt", "float", "SCCM"),
-        FieldSchema("Gas", "str", None),
+        FieldSchema("Gas", "text", None),
     )
     assert [f.statistic for f in fmt.fields] == [
         Statistic.ABS_PRESS,
@@ -132,3 +132,9 @@ def test_any_rows_parse_or_are_refused(rows: list[bytes]) -> None:
         return
     assert fmt.fields
     assert len(set(fmt.names())) == len(fmt.fields)
+
+
+def test_rows_that_an_instrument_pads_with_backspaces_are_rows() -> None:
+    padded = [line.replace(b"D", b"\x08 D", 1) for line in FORMAT_5V12]
+    assert all(is_format_row(line) for line in padded)
+    assert parse_data_frame_format(padded) == parse_data_frame_format(FORMAT_5V12)

@@ -23,7 +23,7 @@ EXAMPLES = [
 
 
 def test_page_has_its_examples() -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 6
 
 
 @pytest.mark.parametrize(("code", "output"), EXAMPLES)

@@ -15,8 +15,8 @@ from penstock.alicat import (
     AlicatUnitIdMismatchError,
     StatusCode,
 )
-from penstock.alicat.data_frame import parse_data_frame_format
-from penstock.alicat.frame_decoder import FrameDecoder, UnseenGasError
+from penstock.alicat._frames.data_frame import parse_data_frame_format
+from penstock.alicat._frames.frame_decoder import FrameDecoder, UnseenGasError
 
 from .captures import (
     FORMAT_5V12,
@@ -181,3 +181,26 @@ def test_changed_byte_changes_one_value_at_most(place: int, byte: int) -> None:
         return
     intact = FORMAT.decoder("A")(FRAME_10V20).values
     assert sum(values[name] != intact[name] for name in intact) <= 1
+
+
+@pytest.mark.parametrize(
+    ("table", "frame", "changed"),
+    [
+        (FORMAT_10V20, FRAME_10V20, FRAME_10V20.replace(b"+078.95", b"+07.895")),
+        (FORMAT_10V20, FRAME_10V20, FRAME_10V20.replace(b"+078.95", b"+0078.9")),
+        (FORMAT_5V12, FRAME_5V12, FRAME_5V12.replace(b"0116.3", b"116.30")),
+    ],
+)
+def test_digits_after_the_point_are_those_of_the_unit(
+    table: list[bytes], frame: bytes, changed: bytes
+) -> None:
+    decoder = parse_data_frame_format(table).decoder("A", frame)
+    assert decoder.accepts(frame)
+    assert not decoder.accepts(changed)
+    with pytest.raises(AlicatParseError):
+        decoder(changed)
+
+
+def test_reading_beyond_its_digits_keeps_its_decimals(decoder: FrameDecoder) -> None:
+    beyond = FRAME_10V20.replace(b"+078.95", b"+1078.95")
+    assert decoder(beyond).values["Mass_Flow_Setpt"] == 1078.95

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.alicat._bus.framing import MAX_LINE, LineBuffer
 from penstock.alicat.errors import AlicatParseError
-from penstock.alicat.framing import MAX_LINE, LineBuffer
 
 
 def lines_of(*chunks: bytes) -> list[bytes]:
@@ -66,6 +66,16 @@ def test_lines_do_not_depend_on_how_bytes_are_cut(data: bytes, cuts: list[int]) 
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     chunks = [data[a:b] for a, b in itertools.pairwise(edges)]
     assert lines_of(*chunks) == lines_of(data)
+
+
+@given(st.lists(st.binary(max_size=40) | st.sampled_from([b"A 1\r", b"A 1", b"\r", b" \0"])))
+def test_taking_a_line_at_once_is_adding_and_taking(chunks: list[bytes]) -> None:
+    at_once, in_two_steps = LineBuffer(), LineBuffer()
+    for chunk in chunks:
+        in_two_steps.feed(chunk)
+        assert at_once.take(chunk) == in_two_steps.next_line()
+        assert len(at_once) == len(in_two_steps)
+    assert at_once.next_line() == in_two_steps.next_line()
 
 
 @given(st.binary(max_size=300))

@@ -15,12 +15,12 @@ from penstock.alicat import (
     DeviceKind,
     Medium,
 )
-from penstock.alicat.identity import (
+from penstock.alicat._instrument.identity import (
     is_last_manufacturing_row,
     parse_manufacturing_info,
     parse_version_line,
 )
-from penstock.alicat.model_codes import kind_and_media_of_model
+from penstock.alicat._instrument.model_codes import kind_and_media_of_model
 
 from .captures import MADE_5V12, MADE_8V17, MADE_10V20, VERSION_8V17, VERSION_10V20
 

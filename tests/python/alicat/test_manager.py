@@ -19,7 +19,16 @@ from penstock.alicat import (
     open_device,
 )
 from penstock.alicat.commands import SetpointRequest
+from penstock.record import (
+    DescribedSource,
+    EventSource,
+    GroupedPollSource,
+    PollSource,
+    RatedSource,
+    SchemaSource,
+)
 
+from .captures import FORMAT_10V20
 from .scripted_bus import ScriptedBus, controller, meter
 
 pytestmark = pytest.mark.anyio
@@ -222,3 +231,81 @@ async def test_events_come_with_the_name_of_their_device() -> None:
         end()
         await air.setpoint(20)
         assert seen == [("air", EventKind.SETPOINT)]
+
+
+async def test_devices_added_later_are_heard_too() -> None:
+    async with AlicatManager() as manager:
+        seen: list[str] = []
+        manager.subscribe(lambda name, event: seen.append(name))
+        await two_on_one(manager)
+        air = manager.get("air")
+        assert isinstance(air, FlowController)
+        await air.setpoint(10)
+        assert seen == ["air"]
+
+
+async def test_events_are_a_stream_with_the_names_of_the_devices() -> None:
+    async with AlicatManager() as manager:
+        await two_on_one(manager)
+        fuel, air = manager.get("fuel"), manager.get("air")
+        assert isinstance(fuel, FlowController) and isinstance(air, FlowController)
+        async with manager.events() as events:
+            await air.setpoint(10)
+            await fuel.setpoint(20)
+        await air.setpoint(30)  # after the end
+        seen = [event async for event in events]
+        assert [(event.device, event.kind) for event in seen] == [
+            ("air", EventKind.SETPOINT),
+            ("fuel", EventKind.SETPOINT),
+        ]
+        assert seen[0].monotonic_ns <= seen[1].monotonic_ns
+        assert events.dropped == 0
+
+
+async def test_a_reader_that_does_not_keep_up_loses_the_oldest_events() -> None:
+    async with AlicatManager() as manager:
+        await two_on_one(manager)
+        air = manager.get("air")
+        assert isinstance(air, FlowController)
+        async with manager.events(buffer_size=2) as events:
+            for value in (1, 2, 3):
+                await air.setpoint(value)
+            assert events.dropped == 1
+            first = await anext(aiter(events))
+        assert "ALS 2.0" in first.message.replace("BLS", "ALS")
+
+
+async def test_manager_describes_its_devices_and_counts_revisions() -> None:
+    async with AlicatManager(source_id="rig 1") as manager:
+        assert isinstance(manager, SchemaSource)
+        source: PollSource = manager
+        assert (source.source_id, manager.revision) == ("rig 1", 0)
+        bus = ScriptedBus(controller("A"), meter("B"))
+        await manager.add("fuel", bus, unit_id="A", timeout=TIMEOUT, rate_hz=20)
+        await manager.add("air", bus, unit_id="B", timeout=TIMEOUT)
+        assert manager.rates() == {"fuel": 20}
+        facts = manager.device_facts("fuel")
+        assert (facts["unit_id"], facts["serial"], facts["firmware"]) == ("A", "521641", "10v20")
+        assert (facts["model"], facts["kind"]) == ("MC-500SCCM-D", "flow_controller")
+        before = manager.revision
+        await manager.remove("air")
+        assert manager.revision > before
+        before = manager.revision
+        bus.units[b"A"].replies[b"??D*"] = [
+            row.replace(b"012 02 SCCM", b"007 02 SLPM") for row in FORMAT_10V20
+        ]
+        await manager.get("fuel").refresh_data_frame_format()
+        assert manager.revision > before
+
+
+@pytest.mark.parametrize("rate_hz", [0, -1, float("nan"), float("inf")])
+async def test_impossible_rate_is_refused(rate_hz: float) -> None:
+    async with AlicatManager() as manager:
+        with pytest.raises(AlicatValidationError, match="polls a second"):
+            await manager.add("fuel", ScriptedBus(controller()), rate_hz=rate_hz)
+
+
+def test_manager_is_every_kind_of_source() -> None:
+    manager = AlicatManager()
+    for kind in (GroupedPollSource, SchemaSource, DescribedSource, RatedSource, EventSource):
+        assert isinstance(manager, kind)

@@ -287,6 +287,15 @@ async def test_stream_is_closed_with_its_device_and_a_client_is_not() -> None:
     assert not shared.closed
 
 
+async def test_instrument_that_refuses_its_tables_is_there() -> None:
+    unit = controller()
+    del unit.replies[b"VE"]
+    unit.replies[b"??M*"] = b"?"
+    device = await open_device(ScriptedBus(unit), timeout=0.02, model_hint="MC-500SCCM-D")
+    assert device.info.model == "MC-500SCCM-D"
+    assert device.info.serial is None
+
+
 async def test_cancelled_opening_closes_the_stream() -> None:
     bus = ScriptedBus()
     with anyio.move_on_after(0.01):

@@ -23,14 +23,14 @@ from penstock.sim import (
     FIRMWARE_5V12,
     FIRMWARE_8V17,
     Bus,
-    FaultPlan,
+    BusFaults,
     Firmware,
     MassFlowController,
     open_memory,
     open_pty,
     open_tcp,
 )
-from penstock.sim.firmware import FIRMWARE_10V20
+from penstock.sim._physics.firmware import FIRMWARE_10V20
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +84,7 @@ async def test_every_simulated_firmware_is_opened_polled_and_set(
     firmware: Firmware, family: FirmwareFamily, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine's pause within a table is not to look like the table's end.
-    monkeypatch.setattr("penstock.alicat.client.idle_gap_for", lambda _: 0.5)
+    monkeypatch.setattr("penstock.alicat._bus.wire.idle_gap_for", lambda _: 0.5)
     unit = MassFlowController("A", full_scale=500.0, firmware=firmware)
     async with (
         open_pty(Bus([unit], baudrate=BAUD)) as path,
@@ -114,9 +114,9 @@ async def test_dropped_late_and_damaged_replies_never_give_a_wrong_reading() -> 
     """Each poll follows a setpoint of its own, so a stale frame shows."""
     units = [MassFlowController(name, full_scale=500.0, tau=0.0) for name in "AB"]
     # Ten replies are the two openings.
-    faults = FaultPlan(
+    faults = BusFaults(
         drop=[14, 33],
-        late={19: 0.9, 26: 0.7, 37: 0.8},
+        late={19: 1.8, 26: 1.4, 37: 1.6},
         corrupt=[16, 23, 30, 41],
         foreign_id={21: "B", 35: "A"},
     )
@@ -127,7 +127,7 @@ async def test_dropped_late_and_damaged_replies_never_give_a_wrong_reading() -> 
         AlicatManager(error_policy=ErrorPolicy.RETURN) as manager,
     ):
         for name in "AB":
-            await manager.add(name, path, unit_id=name, serial=settings(path), timeout=0.6)
+            await manager.add(name, path, unit_id=name, serial=settings(path), timeout=1.2)
         for step in range(12):
             wanted = {"A": 100.0 + step, "B": 300.0 + step}
             for unit in units:
@@ -145,7 +145,7 @@ async def test_dropped_late_and_damaged_replies_never_give_a_wrong_reading() -> 
 
 async def test_instrument_left_streaming_is_stopped_and_opened() -> None:
     unit = MassFlowController("A", full_scale=500.0)
-    bus = Bus([unit], baudrate=BAUD, faults=FaultPlan(streaming=["A"]))
+    bus = Bus([unit], baudrate=BAUD, faults=BusFaults(streaming=["A"]))
     async with (
         open_pty(bus) as path,
         await open_device(path, serial=settings(path), timeout=TIMEOUT) as device,
@@ -182,6 +182,8 @@ async def test_unplugged_adapter_is_a_lost_connection() -> None:
     os.close(terminal_end)
 
     async def unplug() -> None:
+        # Not before the port is open: its name may be that of another port a moment later.
+        await anyio.wait_readable(controller_end)
         os.close(controller_end)
 
     async with anyio.create_task_group() as tasks:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from itertools import count
 
 import anyio
 import pytest
@@ -10,53 +12,34 @@ import pytest
 from penstock.alicat import (
     AlicatConfig,
     AlicatConnectionError,
+    AlicatError,
     AlicatFirmwareError,
-    AlicatIdentityError,
     AlicatMissingHardwareError,
+    AlicatParseError,
     AlicatProtocolClient,
     AlicatTimeoutError,
     AlicatUnitChangedError,
     AlicatUnsupportedCommandError,
     AlicatValidationError,
     ByteStreamTransport,
+    Capability,
+    CapabilityEvidence,
     Commands,
-    Device,
-    DeviceEvent,
     EventKind,
-    FlowController,
-    SessionState,
     Statistic,
     TotalizerId,
-    Transport,
     Unit,
     config_from_env,
     open_device,
 )
 from penstock.alicat.commands import GasSelectRequest
 
-from .captures import FORMAT_5V12, FORMAT_10V20, FRAME_10V20, MADE_10V20
+from .captures import FORMAT_5V12, FORMAT_10V20, FRAME_10V20
+from .opened import TIMEOUT, opened
 from .scripted_bus import ScriptedBus, controller, meter, old_controller
 from .scripted_bus import Unit as Wired
 
 pytestmark = pytest.mark.anyio
-
-TIMEOUT = 0.3
-
-
-async def opened(
-    *units: Wired, config: AlicatConfig | None = None
-) -> tuple[FlowController, ScriptedBus, list[DeviceEvent]]:
-    bus = ScriptedBus(*units)
-    device = await open_device(bus, timeout=TIMEOUT, config=config)
-    assert isinstance(device, FlowController)
-    bus.commands.clear()
-    return device, bus, told_by(device)
-
-
-def told_by(device: Device) -> list[DeviceEvent]:
-    events: list[DeviceEvent] = []
-    device.subscribe(events.append)
-    return events
 
 
 def show_in_slpm(unit: Wired) -> None:
@@ -188,6 +171,203 @@ class TestUnits:
         assert device.session.revision == 1
         assert [event.kind for event in events] == [EventKind.FORMAT_CHANGED]
 
+    async def test_format_is_read_again_until_it_was_read(self) -> None:
+        unit = controller()
+        device, _, _ = await opened(unit)
+        tables = [None, None, [row.replace(b"SCCM", b"SmL/m") for row in FORMAT_10V20]]
+        tables[2] = [row.replace(b"7/2 012", b"7/3 004") for row in tables[2] or []]
+        unit.replies[b"??D*"] = lambda command: tables.pop(0) if len(tables) > 1 else tables[0]
+        unit.replies[b""] = b"A +014.62 +021.89 +00.000 +00.000 +78.950     N2"
+        for _ in range(6):
+            with contextlib.suppress(AlicatError):
+                await device.poll()
+        assert (await device.poll()).units["Mass_Flow"] == "SmL/m"
+
+
+class TestFormatThatIsReadAgain:
+    """Table and frame have no checksum, and somebody may be at the panel while they are read."""
+
+    IN_SLPM = b"A +014.62 +021.89 +00.000 +00.100 +00.100     N2"
+
+    @staticmethod
+    def table_in_slpm() -> list[bytes]:
+        return [row.replace(b"7/2 012 02 SCCM", b"7/3 007 02 SLPM") for row in FORMAT_10V20]
+
+    async def test_damaged_table_is_not_believed(self) -> None:
+        unit = controller()
+        device, bus, events = await opened(unit)
+        unit.replies[b""] = self.IN_SLPM
+        unit.replies[b"??D*"] = self.table_in_slpm()
+        with pytest.raises(AlicatError, match="data frame"):
+            await device.poll()
+        bus.let_pass_next()
+        bus.change_next(lambda reply: reply.replace(b"Mass Flow ", b"Mass Vlow "))
+        with pytest.raises(AlicatError, match="data frame"):
+            await device.poll()
+        reading = await device.poll()
+        assert (reading.values["Mass_Flow"], reading.units["Mass_Flow"]) == (0.1, "SLPM")
+        assert [event.kind for event in events] == [EventKind.FORMAT_CHANGED]
+
+    async def test_unit_that_changes_between_table_and_frame_is_noticed(self) -> None:
+        unit = controller()
+        device, _, _ = await opened(unit)
+        tables = [FORMAT_10V20, self.table_in_slpm()]
+
+        def table(command: bytes) -> list[bytes]:
+            unit.replies[b""] = self.IN_SLPM
+            return tables.pop(0) if len(tables) > 1 else tables[0]
+
+        unit.replies[b"??D*"] = table
+        await device.refresh_data_frame_format()
+        reading = await device.poll()
+        assert (reading.values["Mass_Flow"], reading.units["Mass_Flow"]) == (0.1, "SLPM")
+
+    async def test_unit_that_changes_while_the_instrument_is_opened_is_noticed(self) -> None:
+        unit = controller()
+        tables = [FORMAT_10V20, self.table_in_slpm()]
+
+        def table(command: bytes) -> list[bytes]:
+            unit.replies[b""] = self.IN_SLPM
+            return tables.pop(0) if len(tables) > 1 else tables[0]
+
+        unit.replies[b"??D*"] = table
+        device, _, _ = await opened(unit)
+        assert (await device.poll()).units["Mass_Flow"] == "SLPM"
+
+    @pytest.mark.parametrize(
+        ("row", "damage"),
+        [
+            (b"005 Mass Flow ", b"004 Mass Flow "),
+            (b"005 Mass Flow ", b"005 Mass Vlow "),
+            (b"002 02 `C", b"002 02 `K"),
+            (b"7/2 012 02 CCM", b"7/6 012 02 CCM"),
+        ],
+    )
+    async def test_table_with_one_damaged_byte_is_read_again_at_opening(
+        self, row: bytes, damage: bytes
+    ) -> None:
+        unit = controller()
+        damaged = [line.replace(row, damage) for line in FORMAT_10V20]
+        tables = [damaged, FORMAT_10V20]
+        unit.replies[b"??D*"] = lambda command: tables.pop(0) if len(tables) > 1 else tables[0]
+        device, _, _ = await opened(unit)
+        assert device.data_frame_format.fields[3].name == "Mass_Flow"
+        assert device.data_frame_format.fields[3].statistic is Statistic.MASS_FLOW
+        assert device.data_frame_format.fields[1].unit_label == "°C"
+        assert device.data_frame_format.fields[2].decimals == 2
+
+    async def test_full_scale_in_another_unit_has_the_table_read_again_at_opening(self) -> None:
+        unit = controller()
+        tables = [
+            FORMAT_10V20,
+            [row.replace(b"012 02 SCCM", b"007 02 SLPM") for row in FORMAT_10V20],
+        ]
+        unit.replies[b"??D*"] = lambda command: tables.pop(0) if len(tables) > 1 else tables[0]
+        unit.replies[b"FPF 5"] = b"A +000.50 07 SLPM"
+        device, _, _ = await opened(unit)
+        assert (await device.poll()).units["Mass_Flow"] == "SLPM"
+
+    async def test_no_reading_is_labelled_until_the_changed_format_is_read(self) -> None:
+        unit = controller()
+        device, bus, _ = await opened(unit, config=AlicatConfig(unit_check_s=1e-9))
+        show_in_slpm(unit)
+        table, unit.replies[b"??D*"] = unit.replies[b"??D*"], None
+        for _ in range(2):
+            with pytest.raises(AlicatTimeoutError):
+                await device.poll()
+        assert b"A" not in bus.commands
+        unit.replies[b"??D*"] = table
+        assert (await device.poll()).units["Mass_Flow"] == "SLPM"
+
+    async def test_damaged_answer_is_no_change_of_unit(self) -> None:
+        unit = controller()
+        device, bus, events = await opened(unit, config=AlicatConfig(unit_check_s=1e-9))
+        bus.change_next(lambda reply: reply.replace(b"SCCM", b"SBCM"))
+        assert (await device.poll()).units["Mass_Flow"] == "SCCM"
+        assert events == []
+
+    async def test_table_that_never_comes_twice_alike_is_refused(self) -> None:
+        unit = controller()
+        device, _, _ = await opened(unit)
+        numbers = count(100)
+        unit.replies[b"??D*"] = lambda command: [
+            row.replace(b"SCCM", b"X%d" % next(numbers)) for row in FORMAT_10V20
+        ]
+        with pytest.raises(AlicatParseError, match="differently each of 5 times"):
+            await device.refresh_data_frame_format()
+
+    async def test_change_that_another_task_has_seen_outlasts_a_cancelled_refresh(self) -> None:
+        unit = controller()
+        device, _, _ = await opened(unit)
+        refresh = anyio.CancelScope()
+
+        def setpoint(command: bytes) -> bytes:
+            show_in_slpm(unit)
+            unit.replies[b""] = cancelling
+            return b"A +000.00 +000.10 07 SLPM"
+
+        def cancelling(command: bytes) -> None:
+            # Of the refresh, which asks for a frame after its first table.
+            unit.replies[b""] = unit.counting_poll
+            refresh.cancel()
+
+        unit.replies[b"LS*"] = setpoint
+
+        began = anyio.Event()
+
+        async def read_the_format() -> None:
+            began.set()
+            with refresh:
+                await device.refresh_data_frame_format()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read_the_format)
+            await began.wait()
+            await device.setpoint()
+        assert refresh.cancelled_caught
+        assert (await device.poll()).units["Mass_Flow_Setpt"] == "SLPM"
+
+    async def test_refresh_reads_the_format_although_another_one_was_cancelled(self) -> None:
+        unit = controller()
+        device, bus, _ = await opened(unit)
+        first = anyio.CancelScope()
+
+        def table(command: bytes) -> None:
+            show_in_slpm(unit)
+            first.cancel()
+
+        unit.replies[b"??D*"] = table
+
+        began = anyio.Event()
+
+        async def read_the_format() -> None:
+            began.set()
+            with first:
+                await device.refresh_data_frame_format()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read_the_format)
+            await began.wait()
+            await device.refresh_data_frame_format()
+        assert first.cancelled_caught
+        assert bus.commands.count(b"A??D*") >= 2
+        assert (await device.poll()).units["Mass_Flow"] == "SLPM"
+
+    async def test_reading_that_was_asked_before_the_columns_changed_is_asked_again(self) -> None:
+        unit = controller()
+        device, bus, _ = await opened(unit)
+        show_in_slpm(unit)
+
+        async def refresh() -> None:
+            await device.refresh_data_frame_format()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(refresh)
+            await anyio.lowlevel.checkpoint()
+            reading = await device.poll()
+        assert reading.units["Mass_Flow"] == "SLPM"
+        assert bus.commands[-1] == b"A"
+
 
 class TestLetterlessAnswers:
     async def test_late_frame_of_another_unit_is_not_taken_for_the_answer(self) -> None:
@@ -231,143 +411,6 @@ class TestLetterlessAnswers:
         device, _, _ = await opened(unit)
         with pytest.raises(Exception, match="values of 2 statistics"):
             await device.request(["abs_press", "mass_flow"])
-
-
-class Lines:
-    """The lines that a client gets one after another."""
-
-    def __init__(self, *buses: ScriptedBus | Exception) -> None:
-        self.buses = list(buses)
-        self.opened = 0
-
-    async def open(self) -> Transport:
-        self.opened += 1
-        bus = self.buses.pop(0)
-        if isinstance(bus, Exception):
-            raise bus
-        return ByteStreamTransport(bus, label="line")
-
-    async def client(self) -> AlicatProtocolClient:
-        return AlicatProtocolClient(await self.open(), default_timeout=TIMEOUT, reconnect=self.open)
-
-
-def with_serial_number(unit: Wired, serial: bytes) -> Wired:
-    unit.replies[b"??M*"] = [row.replace(b"521641", serial) for row in MADE_10V20]
-    return unit
-
-
-class TestReturning:
-    async def test_instrument_that_comes_back_is_asked_again(self) -> None:
-        first, second = ScriptedBus(controller()), ScriptedBus(controller())
-        device = await open_device(await Lines(first, second).client(), timeout=TIMEOUT)
-        events = told_by(device)
-        first.lost = OSError("unplugged")
-        with pytest.raises(AlicatConnectionError, match="unplugged"):
-            await device.poll()
-        assert device.session.state is SessionState.STALE
-        assert (await device.poll()).values["Mass_Flow"] == 2.0  # one frame proved the format
-        assert device.session.state is SessionState.OPERATIONAL
-        assert [event.kind for event in events] == [
-            EventKind.CONNECTION_LOST,
-            EventKind.RECONNECTED,
-        ]
-        assert device.client.statistics.reconnects == 1
-        assert first.closed
-
-    async def test_another_instrument_in_its_place_is_neither_polled_nor_set(self) -> None:
-        first = ScriptedBus(controller())
-        second = ScriptedBus(with_serial_number(controller(), b"999999"))
-        device = await open_device(await Lines(first, second).client(), timeout=TIMEOUT)
-        assert isinstance(device, FlowController)
-        first.lost = OSError("unplugged")
-        with pytest.raises(AlicatConnectionError):
-            await device.poll()
-        with pytest.raises(AlicatIdentityError, match="serial number 999999, not 521641"):
-            await device.setpoint(10)
-        assert second.commands == [b"AVE", b"A??M*"]
-        with pytest.raises(AlicatConnectionError, match="tried again in"):
-            await device.poll()
-        assert second.commands == [b"AVE", b"A??M*"]
-
-    async def test_command_is_not_sent_to_a_line_that_was_opened_for_another_device(self) -> None:
-        first, second = ScriptedBus(controller("A"), controller("B")), ScriptedBus(controller("B"))
-        client = await Lines(first, second).client()
-        one = await open_device(client, unit_id="A", timeout=TIMEOUT)
-        other = await open_device(client, unit_id="B", timeout=TIMEOUT)
-        assert isinstance(one, FlowController)
-        first.lost = OSError("unplugged")
-        with pytest.raises(AlicatConnectionError):
-            await other.poll()
-        await other.poll()
-        with pytest.raises(AlicatTimeoutError, match="no instrument answers as unit A"):
-            await one.setpoint(10)
-        assert not any(command.startswith(b"ALS") for command in second.commands)
-
-    async def test_line_that_cannot_be_opened_is_not_tried_at_every_poll(self) -> None:
-        first = ScriptedBus(controller())
-        lines = Lines(first, OSError("no such port"))
-        device = await open_device(await lines.client(), timeout=TIMEOUT)
-        first.lost = OSError("unplugged")
-        with pytest.raises(AlicatConnectionError, match="unplugged"):
-            await device.poll()
-        with pytest.raises(AlicatConnectionError, match="no such port"):
-            await device.poll()
-        for _ in range(3):
-            with pytest.raises(AlicatConnectionError, match="tried again in"):
-                await device.poll()
-        assert lines.opened == 2
-
-    async def test_device_that_was_given_an_open_stream_stays_lost(self) -> None:
-        device, bus, _ = await opened(controller())
-        bus.lost = OSError("unplugged")
-        for _ in range(2):
-            with pytest.raises(AlicatConnectionError, match="open the device again"):
-                await device.poll()
-
-    async def test_question_for_an_earlier_line_is_not_sent(self) -> None:
-        first, second = ScriptedBus(controller()), ScriptedBus(controller())
-        client = await Lines(first, second).client()
-        first.lost = OSError("unplugged")
-        with pytest.raises(AlicatConnectionError):
-            await client.query_line(b"AVE\r")
-        await client.reopen()
-        with pytest.raises(AlicatConnectionError, match="opened again"):
-            await client.exchange(b"ALS 10\r", bytes, generation=0)
-        assert second.commands == []
-
-    async def test_closed_client_is_not_opened_again(self) -> None:
-        first = ScriptedBus(controller())
-        lines = Lines(first)
-        client = await lines.client()
-        await client.aclose()
-        with pytest.raises(AlicatConnectionError, match="closed"):
-            await client.reopen()
-        assert lines.opened == 1
-
-    async def test_unit_that_was_silent_identifies_itself_before_it_is_asked_again(self) -> None:
-        unit = controller()
-        device, bus, events = await opened(unit)
-        answering = bus.units.pop(b"A")
-        for _ in range(3):
-            with pytest.raises(AlicatTimeoutError):
-                await device.poll()
-        assert [event.kind for event in events] == [EventKind.CONNECTION_LOST]
-        bus.units[b"A"] = answering
-        bus.commands.clear()
-        await device.poll()
-        assert bus.commands[0] == b"AVE"
-        assert [event.kind for event in events][-1] is EventKind.RECONNECTED
-
-    async def test_two_tasks_have_a_returning_instrument_identified_once(self) -> None:
-        first, second = ScriptedBus(controller()), ScriptedBus(controller())
-        device = await open_device(await Lines(first, second).client(), timeout=TIMEOUT)
-        first.lost = OSError("unplugged")
-        with pytest.raises(AlicatConnectionError):
-            await device.poll()
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(device.poll)
-        assert second.commands.count(b"AVE") == 1
 
 
 class TestGates:
@@ -483,3 +526,54 @@ def test_settings_come_from_the_environment_and_nonsense_is_ignored() -> None:
         default_timeout_s=0.25, eager_tasks=True
     )
     assert config_from_env("X_", environ=environ) == AlicatConfig()
+
+
+class TestCapabilities:
+    async def test_what_is_stated_and_what_the_columns_show_is_told_apart(self) -> None:
+        unit = controller()
+        volumetric = b"004 Volu Flow                  s decimal     7/2 012 02 CCM"
+        second = b"344 Second Press               s decimal     7/2 010 02 PSIA"
+        unit.replies[b"??D*"] = [row.replace(volumetric, second) for row in FORMAT_10V20]
+        device = await open_device(
+            ScriptedBus(unit), timeout=TIMEOUT, assume_capabilities=Capability.DISPLAY
+        )
+        assert device.info.capabilities == Capability.DISPLAY | Capability.SECONDARY_PRESSURE
+        assert dict(device.info.probe_report) == {
+            Capability.DISPLAY: CapabilityEvidence.STATED,
+            Capability.SECONDARY_PRESSURE: CapabilityEvidence.DATA_FRAME,
+        }
+
+    async def test_instrument_is_asked_for_what_it_can_be_asked_for(self) -> None:
+        unit = controller()
+        unit.replies[b"FPF 15"] = b"A +20.000 10 PSIA"
+        for second_sensor in (b"FPF 344", b"FPF 352", b"FPF 360"):
+            unit.replies[second_sensor] = b"A +0 1 ---"
+        unit.replies[b"TC 1"] = b"?"
+        device, _, _ = await opened(unit)
+        assert not device.info.probe_report
+        report = await device.probe_capabilities()
+        assert report == {
+            Capability.BAROMETER: CapabilityEvidence.PRESENT,
+            Capability.SECONDARY_PRESSURE: CapabilityEvidence.ABSENT,
+            Capability.TOTALIZER: CapabilityEvidence.ABSENT,
+        }
+        assert device.info.capabilities == Capability.BAROMETER
+
+    async def test_what_the_user_states_is_not_taken_back(self) -> None:
+        unit = controller()
+        for question in (b"FPF 15", b"FPF 344", b"TC 1"):
+            unit.replies[question] = b"?"
+        device = await open_device(
+            ScriptedBus(unit), timeout=TIMEOUT, assume_capabilities=Capability.TOTALIZER
+        )
+        report = await device.probe_capabilities()
+        assert report[Capability.TOTALIZER] is CapabilityEvidence.STATED
+        assert device.info.capabilities == Capability.TOTALIZER
+
+    async def test_old_firmware_is_not_asked(self) -> None:
+        bus = ScriptedBus(old_controller())
+        device = await open_device(bus, timeout=TIMEOUT)
+        bus.commands.clear()
+        bus.units[b"A"].replies[b"FPF*"] = b"?"
+        await device.probe_capabilities()
+        assert not any(command.startswith(b"ATC") for command in bus.commands)

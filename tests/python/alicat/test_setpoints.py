@@ -17,7 +17,11 @@ from penstock.alicat import (
     Statistic,
     Unit,
 )
-from penstock.alicat.setpoints import decimal_text, parse_full_scale, parse_setpoint_reply
+from penstock.alicat._instrument.setpoints import (
+    decimal_text,
+    parse_full_scale,
+    parse_setpoint_reply,
+)
 
 from .captures import FRAME_10V04_METER, FRAME_10V20
 

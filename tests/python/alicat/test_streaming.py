@@ -53,6 +53,18 @@ async def test_streamed_frames_are_readings_of_the_unit(prefix: bytes) -> None:
     assert (await device.poll()).values["Mass_Flow"] == 2.0  # the unit's second poll
 
 
+async def test_frames_that_come_after_the_stop_are_passed_over() -> None:
+    device, bus = await opened()
+    async with device.stream():
+        pass
+    bus.change_next(lambda reply: frame(7) + frame(8) + frame(9) + reply)
+    assert (await device.poll()).values["Mass_Flow"] != 7.0
+    assert bus.commands[-2:] == [b"AVE", b"A"]
+    bus.commands.clear()
+    await device.poll()
+    assert bus.commands == [b"A"]
+
+
 async def test_nothing_else_is_asked_on_the_port_meanwhile() -> None:
     device, bus = await opened()
     async with device.stream():

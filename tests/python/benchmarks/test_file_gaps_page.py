@@ -1,4 +1,4 @@
-"""The page of gaps: a loop that stands still is seen, and every operation runs."""
+"""The page file_gaps: a blocked loop is detected, and every operation runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks import file_gaps
 from benchmarks.pages import file_gaps as page
 
 
-def test_a_loop_that_stands_still_is_seen() -> None:
+def test_a_blocked_loop_is_detected() -> None:
     async def stand_still() -> None:
         time.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""The pages of files: each contender does the work, and wrong bytes are noticed."""
+"""The file pages: each contender does the work, and wrong bytes are detected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from benchmarks import file_io
-from benchmarks.contender import Unavailable
 from benchmarks.file_peers import PEERS, load_peer
 from benchmarks.file_peers.peer import Data
 from benchmarks.file_peers.plain_os import Files as PlainFiles
@@ -24,6 +23,7 @@ from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.file_stand import Sample
 from benchmarks.measure.native import BENCHMARKS, SOURCE
 from benchmarks.measure.rounds import Outcome
+from benchmarks.measured_program import Unavailable
 from benchmarks.pages import files, files_pyuring
 
 PROGRAM = str(BENCHMARKS / "file_io.py")
@@ -45,7 +45,7 @@ WORKLOADS = {
 
 
 def measure(peer: str, workload: str, folder: Path, *options: str) -> dict[str, Any] | str:
-    """The figures of a tiny round; a sentence where the peer cannot do it."""
+    """The figures of a tiny round, or a sentence if the peer cannot do it."""
     command = [sys.executable, PROGRAM, "--peer", peer, "--workload", workload]
     done = subprocess.run(
         [*command, "--folder", str(folder), *TINY, *options],
@@ -88,7 +88,7 @@ def test_phases_are_timed_apart(peer: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("penstock", "os")])
 def test_a_peer_that_is_here_reads_and_writes_right(peer: str, tmp_path: Path) -> None:
-    """Whole files where a peer has nothing else; each checks what it has read and written."""
+    """Whole files if a peer has nothing else; each checks what it has read and written."""
     try:
         load_peer(peer)
     except Unavailable as missing:
@@ -96,6 +96,20 @@ def test_a_peer_that_is_here_reads_and_writes_right(peer: str, tmp_path: Path) -
     figures = measure(peer, "write-read", tmp_path)
     assert isinstance(figures, dict), figures
     assert figures["operations"] == 3
+
+
+@pytest.mark.parametrize("peer", ["pyuring", "aiofiles", "anyio@uvloop", "aiofiles@penstock"])
+@pytest.mark.parametrize("workload", ["direct-reads", "cached-reads"])
+def test_a_peer_that_is_here_reads_in_blocks(peer: str, workload: str, tmp_path: Path) -> None:
+    try:
+        load_peer(peer)
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    figures = measure(peer, workload, tmp_path, "--size", str(1 << 20))
+    if isinstance(figures, str) and "O_DIRECT" in figures:
+        pytest.skip(figures)
+    assert isinstance(figures, dict), figures
+    assert figures["operations"] % 256 == 0
 
 
 class Forgetful(PlainFiles):
@@ -106,14 +120,14 @@ class Forgetful(PlainFiles):
 
 
 class Lazy(PlainFiles):
-    """Reads nothing at all, fast."""
+    """Reads nothing, fast."""
 
     async def read_regions(self, path: str, size: int, block: int, depth: int) -> int:
         return 0
 
 
 class Careless(PlainFiles):
-    """Leaves out the end of each file, but where it looks as if that were compared."""
+    """Omits the end of each file except in files that are compared."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -180,11 +194,24 @@ def test_pyurings_table_counts_system_calls(
         for blocks in ("64 KiB", "whole")
         for phase in ("write", "read")
     ]
+    assert [cell["labels"] for cell in results["together"]] == [
+        ["2 × 1 MiB", "64 KiB"],
+        ["2 × 1 MiB", "whole"],
+    ]
+    for name in OWN.split(","):
+        write, read = (
+            cell["contenders"][name]["wall_us_per_file"]["median"] for cell in results["cells"][:2]
+        )
+        together = results["together"][0]["contenders"][name]["wall_us_per_file"]["median"]
+        assert together == pytest.approx(write + read)
     calls = results["syscalls"][0]["os"]
     # Each file has sixteen blocks.
     assert calls["write"] >= 16
     assert results["syscalls"][1]["os"]["pread64"] >= 16
-    assert "System calls a file" in printed
+    assert "System calls per file" in printed
+
+
+DIRECT = "50 × 20 MiB, O_DIRECT, 64 in flight"
 
 
 def test_the_tables_of_that_page_are_the_default_and_its_options_replace_them() -> None:
@@ -193,7 +220,7 @@ def test_the_tables_of_that_page_are_the_default_and_its_options_replace_them() 
         files_pyuring.add_options(parser)
         return [cell.labels for cell in files_pyuring._cells(parser.parse_args(arguments))]
 
-    assert {labels[0] for labels in cells()} == {"8 × 2 MiB", "100 × 10 MiB"}
+    assert {labels[0] for labels in cells()} == {"8 × 2 MiB", "100 × 10 MiB", DIRECT}
     assert {labels[0] for labels in cells("--num-files", "50", "--file-size-mb", "20")} == {
         "50 × 20 MiB"
     }
@@ -202,17 +229,18 @@ def test_the_tables_of_that_page_are_the_default_and_its_options_replace_them() 
 def test_a_large_set_is_measured_in_fewer_rounds_and_the_caption_says_so() -> None:
     parser = argparse.ArgumentParser()
     files_pyuring.add_options(parser)
-    for rounds, caption in ((2, ""), (5, " (100 × 10 MiB: 2)")):
+    for rounds, caption in ((2, ""), (5, f" (100 × 10 MiB: 2, {DIRECT}: 2)")):
         options = parser.parse_args(["--rounds", str(rounds)])
         cells = files_pyuring._cells(options)
         assert {cell.labels[0]: cell.rounds(rounds) for cell in cells} == {
             "8 × 2 MiB": rounds,
             "100 × 10 MiB": 2,
+            DIRECT: 2,
         }
         assert files_pyuring._fewer_rounds(cells, options) == caption
 
 
-def test_what_is_shown_beside_is_no_peer() -> None:
+def test_a_contender_that_is_only_shown_is_no_peer() -> None:
     def outcome(seconds: float) -> Outcome[Sample]:
         return Outcome([Sample(1, seconds, seconds)])
 

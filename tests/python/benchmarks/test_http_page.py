@@ -1,4 +1,4 @@
-"""The http page: both frameworks on a loop, and a load that accepts no reply but the right one."""
+"""The http page: both frameworks on a loop, and a load that accepts only the right reply."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def client() -> Path:
 
 
 def converse(client: Path, *replies: str) -> tuple[int, str, str]:
-    """Answer the requests of one connection; the client's exit code and output."""
+    """Answer the requests of one connection; return the client's exit code and output."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         command = [str(client), "--port", port, "--connections", "1", "--body", BODY]
@@ -42,7 +42,7 @@ def converse(client: Path, *replies: str) -> tuple[int, str, str]:
             for reply in replies:
                 assert connection.recv(4096).endswith(b"\r\n\r\n")
                 connection.sendall(reply.encode())
-            output, errors = process.communicate(timeout=20)
+            output, errors = process.communicate(timeout=60)
     return process.returncode, output, errors
 
 
@@ -66,7 +66,7 @@ def test_http_measures_a_framework_on_every_loop(
 
 
 def test_replies_may_differ_in_their_date_alone(client: Path) -> None:
-    # The first message is the warm-up's, the third is under way when the count is reached.
+    # The first message is the warm-up; the third is in flight when the count is reached.
     code, output, errors = converse(client, *(REPLY.format(second) for second in range(3)))
     assert code == 0, errors
     assert json.loads(output)["replies"] == 3

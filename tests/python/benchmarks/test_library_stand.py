@@ -1,4 +1,4 @@
-"""The C++ pages' stand: which program plays which part."""
+"""The C++ pages' stand: the program for each contender."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_floor_is_a_program_for_each_job() -> None:
     assert source == ["/programs/source_floor", "source", "64"]
 
 
-def test_the_load_is_told_the_size() -> None:
+def test_the_load_command_has_the_size() -> None:
     command = STAND.load_command(Cell(SOURCE, 64, 1), "1234")
     assert command[:5] == ["/programs/stream_sink", "--port", "1234", "--size", "64"]
 

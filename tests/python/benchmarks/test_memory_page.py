@@ -1,4 +1,4 @@
-"""The memory page: resident memory, descriptors, and connections that were really served."""
+"""The memory page: resident memory, descriptors, and connections that were served."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_resident_memory_grows_with_what_a_process_touches() -> None:
 
 @pytest.fixture
 def few_descriptors() -> Iterator[tuple[int, int]]:
-    """A soft limit that is below the hard one; both limits."""
+    """Set a soft limit below the hard one; yields both."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowered = (256, before[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, lowered)
@@ -97,7 +97,7 @@ def test_a_connection_that_is_not_served_is_not_counted() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.sendall(b"y" * len(connection.recv(64)))
-            output, errors = process.communicate(timeout=20)
+            output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (1, "")
     assert "connection 0: the echo is wrong" in errors
 

@@ -1,4 +1,4 @@
-"""The scheduling page: every workload runs whole, and a loop that drops work is told."""
+"""The scheduling page: every workload completes, and a loop that drops work is reported."""
 
 from __future__ import annotations
 

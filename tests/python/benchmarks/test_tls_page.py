@@ -1,4 +1,4 @@
-"""The TLS page: floor, client and servers speaking TLS."""
+"""The TLS page: floor, client and servers with TLS."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchmarks.measure.certificate import make_certificate
 from benchmarks.measure.native import build_native
 from benchmarks.measure.processes import run, server
-from benchmarks.pages.tls import make_certificate
 
 CORE = min(os.sched_getaffinity(0))
 
@@ -29,32 +28,9 @@ def native() -> Path:
 
 
 @pytest.mark.usefixtures("native")
-def test_tls_measures_every_style_beside_the_floor(
-    measure_page: Callable[..., tuple[dict[str, Any], str]], own_and_asyncio: str
-) -> None:
+def test_tls_measures_every_style_beside_the_floor(check_styles: Callable[..., None]) -> None:
     styles = ["protocol", "buffered", "streams"]
-    results, _ = measure_page(
-        *(
-            "tls",
-            "--rounds",
-            "1",
-            "--seconds",
-            "0.05",
-            "--warmup",
-            "0.02",
-            "--turns",
-            "1",
-            "--connections",
-            "2",
-        ),
-        *("--sizes", "16384", "--loops", own_and_asyncio, "--styles", ",".join(styles)),
-    )
-    assert [cell["labels"] for cell in results["cells"]] == [
-        [style, "16 KiB", "2"] for style in styles
-    ]
-    for cell in results["cells"]:
-        for name in ("floor", *own_and_asyncio.split(",")):
-            assert cell["contenders"][name]["rounds"][0]["requests"] > 0
+    check_styles("tls", styles, "16 KiB", "--sizes", "16384")
 
 
 def test_messages_of_many_records_pass_floor_and_client(native: Path, tmp_path: Path) -> None:

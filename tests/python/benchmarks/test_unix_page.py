@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,32 +19,9 @@ needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is
 
 
 @needs_cmake
-def test_unix_measures_every_style_beside_the_floor(
-    measure_page: Callable[..., tuple[dict[str, Any], str]], own_and_asyncio: str
-) -> None:
+def test_unix_measures_every_style_beside_the_floor(check_styles: Callable[..., None]) -> None:
     styles = ["protocol", "buffered", "streams", "native-streams", "sock"]
-    results, _ = measure_page(
-        *(
-            "unix",
-            "--rounds",
-            "1",
-            "--seconds",
-            "0.05",
-            "--warmup",
-            "0.02",
-            "--turns",
-            "1",
-            "--connections",
-            "2",
-        ),
-        *("--loops", own_and_asyncio, "--styles", ",".join(styles)),
-    )
-    assert [cell["labels"] for cell in results["cells"]] == [
-        [style, "1 KiB", "2"] for style in styles
-    ]
-    for cell in results["cells"]:
-        for name in ("floor", *own_and_asyncio.split(",")):
-            assert cell["contenders"][name]["rounds"][0]["requests"] > 0
+    check_styles("unix", styles, "1 KiB")
 
 
 @needs_cmake

@@ -1,4 +1,4 @@
-"""The uring page: every workload runs whole, and what is read is compared with what was written."""
+"""The uring page: every workload completes, and reads are compared with what was written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_uring_measures_every_workload(
         for name in ("floor", "penstock"):
             (sample,) = cell["contenders"][name]["rounds"]
             assert sample["operations"] >= 256
-    assert "- os, NOPs: os has no such operation" in printed
+    assert "- os, NOPs: os has no such system call" in printed
 
 
 def test_a_contender_that_reads_the_wrong_block_is_not_measured() -> None:

@@ -1,4 +1,4 @@
-"""A finished run as plain data, the command in a process of its own, and what it recorded."""
+"""Fixtures: a finished run as plain data, the command in a subprocess, and its recorded files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.cli.plan import DevicePlan
-from penstock.cli.progress import DeviceProgress, Progress, choose_quantity
+from penstock.cli._recording.plan import DevicePlan
+from penstock.cli._recording.progress import DeviceProgress, Progress
+from penstock.record.shown_quantity import choose_quantity
 
 _FIELDS = {"Abs_Press": "PSIA", "Mass_Flow": "SCCM", "Mass_Flow_Setpt": "SCCM", "Gas": None}
 
@@ -52,7 +53,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 class Running:
-    """A ``penstock`` command in a process of its own, read line by line."""
+    """A ``penstock`` command in a subprocess; its output is read line by line."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path) -> None:
         self.process = subprocess.Popen(
@@ -68,7 +69,7 @@ class Running:
         self.lines: list[str] = []
 
     def wait_for(self, pattern: str) -> str:
-        """Read standard output up to a line that *pattern* matches."""
+        """Read standard output up to a line that matches *pattern*."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
@@ -81,7 +82,7 @@ class Running:
         )
 
     def finish(self) -> tuple[int, str, str]:
-        """Wait for the end; exit code, all standard output, standard error."""
+        """Wait for the exit; return the exit code, all standard output and standard error."""
         output, errors = self.process.communicate(timeout=60)
         return self.process.returncode, "".join(self.lines) + (output or ""), errors
 
@@ -102,13 +103,13 @@ ENVIRONMENT.pop("PENSTOCK_TRACEBACK", None)
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """The environment that finds this source tree's package."""
+    """An environment that imports the package from this source tree."""
     return dict(ENVIRONMENT)
 
 
 @pytest.fixture
 def penstock(tmp_path: Path) -> Command:
-    """Run ``penstock`` with the given arguments to its end, in *tmp_path*."""
+    """Run ``penstock`` with the given arguments in *tmp_path* and wait for its exit."""
 
     def call(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -125,7 +126,7 @@ def penstock(tmp_path: Path) -> Command:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Start ``penstock`` with the given arguments in *tmp_path*; it is ended after the test."""
+    """Start ``penstock`` with the given arguments in *tmp_path*; end it after the test."""
     with contextlib.ExitStack() as stack:
 
         def call(*arguments: str | Path) -> Running:
@@ -138,7 +139,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def native_loop() -> None:
-    """Skip where the native loop is not built; ``make test`` makes that an error."""
+    """Skip if the native loop is not built; ``make test`` turns that into an error."""
     if find_spec("penstock._core") is None:
         if os.environ.get("PENSTOCK_REQUIRE_LOOPS") == "1":
             pytest.fail("penstock._core is not available; run 'scripts/setup test' first")
@@ -173,7 +174,7 @@ def simulator() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def silent_port() -> Iterator[str]:
-    """A serial port with nothing behind it that answers."""
+    """A serial port without an answering device."""
     master, slave = pty.openpty()
     tty.setraw(slave)
     yield os.ttyname(slave)
@@ -182,14 +183,15 @@ def silent_port() -> Iterator[str]:
 
 
 class Recorded:
-    """The files of a run, read back by other programs than Penstock."""
+    """The files of a run, read without Penstock."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def parquet(self) -> dict[str, list[Any]]:
         table = pyarrow.parquet.read_table(self.folder / "samples.parquet")
-        # Nanoseconds do not fit Python's datetime: time stamps as numbers.
+        table = table.filter(table["event"].is_null())
+        # Python's datetime holds no nanoseconds, so timestamps are read as numbers.
         return {
             name: column.cast("int64").to_pylist()
             if pyarrow.types.is_timestamp(column.type)
@@ -198,6 +200,9 @@ class Recorded:
         }
 
     def csv(self) -> list[dict[str, str]]:
+        return [row for row in self._lines() if not row["event"]]
+
+    def _lines(self) -> list[dict[str, str]]:
         with open(self.folder / "samples.csv", newline="", encoding="utf-8") as file:
             lines = [line for line in file if not line.startswith("#")]
         assert lines[-1].endswith("\n")
@@ -206,10 +211,18 @@ class Recorded:
         return rows
 
     def rows_of_each(self) -> dict[str, int]:
-        """Rows by device; the two formats must tell the same."""
+        """Return the number of rows of each device; the two formats must agree."""
         counts = dict(Counter(self.parquet()["device"]))
         assert counts == dict(Counter(row["device"] for row in self.csv()))
         return counts
+
+    def slots_of_each(self) -> dict[str, int]:
+        """Return the slots that have passed for each device: its rows, and those it has missed."""
+        slots = Counter(self.rows_of_each())
+        for row in self._lines():
+            if row["event"] == "missed_slots":
+                slots[row["device"]] += int(row["message"].split()[0])
+        return dict(slots)
 
 
 @pytest.fixture

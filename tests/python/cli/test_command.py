@@ -35,14 +35,14 @@ def test_version_is_one_line(penstock: Command) -> None:
     assert number[0].isdigit()
 
 
-def test_the_simulator_reads_its_own_options(penstock: Command) -> None:
+def test_simulator_parses_its_own_options(penstock: Command) -> None:
     done = penstock("sim", "--help")
     assert done.returncode == 0
     assert "--bus" in done.stdout
     assert penstock("sim", "--bus", "nonsense").returncode == 2
 
 
-def test_help_loads_nothing_that_takes_time(environment: dict[str, str]) -> None:
+def test_help_imports_no_slow_modules(environment: dict[str, str]) -> None:
     code = (
         "import sys, penstock.cli\n"
         "assert penstock.cli.main(['--help']) == 0\n"
@@ -63,11 +63,11 @@ def test_help_loads_nothing_that_takes_time(environment: dict[str, str]) -> None
         (["demo", "--rate", "fast"], "'fast' is not a rate in hertz"),
         (["demo", "--rate", "0"], "above 0 and up to 1000"),
         (["demo", "--out", ""], "not the name of a folder"),
-        (["record"], "--config"),
+        (["record"], "run.toml"),
         (["demo", "--dur", "3"], "unrecognized arguments"),
     ],
 )
-def test_a_wrong_option_is_refused_with_code_2(
+def test_wrong_option_is_refused_with_code_2(
     penstock: Command, arguments: list[str], words: str
 ) -> None:
     done = penstock(*arguments)

@@ -1,4 +1,4 @@
-"""``run.toml``: what it means, and that everything else is refused with one sentence."""
+"""``run.toml``: valid contents are parsed, everything else is refused with one sentence."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.cli.config import RunConfig, load_config, parse_config
-from penstock.cli.errors import CommandError, ExitCode
-from penstock.cli.plan import DevicePlan, SetpointStep
+from penstock.cli._errors import CommandError, ExitCode
+from penstock.cli._recording.config import RunConfig, load_config, parse_config
+from penstock.cli._recording.plan import DevicePlan, ModbusPlan, SetpointStep
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "run.toml"
 
 DEVICE = '[[device]]\nname = "argon"\nport = "/dev/ttyUSB0"\n'
+
+MODBUS = '[[device]]\nname = "fuel"\nport = "/dev/ttyUSB0"\nprotocol = "modbus-rtu"\n'
 
 
 def refusal(text: str | bytes) -> str:
@@ -25,7 +27,7 @@ def refusal(text: str | bytes) -> str:
     return str(caught.value)
 
 
-def test_the_example_file_says_what_its_comments_say() -> None:
+def test_example_file_matches_its_comments() -> None:
     config = load_config(EXAMPLE)
     assert config == RunConfig(
         rate_hz=20.0,
@@ -40,17 +42,33 @@ def test_the_example_file_says_what_its_comments_say() -> None:
                 baudrate=19200,
                 timeout=0.5,
                 steps=(SetpointStep(0.0, 50.0), SetpointStep(30.0, 0.0)),
+                rate_hz=20.0,
             ),
             DevicePlan(name="oxygen", port="/dev/ttyUSB0", unit_id="B"),
         ),
     )
 
 
-def test_everything_but_name_and_port_has_a_default() -> None:
+def test_a_run_may_name_other_formats_and_a_second_folder() -> None:
+    text = '[record]\nformats = ["parts", "sqlite"]\nfallback = "/mnt/spare"\n' + DEVICE
+    config = parse_config(text.encode(), "run.toml")
+    assert config.formats == ("parts", "sqlite")
+    assert config.fallback == Path("/mnt/spare")
+
+
+def test_all_keys_except_name_and_port_have_defaults() -> None:
     config = parse_config(DEVICE.encode(), "run.toml")
     assert (config.rate_hz, config.duration, config.out) == (10.0, None, None)
     assert config.formats == ("parquet", "csv")
     assert config.devices == (DevicePlan("argon", "/dev/ttyUSB0", "A", 19200, 0.5, ()),)
+
+
+def test_device_may_be_asked_by_modbus() -> None:
+    text = MODBUS + 'number = 7\nfamily = "basis-meter"\ndecimals = 1\nunits = {mass_flow = "SCCM"}'
+    (device,) = parse_config(text.encode(), "run.toml").devices
+    assert device.unit_id == "7"
+    assert device.modbus == ModbusPlan("rtu", 7, "basis-meter", {"mass_flow": "SCCM"}, 1)
+    assert str(device) == "fuel: Modbus number 7 on /dev/ttyUSB0"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +78,7 @@ def test_everything_but_name_and_port_has_a_default() -> None:
         ("", ["run.toml", "no [[device]] table", "add one"]),
         ("[record]\nrat_hz = 1\n" + DEVICE, ["[record]", '"rat_hz"', "did you mean rate_hz?"]),
         ("[recrd]\nrate_hz = 1\n" + DEVICE, ['"recrd"', "did you mean record?"]),
-        ("zzz = 1\n" + DEVICE, ['"zzz"', "it knows record, device"]),
+        ("zzz = 1\n" + DEVICE, ['"zzz"', "the keys are record, device"]),
         ('[record]\nrate_hz = "20"\n' + DEVICE, ["[record]", 'rate_hz = "20"', "not a number"]),
         ("[record]\nrate_hz = true\n" + DEVICE, ["rate_hz = true", "not a number"]),
         ("[record]\nrate_hz = 0\n" + DEVICE, ["rate_hz = 0", "above 0 and up to 1000"]),
@@ -97,7 +115,7 @@ def test_everything_but_name_and_port_has_a_default() -> None:
             "[record]\nduration = 5\n" + DEVICE + "[[device.setpoint]]\nat = 5\nvalue = 1\n",
             ["at = 5", "after the end of the run (duration = 5)"],
         ),
-        (DEVICE + DEVICE, ['two [[device]] tables have name = "argon"', "of its own"]),
+        (DEVICE + DEVICE, ['two [[device]] tables have name = "argon"', "its own name"]),
         (
             DEVICE + '[[device]]\nname = "b"\nport = "/dev/ttyUSB0"\n',
             ['"argon" and "b" are both unit id A', "unit_id or port"],
@@ -107,9 +125,20 @@ def test_everything_but_name_and_port_has_a_default() -> None:
             + '[[device]]\nname = "b"\nport = "/dev/ttyUSB0"\nunit_id = "B"\nbaudrate = 9600\n',
             ["19200 and 9600", "a port has one baud rate"],
         ),
+        (DEVICE + 'protocol = "modbus"\n', ['protocol = "modbus"', '"ascii", "modbus-rtu"']),
+        (DEVICE + "number = 1\n", ["number = 1", 'write protocol = "modbus-rtu"']),
+        (MODBUS + 'unit_id = "A"\n', ['unit_id = "A"', "write number = 1"]),
+        (MODBUS + "number = 248\n", ["number = 248", "from 1 to 247"]),
+        (MODBUS + 'family = "coda"\n', ['family = "coda"', '"mass-flow-controller"']),
+        (MODBUS + 'family = "basis-meter"\n', ["decimals is missing"]),
+        (MODBUS + "decimals = 1\n", ["decimals = 1", "leave it out"]),
+        (MODBUS + 'units = "SCCM"\n', ['units = "SCCM"', "mass_flow"]),
+        (MODBUS + "assume_same_instrument = 1\n", ["= 1", "write true or false"]),
+        (MODBUS + MODBUS.replace("fuel", "b"), ['"fuel" and "b" are both number 1', "own number"]),
+        (MODBUS + DEVICE, ["modbus-rtu and ascii", "a port has one protocol"]),
     ],
 )
-def test_a_malformed_entry_is_refused_by_its_place_value_and_remedy(
+def test_malformed_entry_is_refused_with_place_value_and_remedy(
     text: str, words: list[str]
 ) -> None:
     sentence = refusal(text)
@@ -118,7 +147,7 @@ def test_a_malformed_entry_is_refused_by_its_place_value_and_remedy(
         assert word in sentence
 
 
-def test_a_link_and_its_target_are_one_port(tmp_path: Path) -> None:
+def test_link_and_its_target_are_the_same_port(tmp_path: Path) -> None:
     port = tmp_path / "ttyUSB0"
     port.touch()
     link = tmp_path / "by-id"
@@ -127,20 +156,20 @@ def test_a_link_and_its_target_are_one_port(tmp_path: Path) -> None:
     assert "both unit id A" in refusal(text)
 
 
-def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
+def test_bytes_that_are_not_text_are_refused_with_their_line() -> None:
     assert "line 2 is not UTF-8" in refusal(b'x = "\n\xff"')
 
 
-def test_brackets_nested_beyond_reason_are_refused() -> None:
+def test_deeply_nested_brackets_are_refused() -> None:
     assert "not valid TOML" in refusal(b"x = " + b"[" * 100_000)
 
 
-def test_a_number_of_thousands_of_digits_is_refused() -> None:
+def test_number_with_thousands_of_digits_is_refused() -> None:
     assert "not valid TOML" in refusal(b"x = " + b"1" * 10_000)
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "huge"])
-def test_an_unreadable_file_is_refused_by_its_path(tmp_path: Path, kind: str) -> None:
+def test_unreadable_file_is_refused_with_its_path(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "run.toml"
     if kind == "folder":
         path.mkdir()
@@ -160,20 +189,35 @@ def test_garbage_is_always_refused_in_one_line(data: bytes) -> None:
 
 _values = st.recursive(
     st.sampled_from(
-        ["1", "-1", "0.5", "nan", "true", '"A"', '"a\\nb"', '""', "1979-05-27", "[]", "{}", "0x7f"]
+        [
+            "1",
+            "-1",
+            "0.5",
+            "nan",
+            "true",
+            '"A"',
+            '"modbus-tcp"',
+            '"a\\nb"',
+            '""',
+            "1979-05-27",
+            "[]",
+            "{}",
+            "0x7f",
+        ]
     ),
     lambda inner: st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
     max_leaves=6,
 )
 _record_keys = ["rate_hz", "duration", "out", "formats", "record", "device", "nonsense"]
 _device_keys = ["name", "port", "unit_id", "baudrate", "timeout", "setpoint", "at", "value"]
+_device_keys += ["protocol", "number", "family", "units", "decimals", "assume_same_instrument"]
 _keys = st.sampled_from([*_record_keys, *_device_keys])
 _headers = st.sampled_from(["[record]", "[[device]]", "[[device.setpoint]]", "[x]", "[[record]]"])
 _lines = st.one_of(_headers, st.builds("{} = {}".format, _keys, _values))
 
 
 @given(st.lists(_lines, max_size=15).map("\n".join))
-def test_wrong_tables_and_types_are_refused_in_one_line_or_understood(text: str) -> None:
+def test_wrong_tables_and_types_are_accepted_or_refused_in_one_line(text: str) -> None:
     try:
         config = parse_config(text.encode(), "run.toml")
     except CommandError as error:

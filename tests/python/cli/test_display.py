@@ -1,4 +1,4 @@
-"""What a reader sees of a running recording, with and without a terminal."""
+"""The progress output of a running recording, with and without a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock.cli.display import (
+from penstock.cli._recording.display import (
     LineDisplay,
     TableDisplay,
     open_display,
@@ -21,7 +21,7 @@ from penstock.cli.display import (
     progress_table,
     show,
 )
-from penstock.cli.progress import Progress
+from penstock.cli._recording.progress import Progress
 
 
 def table_text(progress: Progress, width: int = 100) -> str:
@@ -33,7 +33,7 @@ def table_text(progress: Progress, width: int = 100) -> str:
     return capture.get()
 
 
-def test_the_table_has_value_unit_setpoint_status_and_counts(
+def test_table_has_value_unit_setpoint_status_and_counts(
     finished: Callable[..., Progress],
 ) -> None:
     progress = finished()
@@ -41,6 +41,7 @@ def test_the_table_has_value_unit_setpoint_status_and_counts(
     progress.devices["oxygen"].errors = 1
     progress.devices["argon"].status = "HLD,MOV"
     progress.devices["argon"].late = 3
+    progress.remember()
     text = table_text(progress)
     header = next(line for line in text.splitlines() if "setpoint" in line)
     for word in ("device", "value", "unit", "status", "samples", "late", "errors"):
@@ -48,16 +49,23 @@ def test_the_table_has_value_unit_setpoint_status_and_counts(
     argon = next(line for line in text.splitlines() if "argon" in line)
     oxygen = next(line for line in text.splitlines() if "oxygen" in line)
     assert [cell.strip() for cell in argon.split("│")[1:-1]] == [
-        *["argon", "97.98", "SCCM", "100.00", "HLD,MOV", "40", "3", "0"]
+        *["argon", "97.98", "SCCM", "100.00", "HLD,MOV", "▄", "20.0", "40", "3", "0"]
     ]
-    assert [cell.strip() for cell in oxygen.split("│")[1:-1]][4:] == ["failing", "40", "0", "1"]
+    assert [cell.strip() for cell in oxygen.split("│")[1:-1]][4:] == [
+        "failing",
+        "",
+        "20.0",
+        "40",
+        "0",
+        "1",
+    ]
 
 
-def test_square_brackets_in_a_name_are_text(finished: Callable[..., Progress]) -> None:
+def test_square_brackets_in_a_name_are_printed_as_text(finished: Callable[..., Progress]) -> None:
     assert "[bold]x[/bold]" in table_text(finished(("[bold]x[/bold]",)))
 
 
-def test_a_line_tells_every_device_and_the_counts(finished: Callable[..., Progress]) -> None:
+def test_line_shows_every_device_and_the_counts(finished: Callable[..., Progress]) -> None:
     progress = finished()
     progress.devices["oxygen"].failed(at=2.1, error="no answer")
     progress.devices["oxygen"].errors = 1
@@ -66,7 +74,7 @@ def test_a_line_tells_every_device_and_the_counts(finished: Callable[..., Progre
     )
 
 
-def test_no_terminal_means_lines() -> None:
+def test_lines_are_printed_without_a_terminal() -> None:
     assert isinstance(open_display(io.StringIO()), LineDisplay)
 
 
@@ -76,7 +84,7 @@ def terminal() -> tuple[int, io.TextIOWrapper]:
     return master, os.fdopen(slave, "w", encoding="utf-8")
 
 
-def test_a_dumb_terminal_means_lines(
+def test_lines_are_printed_on_a_dumb_terminal(
     terminal: tuple[int, io.TextIOWrapper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     master, stream = terminal
@@ -86,7 +94,7 @@ def test_a_dumb_terminal_means_lines(
     os.close(master)
 
 
-def test_a_terminal_gets_the_table_redrawn_in_place_and_its_cursor_back(
+def test_terminal_table_is_redrawn_in_place_and_the_cursor_restored(
     terminal: tuple[int, io.TextIOWrapper],
     monkeypatch: pytest.MonkeyPatch,
     finished: Callable[..., Progress],
@@ -96,7 +104,7 @@ def test_a_terminal_gets_the_table_redrawn_in_place_and_its_cursor_back(
     seen = bytearray()
 
     def read() -> None:
-        # The far end of a terminal reports EIO when the near end is closed.
+        # Reading the far end of a pty raises EIO when the near end is closed.
         try:
             while data := os.read(master, 65536):
                 seen.extend(data)
@@ -124,7 +132,7 @@ def test_a_terminal_gets_the_table_redrawn_in_place_and_its_cursor_back(
 
 
 @pytest.mark.anyio
-async def test_a_reader_that_has_gone_ends_the_display_not_the_run(
+async def test_closed_output_ends_the_display_but_not_the_run(
     finished: Callable[..., Progress],
 ) -> None:
     read_end, write_end = os.pipe()
@@ -139,7 +147,7 @@ async def test_a_reader_that_has_gone_ends_the_display_not_the_run(
 
 
 @pytest.mark.anyio
-async def test_a_halted_terminal_does_not_hold_up_the_event_loop(
+async def test_halted_terminal_does_not_block_the_event_loop(
     finished: Callable[..., Progress],
 ) -> None:
     released = threading.Event()

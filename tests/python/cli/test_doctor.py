@@ -1,4 +1,4 @@
-"""``penstock doctor``: a line for each part, and an exit code."""
+"""``penstock doctor``: one line per part, and an exit code."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.cli import doctor
-from penstock.cli.checks import Finding, Status
-from penstock.cli.interrupts import Interrupts
+from penstock.cli._doctor import command as doctor
+from penstock.cli._doctor.findings import Finding, Status
+from penstock.cli._interrupts import Interrupts
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *checks: Callable[[], Any], as_json: bool = False) -> int:
-    """The command with these checks alone."""
+    """Run the command with only these checks."""
     for number, check in enumerate(checks):
         monkeypatch.setattr(doctor, f"check_{number}", check, raising=False)
-    names = [f"penstock.cli.doctor:check_{number}" for number in range(len(checks))]
+    names = [f"penstock.cli._doctor.command:check_{number}" for number in range(len(checks))]
     monkeypatch.setattr(doctor, "CHECKS", names)
     return doctor.run_doctor(argparse.Namespace(json=as_json), cast(Interrupts, None))
 
 
-def test_every_check_has_its_line_and_json_tells_the_same(penstock: Command) -> None:
+def test_every_check_prints_one_line_and_json_agrees(penstock: Command) -> None:
     text, data = penstock("doctor"), penstock("doctor", "--json")
     assert (text.returncode, data.returncode) == (0, 0), text.stdout + text.stderr
     findings = json.loads(data.stdout)["checks"]
@@ -36,7 +36,7 @@ def test_every_check_has_its_line_and_json_tells_the_same(penstock: Command) -> 
         assert line.endswith(finding["text"])
 
 
-def test_what_is_broken_makes_the_command_fail_and_the_others_still_speak(
+def test_broken_finding_fails_the_command_and_other_checks_still_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run(
@@ -52,7 +52,7 @@ def test_what_is_broken_makes_the_command_fail_and_the_others_still_speak(
     ]
 
 
-def test_less_than_best_is_no_failure(
+def test_less_finding_is_not_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, lambda: Finding("a", Status.LESS, "b"), as_json=True) == 0
@@ -60,7 +60,7 @@ def test_less_than_best_is_no_failure(
     assert checks == [{"name": "a", "status": "less", "text": "b"}]
 
 
-def test_a_check_that_breaks_is_a_finding(
+def test_failing_check_is_reported_as_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks() -> Finding:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.checks import Status
-from penstock.cli.checks import uring as check
+from penstock.cli._doctor import uring as check
+from penstock.cli._doctor.findings import Status
 from penstock.uring import Capabilities
 
 
 @pytest.mark.parametrize(
     ("available", "status"), [(True, Status.FINE), (False, Status.LESS)], ids=str
 )
-def test_the_kernels_answer_is_told(
+def test_kernels_answer_is_reported(
     monkeypatch: pytest.MonkeyPatch, available: bool, status: Status
 ) -> None:
     monkeypatch.setattr(check, "probe", lambda: Capabilities(available, "the kernel's reason"))

@@ -1,6 +1,6 @@
-"""Signals at every moment: the files are complete, the summary is told, the code names the signal.
+"""Signals in every phase: complete files, a printed summary, and an exit code for the signal.
 
-The moments are taken from what the command itself has printed or done, never from a clock.
+The command's own output or effects trigger each signal, never a clock.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
-from penstock.cli.errors import Interrupted
-from penstock.cli.interrupts import Interrupts
-from penstock.cli.simulator import simulated_buses
+from penstock.cli._errors import Interrupted
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._recording.simulator import simulated_buses
 
 LONG = ("demo", "--duration", "600", "--out", "out", "--no-plot")
+# A line of progress in which no device is without a value.
+ALL_ANSWERED = r"^(?!.* -[, ]).* samples, "
 
 
 @pytest.mark.usefixtures("native_loop")
@@ -33,11 +35,11 @@ LONG = ("demo", "--duration", "600", "--out", "out", "--no-plot")
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
-def test_a_signal_during_the_run(
+def test_signal_during_the_run_completes_the_files(
     start: Any, recorded: Any, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     running = start(*LONG)
-    running.wait_for(r"[1-9][0-9]* samples")
+    running.wait_for(ALL_ANSWERED)
     running.process.send_signal(number)
     ended, output, errors = running.finish()
     assert (ended, errors) == (code, "")
@@ -48,7 +50,9 @@ def test_a_signal_during_the_run(
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_signal_before_the_first_sample(start: Any, recorded: Any, tmp_path: Path) -> None:
+def test_signal_before_the_first_sample_leaves_complete_files(
+    start: Any, recorded: Any, tmp_path: Path
+) -> None:
     running = start(*LONG)
     running.wait_for(r" 0 samples, ")
     running.process.send_signal(signal.SIGINT)
@@ -58,7 +62,7 @@ def test_a_signal_before_the_first_sample(start: Any, recorded: Any, tmp_path: P
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_signal_while_an_instrument_is_being_opened(
+def test_signal_while_an_instrument_is_opened_leaves_no_files(
     start: Any, silent_port: str, tmp_path: Path
 ) -> None:
     (tmp_path / "run.toml").write_text(
@@ -73,8 +77,10 @@ def test_a_signal_while_an_instrument_is_being_opened(
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_signal_while_the_simulator_starts(environment: dict[str, str], tmp_path: Path) -> None:
-    # A simulator that never gets ready, and says when it has been started.
+def test_signal_while_the_simulator_starts_ends_the_simulator(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    # A simulator that reports its start and never becomes ready.
     sleeper = tmp_path / "sleeper"
     sleeper.write_text(f"#!/bin/sh\necho > {tmp_path}/started\nexec cat\n")
     sleeper.chmod(0o755)
@@ -100,22 +106,39 @@ def test_a_signal_while_the_simulator_starts(environment: dict[str, str], tmp_pa
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_signal_while_the_plot_is_written(start: Any, recorded: Any, tmp_path: Path) -> None:
-    # A pipe in the place of the picture holds its writing up until the signal comes.
+def test_signal_while_the_plot_is_written_tears_no_file(
+    environment: dict[str, str], recorded: Any, tmp_path: Path
+) -> None:
+    code = (
+        "import os, signal, penstock.cli\n"
+        "from penstock import _durable_files\n"
+        "replace = os.replace\n"
+        "def interrupted(source, target):\n"
+        "    if str(target).endswith('flow.svg'):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    replace(source, target)\n"
+        "os.replace = interrupted\n"
+        "raise SystemExit(penstock.cli.main("
+        "['demo', '--duration', '0.5', '--out', 'out', '--overwrite']))"
+    )
     (tmp_path / "out").mkdir()
-    os.mkfifo(tmp_path / "out" / ".flow.svg.part")
-    running = start("demo", "--duration", "0.5", "--out", "out", "--overwrite")
-    running.wait_for(r"^drawing ")
-    running.process.send_signal(signal.SIGINT)
-    code, output, errors = running.finish()
-    assert (code, errors) == (130, "")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
     counts = recorded(tmp_path / "out").rows_of_each()
-    assert f"{sum(counts.values())} samples" in output
-    assert not (tmp_path / "out" / "flow.svg").exists()
+    assert f"{sum(counts.values())} samples" in done.stdout
+    assert [name for name in os.listdir(tmp_path / "out") if "flow" in name] == []
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_signal_while_the_plot_is_drawn_waits_until_it_is(
+def test_signal_while_the_plot_is_drawn_is_deferred(
     environment: dict[str, str], recorded: Any, tmp_path: Path
 ) -> None:
     code = (
@@ -126,7 +149,7 @@ def test_a_signal_while_the_plot_is_drawn_waits_until_it_is(
         "            sys.meta_path.remove(self)\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Meddler())\n"
-        "code = penstock.cli.main(['demo', '--duration', '0.5', '--out', 'out'])\n"
+        "code = penstock.cli.main(['demo', '--duration', '2', '--out', 'out'])\n"
         "print('matplotlib.backends.backend_svg' in sys.modules)\n"
         "raise SystemExit(code)"
     )
@@ -146,7 +169,7 @@ def test_a_signal_while_the_plot_is_drawn_waits_until_it_is(
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_signals_without_end_tear_no_file(start: Any, recorded: Any, tmp_path: Path) -> None:
+def test_repeated_signals_tear_no_file(start: Any, recorded: Any, tmp_path: Path) -> None:
     running = start(*LONG)
     running.wait_for(r"[1-9][0-9]* samples")
     while running.process.poll() is None:
@@ -156,7 +179,7 @@ def test_signals_without_end_tear_no_file(start: Any, recorded: Any, tmp_path: P
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_a_killed_run_is_recovered_up_to_its_last_flush(
+def test_killed_run_is_recovered_up_to_its_last_flush(
     start: Any, penstock: Any, recorded: Any, tmp_path: Path
 ) -> None:
     running = start(*LONG)
@@ -167,15 +190,16 @@ def test_a_killed_run_is_recovered_up_to_its_last_flush(
     running.process.kill()
     assert running.finish()[0] == -signal.SIGKILL
     for name in ("samples.parquet", "samples.csv"):
-        done = penstock("record", "--recover", tmp_path / "out" / name)
+        done = penstock("recover", tmp_path / "out" / name)
         assert done.returncode == 0, done.stderr
-    recording = recorded(tmp_path / "out")
-    assert len(recording.csv()) >= flushed
-    assert len(recording.parquet()["device"]) >= flushed
+    # Rows of the file, events included.
+    assert (tmp_path / "out" / "samples.csv").read_bytes().count(b"\n") - 1 >= flushed
+    assert pyarrow.parquet.read_table(tmp_path / "out" / "samples.parquet").num_rows >= flushed
+    assert recorded(tmp_path / "out").csv()
 
 
 @pytest.mark.usefixtures("native_loop")
-def test_ctrl_c_typed_at_a_terminal_ends_the_run_not_its_instruments(
+def test_ctrl_c_at_a_terminal_ends_the_run_but_not_its_instruments(
     environment: dict[str, str], recorded: Any, tmp_path: Path
 ) -> None:
     master, slave = pty.openpty()
@@ -203,7 +227,7 @@ def test_ctrl_c_typed_at_a_terminal_ends_the_run_not_its_instruments(
                 os.write(master, b"\x03")
                 typed = True
     except OSError:
-        pass  # how a terminal tells that its last user has gone
+        pass  # a terminal reports the exit of its last user this way
     os.close(master)
     assert process.wait(timeout=60) == 130, text.decode()
     assert typed
@@ -219,27 +243,46 @@ def interrupts() -> Any:
         yield state
 
 
-def test_outside_the_loop_a_signal_raises_where_the_program_is(interrupts: Interrupts) -> None:
+def test_signal_outside_the_loop_raises_in_the_running_code(interrupts: Interrupts) -> None:
     with pytest.raises(Interrupted) as caught:
         signal.raise_signal(signal.SIGTERM)
     assert caught.value.signum == interrupts.signum == signal.SIGTERM
 
 
-def test_a_signal_in_a_destructor_raises_after_it(interrupts: Interrupts) -> None:
+def test_signal_in_a_destructor_is_recorded_and_raised_later(
+    interrupts: Interrupts, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Dying:
         def __del__(self) -> None:
-            self.let_go()
+            self.release()
 
-        def let_go(self) -> None:
+        def release(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(Interrupted) as caught:
-        Dying()
-        time.sleep(60)
-    assert caught.value.signum == signal.SIGTERM
+    Dying()
+    assert interrupts.signum == signal.SIGTERM
+    assert capsys.readouterr().err == ""
+    with pytest.raises(Interrupted):
+        interrupts.raise_if_received()
+    with pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGINT)
 
 
-def test_a_signal_while_the_simulator_is_made_leaves_no_process(
+def test_other_error_in_a_destructor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError("as before")
+
+    reported: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: reported.append(str(args.exc_value)))
+    before = sys.unraisablehook
+    with Interrupts().installed():
+        Failing()
+    assert reported == ["as before"]
+    assert sys.unraisablehook is before
+
+
+def test_signal_while_the_simulator_is_spawned_leaves_no_process(
     interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
@@ -255,11 +298,11 @@ def test_a_signal_while_the_simulator_is_made_leaves_no_process(
         pytest.raises(Interrupted),
         simulated_buses(["A:500"], baudrate=115_200, interrupts=interrupts),
     ):
-        raise AssertionError("the signal has come before")
+        raise AssertionError("the signal arrived before")
     assert [process.returncode for process in made] == [0]
 
 
-def test_a_deferred_signal_is_noted_and_raises_later(interrupts: Interrupts) -> None:
+def test_deferred_signal_is_recorded_and_raised_later(interrupts: Interrupts) -> None:
     with interrupts.deferred():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
@@ -269,7 +312,7 @@ def test_a_deferred_signal_is_noted_and_raises_later(interrupts: Interrupts) -> 
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["inside", "before"])
-def test_the_run_is_asked_to_stop_once(interrupts: Interrupts, before: bool) -> None:
+def test_run_is_asked_to_stop_only_once(interrupts: Interrupts, before: bool) -> None:
     import asyncio
 
     async def run() -> int:
@@ -293,7 +336,7 @@ def test_the_run_is_asked_to_stop_once(interrupts: Interrupts, before: bool) -> 
         assert asyncio.run(run()) == 1
 
 
-def test_an_ignored_signal_stays_ignored_and_handlers_come_back() -> None:
+def test_ignored_signal_stays_ignored_and_handlers_are_restored() -> None:
     previous: Callable[..., Any] | int | None = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     terminate = signal.getsignal(signal.SIGTERM)
     try:

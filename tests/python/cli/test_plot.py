@@ -1,4 +1,4 @@
-"""The picture of a run: complete files with readable axes, or no file."""
+"""The plot of a run: complete files with readable axes, or no file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.errors import CommandError, ExitCode
-from penstock.cli.plot import draw_pictures, draw_run, write_pictures
-from penstock.cli.progress import Progress
+from penstock.cli._errors import CommandError, ExitCode
+from penstock.cli._recording.plot import draw_pictures, draw_run, write_pictures
+from penstock.cli._recording.progress import Progress
 
 
 def test_every_device_has_a_panel_with_units_and_both_curves(
@@ -31,7 +31,7 @@ def test_every_device_has_a_panel_with_units_and_both_curves(
     assert [text.get_text() for text in legend.get_texts()] == ["setpoint", "measured"]
 
 
-def test_nothing_covers_anything(finished: Callable[..., Progress]) -> None:
+def test_panels_and_legend_do_not_overlap(finished: Callable[..., Progress]) -> None:
     figure = draw_run(finished(("argon", "oxygen", "helium", "nitrogen")))
     figure.canvas.draw()
     boxes = [axes.get_window_extent() for axes in figure.axes]
@@ -41,21 +41,19 @@ def test_nothing_covers_anything(finished: Callable[..., Progress]) -> None:
             assert not box.overlaps(other)
 
 
-def test_a_failed_poll_interrupts_the_curve(finished: Callable[..., Progress]) -> None:
+def test_failed_poll_interrupts_the_curve(finished: Callable[..., Progress]) -> None:
     progress = finished(("argon",), samples=3)
     progress.devices["argon"].failed(at=0.15, error="no answer")
     measured = draw_run(progress).axes[0].lines[1].get_ydata()
     assert [value == value for value in measured] == [True, True, True, False]
 
 
-def test_a_run_without_an_answer_is_drawn_too(
-    finished: Callable[..., Progress], tmp_path: Path
-) -> None:
+def test_run_without_an_answer_is_drawn(finished: Callable[..., Progress], tmp_path: Path) -> None:
     write_pictures(draw_pictures(finished(samples=0), [tmp_path / "flow.png"]))
     assert (tmp_path / "flow.png").stat().st_size > 0
 
 
-def test_svg_and_png_are_whole(finished: Callable[..., Progress], tmp_path: Path) -> None:
+def test_svg_and_png_are_complete(finished: Callable[..., Progress], tmp_path: Path) -> None:
     write_pictures(draw_pictures(finished(), [tmp_path / "flow.svg", tmp_path / "flow.png"]))
     assert ElementTree.parse(tmp_path / "flow.svg").getroot().tag.endswith("svg")
     png = (tmp_path / "flow.png").read_bytes()
@@ -64,7 +62,7 @@ def test_svg_and_png_are_whole(finished: Callable[..., Progress], tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flow.png", "flow.svg"]
 
 
-def test_an_existing_picture_is_kept_unless_told_otherwise(
+def test_existing_picture_is_kept_without_overwrite(
     finished: Callable[..., Progress], tmp_path: Path
 ) -> None:
     path = tmp_path / "flow.png"

@@ -1,4 +1,4 @@
-"""Which quantity of a device is worth watching, and the running account."""
+"""The choice of the displayed quantity, and the running counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.cli.plan import DevicePlan
-from penstock.cli.progress import DeviceProgress, Progress, Quantity, choose_quantity
+from penstock.cli._recording.plan import DevicePlan
+from penstock.cli._recording.progress import DeviceProgress, Progress
+from penstock.record.shown_quantity import Quantity, choose_quantity
 
 
 @pytest.mark.parametrize(
@@ -30,13 +31,13 @@ from penstock.cli.progress import DeviceProgress, Progress, Quantity, choose_qua
         ({}, None),
     ],
 )
-def test_a_device_shows_what_it_controls_or_else_its_flow(
+def test_device_shows_its_controlled_quantity_or_else_its_flow(
     fields: dict[str, str | None], chosen: Quantity | None
 ) -> None:
     assert choose_quantity(fields) == chosen
 
 
-def test_a_failed_poll_keeps_the_last_value_and_an_answer_clears_the_failure() -> None:
+def test_failed_poll_keeps_the_last_value_until_the_next_answer() -> None:
     device = DeviceProgress(DevicePlan("argon", "/dev/ttyUSB0"))
     device.answered(at=0.0, value=1.5, setpoint=None, status="HLD", latency_s=0.25)
     device.failed(at=0.1, error="no answer")
@@ -46,7 +47,7 @@ def test_a_failed_poll_keeps_the_last_value_and_an_answer_clears_the_failure() -
     assert (device.worst_latency_s, device.status) == (0.25, "")
 
 
-def test_a_run_counts_over_its_devices(finished: Callable[..., Progress]) -> None:
+def test_run_counts_are_summed_over_devices(finished: Callable[..., Progress]) -> None:
     progress = finished()
     progress.devices["oxygen"].errors = 1
     progress.devices["argon"].late = 2

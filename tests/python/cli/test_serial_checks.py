@@ -1,4 +1,4 @@
-"""What ``penstock doctor`` says of serial ports, on trees like /sys, /dev and /proc."""
+"""The serial port checks of ``penstock doctor``, on trees like /sys, /dev and /proc."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.checks import Finding, Status
-from penstock.cli.checks import serial as checks
-from penstock.cli.checks.serial import Machine, check_serial
+from penstock.cli._doctor import serial as checks
+from penstock.cli._doctor.findings import Finding, Status
+from penstock.cli._doctor.serial import Machine, check_serial
 from penstock.serial import permission
 from tests.python.serial.sysfs_tree import Sysfs
 
@@ -24,7 +24,7 @@ class Computer:
         self.machine.proc.mkdir()
 
     def adapter(self, vendor: str = "0403", product: str = "6001") -> Path:
-        """An adapter's interface, which no driver has taken."""
+        """Add an adapter's interface that no driver is bound to."""
         device = self.sysfs.usb_device(
             "1-1", idVendor=vendor, idProduct=product, product="USB Serial"
         )
@@ -65,20 +65,20 @@ def computer(tmp_path: Path) -> Computer:
     return Computer(tmp_path)
 
 
-def test_a_healthy_machine_has_one_line(computer: Computer) -> None:
+def test_healthy_machine_gets_one_line(computer: Computer) -> None:
     computer.port()
     computer.process(812, "bash")
     (found,) = check_serial(computer.machine)
     assert (found.name, found.status, found.text) == ("serial", Status.FINE, "1 port: ttyUSB0")
 
 
-def test_a_machine_without_ports_is_no_failure(tmp_path: Path) -> None:
+def test_machine_without_ports_is_not_a_failure(tmp_path: Path) -> None:
     nothing = Machine(tmp_path / "sys", tmp_path / "dev", tmp_path / "proc")
     (found,) = check_serial(nothing)
     assert (found.status, found.text) == (Status.FINE, "no ports")
 
 
-def test_no_permission_names_what_helps(
+def test_missing_permission_is_reported_with_its_remedy(
     computer: Computer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computer.port()
@@ -103,7 +103,7 @@ def test_no_permission_names_what_helps(
 
 
 @pytest.mark.parametrize(("value", "troubled"), [("16", True), ("1", False), ("?", False)])
-def test_a_slow_latency_timer_is_told(computer: Computer, value: str, troubled: bool) -> None:
+def test_slow_latency_timer_is_reported(computer: Computer, value: str, troubled: bool) -> None:
     computer.port()
     (computer.sysfs.tty / "ttyUSB0/device/latency_timer").write_text(value + "\n")
     found = computer.troubles()
@@ -113,7 +113,7 @@ def test_a_slow_latency_timer_is_told(computer: Computer, value: str, troubled: 
         assert "low_latency=True" in found["serial-latency"].text
 
 
-def test_who_holds_a_port_is_named(computer: Computer) -> None:
+def test_process_that_holds_a_port_is_named(computer: Computer) -> None:
     computer.port()
     node = str(computer.sysfs.dev / "ttyUSB0")
     computer.process(812, "minicom", "/dev/null", node)
@@ -124,9 +124,9 @@ def test_who_holds_a_port_is_named(computer: Computer) -> None:
 
 @pytest.mark.parametrize(
     ("driver", "cause"),
-    [(None, "no driver has taken it"), ("usbfs", "a program has taken it from its driver")],
+    [(None, "no driver is bound to it"), ("usbfs", "a program has unbound its driver")],
 )
-def test_an_adapter_without_a_port_names_its_driver(
+def test_adapter_without_a_port_is_reported_with_its_driver(
     computer: Computer, driver: str | None, cause: str
 ) -> None:
     interface = computer.adapter("1a86", "7523")
@@ -139,13 +139,13 @@ def test_an_adapter_without_a_port_names_its_driver(
     assert "sudo modprobe ch341" in found.text
 
 
-def test_an_adapter_cannot_steer_the_terminal_by_its_name(computer: Computer) -> None:
+def test_control_characters_in_an_adapters_name_are_escaped(computer: Computer) -> None:
     interface = computer.adapter("1a86", "7523")
     (interface.resolve().parent / "product").write_text("Serial\x1b[2J\n")
     assert r"Serial\x1b[2J (1a86:7523" in computer.troubles()["serial-driver"].text
 
 
-def test_a_modem_without_a_driver_is_found_by_its_class(computer: Computer) -> None:
+def test_modem_without_a_driver_is_found_by_its_class(computer: Computer) -> None:
     interface = computer.adapter("2341", "0043")
     assert computer.troubles() == {}
     (interface / "bInterfaceClass").write_text("02\n")
@@ -153,7 +153,7 @@ def test_a_modem_without_a_driver_is_found_by_its_class(computer: Computer) -> N
     assert "sudo modprobe cdc_acm" in computer.troubles()["serial-driver"].text
 
 
-def test_modem_manager_is_named_where_it_can_disturb(computer: Computer) -> None:
+def test_modem_manager_is_reported_if_it_can_interfere(computer: Computer) -> None:
     computer.process(77, "ModemManager")
     assert computer.troubles() == {}
     computer.port()
@@ -163,7 +163,7 @@ def test_modem_manager_is_named_where_it_can_disturb(computer: Computer) -> None
     assert "systemctl disable" in found.text
 
 
-def test_brltty_is_named_where_it_takes_an_adapter(computer: Computer) -> None:
+def test_brltty_is_reported_if_it_claims_an_adapter(computer: Computer) -> None:
     computer.process(78, "brltty")
     assert computer.troubles() == {}
     computer.bind(computer.adapter("1a86", "7523"), "usbfs")

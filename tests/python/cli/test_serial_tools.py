@@ -1,4 +1,4 @@
-"""``penstock ports``, ``term`` and ``serial serve``, each in a process of its own."""
+"""``penstock ports``, ``term`` and ``serial serve``, each in a subprocess."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import ports as ports_command
-from penstock.cli.interrupts import Interrupts
-from penstock.cli.ports import links_to
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._serial import ports_command
+from penstock.cli._serial.ports_command import links_to
 from penstock.serial import PortEvent, PortInfo
 from penstock.serial.discovery import native_ports
 from tests.python.serial.pty_peer import PtyPeer
@@ -37,7 +37,7 @@ def peer() -> Iterator[PtyPeer]:
 
 
 class Screen:
-    """A ``penstock`` command with a terminal of its own: keys in, screen out."""
+    """A ``penstock`` command on its own terminal: keys in, screen out."""
 
     def __init__(self, arguments: list[str], environment: dict[str, str], cwd: Path) -> None:
         self.keyboard, terminal = pty.openpty()
@@ -58,7 +58,7 @@ class Screen:
         assert os.write(self.keyboard, keys) == len(keys)
 
     def wait_for(self, pattern: str) -> None:
-        """Read the screen until *pattern* is on it; then forget what is up to there."""
+        """Read the screen until *pattern* matches; then discard the text up to the match."""
         deadline = time.monotonic() + 60
         while not (found := re.search(pattern, self.text, re.S)):
             ready, _, _ = select.select([self.keyboard], [], [], deadline - time.monotonic())
@@ -67,7 +67,7 @@ class Screen:
         self.text = self.text[found.end() :]
 
     def leave(self) -> int:
-        """Wait for the end; the exit code. The terminal must be as it was."""
+        """Wait for the exit and return its code. The terminal must be restored."""
         code = self.process.wait(60)
         assert termios.tcgetattr(self._terminal) == self.found_as
         return code
@@ -93,22 +93,32 @@ def screen(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[...
         one.close()
 
 
+def received(peer: PtyPeer, count: int) -> bytes:
+    """The next ``count`` bytes that the port sends, in however many parts they come."""
+    data = b""
+    while len(data) < count:
+        ready, _, _ = select.select([peer.fd], [], [], 60)
+        assert ready, f"{data!r} and no more"
+        data += os.read(peer.fd, count - len(data))
+    return data
+
+
 # ---- term, on a terminal -------------------------------------------------------------------------
 
 
-def test_keys_go_to_the_port_and_its_bytes_to_the_screen(
+def test_keys_are_sent_to_the_port_and_its_bytes_shown(
     screen: Callable[..., Screen], peer: PtyPeer, tmp_path: Path
 ) -> None:
     term = screen("term", peer.path, "--baud", "19200", "--log", "log")
     term.wait_for(r"19200 8N1; Ctrl-\] leaves")
     assert peer.settings()[4] == termios.B19200
-    term.type(b"a\x03\x1a\r")  # Ctrl-C and Ctrl-Z are the device's too
-    assert os.read(peer.fd, 100) == b"a\x03\x1a\r\n"
+    term.type(b"a\x03\x1a\r")  # Ctrl-C and Ctrl-Z are also sent to the device
+    assert received(peer, 5) == b"a\x03\x1a\r\n"
     peer.write(b"reply\r\n")
     term.wait_for("reply")
     term.type(b"\x14l\x14l\r")  # CRLF -> RAW -> CR
     term.wait_for("Enter sends CR\r")
-    assert os.read(peer.fd, 100) == b"\r"
+    assert received(peer, 1) == b"\r"
     term.type(b"\x14x")
     term.wait_for("hexadecimal")
     peer.write(b"\x00A")
@@ -125,7 +135,7 @@ def test_keys_go_to_the_port_and_its_bytes_to_the_screen(
     term.wait_for("switch DTR")
     term.type(b"\x14\x14\x14\x1d\x14z")
     term.wait_for("Ctrl-T h lists")
-    assert os.read(peer.fd, 100) == b"seen\x14\x1d"
+    assert received(peer, 6) == b"seen\x14\x1d"
     term.type(b"\x14d")
     term.wait_for("does not support modem control lines")
     term.type(b"\x1d")
@@ -133,7 +143,7 @@ def test_keys_go_to_the_port_and_its_bytes_to_the_screen(
     assert (tmp_path / "log").read_bytes() == b"reply\r\n\x00A"
 
 
-def test_lines_and_breaks_by_keys(screen: Callable[..., Screen], tmp_path: Path) -> None:
+def test_keys_switch_lines_and_send_breaks(screen: Callable[..., Screen], tmp_path: Path) -> None:
     term = screen("term", "spy://loop://?file=traffic", "--rts", "off")
     term.wait_for("leaves")
     term.type(b"\x14d")
@@ -155,7 +165,7 @@ def test_lines_and_breaks_by_keys(screen: Callable[..., Screen], tmp_path: Path)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_puts_the_terminal_back(
+def test_signal_restores_the_terminal(
     screen: Callable[..., Screen], number: signal.Signals, code: int
 ) -> None:
     term = screen("term", "loop://")
@@ -164,7 +174,7 @@ def test_a_signal_puts_the_terminal_back(
     assert term.leave() == code
 
 
-def test_an_unplugged_device_ends_it_with_a_sentence(
+def test_unplugged_device_ends_the_command_with_a_sentence(
     screen: Callable[..., Screen], peer: PtyPeer
 ) -> None:
     term = screen("term", peer.path)
@@ -174,7 +184,7 @@ def test_an_unplugged_device_ends_it_with_a_sentence(
     assert term.leave() == 4
 
 
-def test_a_device_can_be_waited_for(screen: Callable[..., Screen], tmp_path: Path) -> None:
+def test_absent_device_can_be_waited_for(screen: Callable[..., Screen], tmp_path: Path) -> None:
     link = tmp_path / "device"
     term = screen("term", link, "--reconnect")
     term.wait_for("does not exist.*waiting for it")
@@ -191,12 +201,12 @@ def test_a_device_can_be_waited_for(screen: Callable[..., Screen], tmp_path: Pat
     assert term.leave() == 0
 
 
-def test_the_exit_key_is_heard_while_the_device_takes_nothing(
+def test_exit_key_works_while_the_device_accepts_nothing(
     screen: Callable[..., Screen], peer: PtyPeer
 ) -> None:
     term = screen("term", peer.path, "--eol", "raw")
     term.wait_for("leaves")
-    for _ in range(200):  # far more than the line takes while nobody reads at its other end
+    for _ in range(200):  # far more than the line accepts while nobody reads at its other end
         term.type(b"x" * 1000)
     term.type(b"\x14x")
     term.wait_for("hexadecimal")
@@ -204,7 +214,7 @@ def test_the_exit_key_is_heard_while_the_device_takes_nothing(
     assert term.leave() == 0
 
 
-def test_the_exit_key_is_heard_while_the_device_is_away(
+def test_exit_key_works_while_the_device_is_disconnected(
     screen: Callable[..., Screen], tmp_path: Path
 ) -> None:
     term = screen("term", tmp_path / "device", "--reconnect")
@@ -228,27 +238,27 @@ def run_piped(
     )
 
 
-def test_a_pipe_is_sent_and_the_answer_printed(environment: dict[str, str]) -> None:
+def test_pipe_is_sent_and_the_answer_printed(environment: dict[str, str]) -> None:
     payload = bytes(range(256)) * 20
-    done = run_piped(environment, payload, "loop://", "--linger", "0.2")
+    done = run_piped(environment, payload, "loop://", "--linger", "1.5")
     assert (done.returncode, done.stdout) == (0, payload)
     assert b"loop:// 115200 8N1" in done.stderr
     done = run_piped(
-        environment, b"*IDN?\n", "loop://", "--eol", "cr", "--quiet", "--linger", "0.2"
+        environment, b"*IDN?\n", "loop://", "--eol", "cr", "--quiet", "--linger", "1.5"
     )
     assert (done.stdout, done.stderr) == (b"*IDN?\r", b"")
 
 
-def test_a_file_and_nothing_can_be_sent(environment: dict[str, str], tmp_path: Path) -> None:
+def test_file_and_empty_input_can_be_sent(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "commands").write_bytes(b"from a file")
     with open(tmp_path / "commands", "rb") as file:
-        done = run_piped(environment, file.fileno(), "loop://", "--linger", "0.2", "--hex")
+        done = run_piped(environment, file.fileno(), "loop://", "--linger", "1.5", "--hex")
     assert done.stdout.startswith(b"00000000  66 72 6F 6D")
     done = run_piped(environment, subprocess.DEVNULL, "loop://", "--linger", "0")
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-def test_an_input_that_cannot_be_read_is_told(environment: dict[str, str], tmp_path: Path) -> None:
+def test_unreadable_input_is_reported(environment: dict[str, str], tmp_path: Path) -> None:
     with open(tmp_path / "file", "wb") as file:
         done = run_piped(environment, file.fileno(), "loop://", "--linger", "0")
     assert done.returncode == 2
@@ -256,7 +266,7 @@ def test_an_input_that_cannot_be_read_is_told(environment: dict[str, str], tmp_p
     assert b"defect" not in done.stderr
 
 
-def test_a_reader_that_stops_does_not_keep_a_signal_from_ending_it(
+def test_blocked_output_does_not_keep_a_signal_from_ending_the_command(
     environment: dict[str, str], peer: PtyPeer
 ) -> None:
     os.set_blocking(peer.fd, False)
@@ -269,14 +279,14 @@ def test_a_reader_that_stops_does_not_keep_a_signal_from_ending_it(
         peer.write(b"begin")
         assert term.stdout.read(5) == b"begin"
         deadline = time.monotonic() + 60
-        # Until pipe and port are full, which they are when nothing has gone for a while.
+        # Write until pipe and port are full, that is, until the port has no room for a while.
         while select.select([], [peer.fd], [], 0.5)[1] and time.monotonic() < deadline:
             os.write(peer.fd, bytes(4096))
         term.send_signal(signal.SIGTERM)
         assert term.wait(60) == 143
 
 
-def test_a_reader_that_leaves_and_a_full_disk_end_it_quietly(
+def test_closed_output_and_full_disk_end_the_command_without_a_traceback(
     environment: dict[str, str], peer: PtyPeer
 ) -> None:
     command = [sys.executable, "-m", "penstock.cli", "term", "loop://", "--quiet"]
@@ -311,7 +321,7 @@ def test_a_reader_that_leaves_and_a_full_disk_end_it_quietly(
         ("--version", 0),
     ],
 )
-def test_closed_standard_streams_change_nothing(
+def test_closed_standard_streams_do_not_change_the_result(
     environment: dict[str, str], arguments: str, code: int | None, closed: str
 ) -> None:
     done = subprocess.run(
@@ -340,7 +350,7 @@ def test_closed_standard_streams_change_nothing(
         (("serial",), 2, "ACTION"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_impossible_request_is_reported_in_one_sentence(
     penstock: Command, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     done = penstock(*arguments)
@@ -352,7 +362,7 @@ def test_what_cannot_be_done_is_said(
 # ---- serial serve --------------------------------------------------------------------------------
 
 
-def test_a_served_port_is_reached_by_its_url(
+def test_served_port_can_be_opened_by_its_url(
     start: Callable[..., Any], environment: dict[str, str], peer: PtyPeer
 ) -> None:
     server = start("serial", "serve", peer.path, "--port", "0", "--baud", "9600")
@@ -363,16 +373,15 @@ def test_a_served_port_is_reached_by_its_url(
         stdout=subprocess.PIPE,
         env=environment,
     )
-    assert answer.stdin is not None
+    assert answer.stdin is not None and answer.stdout is not None
     answer.stdin.write(b"question\xff")
     answer.stdin.flush()
-    got = b""
-    while len(got) < 9:
-        got += os.read(peer.fd, 100)
-    assert got == b"question\xff"
+    assert received(peer, 9) == b"question\xff"
     peer.write(b"answer\xff")
+    # Before its input ends: from then on it waits for half a second, and the server may be late.
+    assert answer.stdout.read(7) == b"answer\xff"
     output, _ = answer.communicate(timeout=60)
-    assert output == b"answer\xff"
+    assert output == b""
     server.process.send_signal(signal.SIGINT)
     assert server.finish()[0] == 130
 
@@ -393,6 +402,16 @@ def test_serving_ends_when_the_device_is_unplugged(
     assert "was disconnected" in errors
 
 
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.2", False), ("0.0.0.0", True)])
+def test_only_an_address_that_others_can_reach_is_warned_of(
+    start: Callable[..., Any], peer: PtyPeer, host: str, warned: bool
+) -> None:
+    server = start("serial", "serve", peer.path, "--port", "0", "--host", host)
+    server.wait_for("is served at")
+    server.process.send_signal(signal.SIGINT)
+    assert ("anyone who reaches" in server.finish()[2]) is warned
+
+
 # ---- ports ---------------------------------------------------------------------------------------
 
 
@@ -408,7 +427,7 @@ def test_ports_are_listed_as_text_and_as_json(penstock: Command) -> None:
         assert {"device", "description", "vid", "serial_number", "links"} <= set(port)
 
 
-def test_a_device_cannot_steer_the_terminal_by_its_name(
+def test_control_characters_in_a_devices_name_are_escaped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = PortInfo(device="/dev/ttyUSB0", description="Gerät\x1b[2J\nx", hwid="SER=\x07\x9b")
@@ -429,7 +448,7 @@ def test_a_device_cannot_steer_the_terminal_by_its_name(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_watching_goes_on_until_a_signal(start: Callable[..., Any], as_json: bool) -> None:
+def test_watching_continues_until_a_signal(start: Callable[..., Any], as_json: bool) -> None:
     watching = start("ports", "--watch", *(["--json"] if as_json else []))
     if native_ports():
         line = watching.wait_for("tty")
@@ -443,7 +462,7 @@ def test_watching_goes_on_until_a_signal(start: Callable[..., Any], as_json: boo
     assert watching.finish()[0] == 143
 
 
-def test_stable_names_are_the_links_that_lead_there(tmp_path: Path) -> None:
+def test_stable_names_are_the_links_to_the_device(tmp_path: Path) -> None:
     (tmp_path / "ttyUSB0").touch()
     (tmp_path / "by-id").mkdir()
     for name, target in (("b", "ttyUSB0"), ("a", "ttyUSB0"), ("c", "ttyUSB1")):

@@ -1,4 +1,4 @@
-"""What keys mean and how bytes are shown, without a terminal."""
+"""The meaning of keys and the display of bytes, without a terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.term_keys import HELP, Action, KeyReader, LineEnd
-from penstock.cli.term_view import View
+from penstock.cli._serial.term_keys import HELP, Action, KeyReader, LineEnd
+from penstock.cli._serial.term_view import View
 
 
 @given(st.binary(), st.sampled_from(LineEnd), st.integers(0, 50))
-def test_how_typed_bytes_come_changes_nothing(typed: bytes, end: LineEnd, cut: int) -> None:
+def test_chunking_of_typed_bytes_changes_nothing(typed: bytes, end: LineEnd, cut: int) -> None:
     def meanings(*pieces: bytes) -> list[bytes | Action]:
         reader = KeyReader(end)
         found: list[bytes | Action] = []
@@ -27,7 +27,7 @@ def test_how_typed_bytes_come_changes_nothing(typed: bytes, end: LineEnd, cut: i
 
 
 @given(st.binary().filter(lambda data: not set(data) & {0x14, 0x1D}))
-def test_raw_keys_are_sent_as_they_are(typed: bytes) -> None:
+def test_raw_keys_are_sent_unchanged(typed: bytes) -> None:
     assert (
         b"".join(item for item in KeyReader(LineEnd.RAW).feed(typed) if isinstance(item, bytes))
         == typed
@@ -39,7 +39,7 @@ def test_enter_sends_the_chosen_line_end(end: LineEnd) -> None:
     assert list(KeyReader(end).feed(b"a\rb")) == [b"a" + end.value + b"b"]
 
 
-def test_line_ends_go_round() -> None:
+def test_line_ends_cycle() -> None:
     end = LineEnd.CR
     seen = []
     for _ in LineEnd:
@@ -49,7 +49,7 @@ def test_line_ends_go_round() -> None:
     assert end is LineEnd.CR
 
 
-def test_the_help_names_every_key_of_the_menu() -> None:
+def test_help_lists_every_key_of_the_menu() -> None:
     for key in "hidrbxlesq":
         action = next(iter(KeyReader(LineEnd.CR).feed(b"\x14" + key.encode())))
         assert isinstance(action, Action)
@@ -58,7 +58,7 @@ def test_the_help_names_every_key_of_the_menu() -> None:
 
 
 @given(st.binary(), st.binary())
-def test_a_dump_holds_every_byte_with_its_place(first: bytes, second: bytes) -> None:
+def test_dump_shows_every_byte_with_its_offset(first: bytes, second: bytes) -> None:
     view = View(hexadecimal=True)
     rows = (view.show(first) + view.show(second)).decode().splitlines()
     assert bytes.fromhex("".join(row[10:57] for row in rows)) == first + second
@@ -68,5 +68,5 @@ def test_a_dump_holds_every_byte_with_its_place(first: bytes, second: bytes) -> 
 
 
 @given(st.binary())
-def test_text_is_shown_as_it_came(data: bytes) -> None:
+def test_text_is_shown_unchanged(data: bytes) -> None:
     assert View(hexadecimal=False).show(data) == data

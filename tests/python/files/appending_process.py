@@ -1,9 +1,9 @@
-"""A process that appends to logs until it is killed: the victim of test_log_crashes.py.
+"""A process that appends to logs until test_log_crashes.py kills it.
 
-Reads lines "LOOP LOG FIRST LENGTH" from standard input. For each it forks a child that appends
-records FIRST, FIRST + 1, ... of up to LENGTH bytes, several at a time, and prints each number that
-has been acknowledged. It prints the child's process id before, and "ended" after its end. Forking
-spares each child the interpreter's start, so that many can be killed.
+Reads lines "LOOP LOG FIRST LENGTH" from standard input. For each line, it prints the process id of
+a forked child, and "ended" when the child has ended. The child appends records FIRST, FIRST + 1,
+... of up to LENGTH bytes, several at a time, and prints each acknowledged number. A fork is much
+faster than a new interpreter, so a test can kill many children.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import anyio
 import trio
 
 import penstock
-from penstock.files.append_log import AppendLog
+from penstock.files._log.append_log import AppendLog
 
 TASKS = 8
 
 
 def record_of(number: int, length: int) -> bytes:
-    """The record of this number; its content tells if it is whole."""
+    """Return the record with this number. Its content shows whether it is whole."""
     body = number.to_bytes(4, "big") * (1 + number * 7919 % length // 4)
     return len(body).to_bytes(4, "big") + body
 
 
 def number_of(record: bytes) -> int:
-    """The number of a record, checked."""
+    """Return a record's number, after checking its content."""
     body = record[4:]
     assert len(body) == int.from_bytes(record[:4], "big")
     assert body == body[:4] * (len(body) // 4)
     return int.from_bytes(body[:4], "big")
 
 
-async def append_for_ever(path: str, first: int, length: int) -> None:
+async def append_forever(path: str, first: int, length: int) -> None:
     async with AppendLog(path) as log:
         number = first
 
@@ -54,9 +54,9 @@ async def append_for_ever(path: str, first: int, length: int) -> None:
 
 
 LOOPS: dict[str, Callable[..., Any]] = {
-    "asyncio": lambda *arguments: anyio.run(append_for_ever, *arguments),
-    "penstock": lambda *arguments: penstock.run(append_for_ever(*arguments)),
-    "trio": lambda *arguments: trio.run(append_for_ever, *arguments),
+    "asyncio": lambda *arguments: anyio.run(append_forever, *arguments),
+    "penstock": lambda *arguments: penstock.run(append_forever(*arguments)),
+    "trio": lambda *arguments: trio.run(append_forever, *arguments),
 }
 
 

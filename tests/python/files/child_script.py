@@ -1,4 +1,4 @@
-"""A program in an interpreter of its own, for what may crash or hang."""
+"""Runs a program that may crash or hang in an interpreter of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["run_script"]
 def run_script(
     source: str, *, seconds: float = 60, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run it to its end, with warnings as errors; TimeoutExpired after so many seconds."""
+    """Run it to its end, with warnings as errors; raise TimeoutExpired after ``seconds``."""
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "error", "-c", textwrap.dedent(source)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment},

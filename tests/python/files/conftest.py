@@ -1,4 +1,4 @@
-"""Every asynchronous test of files runs on each loop, and on Penstock's with both engines."""
+"""Runs every asynchronous file test on each loop, and on Penstock's with both engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock.files import append_log, copying, log_reader, writing
+from penstock.files._log import append_log, log_reader
+from penstock.files._whole_files import copying, writing
 from tests.python.conftest import BACKENDS, CORE_MISSING, skip_absent
 
 UseBackend = Callable[[Any], None]
@@ -20,7 +21,7 @@ BUILT_ON_BACKENDS = (append_log, copying, log_reader, writing)
 
 
 def penstock_loop(engine: str) -> Any:
-    """A loop whose files are done by this engine: the choice is made when it is first asked for."""
+    """Return a loop that uses this file engine. A loop selects its engine at the first use."""
     import penstock
 
     loop = penstock.new_event_loop()
@@ -52,8 +53,8 @@ LOOPS = [param for param in BACKENDS if param.id != "asyncio+penstock"]
 
 @pytest.fixture(scope="module", params=[_penstock("uring"), _penstock("threads"), *LOOPS])
 def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    # A loop that cannot be had must be found out here: skipping while AnyIO makes one leaves its
-    # thread marked as running asyncio.
+    # Create the loop here to find out whether it is available: a skip while AnyIO creates the loop
+    # would leave the thread marked as running asyncio.
     if (factory := request.param[1].get("loop_factory")) is not None:
         factory().close()
     return request.param
@@ -61,7 +62,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def use_backend(monkeypatch: pytest.MonkeyPatch) -> UseBackend:
-    """Build everything that is built on a backend on this one, in place of the running loop's."""
+    """Replace the running loop's backend with this one, in every module that uses a backend."""
 
     def use(backend: Any) -> None:
         for module in BUILT_ON_BACKENDS:
@@ -92,7 +93,7 @@ def open_files() -> list[str]:
 
 @pytest.fixture
 def run_on() -> Callable[..., Any]:
-    """Run ``function(*arguments)`` on the loop of this name: asyncio, penstock or trio."""
+    """Run ``function(*arguments)`` on the named loop: asyncio, penstock or trio."""
 
     def run(loop: str, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
         if loop == "trio":
@@ -109,9 +110,9 @@ def run_on() -> Callable[..., Any]:
 
 
 def child_environment() -> dict[str, str]:
-    """For an interpreter of its own that imports this package and these tests.
+    """Environment for a child interpreter that imports this package and these tests.
 
-    Not ``sys.path``: the benchmarks, which other tests import, put themselves into its first place.
+    Does not copy ``sys.path``: the benchmarks, which other tests import, insert themselves first.
     """
     import penstock
 

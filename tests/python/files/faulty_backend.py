@@ -1,4 +1,4 @@
-"""The running loop's file backend, with some of its calls going wrong or waiting."""
+"""The running loop's file backend, with calls that fail or wait on request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 
 Fault = Callable[[int, str], object]
 
@@ -21,16 +21,16 @@ CALLS = frozenset(
 
 
 def no_fault(number: int, name: str) -> None:
-    """Nothing goes wrong."""
+    """Let the call succeed."""
 
 
 class FaultyBackend:
-    """Passes calls on to the real backend, and keeps a list of their names.
+    """Forwards calls to the real backend, and records their names.
 
     Args:
-        fault: called before each call with its number and name; what it raises is the call's
-            result, and what it returns is awaited if it can be.
-        afterwards: the same, when the call has been carried out.
+        fault: called before each call with the call's number and name. Its exception becomes the
+            call's result. An awaitable that it returns is awaited.
+        afterwards: the same, after the call.
     """
 
     def __init__(self, *, fault: Fault = no_fault, afterwards: Fault = no_fault) -> None:
@@ -55,7 +55,7 @@ class FaultyBackend:
 
 
 def failing(*names: str, number: int = errno.EIO) -> Fault:
-    """A fault: all calls of these names fail with this errno."""
+    """Return a fault that makes all calls with these names fail with this errno."""
 
     def fault(_: int, name: str) -> None:
         if name in names:
@@ -65,7 +65,7 @@ def failing(*names: str, number: int = errno.EIO) -> Fault:
 
 
 def system_error(number: int) -> OSError:
-    """As the system raises it."""
+    """Return the OSError that the system raises for this errno."""
     return OSError(number, os.strerror(number))
 
 

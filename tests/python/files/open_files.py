@@ -1,4 +1,4 @@
-"""What the test process has open: to find what is left behind."""
+"""Lists the test process's open descriptors, to detect leaks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def open_files() -> list[str]:
-    """What this process has open."""
+    """Return the targets of this process's open descriptors."""
     found = []
     for entry in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""AppendLog: what an append promises, on every loop."""
+"""AppendLog: the guarantees of an append, on every loop."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup, TaskStatus
 
-from penstock.files import log_file
-from penstock.files.append_log import AppendLog, LogFailed
-from penstock.files.backend import current_backend
-from penstock.files.log_file import LogLocked
-from penstock.files.log_format import FILE_HEADER_SIZE, LogError, NotALog
-from penstock.files.log_reader import read_log
+from penstock.files._backend import current_backend
+from penstock.files._log import log_file
+from penstock.files._log.append_log import AppendLog, LogFailed
+from penstock.files._log.log_file import LogLocked
+from penstock.files._log.log_format import FILE_HEADER_SIZE, LogError, NotALog
+from penstock.files._log.log_reader import read_log
 from tests.python.files.conftest import UseBackend, child_environment
 from tests.python.files.faulty_backend import Fault, FaultyBackend, failing, system_error
 
@@ -88,7 +88,7 @@ async def test_an_append_returns_only_after_the_sync_of_its_bytes(
                 group.start_soon(append, b"%d" % number)
 
 
-async def test_a_log_opens_by_await_and_by_its_first_append(tmp_path: Path) -> None:
+async def test_await_and_the_first_append_each_open_a_log(tmp_path: Path) -> None:
     log = await AppendLog(tmp_path / "awaited")
     await log.append(b"a")
     await log.close()
@@ -99,7 +99,7 @@ async def test_a_log_opens_by_await_and_by_its_first_append(tmp_path: Path) -> N
     assert await records_of(tmp_path / "lazy") == [b"b"] * 3
 
 
-async def test_what_a_log_that_is_not_open_is_asked_for(tmp_path: Path) -> None:
+async def test_a_log_that_is_not_open_raises_log_error(tmp_path: Path) -> None:
     log = AppendLog(tmp_path / "log")
     with pytest.raises(LogError, match="not been opened"):
         _ = log.recovered
@@ -126,10 +126,10 @@ async def test_a_changed_buffer_does_not_change_its_record(tmp_path: Path) -> No
     assert (await records_of(path))[-1] == b"ace"
 
 
-async def test_wrong_data_are_refused_and_harm_nothing(
+async def test_wrong_data_are_refused_and_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.files.append_log.MAX_PAYLOAD", 10)
+    monkeypatch.setattr("penstock.files._log.append_log.MAX_PAYLOAD", 10)
     path = tmp_path / "log"
     async with AppendLog(path) as log:
         with pytest.raises(TypeError, match="encode it"):
@@ -153,11 +153,11 @@ async def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) ->
         pass
 
 
-async def test_another_process_is_refused_too(tmp_path: Path) -> None:
+async def test_a_writer_in_another_process_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log"
     async with AppendLog(path):
         source = (
-            "import sys; from penstock.files.log_file import open_log_file;"
+            "import sys; from penstock.files._log.log_file import open_log_file;"
             "open_log_file(sys.argv[1], 0o666)"
         )
         done = subprocess.run(
@@ -179,10 +179,10 @@ print(subprocess.Popen(["sleep", "100"], pass_fds=[fd], stdout=subprocess.DEVNUL
 """
 
 
-def test_the_lock_of_a_writer_that_is_dead_is_waited_for(
+def test_opening_waits_for_the_lock_of_a_dead_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """io_uring may hold a killed writer's file for a moment; here another process does."""
+    """io_uring may hold a killed writer's file briefly. Here another process holds it."""
     path = tmp_path / "log"
     os.close(log_file.open_log_file(str(path), 0o666).fd)
     done = subprocess.run(
@@ -203,7 +203,7 @@ def test_the_lock_of_a_writer_that_is_dead_is_waited_for(
     assert len(pauses) >= 3
 
 
-async def test_a_name_that_was_given_to_another_file_before_the_lock_is_followed(
+async def test_opening_follows_a_name_that_changes_its_file_before_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log"
@@ -228,7 +228,7 @@ async def test_a_name_that_was_given_to_another_file_before_the_lock_is_followed
     "content",
     [b"x", b"penstock log 2\n\0" + bytes(8), b"a text file\n" * 10, bytes(FILE_HEADER_SIZE + 1)],
 )
-async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(
+async def test_a_file_that_is_no_log_is_refused_and_left_unchanged(
     tmp_path: Path, content: bytes
 ) -> None:
     path = tmp_path / "notes.txt"
@@ -240,14 +240,14 @@ async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(
     assert path.read_bytes() == content
 
 
-async def test_paths_that_cannot_be_a_log(tmp_path: Path) -> None:
+async def test_a_path_that_cannot_be_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await AppendLog(tmp_path / "no" / "log")
     assert missing.value.filename == str(tmp_path / "no" / "log")
     with pytest.raises(IsADirectoryError):
         await AppendLog(tmp_path)
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(NotALog, match="no regular file"):
+    with pytest.raises(NotALog, match="not a regular file"):
         await AppendLog(tmp_path / "fifo")
     with pytest.raises(FileNotFoundError):
         await records_of(tmp_path / "log")
@@ -288,7 +288,7 @@ async def test_a_full_disk_fails_its_appends_and_leaves_the_log_whole_and_usable
     assert await records_of(path) == [b"first", b"second"]
 
 
-async def test_a_failed_sync_is_the_end_of_the_log(tmp_path: Path, use_backend: UseBackend) -> None:
+async def test_a_failed_sync_ends_the_log(tmp_path: Path, use_backend: UseBackend) -> None:
     path = tmp_path / "log"
     async with AppendLog(path) as log:
         await log.append(b"durable")
@@ -299,7 +299,7 @@ async def test_a_failed_sync_is_the_end_of_the_log(tmp_path: Path, use_backend: 
         await log.append(b"lost")
     assert isinstance(failed.value.__cause__, OSError)
     assert failed.value.__cause__.errno == errno.EIO
-    # Never tried again: the kernel would answer that all is well.
+    # No second attempt: the kernel would report success.
     calls = len(broken.calls)
     with pytest.raises(LogFailed):
         await log.append(b"also")
@@ -307,7 +307,7 @@ async def test_a_failed_sync_is_the_end_of_the_log(tmp_path: Path, use_backend: 
     assert [record async for record in log] == [b"durable"]
     assert "failed" in repr(log)
     await log.close()
-    # What was refused is not found later as if it had been accepted.
+    # A refused record does not appear later as if it had been accepted.
     assert await records_of(path) == [b"durable"]
 
 
@@ -343,13 +343,13 @@ async def test_waiting_appends_fail_with_the_commit_before_them(
     assert await records_of(path) == []
 
 
-async def test_a_write_whose_beginning_cannot_be_cut_off_is_the_end_of_the_log(
+async def test_a_partial_write_that_cannot_be_truncated_ends_the_log(
     tmp_path: Path, use_backend: UseBackend
 ) -> None:
     use_backend(FaultyBackend(fault=failing("write", "truncate")))
     log = await AppendLog(tmp_path / "log")
     for _ in range(2):
-        # Not OSError, which says that the record is out.
+        # Not OSError, which means that the record is not in the log.
         with pytest.raises(LogFailed, match="could not be cut off") as failed:
             await log.append(b"x")
         assert "Input/output error" in str(failed.value.__cause__)
@@ -371,7 +371,7 @@ async def test_an_unforeseen_error_of_a_commit_reaches_its_appends(
     await log.close()
 
 
-async def test_a_cancelled_append_that_was_not_yet_written_is_out(
+async def test_an_append_cancelled_before_its_write_leaves_no_record(
     tmp_path: Path, use_backend: UseBackend
 ) -> None:
     path = tmp_path / "log"
@@ -390,7 +390,7 @@ async def test_a_cancelled_append_that_was_not_yet_written_is_out(
     assert await records_of(path) == [b"being written", b"waits, too"]
 
 
-async def test_a_cancelled_append_that_is_being_written_returns_at_once_and_is_in(
+async def test_an_append_cancelled_during_its_write_returns_at_once_and_leaves_its_record(
     tmp_path: Path, use_backend: UseBackend
 ) -> None:
     path = tmp_path / "log"
@@ -402,7 +402,7 @@ async def test_a_cancelled_append_that_is_being_written_returns_at_once_and_is_i
             group.start_soon(log.append, b"in")
             await writing.wait()
             group.cancel_scope.cancel()
-        # The task has ended, though the write goes on.
+        # The task has ended, although the write continues.
         assert not go.is_set()
         go.set()
     assert await records_of(path) == [b"in"]
@@ -422,7 +422,7 @@ async def test_closing_waits_for_the_appends_that_have_begun(tmp_path: Path) -> 
     assert await records_of(path) == [b"%d" % number for number in range(20)]
 
 
-async def test_a_cancelled_opening_leaves_nothing_locked(tmp_path: Path) -> None:
+async def test_a_cancelled_opening_leaves_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = AppendLog(path)
     with anyio.CancelScope() as scope:
@@ -435,7 +435,7 @@ async def test_a_cancelled_opening_leaves_nothing_locked(tmp_path: Path) -> None
         assert [record async for record in log] == [b"x"]
 
 
-async def test_iterating_beside_appends_ends_with_a_whole_prefix(tmp_path: Path) -> None:
+async def test_iteration_during_appends_yields_a_whole_prefix(tmp_path: Path) -> None:
     records = [b"%d" % number * 50 for number in range(300)]
     async with AppendLog(tmp_path / "log") as log, anyio.create_task_group() as group:
 
@@ -456,7 +456,7 @@ async def test_iterating_beside_appends_ends_with_a_whole_prefix(tmp_path: Path)
 
 
 def held(call: str, begun: anyio.Event, go: anyio.Event) -> Fault:
-    """A fault: such a call tells that it has begun, and waits until it may go on."""
+    """Return a fault that sets ``begun`` when this call begins, and then waits for ``go``."""
 
     async def fault(_: int, name: str) -> None:
         if name == call:
@@ -467,7 +467,7 @@ def held(call: str, begun: anyio.Event, go: anyio.Event) -> Fault:
 
 
 async def begin_append(group: TaskGroup, log: AppendLog, record: bytes) -> None:
-    """Start an append and wait until it has begun: trio starts a group's tasks in any order."""
+    """Start an append and wait until it has begun. trio starts a group's tasks in any order."""
 
     async def append(*, task_status: TaskStatus[None]) -> None:
         task_status.started()
@@ -476,7 +476,7 @@ async def begin_append(group: TaskGroup, log: AppendLog, record: bytes) -> None:
     await group.start(append)
 
 
-async def test_closing_the_log_ends_an_iteration_with_an_error(tmp_path: Path) -> None:
+async def test_closing_the_log_makes_an_iteration_raise(tmp_path: Path) -> None:
     log = await AppendLog(tmp_path / "log")
     await append_all(log, [b"x" * (300 << 10)] * 3)
     iterator = aiter(log)
@@ -486,10 +486,10 @@ async def test_closing_the_log_ends_an_iteration_with_an_error(tmp_path: Path) -
         await anext(iterator)
 
 
-async def test_commits_are_of_bounded_size(
+async def test_the_size_of_a_commit_is_bounded(
     tmp_path: Path, use_backend: UseBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.files.append_log._COMMIT_BYTES", 1000)
+    monkeypatch.setattr("penstock.files._log.append_log._COMMIT_BYTES", 1000)
     backend = FaultyBackend()
     use_backend(backend)
     async with AppendLog(tmp_path / "log") as log:
@@ -509,7 +509,7 @@ async def test_a_forked_child_may_not_append(
         monkeypatch.undo()
 
 
-async def test_a_forgotten_log_warns_and_lets_go_of_its_file(tmp_path: Path) -> None:
+async def test_a_log_that_is_not_closed_warns_and_closes_its_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = await AppendLog(path)
     await log.append(b"x")

@@ -1,4 +1,4 @@
-"""Binary files do what the built-in's do, call by call."""
+"""Binary files behave like the built-in's, call by call."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_calls_have_the_results_of_the_built_in_file(
     mode: str, buffering: int, content: bytes, calls: list[Call]
 ) -> None:
     if mode.startswith("a"):
-        # In append mode the built-in's position before a flush does not tell where data will be.
+        # In append mode, the built-in's position before a flush does not show where data will be.
         flushed: list[Call] = []
         for call in calls:
             if call[0] != "truncate":
@@ -108,7 +108,7 @@ def test_calls_have_the_results_of_the_built_in_file(
 
 
 @pytest.mark.anyio
-async def test_a_file_is_what_the_built_in_one_would_be(tmp_path: Path) -> None:
+async def test_a_file_has_the_attributes_of_the_built_in(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")
     async with files.open(path, "r+b") as file:
@@ -124,7 +124,7 @@ async def test_a_file_is_what_the_built_in_one_would_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_every_method_of_a_closed_file_says_so(tmp_path: Path) -> None:
+async def test_every_method_of_a_closed_file_raises(tmp_path: Path) -> None:
     file = await files.open(tmp_path / "file", "w+b")
     await file.close()
     await file.close()
@@ -141,7 +141,7 @@ async def test_every_method_of_a_closed_file_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_mode_allows_what_it_says(tmp_path: Path) -> None:
+async def test_a_mode_allows_only_its_operations(tmp_path: Path) -> None:
     async with files.open(tmp_path / "file", "wb") as file:
         with pytest.raises(io.UnsupportedOperation):
             await file.read()
@@ -155,7 +155,7 @@ async def test_a_mode_allows_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_positional_calls_leave_the_position_alone_and_see_what_was_written(
+async def test_positional_calls_keep_the_position_and_see_written_data(
     tmp_path: Path,
 ) -> None:
     async with files.open(tmp_path / "file", "w+b") as file:
@@ -214,7 +214,7 @@ async def test_data_that_is_not_bytes_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_line_that_is_at_hand_is_awaited_once(tmp_path: Path) -> None:
+async def test_a_buffered_line_is_awaited_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"one\ntwo\nthree")
     for mode in ("r", "rb"):
         with open(tmp_path / "file", mode) as builtin:
@@ -234,12 +234,12 @@ async def test_a_line_that_is_at_hand_is_awaited_once(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("size", [0, 5])
-async def test_the_position_follows_what_was_appended(tmp_path: Path, size: int) -> None:
+async def test_the_position_follows_appended_data(tmp_path: Path, size: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     async with files.open(path, "a+b") as file:
         await file.seek(3)
-        await file.write(b"abc")  # at the end, wherever the position is
+        await file.write(b"abc")  # at the end, whatever the position is
         assert await file.read(size) == b""
         assert await file.tell() == 13
         await file.seek(4)
@@ -250,7 +250,7 @@ async def test_the_position_follows_what_was_appended(tmp_path: Path, size: int)
 
 
 @pytest.mark.anyio
-async def test_what_could_not_be_written_is_not_written_again(
+async def test_data_that_could_not_be_written_are_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = await files.open("/dev/full", "wb")
@@ -273,7 +273,7 @@ async def test_what_could_not_be_written_is_not_written_again(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("position", [-1, 1 << 63, 1 << 70])
-async def test_a_position_that_no_file_has_is_refused(tmp_path: Path, position: int) -> None:
+async def test_an_impossible_position_is_refused(tmp_path: Path, position: int) -> None:
     (tmp_path / "file").write_bytes(b"content")
     async with files.open(tmp_path / "file", "r+b") as file:
         with pytest.raises(OSError, match=f"position {position} is"):
@@ -298,7 +298,7 @@ async def test_a_position_that_no_file_has_is_refused(tmp_path: Path, position: 
         ("write", 5, TypeError),
     ],
 )
-async def test_what_a_call_cannot_take_is_refused_as_by_the_built_in_and_changes_nothing(
+async def test_an_invalid_argument_is_refused_as_by_the_built_in_and_changes_nothing(
     tmp_path: Path, buffering: int, name: str, argument: Any, kind: Any
 ) -> None:
     path = tmp_path / "file"

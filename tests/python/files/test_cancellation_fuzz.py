@@ -1,13 +1,13 @@
-"""Random reads, writes, cancels, closes and garbage collections against a model, byte by byte.
+"""Compares random reads, writes, cancels, closes and garbage collections with a model, by byte.
 
-A file is cut into slots, and the model knows what each holds. Tasks read and write slots until they
-are cancelled, at any moment; the file is closed at any moment, too. Whatever a read returns must be
-what the model says. A write that was cancelled, or ended by the close, may be made or not, and its
-slot is left alone until the file is closed: then it holds the old bytes or the new ones, whole.
-At the end no descriptor is open that was not open before.
+A file consists of slots, and the model holds the content of each. Tasks read and write slots until
+they are cancelled, at any moment; the file is also closed at any moment. A read must return the
+model's bytes. A write that was cancelled, or ended by the close, may or may not happen. No task
+uses its slot until the file is closed; then the slot holds either the old or the new bytes, whole.
+At the end, no additional descriptor is open.
 
-Through the page cache most operations are over before anybody can cancel them; past it (O_DIRECT)
-all of them are in flight for a while.
+Through the page cache, most operations complete before a task can cancel them. With O_DIRECT, all
+of them are in flight for a while.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import asyncio
 import gc
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import files
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 
 SLOTS = 24
 SLOT = 8192
@@ -33,11 +33,11 @@ ENGINES = ("uring", "threads")
 
 
 class Torn(AssertionError):
-    """Bytes that nobody wrote in this place."""
+    """A read returned bytes that no task wrote in this place."""
 
 
 class Model:
-    """What the file holds, slot by slot; more than one possibility after a write was cancelled."""
+    """The content of each slot; a cancelled write leaves several possibilities."""
 
     def __init__(self, path: Path, chance: random.Random) -> None:
         self.path = path
@@ -49,16 +49,16 @@ class Model:
         path.write_bytes(b"".join(self.slots))
 
     def fresh(self, slot: int) -> bytes:
-        """Bytes that tell their slot, and occur nowhere else."""
+        """Return bytes that name their slot, and occur nowhere else."""
         return (bytes([slot]) + self.chance.randbytes(7)) * (SLOT // 8)
 
     def readable(self) -> int | None:
-        """A slot whose content is certain now, and while it is being read."""
+        """Return a slot whose content is certain now, and stays so during a read."""
         free = [n for n in range(SLOTS) if n not in self.uncertain and n not in self.writing]
         return self.chance.choice(free) if free else None
 
     def writable(self) -> int | None:
-        """A slot that nobody uses."""
+        """Return a slot that no operation uses."""
         slot = self.readable()
         return None if slot is None or self.reading[slot] else slot
 
@@ -67,7 +67,7 @@ class Model:
             raise Torn(f"slot {slot}: {bytes(data[:16])!r}…")
 
     def settle(self) -> None:
-        """The file is closed, so nothing is in flight: each slot is one of its possibilities."""
+        """Check that each slot holds one of its possibilities, once the file is closed."""
         assert not self.writing and not any(self.reading)
         data = self.path.read_bytes()
         assert len(data) == SLOTS * SLOT
@@ -79,7 +79,7 @@ class Model:
         self.uncertain.clear()
 
 
-class Storm:
+class ConcurrentTasks:
     """Tasks on one file, until it is closed."""
 
     def __init__(self, model: Model, file: Any) -> None:
@@ -136,7 +136,7 @@ class Storm:
         self.model.writing.add(slot)
         self.model.uncertain[slot] = [old, new]
         try:
-            # A buffer that nobody else refers to.
+            # A buffer without another reference.
             data = files.aligned_buffer(SLOT)
             data[:] = new
             assert await self.file.pwrite(data, slot * SLOT) == SLOT
@@ -147,7 +147,7 @@ class Storm:
         self.count("writes")
 
     async def abandon(self) -> None:
-        """Operations that are begun and awaited by nobody."""
+        """Begin operations that no task awaits."""
         backend = current_backend()
         descriptor = self.file.fileno()
         for _ in range(3):
@@ -165,13 +165,13 @@ class Storm:
             self._progress.set_result(None)
 
     async def progress(self) -> None:
-        """Wait until an operation has ended well, if one can."""
+        """Wait until an operation has succeeded, if any can."""
         if self.model.readable() is not None:
             self._progress = asyncio.get_running_loop().create_future()
             await self._progress
 
-    async def rage(self, turns: int) -> None:
-        """Let tasks work, cancel some of them each turn, and close the file under the rest."""
+    async def run_turns(self, turns: int) -> None:
+        """Run tasks, cancel some of them each turn, and close the file while the others use it."""
         tasks = {asyncio.ensure_future(self.work()) for _ in range(TASKS)}
         for _ in range(turns):
             for _ in range(self.chance.choice((0, 1, 1, 3, 20))):
@@ -193,12 +193,12 @@ class Storm:
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, closing, return_exceptions=True):
-            # A closed file refuses, and its descriptor's number is gone.
+            # A closed file refuses calls, and its descriptor is no longer valid.
             assert isinstance(result, (asyncio.CancelledError, ValueError, type(None))), result
         await self.file.close()
 
     def ending(self, task: asyncio.Future[None]) -> None:
-        """A cancelled task must end as cancelled, and not with a wrong byte."""
+        """Check that a cancelled task ends as cancelled, and not with a wrong byte."""
         task.add_done_callback(self._check)
 
     def _check(self, task: asyncio.Future[None]) -> None:
@@ -209,27 +209,18 @@ class Storm:
 
 
 async def until_settled(path: Path) -> None:
-    """Wait until no descriptor of the file is left: a cancelled close still goes on."""
-    async with asyncio.timeout(20):
-        while is_open(path):  # noqa: ASYNC110 # the kernel tells nobody
+    """Wait until no descriptor of the file is open: a cancelled close still continues."""
+    async with asyncio.timeout(40):
+        while is_open(path):  # noqa: ASYNC110 # no event exists for this
             await asyncio.sleep(0.001)
 
 
 def is_open(path: Path) -> bool:
-    """Whether a descriptor of this process is that file."""
+    """Return whether this process has a descriptor of that file."""
     return any(
         os.path.realpath(f"/proc/self/fd/{number}") == str(path)
         for number in os.listdir("/proc/self/fd")
     )
-
-
-@pytest.fixture(autouse=True)
-def frozen_modules() -> Iterator[None]:
-    """Collecting garbage is cheap where imported modules are not looked through."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -246,13 +237,13 @@ def test_every_byte_is_where_it_was_written(
     async def main() -> None:
         for _ in range(6):
             file = await files.open(path, "r+b", buffering=0, flags=flags)
-            storm = Storm(model, file)
-            await storm.rage(turns=60)
-            if storm.failure is not None:
-                raise storm.failure
+            tasks_on_file = ConcurrentTasks(model, file)
+            await tasks_on_file.run_turns(turns=60)
+            if tasks_on_file.failure is not None:
+                raise tasks_on_file.failure
             await until_settled(path)
             model.settle()
-            for name, count in storm.done.items():
+            for name, count in tasks_on_file.done.items():
                 totals[name] += count
 
     run_on_engine(engine, main())

@@ -1,4 +1,4 @@
-"""A cancelled await returns at once; what the kernel works on stays whole, and nothing leaks."""
+"""A cancelled await returns at once, the kernel's buffers stay valid, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import anyio.lowlevel
 import pytest
 
 from penstock import files
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 from tests.python.files.open_files import open_files
 
 pytestmark = pytest.mark.anyio
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something has happened that nothing else tells of."""
-    with anyio.fail_after(10):
+    """Run the loop until a condition holds that has no event."""
+    with anyio.fail_after(60):
         while not condition():
             await anyio.lowlevel.checkpoint()
 
@@ -43,7 +43,7 @@ def is_open(fd: int) -> bool:
 
 
 def open_below(folder: Path) -> list[str]:
-    """What this process has open in a folder."""
+    """Return the files that this process has open in a folder."""
     return [target for target in open_files() if target.startswith(str(folder))]
 
 
@@ -57,12 +57,12 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 async def cancel_in_flight(function: Callable[..., Any], *arguments: Any) -> None:
-    """Call it in a task, and cancel that once the engine works on it."""
+    """Call it in a task, and cancel the task once the operation is in flight."""
     assert await caught_in_flight(function, *arguments)
 
 
 async def caught_in_flight(function: Callable[..., Any], *arguments: Any) -> bool:
-    """The same; False when it had ended before: a file's may be done by the next turn."""
+    """The same; return False if the operation ended first, as an operation on a file may."""
     ended = False
 
     async def body() -> None:
@@ -81,7 +81,7 @@ async def caught_in_flight(function: Callable[..., Any], *arguments: Any) -> boo
     return in_time
 
 
-async def test_a_cancelled_read_of_a_pipe_returns_at_once_and_loses_nothing(
+async def test_a_cancelled_read_of_a_pipe_returns_at_once_and_loses_no_data(
     pipe: tuple[int, int],
 ) -> None:
     async with files.open(pipe[0], "rb", closefd=False) as file:
@@ -95,7 +95,9 @@ async def test_a_cancelled_read_of_a_pipe_returns_at_once_and_loses_nothing(
         assert await file.readline() == b"half line\n"
 
 
-async def test_the_buffer_of_a_cancelled_read_stays_the_kernels(pipe: tuple[int, int]) -> None:
+async def test_a_cancelled_read_keeps_its_buffer_alive_for_the_kernel(
+    pipe: tuple[int, int],
+) -> None:
     buffer = bytearray(8)
     backend = current_backend()
     operation = backend.read_into(pipe[0], buffer, -1)
@@ -109,7 +111,7 @@ async def test_the_buffer_of_a_cancelled_read_stays_the_kernels(pipe: tuple[int,
     assert buffer[:8] in (b"late\0\0\0\0", bytes(8))
 
 
-async def test_the_data_of_a_cancelled_write_stays_the_kernels(pipe: tuple[int, int]) -> None:
+async def test_a_cancelled_write_keeps_its_data_alive_for_the_kernel(pipe: tuple[int, int]) -> None:
     data = bytearray(b"x" * (1 << 20))
     operation = current_backend().write(pipe[1], data, -1)
     await cancel_in_flight(lambda: operation)
@@ -124,7 +126,7 @@ async def test_the_data_of_a_cancelled_write_stays_the_kernels(pipe: tuple[int, 
     data.append(0)
 
 
-async def test_what_a_cancelled_opener_opens_is_closed(tmp_path: Path) -> None:
+async def test_the_descriptor_of_a_cancelled_opener_is_closed(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     go_on = threading.Event()
     opened: list[int] = []
@@ -144,7 +146,7 @@ async def test_what_a_cancelled_opener_opens_is_closed(tmp_path: Path) -> None:
     assert opened == [] or not is_open(opened[0])
 
 
-async def test_what_a_cancelled_open_opens_is_closed(tmp_path: Path) -> None:
+async def test_the_descriptor_of_a_cancelled_open_is_closed(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 
@@ -152,25 +154,25 @@ async def test_what_a_cancelled_open_opens_is_closed(tmp_path: Path) -> None:
         await files.open(fifo, "rb")
 
     await cancel_in_flight(open_fifo)
-    await until(settled)  # though there is no other end
+    await until(settled)  # although the pipe has no other end
     assert not open_below(tmp_path)
 
 
-async def test_opens_that_were_cancelled_are_in_nobodys_way(tmp_path: Path) -> None:
+async def test_cancelled_opens_do_not_delay_other_operations(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     async with anyio.create_task_group() as group:
-        # More than there are threads.
+        # More than the number of threads.
         for _ in range(100):
             group.start_soon(files.read_file, tmp_path / "fifo")
         await until(in_flight)
         group.cancel_scope.cancel()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await files.mkdir(tmp_path / "folder")
         await until(settled)
     assert not open_below(tmp_path)
 
 
-async def test_closing_a_descriptor_waits_for_what_uses_it(pipe: tuple[int, int]) -> None:
+async def test_closing_a_descriptor_waits_for_its_operations(pipe: tuple[int, int]) -> None:
     backend = current_backend()
     reading = backend.read(pipe[0], 4, -1).start()
     closing = backend.close(pipe[0]).start()
@@ -183,7 +185,7 @@ async def test_closing_a_descriptor_waits_for_what_uses_it(pipe: tuple[int, int]
     assert not is_open(pipe[0])
 
 
-async def test_a_descriptor_given_up_is_closed_when_the_kernel_is_done_with_it(
+async def test_an_abandoned_descriptor_is_closed_after_its_last_operation(
     pipe: tuple[int, int],
 ) -> None:
     backend = current_backend()
@@ -196,7 +198,7 @@ async def test_a_descriptor_given_up_is_closed_when_the_kernel_is_done_with_it(
     assert not is_open(pipe[0])
 
 
-async def test_closing_a_file_waits_for_its_turn(pipe: tuple[int, int]) -> None:
+async def test_closing_a_file_waits_for_earlier_calls(pipe: tuple[int, int]) -> None:
     file = await files.open(pipe[0], "rb")
     order: list[str] = []
 
@@ -218,7 +220,7 @@ async def test_closing_a_file_waits_for_its_turn(pipe: tuple[int, int]) -> None:
     assert not is_open(pipe[0])
 
 
-async def test_a_cancelled_close_closes_and_writes_all_the_same(tmp_path: Path) -> None:
+async def test_a_cancelled_close_still_writes_and_closes(tmp_path: Path) -> None:
     file = await files.open(tmp_path / "file", "wb")
     await file.write(b"buffered")
     with anyio.CancelScope() as scope:
@@ -230,7 +232,7 @@ async def test_a_cancelled_close_closes_and_writes_all_the_same(tmp_path: Path) 
     assert (tmp_path / "file").read_bytes() == b"buffered"
 
 
-async def test_a_close_that_is_cancelled_before_its_turn_closes_when_it_comes(
+async def test_a_close_cancelled_before_its_turn_still_closes_in_its_turn(
     pipe: tuple[int, int],
 ) -> None:
     file = await files.open(pipe[0], "rb")
@@ -253,21 +255,21 @@ async def test_a_close_that_is_cancelled_before_its_turn_closes_when_it_comes(
     assert not is_open(pipe[0])
 
 
-async def test_a_file_is_closed_where_a_scope_is_left_by_a_cancel(pipe: tuple[int, int]) -> None:
-    """The scope cancels the call in the block, and then the closing behind it."""
+async def test_a_file_is_closed_when_a_cancelled_scope_ends(pipe: tuple[int, int]) -> None:
+    """The scope cancels the call in the block, and then the close after it."""
     opened: list[Any] = []
 
     async def write() -> None:
         async with files.open(pipe[1], "wb", buffering=0) as file:
             opened.append(file)
-            await file.write(bytes(1 << 20))  # more than a pipe holds
+            await file.write(bytes(1 << 20))  # more than a pipe's capacity
 
     await cancel_in_flight(write)
     await until(lambda: not is_open(pipe[1]))
     assert opened[0].closed
 
 
-async def test_calls_on_the_position_have_their_turns_in_order(tmp_path: Path) -> None:
+async def test_calls_that_use_the_position_run_in_order(tmp_path: Path) -> None:
     data = bytes(range(256)) * 30
     (tmp_path / "file").write_bytes(data)
     async with files.open(tmp_path / "file", "rb", buffering=0) as file:
@@ -279,11 +281,13 @@ async def test_calls_on_the_position_have_their_turns_in_order(tmp_path: Path) -
         async with anyio.create_task_group() as group:
             for index in range(40):
                 group.start_soon(read, index)
-    # trio starts its tasks in any order, but each has one piece.
+    # trio starts its tasks in any order, but each reads one piece.
     assert sorted(pieces.values()) == sorted(data[i : i + 100] for i in range(0, 4000, 100))
 
 
-async def test_a_cancelled_wait_for_the_turn_leaves_it_to_the_next(pipe: tuple[int, int]) -> None:
+async def test_a_cancelled_wait_for_the_turn_passes_it_to_the_next_call(
+    pipe: tuple[int, int],
+) -> None:
     async with files.open(pipe[0], "rb", closefd=False) as file:
         results: list[bytes] = []
 
@@ -304,7 +308,7 @@ async def test_a_cancelled_wait_for_the_turn_leaves_it_to_the_next(pipe: tuple[i
         assert results == [b"aa", b"bbbb"]
 
 
-async def test_a_write_made_again_after_a_cancel_does_no_harm(tmp_path: Path) -> None:
+async def test_a_write_repeated_after_a_cancel_leaves_the_file_whole(tmp_path: Path) -> None:
     data = os.urandom(4 << 20)
     async with files.open(tmp_path / "file", "wb") as file:
         await file.write(b"head")
@@ -319,7 +323,7 @@ async def test_a_write_made_again_after_a_cancel_does_no_harm(tmp_path: Path) ->
     assert (tmp_path / "file").read_bytes() == b"head" + data
 
 
-async def test_what_was_started_and_forgotten_ends(tmp_path: Path, pipe: tuple[int, int]) -> None:
+async def test_operations_that_nobody_awaits_end(tmp_path: Path, pipe: tuple[int, int]) -> None:
     backend = current_backend()
     backend.read(pipe[0], 4, -1).start().close()
     backend.write(pipe[1], b"data", -1).start()

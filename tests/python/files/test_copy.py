@@ -1,4 +1,4 @@
-"""Copies: like shutil's, but whole or not at all."""
+"""Copies: like shutil's, but complete or without any effect."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.files import copying
-from penstock.files.copying import copy
+from penstock.files._whole_files import copying
+from penstock.files._whole_files.copying import copy
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, failing, system_error
 
@@ -56,7 +56,7 @@ EXTENTS = st.dictionaries(
 
 @pytest.mark.parametrize("loop", ["asyncio", "penstock", "trio"])
 @pytest.mark.parametrize("by_kernel", [True, False])
-def test_copies_are_those_of_shutil(
+def test_a_copy_equals_the_copy_of_shutil(
     loop: str,
     by_kernel: bool,
     run_on: Callable[..., Any],
@@ -86,7 +86,7 @@ def test_copies_are_those_of_shutil(
 
 
 @pytest.mark.parametrize("by_kernel", [True, False])
-async def test_holes_stay_holes(
+async def test_a_copy_keeps_holes(
     tmp_path: Path, use_backend: UseBackend, small_pieces: None, by_kernel: bool
 ) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
@@ -103,15 +103,15 @@ async def test_holes_stay_holes(
             assert b.read(1 << 20) == piece
 
 
-async def test_an_empty_disk_image_is_one_hole(tmp_path: Path) -> None:
+async def test_a_copy_of_an_empty_disk_image_is_one_hole(tmp_path: Path) -> None:
     write_sparse(tmp_path / "source", 1 << 30, {})
     assert await copy(tmp_path / "source", tmp_path / "target") == 1 << 30
     assert (tmp_path / "target").stat().st_size == 1 << 30
     assert (tmp_path / "target").stat().st_blocks * 512 < 1 << 20
 
 
-async def test_a_clone_is_asked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the file system shares blocks, nothing else is copied."""
+async def test_a_clone_is_tried_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system shares blocks, no data are copied."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(b"shared" * 1000)
     asked = []
@@ -145,15 +145,15 @@ async def test_a_clone_that_fails_for_another_reason_fails_the_copy(
     assert os.listdir(tmp_path) == ["source"]
 
 
-async def test_files_of_the_kernel_are_read(tmp_path: Path) -> None:
-    """They say that they are empty, and copy_file_range believes it."""
+async def test_files_of_the_proc_file_system_are_copied(tmp_path: Path) -> None:
+    """Their reported size is 0, so copy_file_range copies nothing."""
     size = await copy("/proc/self/status", tmp_path / "status")
     text = (tmp_path / "status").read_text()
     assert len(text) == size
     assert f"Pid:\t{os.getpid()}\n" in text
 
 
-async def test_progress_is_told_up_to_the_end(tmp_path: Path, small_pieces: None) -> None:
+async def test_progress_is_reported_up_to_the_end(tmp_path: Path, small_pieces: None) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(12_000))
     seen: list[tuple[int, int]] = []
@@ -177,7 +177,7 @@ async def test_an_error_of_the_progress_function_ends_the_copy(
     assert sorted(os.listdir(tmp_path)) == ["source", "target"]
 
 
-async def test_without_sync_the_disk_is_not_waited_for(
+async def test_without_sync_a_copy_does_not_wait_for_the_disk(
     tmp_path: Path, use_backend: UseBackend
 ) -> None:
     backend = FaultyBackend()
@@ -186,13 +186,14 @@ async def test_without_sync_the_disk_is_not_waited_for(
     await copy(tmp_path / "source", tmp_path / "target", sync=False)
     assert "fsync" not in backend.calls
     await copy(tmp_path / "source", tmp_path / "target")
-    assert backend.calls.count("fsync") == 2
+    assert backend.calls.count("fsync") == 1
+    assert backend.calls[-2:] == ["call", "close"]  # the folder's sync, the source
     assert backend.calls.index("fsync") < backend.calls.index(
         "replace", backend.calls.index("fsync")
     )
 
 
-async def test_what_cannot_be_copied(tmp_path: Path) -> None:
+async def test_sources_that_cannot_be_copied_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"x")
     with pytest.raises(FileNotFoundError) as missing:
@@ -207,7 +208,7 @@ async def test_what_cannot_be_copied(tmp_path: Path) -> None:
         await copy(tmp_path, tmp_path / "target")
     assert folder.value.filename == str(tmp_path)
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         await copy(tmp_path / "fifo", tmp_path / "target")
     (tmp_path / "link").symlink_to("source")
     with pytest.raises(shutil.SameFileError):
@@ -233,7 +234,7 @@ async def test_an_error_of_the_source_names_the_source(
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-async def test_a_source_that_is_cut_meanwhile_gives_a_shorter_copy(
+async def test_a_source_truncated_during_the_copy_gives_a_shorter_copy(
     tmp_path: Path, use_backend: UseBackend, small_pieces: None, sparse: bool
 ) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
@@ -250,7 +251,7 @@ async def test_a_source_that_is_cut_meanwhile_gives_a_shorter_copy(
     assert target.read_bytes() == b"x" * 7000
 
 
-async def test_a_failure_of_any_step_leaves_the_old_target_and_nothing_beside_it(
+async def test_a_failure_of_any_step_leaves_the_old_target_and_no_other_file(
     tmp_path: Path, use_backend: UseBackend, small_pieces: None
 ) -> None:
     source, target = tmp_path / "source", tmp_path / "target"

@@ -1,4 +1,4 @@
-"""Sequences that a cancellation stops only between two of their steps."""
+"""Sequences that a cancellation stops only between two steps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock.files.detached import Stop, Stopped, run_whole
+from penstock.files._detached import Stop, Stopped, run_whole
 
 
 @pytest.mark.anyio
-async def test_results_and_errors_are_handed_over() -> None:
+async def test_results_and_errors_are_passed_to_the_caller() -> None:
     async def give(stop: Stop) -> int:
         await anyio.lowlevel.checkpoint()
         stop.check()
@@ -30,7 +30,7 @@ async def test_results_and_errors_are_handed_over() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_sequence_has_ended_when_its_await_has() -> None:
+async def test_a_cancelled_sequence_ends_before_its_await() -> None:
     begun, go = anyio.Event(), anyio.Event()
     log: list[str] = []
 
@@ -65,7 +65,7 @@ async def test_a_cancelled_sequence_has_ended_when_its_await_has() -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "penstock"])
-def test_a_task_may_be_cancelled_again_and_again(loop: str, run_on: Callable[..., Any]) -> None:
+def test_a_task_may_be_cancelled_repeatedly(loop: str, run_on: Callable[..., Any]) -> None:
     async def main() -> None:
         go = asyncio.Event()
         ended = False
@@ -90,7 +90,7 @@ def test_a_task_may_be_cancelled_again_and_again(loop: str, run_on: Callable[...
 
 
 @pytest.mark.anyio
-async def test_an_error_keeps_nothing_alive() -> None:
+async def test_an_error_keeps_no_object_alive() -> None:
     class Big:
         pass
 

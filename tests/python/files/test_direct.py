@@ -1,4 +1,4 @@
-"""Files past the page cache: aligned transfers, and clear words about others."""
+"""Files without the page cache: aligned transfers, and clear errors for others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_many_direct_reads_are_in_flight_together(path: Path) -> None:
                 group.start_soon(read, offset)
 
 
-async def test_what_is_not_aligned_is_refused_before_anything_is_transferred(path: Path) -> None:
+async def test_unaligned_transfers_are_refused_before_any_data_move(path: Path) -> None:
     async with files.open(path, "r+b", flags=os.O_DIRECT) as file:
         buffer = files.aligned_buffer(8192)
         with pytest.raises(ValueError, match=r"size 100 .*multiple"):
@@ -81,7 +81,7 @@ async def test_aligned_data_is_written(path: Path) -> None:
     assert content[16384:20480] == bytes(buffer[:4096])
 
 
-async def test_an_opener_may_ask_for_direct_transfers(path: Path) -> None:
+async def test_an_opener_may_set_o_direct(path: Path) -> None:
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_DIRECT)
 
@@ -92,6 +92,6 @@ async def test_an_opener_may_ask_for_direct_transfers(path: Path) -> None:
         await files.open(path, "r", opener=opener)
 
 
-def test_a_buffer_of_no_size_is_refused() -> None:
+def test_a_buffer_of_size_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="0 bytes"):
         files.aligned_buffer(0)

@@ -1,4 +1,4 @@
-"""A loop ends though nobody will end what is in flight on it."""
+"""A loop closes although its operations in flight never complete."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LOOPS = ("penstock.new_event_loop", "asyncio.new_event_loop")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("new_loop", LOOPS)
 @pytest.mark.parametrize("kind", ["fifo", "terminal", "socket"])
-def test_a_write_that_nobody_reads_does_not_keep_a_loop_from_closing(
+def test_a_write_without_a_reader_does_not_keep_a_loop_from_closing(
     kind: str, new_loop: str, engine: str
 ) -> None:
     result = run_script(
         f"""
         import asyncio, os, pty, socket, tempfile
         import penstock
-        from penstock.files.backend import current_backend
+        from penstock.files._backend import current_backend
 
         kind = {kind!r}
         if kind == "fifo":
@@ -56,14 +56,14 @@ def test_a_write_that_nobody_reads_does_not_keep_a_loop_from_closing(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_a_child_ends_while_its_parents_read_is_in_flight_and_the_read_goes_on(
+def test_a_child_ends_during_its_parents_read_and_the_read_continues(
     new_loop: str, engine: str
 ) -> None:
     result = run_script(
         f"""
         import asyncio, os, sys, warnings
         import penstock
-        from penstock.files.backend import current_backend
+        from penstock.files._backend import current_backend
 
         ends = os.pipe()
         loop = {new_loop}()
@@ -100,7 +100,7 @@ def test_a_child_may_close_its_parents_loop_with_a_read_and_a_closing_in_flight(
         f"""
         import asyncio, os
         import penstock
-        from penstock.files.backend import current_backend
+        from penstock.files._backend import current_backend
 
         ends = os.pipe()
         loop = {new_loop}()
@@ -109,7 +109,7 @@ def test_a_child_may_close_its_parents_loop_with_a_read_and_a_closing_in_flight(
         async def main():
             backend = current_backend()
             reading = backend.read(ends[0], 5, -1).start()
-            reading.when_settled(settled.append)
+            reading.when_released(settled.append)
             closing = backend.close(ends[0]).start()
             while not backend.in_flight:
                 await asyncio.sleep(0)
@@ -139,12 +139,12 @@ def test_a_child_may_close_its_parents_loop_with_a_read_and_a_closing_in_flight(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_write_to_a_terminal_that_is_full_leaves_the_loop_to_others(engine: str) -> None:
+def test_a_write_to_a_full_terminal_does_not_block_the_loop(engine: str) -> None:
     result = run_script(
         """
         import asyncio, os, pty, tty
         import penstock
-        from penstock.files.backend import current_backend
+        from penstock.files._backend import current_backend
 
         master, terminal = pty.openpty()
         tty.setraw(terminal)

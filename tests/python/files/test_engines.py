@@ -1,4 +1,4 @@
-"""Which engine a loop has, how it ends with its loop, and what is in flight then."""
+"""Which engine a loop has, and how it ends with its loop and with operations in flight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 import penstock
 from penstock import files
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 from tests.python.files.child_script import run_script
 from tests.python.files.open_files import open_files
 
@@ -26,7 +26,7 @@ from tests.python.files.open_files import open_files
 def threads_called(name: str) -> list[str]:
     found = []
     for task in os.listdir("/proc/self/task"):
-        # One that ends meanwhile has no file any more, or one without a process to read it from.
+        # A thread that ends meanwhile has no file, or a file that cannot be read.
         with suppress(FileNotFoundError, ProcessLookupError):
             if Path("/proc/self/task", task, "comm").read_text().strip() == name:
                 found.append(task)
@@ -34,11 +34,11 @@ def threads_called(name: str) -> list[str]:
 
 
 def workers_are_gone() -> bool:
-    """Whether no thread of an engine is left, in 10 s at most.
+    """Return whether all threads of an engine end within 60 s.
 
-    The kernel wakes who joins a thread a moment before it takes the thread off its list.
+    The kernel wakes a join a moment before it removes the thread from its list.
     """
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while threads_called("penstock-file") and time.monotonic() < deadline:
         time.sleep(0.001)
     return not threads_called("penstock-file")
@@ -46,7 +46,7 @@ def workers_are_gone() -> bool:
 
 SHOW = """
     import penstock
-    from penstock.files.backend import current_backend
+    from penstock.files._backend import current_backend
 
     async def main():
         backend = current_backend()
@@ -116,7 +116,7 @@ def test_an_engine_ends_with_its_loop(run: Callable[..., Any], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_loop_that_ends_waits_for_writes_and_gives_up_reads(
+def test_a_loop_that_ends_waits_for_writes_and_abandons_reads(
     run: Callable[..., Any], tmp_path: Path
 ) -> None:
     ends = os.pipe()
@@ -137,7 +137,7 @@ def test_a_loop_that_ends_waits_for_writes_and_gives_up_reads(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_loop_ends_though_a_pipe_has_no_other_end(
+def test_a_loop_ends_although_a_pipe_has_no_other_end(
     run: Callable[..., Any], tmp_path: Path
 ) -> None:
     read, written = tmp_path / "read", tmp_path / "written"
@@ -181,7 +181,7 @@ def test_tasks_that_wait_when_the_loop_ends_are_cancelled(run: Callable[..., Any
         os.close(end)
 
 
-def test_a_loop_closed_without_a_word_frees_its_engine(tmp_path: Path) -> None:
+def test_a_loop_closed_without_a_shutdown_frees_its_engine(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     for make in (asyncio.SelectorEventLoop, penstock.new_event_loop):
         loop = make()
@@ -213,7 +213,7 @@ def test_cycles_through_operations_are_collected(tmp_path: Path) -> None:
         owner.operation = current_backend().call(lambda: owner).start()
         assert await owner.operation is owner
         settled = Owner()
-        owner.operation.when_settled(lambda result: settled)
+        owner.operation.when_released(lambda result: settled)
         return weakref.ref(owner)
 
     ended = penstock.run(main())
@@ -237,7 +237,7 @@ def test_a_function_called_on_a_worker_raises_in_the_task() -> None:
     penstock.run(main())
 
 
-def test_a_forked_child_has_files_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_child_can_use_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     result = run_script(
         f"""
@@ -267,7 +267,7 @@ def test_a_forked_child_has_files_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["uring", "threads"])
 @pytest.mark.parametrize("new_loop", ["penstock.new_event_loop", "asyncio.new_event_loop"])
-def test_a_forked_child_is_told_that_the_loop_is_its_parents(
+def test_a_forked_child_cannot_use_its_parents_loop(
     new_loop: str, engine: str, tmp_path: Path
 ) -> None:
     result = run_script(
@@ -299,7 +299,7 @@ def test_an_interpreter_that_exits_with_work_in_flight_exits() -> None:
     result = run_script(
         """
         import os, penstock
-        from penstock.files.backend import current_backend
+        from penstock.files._backend import current_backend
 
         ends = os.pipe()
         loop = penstock.new_event_loop()

@@ -1,4 +1,4 @@
-"""AppendLog and kill -9: whatever was acknowledged is whole and in order."""
+"""AppendLog and kill -9: all acknowledged records are whole and in order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files.log_file import open_log_file
-from penstock.files.log_format import FILE_HEADER_SIZE, RecordParser, parse_file_header
+from penstock.files._log.log_file import open_log_file
+from penstock.files._log.log_format import FILE_HEADER_SIZE, RecordParser, parse_file_header
 from tests.python.files.appending_process import number_of
 from tests.python.files.conftest import child_environment
 
@@ -25,7 +25,7 @@ Victims = subprocess.Popen[str]
 
 @pytest.fixture(scope="module")
 def victims() -> Iterator[Victims]:
-    """The process whose children append; see appending_process.py."""
+    """The process that forks appending children; see appending_process.py."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.python.files.appending_process"],
         env=child_environment(),
@@ -37,11 +37,11 @@ def victims() -> Iterator[Victims]:
         yield process
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def append_until_killed(victims: Victims, *task: object, acknowledged: int) -> list[int]:
-    """Let a child append, kill it once so many appends were acknowledged; what it printed."""
+    """Let a child append, kill it after this many acknowledged appends, and return its numbers."""
     assert victims.stdin is not None and victims.stdout is not None
     print(*task, file=victims.stdin, flush=True)
     lines = []
@@ -60,7 +60,7 @@ def append_until_killed(victims: Victims, *task: object, acknowledged: int) -> l
 
 
 def numbers_in(path: Path) -> list[int]:
-    """The numbers of all records, read by the parser alone."""
+    """Return the numbers of all records, read by the parser alone."""
     data = path.read_bytes()
     marker = parse_file_header(data)
     assert marker is not None
@@ -89,7 +89,7 @@ def test_every_acknowledged_append_survives_kill_9(
         opened = open_log_file(str(path), 0o666)
         os.close(opened.fd)
         numbers = numbers_in(path)
-        # No gap, no repetition, none out of order, over all generations of writers.
+        # No gap, no repetition and no wrong order, across all writers.
         assert numbers == list(range(len(numbers)))
         assert len(numbers) == opened.recovered.records
         assert len(numbers) > max(acknowledged, default=-1)

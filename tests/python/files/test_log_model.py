@@ -1,4 +1,4 @@
-"""AppendLog against a list of bytes: appends, cancels, full disks, closes and crashes, mixed."""
+"""Compares AppendLog with a list of records: appends, cancels, full disks, closes and crashes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from anyio.abc import TaskStatus
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.files.append_log import AppendLog
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
+from penstock.files._log.append_log import AppendLog
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
 
 PAYLOADS = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(lambda size: b"\7" * size))
 
-# What is appended together, and which of those appends are cancelled while they wait.
+# Appends of one commit, each with whether it is cancelled while it waits.
 APPENDS = st.tuples(
     st.just("append"), st.lists(st.tuples(PAYLOADS, st.booleans()), min_size=1, max_size=6)
 )
@@ -32,7 +32,7 @@ STEPS = st.lists(
         APPENDS,
         st.tuples(st.just("full disk"), st.lists(PAYLOADS, min_size=1, max_size=3)),
         st.tuples(st.just("reopen"), st.just(None)),
-        # A crash leaves what was durable, and of what came after it any beginning, or rubbish.
+        # A crash leaves the durable data, then any prefix of the later data, or random bytes.
         st.tuples(st.just("crash"), st.one_of(st.integers(0, 100), st.binary(max_size=60))),
         st.tuples(st.just("iterate"), st.just(None)),
     ),
@@ -63,10 +63,10 @@ class Model:
                 scope = await group.start(append, payload)
                 if cancelled:
                     scope.cancel()
-        # When this one is acknowledged, those that were cancelled before it are in or out for good.
+        # Once this append is acknowledged, the fate of the cancelled appends before it is final.
         kept.append((await self.log.append(b"end"), b"end"))
         appends = [*appends, (b"end", False)]
-        # A cancelled append may be in; one that was not cancelled is, at the number it was told.
+        # A cancelled append may be in the log. Any other is there, at the number that it returned.
         found = [record async for record in self.log]
         assert found[: len(self.records)] == self.records
         new = found[len(self.records) :]
@@ -108,7 +108,7 @@ class Model:
 
 
 class FullDisk(FaultyBackend):
-    """Takes half of a write, and no more, while it is full."""
+    """Accepts only half of a write while it is full."""
 
     full = False
 

@@ -1,7 +1,7 @@
-"""AppendLog and power cuts: what may be on the disk while and after a commit, also a failed one.
+"""AppendLog and power cuts: the possible disk contents during and after a commit or failed commit.
 
-A power cut leaves of what was written since the last sync any sectors, and of the cuts of the file
-any; kill -9, which leaves all of it, is test_log_crashes.py's.
+A power cut keeps any subset of the sectors written, and of the truncations made, since the last
+sync. kill -9, which keeps all of them, is tested in test_log_crashes.py.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.files.append_log import AppendLog, LogFailed
-from penstock.files.backend import current_backend
-from penstock.files.log_file import open_log_file
-from penstock.files.log_format import FILE_HEADER_SIZE, RecordParser
+from penstock.files._backend import current_backend
+from penstock.files._log.append_log import AppendLog, LogFailed
+from penstock.files._log.log_file import open_log_file
+from penstock.files._log.log_format import FILE_HEADER_SIZE, RecordParser
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
 
@@ -30,16 +30,16 @@ SECTOR = 512
 LOOPS = ["asyncio", "penstock"]
 
 Kept = Callable[[], bool]
-"""Whether one more sector, or cut, has reached the disk."""
+"""Returns whether the next sector, or truncation, has reached the disk."""
 
 
 class Disk(FaultyBackend):
-    """A log's file, and what of it would outlive a power cut.
+    """A log's file, with its possible contents after a power cut.
 
     Attributes:
-        room: how many bytes of the next write it takes before it is full; None: all of them.
-        sync_fails: whether it confirms nothing.
-        at_every_moment: called before and after each call that changes something.
+        room: how many bytes of the next write fit before the disk is full; None: all of them.
+        sync_fails: whether each sync fails.
+        at_every_moment: called before and after each call that changes the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,14 +49,14 @@ class Disk(FaultyBackend):
         self.sync_fails = False
         self.at_every_moment: Callable[[], None] = lambda: None
         self._durable = b""
-        self._unsynced: list[tuple[int, bytes | None]] = []  # None: cut there
+        self._unsynced: list[tuple[int, bytes | None]] = []  # None: truncated there
 
     def opened(self) -> None:
-        """A log was opened, which syncs it; from now on every change is seen."""
+        """Record every change from now on. The opening has synced the log."""
         self._durable = self.path.read_bytes()
 
     def left_by_a_power_cut(self, kept: Kept) -> bytes:
-        """The file as it may be found."""
+        """Return a possible content of the file after a power cut."""
         content = bytearray(self._durable)
         for offset, data in self._unsynced:
             if data is None:
@@ -97,18 +97,18 @@ class Disk(FaultyBackend):
 
 
 def everything() -> bool:
-    """All writes have reached the disk; for cuts see :func:`written_but_not_cut`."""
+    """Let all writes reach the disk. For truncations see :func:`written_but_not_cut`."""
     return True
 
 
 def written_but_not_cut(disk: Disk) -> bytes:
-    """The kernel has written the data back early, and the power failed before it wrote the cut."""
+    """Return the file after early writeback of the data and a power cut before the truncation."""
     disk._unsynced = [change for change in disk._unsynced if change[1] is not None]
     return disk.left_by_a_power_cut(everything)
 
 
 def recovered_from(content: bytes, folder: Path) -> list[bytes]:
-    """The records that an opening finds in a file of this content."""
+    """Return the records that an opening finds in a file with this content."""
     path = folder / "found"
     path.write_bytes(content)
     opened = open_log_file(str(path), 0o666)
@@ -122,13 +122,13 @@ def recovered_from(content: bytes, folder: Path) -> list[bytes]:
 
 
 async def append_together(log: AppendLog, records: list[bytes]) -> list[BaseException]:
-    """Append them in one commit; what was raised."""
+    """Append the records in one commit, and return the exceptions."""
     results = await asyncio.gather(*map(log.append, records), return_exceptions=True)
     return [result for result in results if isinstance(result, BaseException)]
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_records_that_a_full_disk_refused_do_not_come_back_with_a_power_cut(
+def test_records_that_a_full_disk_refused_do_not_reappear_after_a_power_cut(
     loop: str, run_on: Callable[..., Any], use_backend: UseBackend, tmp_path: Path
 ) -> None:
     disk = Disk(tmp_path / "log")
@@ -138,7 +138,7 @@ def test_records_that_a_full_disk_refused_do_not_come_back_with_a_power_cut(
         async with AppendLog(disk.path) as log:
             disk.opened()
             await log.append(b"durable")
-            disk.room = 300  # for the first record, and a part of the second
+            disk.room = 300  # fits the first record and a part of the second
             errors = await append_together(log, [b"a" * 200, b"b" * 200])
             assert [getattr(error, "errno", None) for error in errors] == [errno.ENOSPC] * 2
             assert recovered_from(written_but_not_cut(disk), tmp_path) == [b"durable"]
@@ -147,10 +147,10 @@ def test_records_that_a_full_disk_refused_do_not_come_back_with_a_power_cut(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_cut_that_the_disk_does_not_confirm_is_the_end_of_the_log(
+def test_a_truncation_that_the_disk_does_not_confirm_ends_the_log(
     loop: str, run_on: Callable[..., Any], use_backend: UseBackend, tmp_path: Path
 ) -> None:
-    """The record may come back: what is raised must not say that it is out."""
+    """The record may reappear, so the exception must not report that it is absent."""
     disk = Disk(tmp_path / "log")
     use_backend(disk)
 
@@ -179,7 +179,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_power_cut_at_any_moment_leaves_the_acknowledged_records_and_none_that_was_refused(
+def test_a_power_cut_at_any_moment_leaves_all_acknowledged_and_no_refused_records(
     loop: str, run_on: Callable[..., Any], use_backend: UseBackend
 ) -> None:
     async def follow(

@@ -1,4 +1,4 @@
-"""Opening a log that was cut off, or damaged, at any byte."""
+"""Opening a log that was truncated, or damaged, at any byte."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from zlib import crc32
 
 import pytest
 
-from penstock.files.append_log import AppendLog
-from penstock.files.log_file import Recovered, open_log_file
-from penstock.files.log_format import (
+from penstock.files._log.append_log import AppendLog
+from penstock.files._log.log_file import Recovered, open_log_file
+from penstock.files._log.log_format import (
     FILE_HEADER_SIZE,
     RECORD_HEADER_SIZE,
     LogDamaged,
@@ -21,27 +21,27 @@ from penstock.files.log_format import (
     encode_header,
     new_file_header,
 )
-from penstock.files.log_reader import read_log
+from penstock.files._log.log_reader import read_log
 
 COMMITS = [[b"alpha"], [b"", b"beta" * 5, b"gamma"], [b"delta" * 3, b"epsilon"]]
 
 
 def encode_commit(marker: bytes, offset: int, payloads: list[tuple[bytes, int]]) -> bytes:
-    """The bytes of a commit that begins at ``offset``; each payload comes with its CRC-32."""
+    """Return the bytes of a commit at ``offset``, for payloads with their CRC-32s."""
     return b"".join(
         encode_header(marker, offset, payload, checksum) + payload for payload, checksum in payloads
     )
 
 
 class WrittenLog:
-    """A log's bytes, and where its commits and records end."""
+    """A log's bytes, and the ends of its commits and records."""
 
     def __init__(self, commits: list[list[bytes]]) -> None:
         header = new_file_header()
         self.marker = header[16:20]
         self.data = header
         self.records: list[bytes] = []
-        self.ends = [FILE_HEADER_SIZE]  # of each record, after the header's
+        self.ends = [FILE_HEADER_SIZE]  # of the header, then of each record
         self.commit_ends = [FILE_HEADER_SIZE]
         for commit in commits:
             self.data += encode_commit(
@@ -54,7 +54,7 @@ class WrittenLog:
         assert self.ends[-1] == len(self.data)
 
     def whole_before(self, offset: int) -> int:
-        """How many records end at or before this offset."""
+        """Return how many records end at or before this offset."""
         return sum(end <= offset for end in self.ends[1:])
 
 
@@ -74,7 +74,7 @@ def open_and_read(path: Path) -> tuple[Recovered, list[bytes]]:
 
 
 def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
-    """Fixed bytes: a log of today is read by every later version."""
+    """The bytes are constants, because every later version must read today's logs."""
     path = tmp_path / "log"
     header = "70656e73746f636b206c6f6720310a00 01020304 62892ec3"
     record = "01020304 05000000 1800000000000000 86a61036 7e557a67"
@@ -102,7 +102,7 @@ def test_a_log_cut_at_any_byte_opens_with_the_records_before(
             assert recovered.torn == length
         assert bool(recovered.reason) == bool(recovered.torn)
         assert path.stat().st_size == end
-        # The cut is final: the next opening finds nothing to do.
+        # The truncation is permanent: the next opening has nothing to recover.
         assert open_and_read(path)[0] == Recovered(whole, end)
 
 
@@ -121,7 +121,7 @@ def test_a_flipped_byte_is_never_read_as_data(
             with pytest.raises(NotALog):
                 open_and_read(path)
         elif offset < last_commit:
-            # A later commit proves that this one was durable: nothing may be thrown away.
+            # A later commit proves that this commit was durable, so nothing may be discarded.
             with pytest.raises(LogDamaged) as caught:
                 open_and_read(path)
             assert caught.value.offset == written.ends[whole]
@@ -134,9 +134,7 @@ def test_a_flipped_byte_is_never_read_as_data(
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 5000, b"\xff" * 100, b"penstock log 1\n\0" * 30])
-def test_a_tail_of_something_else_is_cut_off(
-    tmp_path: Path, written: WrittenLog, tail: bytes
-) -> None:
+def test_a_tail_of_other_data_is_cut_off(tmp_path: Path, written: WrittenLog, tail: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(written.data + tail)
     recovered, records = open_and_read(path)
@@ -145,22 +143,22 @@ def test_a_tail_of_something_else_is_cut_off(
     assert "no record begins here" in recovered.reason
 
 
-def test_a_commit_torn_in_its_middle_is_cut_off_though_its_end_is_whole(
+def test_a_commit_torn_in_its_middle_is_cut_off_even_with_a_whole_end(
     tmp_path: Path, written: WrittenLog
 ) -> None:
     """After a power cut the blocks of one write may be on the disk in any combination."""
     path = tmp_path / "log"
     damaged = bytearray(written.data)
     begin = written.commit_ends[-2]
-    damaged[begin + RECORD_HEADER_SIZE] ^= 1  # in "delta", with "epsilon" whole behind it
+    damaged[begin + RECORD_HEADER_SIZE] ^= 1  # in "delta", with "epsilon" whole after it
     path.write_bytes(damaged)
     recovered, records = open_and_read(path)
     assert records == written.records[:-2]
     assert recovered.torn == len(damaged) - begin
 
 
-def test_another_logs_records_do_not_pass_as_this_ones(tmp_path: Path, written: WrittenLog) -> None:
-    """Neither as what follows the end nor as a later commit behind a torn tail."""
+def test_records_of_another_log_are_not_accepted(tmp_path: Path, written: WrittenLog) -> None:
+    """Neither after the end, nor as a later commit after a torn tail."""
     path = tmp_path / "log"
     other = WrittenLog([[b"x" * 100], [b"y" * 400]])
     path.write_bytes(written.data + other.data[FILE_HEADER_SIZE:])
@@ -169,28 +167,28 @@ def test_another_logs_records_do_not_pass_as_this_ones(tmp_path: Path, written: 
     assert recovered.torn == len(other.data) - FILE_HEADER_SIZE
 
 
-def test_a_record_that_holds_a_copy_of_its_own_log_is_just_a_record(tmp_path: Path) -> None:
+def test_a_record_that_contains_its_own_log_is_an_ordinary_record(tmp_path: Path) -> None:
     path = tmp_path / "log"
     written = WrittenLog(COMMITS)
     copy = written.data
     written.data += encode_commit(written.marker, len(copy), [(copy, crc32(copy))])
     path.write_bytes(written.data)
     assert open_and_read(path)[1] == [*written.records, copy]
-    # Torn, its inner records are older than the place they lie at, so they prove nothing.
+    # If it is torn, the offsets of its inner records precede their place, so they prove nothing.
     path.write_bytes(written.data[:-1])
     recovered, records = open_and_read(path)
     assert records == written.records
     assert recovered.torn == RECORD_HEADER_SIZE + len(copy) - 1
 
 
-def test_later_commits_are_found_far_behind_the_damage(
+def test_later_commits_are_found_far_after_the_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a piece that is read ends in the middle of a header."""
+    """Also where a read ends in the middle of a header."""
     path = tmp_path / "log"
     written = WrittenLog([[b"a"], [b"b" * 700], [b"c" * 1500], [b"d"]])
     for piece in range(RECORD_HEADER_SIZE, 200, 7):
-        monkeypatch.setattr("penstock.files.log_file._PIECE", piece)
+        monkeypatch.setattr("penstock.files._log.log_file._PIECE", piece)
         damaged = bytearray(written.data)
         damaged[written.ends[1]] ^= 1
         path.write_bytes(damaged)
@@ -200,10 +198,10 @@ def test_later_commits_are_found_far_behind_the_damage(
         assert open_and_read(path)[1] == written.records
 
 
-def test_records_that_only_the_page_cache_has_are_cut_off(
+def test_records_only_in_the_page_cache_are_cut_off(
     tmp_path: Path, written: WrittenLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sync that fails leaves pages behind that can be read, and that no later sync writes."""
+    """A failed sync leaves pages that can be read, but that no later sync writes."""
     path = tmp_path / "log"
     begin = written.commit_ends[-2]
     first_lost = begin
@@ -238,7 +236,7 @@ def test_records_that_only_the_page_cache_has_are_cut_off(
         (True, "fsync"),
     ],
 )
-def test_an_error_of_opening_has_the_files_name(
+def test_an_error_on_opening_names_the_file(
     tmp_path: Path, written: WrittenLog, monkeypatch: pytest.MonkeyPatch, torn: bool, call: str
 ) -> None:
     path = tmp_path / "log"
@@ -252,11 +250,11 @@ def test_an_error_of_opening_has_the_files_name(
         with pytest.raises(OSError, match="Input/output error") as failed:
             open_log_file(str(path), 0o666)
     assert failed.value.filename == str(path)
-    os.close(open_log_file(str(path), 0o666).fd)  # nothing is left locked
+    os.close(open_log_file(str(path), 0o666).fd)  # no lock is left
 
 
 @pytest.mark.anyio
-async def test_what_was_cut_off_is_reported_and_appending_goes_on(
+async def test_cut_off_data_are_reported_and_appending_continues(
     tmp_path: Path, written: WrittenLog
 ) -> None:
     path = tmp_path / "log"
@@ -271,7 +269,7 @@ async def test_what_was_cut_off_is_reported_and_appending_goes_on(
 
 
 @pytest.mark.anyio
-async def test_a_reader_stops_before_a_torn_tail_and_leaves_it(
+async def test_a_reader_stops_before_a_torn_tail_and_keeps_the_file(
     tmp_path: Path, written: WrittenLog
 ) -> None:
     path = tmp_path / "log"
@@ -284,7 +282,7 @@ async def test_a_reader_stops_before_a_torn_tail_and_leaves_it(
 
 
 @pytest.mark.anyio
-async def test_a_reader_hands_out_what_is_before_the_damage(
+async def test_a_reader_yields_the_records_before_the_damage(
     tmp_path: Path, written: WrittenLog
 ) -> None:
     path = tmp_path / "log"
@@ -305,7 +303,7 @@ async def test_a_reader_hands_out_what_is_before_the_damage(
 
 
 @pytest.mark.anyio
-async def test_damage_done_to_an_open_log_is_seen_by_its_iteration(tmp_path: Path) -> None:
+async def test_iteration_detects_damage_to_an_open_log(tmp_path: Path) -> None:
     path = tmp_path / "log"
     async with AppendLog(path) as log:
         await log.append(b"whole")

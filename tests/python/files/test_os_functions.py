@@ -1,4 +1,4 @@
-"""``penstock.files.os`` does what ``os`` does, on each loop."""
+"""``penstock.files.os`` behaves like ``os``, on each loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.files import os as async_os
 pytestmark = pytest.mark.anyio
 
 
-async def test_folders_and_names(tmp_path: Path) -> None:
+async def test_folders_and_names_are_changed(tmp_path: Path) -> None:
     deep = tmp_path / "a" / "b"
     await async_os.makedirs(deep)
     await async_os.mkdir(tmp_path / "c", 0o700)
@@ -41,7 +41,7 @@ async def test_folders_and_names(tmp_path: Path) -> None:
     assert await async_os.getcwd() == os.getcwd()
 
 
-async def test_questions(tmp_path: Path) -> None:
+async def test_status_and_access_queries(tmp_path: Path) -> None:
     path, missing = tmp_path / "file", tmp_path / "missing"
     path.write_bytes(b"content")
     assert await async_os.stat(path) == os.stat(path)
@@ -67,7 +67,7 @@ async def test_questions(tmp_path: Path) -> None:
         await async_os.path.getsize(missing)
 
 
-async def test_sendfile(tmp_path: Path) -> None:
+async def test_sendfile_copies_data(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"content")
     async with (
         files.open(tmp_path / "source", "rb") as source,
@@ -89,7 +89,7 @@ async def test_any_function_can_be_awaited() -> None:
     assert awaited.__doc__ == "Its text."
 
 
-async def test_all_names_are_functions_of_os() -> None:
+async def test_every_name_is_a_function_of_os() -> None:
     for module, original in ((async_os, os), (async_os.path, os.path)):
         for name in module.__all__:
             if name in ("path", "wrap"):

@@ -1,4 +1,4 @@
-"""Status, folders, renaming and removing; and whole files at once."""
+"""Status, folders, renaming and removing; and reads of whole files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import anyio.lowlevel
 import pytest
 
 from penstock import files
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_status_is_the_systems(tmp_path: Path) -> None:
+async def test_the_status_equals_that_of_os_stat(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")
     os.utime(path, ns=(1_234_567_890_123_456_789, -5_000_000_001))
@@ -39,7 +39,7 @@ async def test_the_status_is_the_systems(tmp_path: Path) -> None:
     assert missing.value.filename == tmp_path / "missing"
 
 
-async def test_names_are_changed_and_removed(tmp_path: Path) -> None:
+async def test_files_are_renamed_and_removed(tmp_path: Path) -> None:
     one, two, three = (tmp_path / name for name in ("one", "two", "three"))
     one.write_bytes(b"1")
     two.write_bytes(b"2")
@@ -88,7 +88,7 @@ async def test_a_file_is_read_whole(tmp_path: Path, size: int) -> None:
     data = os.urandom(size)
     (tmp_path / "file").write_bytes(data)
     assert await files.read_file(tmp_path / "file") == data
-    # Not from the page cache.
+    # Without the page cache.
     os.sync()
     fd = os.open(tmp_path / "file", os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -109,7 +109,7 @@ async def test_several_files_are_read_in_order(tmp_path: Path) -> None:
         await files.read_files(paths, 0)
 
 
-async def test_the_first_file_that_fails_ends_it(tmp_path: Path) -> None:
+async def test_the_first_file_that_fails_ends_the_call(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     with pytest.raises(FileNotFoundError) as missing:
         await files.read_files([tmp_path / "file", tmp_path / "missing", tmp_path / "file"])
@@ -132,14 +132,14 @@ async def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(read)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while fcntl.ioctl(both, termios.FIONREAD, bytes(4)) != bytes(4):
                 await anyio.lowlevel.checkpoint()
         os.close(both)
     assert contents == [b"through the pipe"]
 
 
-async def test_a_pipe_that_nobody_writes_to_yet_is_waited_for(tmp_path: Path) -> None:
+async def test_a_read_waits_for_the_writer_of_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     contents: list[bytes] = []
 
@@ -152,7 +152,7 @@ async def test_a_pipe_that_nobody_writes_to_yet_is_waited_for(tmp_path: Path) ->
     assert contents == [b"through the pipe"]
 
 
-async def test_a_pipe_is_open_when_both_its_ends_are(tmp_path: Path) -> None:
+async def test_an_opening_of_a_pipe_waits_for_the_other_end(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     contents: list[bytes] = []
 
@@ -162,7 +162,7 @@ async def test_a_pipe_is_open_when_both_its_ends_are(tmp_path: Path) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(read)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not current_backend().in_flight:
                 await anyio.lowlevel.checkpoint()
         async with files.open(tmp_path / "fifo", "wb") as file:

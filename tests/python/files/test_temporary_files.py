@@ -13,7 +13,7 @@ import pytest
 
 from penstock import files
 from penstock.files import tempfile
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def test_a_named_file_is_removed_when_it_is_closed(mode: str, tmp_path: Pa
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_named_file_may_stay(tmp_path: Path) -> None:
+async def test_a_named_file_can_be_kept(tmp_path: Path) -> None:
     async with tempfile.NamedTemporaryFile(dir=tmp_path, delete_on_close=False) as file:
         await file.close()
         assert os.path.exists(file.name)
@@ -59,7 +59,7 @@ async def test_a_named_file_may_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_descriptor_left")
-async def test_a_file_whose_opening_fails_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_failed_opening_leaves_no_file(tmp_path: Path) -> None:
     for make in (tempfile.NamedTemporaryFile, tempfile.TemporaryFile):
         with pytest.raises(LookupError):
             await make("w", encoding="no such", dir=tmp_path)
@@ -87,7 +87,7 @@ async def test_a_spooled_file_moves_to_the_disk(mode: str, tmp_path: Path) -> No
     assert file.closed
 
 
-async def test_a_temporary_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+async def test_a_temporary_folder_is_removed_with_its_content(tmp_path: Path) -> None:
     async with tempfile.TemporaryDirectory("suffix", "prefix", tmp_path) as path:
         assert os.path.basename(path).startswith("prefix")
         assert path.endswith("suffix")
@@ -99,7 +99,7 @@ async def test_a_temporary_folder_goes_with_all_that_is_in_it(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_wrapped_file_takes_its_calls_in_turn() -> None:
+async def test_a_wrapped_file_runs_its_calls_in_order() -> None:
     wrapped = files.wrap(io.BytesIO())
     async with anyio.create_task_group() as group:
         for number in range(50):
@@ -128,7 +128,7 @@ async def test_standard_streams_are_those_of_sys(monkeypatch: pytest.MonkeyPatch
     assert [line async for line in files.stdin] == ["two\n"]
 
 
-async def test_a_file_that_is_detached_goes_on_as_pythons(tmp_path: Path) -> None:
+async def test_a_detached_file_continues_as_a_built_in_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     async with files.open(path, "w+b") as file:
         pass
@@ -153,7 +153,7 @@ async def test_a_file_that_is_detached_goes_on_as_pythons(tmp_path: Path) -> Non
         assert raw.read(3) == b"012"
 
 
-async def test_readall_reads_all_that_is_left(tmp_path: Path) -> None:
+async def test_readall_reads_to_the_end(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     async with files.open(tmp_path / "file", "rb", buffering=0) as file:
         assert await file.read(3) == b"012"

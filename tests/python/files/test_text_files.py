@@ -1,4 +1,4 @@
-"""Text files do what the built-in's do: decoding, line ends, positions."""
+"""Text files behave like the built-in's: decoding, line ends, positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import files
-from penstock.files import text_file
+from penstock.files._file_objects import text_file
 
 ENCODINGS = [
     "utf-8",
@@ -47,7 +47,7 @@ def encoded(pieces: list[str], encoding: str) -> bytes:
 
 
 def position_of(file: IO[str]) -> int:
-    """The built-in file's ``tell()``, which fails in a damaged text of some stateful encodings."""
+    """Return the built-in's ``tell()``, which fails in damaged text of some stateful encodings."""
     try:
         return file.tell()
     except OverflowError:
@@ -56,15 +56,15 @@ def position_of(file: IO[str]) -> int:
 
 def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
     results: list[Any] = []
-    told = [0]
+    returned_positions = [0]
     with open(path, **options) as file:
         for name, argument in steps:
             try:
                 if name == "tell":
-                    told.append(position_of(file))
-                    results.append(("tell", len(told)))
+                    returned_positions.append(position_of(file))
+                    results.append(("tell", len(returned_positions)))
                 elif name == "back":
-                    file.seek(told[argument % len(told)])
+                    file.seek(returned_positions[argument % len(returned_positions)])
                 elif name == "end":
                     results.append(file.seek(0, 2))
                 else:
@@ -78,15 +78,15 @@ def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
 def our_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
     async def main() -> list[Any]:
         results: list[Any] = []
-        told = [0]
+        returned_positions = [0]
         async with files.open(path, **options) as file:
             for name, argument in steps:
                 try:
                     if name == "tell":
-                        told.append(await file.tell())
-                        results.append(("tell", len(told)))
+                        returned_positions.append(await file.tell())
+                        results.append(("tell", len(returned_positions)))
                     elif name == "back":
-                        await file.seek(told[argument % len(told)])
+                        await file.seek(returned_positions[argument % len(returned_positions)])
                     elif name == "end":
                         results.append(await file.seek(0, 2))
                     else:
@@ -205,7 +205,7 @@ async def test_lines_are_iterated(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_text_file_is_what_the_built_in_one_would_be(tmp_path: Path) -> None:
+async def test_a_text_file_has_the_attributes_of_the_built_in(tmp_path: Path) -> None:
     async with files.open(tmp_path / "text", "w", 1, "utf-16", "replace") as file:
         assert isinstance(file, files.AsyncFile)
         assert (file.encoding, file.errors, file.newlines) == ("utf-16", "replace", None)
@@ -223,7 +223,7 @@ async def test_a_text_file_is_what_the_built_in_one_would_be(tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_what_a_text_file_cannot_do_is_refused(tmp_path: Path) -> None:
+async def test_operations_that_a_text_file_lacks_are_refused(tmp_path: Path) -> None:
     async with files.open(tmp_path / "text", "w+", encoding="utf-8") as file:
         with pytest.raises(TypeError, match="str"):
             await file.write(b"bytes")  # type: ignore[arg-type]
@@ -248,7 +248,7 @@ async def test_what_a_text_file_cannot_do_is_refused(tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", ["a\nb\n", "a\r\nb\rc\n", "a\rb", "none"])
 @pytest.mark.parametrize("newline", [None, ""])
-async def test_a_file_knows_the_line_ends_that_it_met(
+async def test_a_file_reports_the_line_ends_that_it_has_read(
     tmp_path: Path, text: str, newline: str | None
 ) -> None:
     (tmp_path / "text").write_bytes(text.encode())
@@ -260,7 +260,7 @@ async def test_a_file_knows_the_line_ends_that_it_met(
 
 
 @pytest.mark.anyio
-async def test_a_file_is_cut_off_at_the_position_of_its_text(tmp_path: Path) -> None:
+async def test_a_file_is_truncated_at_the_position_of_its_text(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("äbc\ndef\n", "utf-8")
     async with files.open(path, "r+", encoding="utf-8") as file:
@@ -272,10 +272,10 @@ async def test_a_file_is_cut_off_at_the_position_of_its_text(tmp_path: Path) -> 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("text", ["ab\r", "ab\r\ncd", "あい\n漢字"])
-async def test_a_file_is_cut_off_where_a_position_says_more_than_the_byte(
+async def test_a_file_is_truncated_at_a_position_with_decoder_state(
     tmp_path: Path, encoding: str, text: str
 ) -> None:
-    """A byte order mark that was met, a shift state, half a line end."""
+    """The state: a byte order mark that was read, a shift state, half a line end."""
     path = tmp_path / "text"
     data = text.encode(encoding, "ignore")
     for size in range(1, 5):
@@ -291,19 +291,19 @@ async def test_a_file_is_cut_off_where_a_position_says_more_than_the_byte(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ENCODINGS)
-async def test_what_is_written_can_be_read_from_there_on(tmp_path: Path, encoding: str) -> None:
+async def test_written_text_can_be_read_from_its_position(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "text"
     path.write_bytes("abcd\nef\n".encode(encoding))
     async with files.open(path, "r+", encoding=encoding) as file:
         await file.write("AB")
-        # The first read of all, and not where a byte order mark could be.
+        # The first read of the file, at a position where no byte order mark can be.
         await file.seek(await file.tell())
         assert await file.read() == "cd\nef\n"
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ENCODINGS)
-async def test_the_beginning_is_position_0_also_after_a_seek(tmp_path: Path, encoding: str) -> None:
+async def test_the_beginning_is_position_0_even_after_a_seek(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "text"
     path.write_bytes("abcd".encode(encoding))
     async with files.open(path, "r+", encoding=encoding) as file:

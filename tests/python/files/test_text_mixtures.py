@@ -1,4 +1,4 @@
-"""Text files that are read and written by turns do what the built-in's do, on every loop."""
+"""Text files with alternating reads and writes behave like the built-in's, on every loop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from penstock import files
 Step = tuple[str, Any]
 Call = tuple[str, tuple[Any, ...]]
 
-# Without those that begin with a byte order mark: the built-in puts one where it first writes, also
-# in the middle of a file that was read before.
+# Without encodings that begin with a byte order mark: the built-in writes the mark at its first
+# write, even in the middle of a file that it has read.
 ENCODINGS = ["utf-8", "utf-16-le", "latin-1", "shift_jis"]
 NEWLINES = [None, "", "\n", "\r", "\r\n"]
 PIECES = st.lists(st.sampled_from(["a", "bc", "\r", "\n", "\r\n", "é", "あ"]), max_size=8)
@@ -37,20 +37,20 @@ STEPS = st.lists(
         st.tuples(st.just("end"), st.none()),
         st.tuples(st.just("flush"), st.none()),
         st.tuples(st.just("truncate"), st.integers(0, 30)),
-        # The built-in cuts where it has read to, which may be far behind its position.
+        # The built-in truncates at the end of its read-ahead, which may be far beyond its position.
         st.tuples(st.just("cut here"), st.none()),
     ),
     max_size=14,
 )
 
 FLUSHES_TOO_LATE = sys.version_info < (3, 13)
-"""The built-in's ``BufferedRandom.read1`` reads beside what is written and still buffered."""
+"""The built-in's ``BufferedRandom.read1`` ignores written data that are still buffered."""
 
 KINDS = (UnicodeError, io.UnsupportedOperation, OSError, ValueError)
 
 
-class Told:
-    """The positions that a file has told; what it is told again."""
+class ReturnedPositions:
+    """The positions that a file has returned, and that later calls pass to it again."""
 
     def __init__(self) -> None:
         self.positions = [0]
@@ -70,7 +70,7 @@ class Told:
         return [*flush, (name, () if name in ("tell", "flush") else (argument,))]
 
     def seen(self, step: Step, result: Any) -> Any:
-        """What is to be the same for both files: not the numbers, but where they lead."""
+        """Return the part of a result that both files must share: not the numbers of positions."""
         if step[0] == "tell":
             self.positions.append(result)
         return None if step[0] in ("tell", "back", "here", "cut here") else result
@@ -82,38 +82,38 @@ def failure(error: Exception) -> str:
 
 def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
     results: list[Any] = []
-    told = Told()
+    known = ReturnedPositions()
     with open(path, **options) as file:
         for step in steps:
             try:
-                for name, arguments in told.calls(step):
+                for name, arguments in known.calls(step):
                     result = getattr(file, name)(*arguments)
-                results.append(told.seen(step, result))
+                results.append(known.seen(step, result))
             except KINDS as error:
                 results.append(failure(error))
                 if isinstance(error, UnicodeError):
-                    break  # a file that cannot be decoded: where each then stands is its own affair
+                    break  # undecodable: the positions may then differ
     return results
 
 
 async def our_run(path: str, steps: list[Step], options: dict[str, Any]) -> list[Any]:
     results: list[Any] = []
-    told = Told()
+    known = ReturnedPositions()
     async with files.open(path, **options) as file:
         for step in steps:
             try:
-                for name, arguments in told.calls(step):
+                for name, arguments in known.calls(step):
                     result = await getattr(file, name)(*arguments)
-                results.append(told.seen(step, result))
+                results.append(known.seen(step, result))
             except KINDS as error:
                 results.append(failure(error))
                 if isinstance(error, UnicodeError):
-                    break  # a file that cannot be decoded: where each then stands is its own affair
+                    break  # undecodable: the positions may then differ
     return results
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "penstock", "trio"])
-def test_reading_and_writing_by_turns_do_what_the_built_in_does(
+def test_alternating_reads_and_writes_give_the_results_of_the_built_in(
     loop: str, run_on: Callable[..., Any]
 ) -> None:
     @settings(max_examples=150)

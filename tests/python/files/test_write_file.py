@@ -1,4 +1,4 @@
-"""Whole files written: replaced in one step, or left as they were."""
+"""Writes of whole files: replaced in one step, or left unchanged."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from penstock.files.backend import current_backend
-from penstock.files.replacement import _Creation
-from penstock.files.writing import write_file
+from penstock._durable_files import find_target
+from penstock.files._backend import current_backend
+from penstock.files._whole_files.replacement import _Creation
+from penstock.files._whole_files.writing import write_file
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
 
@@ -37,7 +38,7 @@ async def test_a_file_is_made_and_replaced(tmp_path: Path, atomic: bool) -> None
 async def test_data_longer_than_a_piece_are_written_whole(
     tmp_path: Path, atomic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.files.writing._PIECE", 1000)
+    monkeypatch.setattr("penstock.files._whole_files.writing._PIECE", 1000)
     data = os.urandom(123_456)
     await write_file(tmp_path / "file", data, atomic=atomic)
     assert (tmp_path / "file").read_bytes() == data
@@ -50,9 +51,9 @@ async def test_an_atomic_write_takes_the_documented_steps_in_their_order(
     use_backend(backend)
     await write_file(tmp_path / "file", NEW, atomic=True)
     assert backend.calls == [
-        *("call", "call"),  # look at the target, create the temporary file
+        *("call", "call"),  # stat the target, create the temporary file
         *("write", "fsync", "close", "replace"),
-        *("open", "fsync", "close"),  # the folder
+        "call",  # sync the folder
     ]
 
 
@@ -77,7 +78,7 @@ async def test_a_new_file_gets_the_mode_less_the_umask(tmp_path: Path, atomic: b
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_replacement_is_never_more_readable_than_what_it_replaces(
+async def test_a_replacement_is_never_more_readable_than_the_old_file(
     tmp_path: Path, use_backend: UseBackend
 ) -> None:
     path = tmp_path / "file"
@@ -104,7 +105,7 @@ async def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "folder") == ["target"]
 
 
-async def test_a_relative_path_and_a_name_as_long_as_a_name_may_be(
+async def test_a_relative_path_and_a_name_of_the_greatest_length_are_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -132,14 +133,14 @@ async def test_errors_name_the_file(tmp_path: Path, atomic: bool) -> None:
 
 async def test_only_a_regular_file_can_be_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match="no regular file") as caught:
+    with pytest.raises(OSError, match="not a regular file") as caught:
         await write_file(tmp_path / "fifo", NEW, atomic=True)
     assert caught.value.filename == str(tmp_path / "fifo")
     assert os.listdir(tmp_path) == ["fifo"]
 
 
 async def calls_of(path: Path, use_backend: UseBackend) -> list[str]:
-    """The backend's calls of an atomic write that nothing disturbs."""
+    """Return the backend's calls of an undisturbed atomic write."""
     backend = FaultyBackend()
     use_backend(backend)
     await write_file(path, NEW, atomic=True)
@@ -148,7 +149,7 @@ async def calls_of(path: Path, use_backend: UseBackend) -> list[str]:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("existing", [False, True])
-async def test_a_failure_of_any_step_leaves_the_old_file_and_nothing_beside_it(
+async def test_a_failure_of_any_step_leaves_the_old_file_and_no_other(
     tmp_path: Path, use_backend: UseBackend, existing: bool, number: int
 ) -> None:
     path = tmp_path / "file"
@@ -166,7 +167,7 @@ async def test_a_failure_of_any_step_leaves_the_old_file_and_nothing_beside_it(
             if at == failing_call:
                 raise system_error(number)
 
-        # A close that fails has closed nevertheless.
+        # A failed close has closed the descriptor nevertheless.
         use_backend(
             FaultyBackend(afterwards=fault) if name == "close" else FaultyBackend(fault=fault)
         )
@@ -183,23 +184,26 @@ async def test_a_failure_of_any_step_leaves_the_old_file_and_nothing_beside_it(
 
 
 async def test_an_ended_run_leaves_no_temporary_file(tmp_path: Path) -> None:
-    """The run of the loop ends, and cancels all there is, while the file is being created."""
-    temporary = tmp_path / ".file.00000000.tmp"
-    arguments = (str(temporary), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    """The run of the loop ends during the creation of the file, and cancels all tasks."""
+    target = find_target(str(tmp_path / "file"))
 
-    created_before = _Creation(*arguments)
-    os.fstat(created_before.run())
+    created_before = _Creation(target, 0o600)
+    fd, temporary = created_before.run()
+    os.fstat(fd)
+    assert os.listdir(tmp_path) == [os.path.basename(temporary)]
     created_before.give_up()
-    assert not temporary.exists()
+    assert os.listdir(tmp_path) == []
 
-    created_after = _Creation(*arguments)
+    created_after = _Creation(target, 0o600)
     created_after.give_up()
     created_after.run()
-    assert not temporary.exists()
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_lost_creation_is_taken_back(tmp_path: Path, use_backend: UseBackend) -> None:
+async def test_a_created_file_with_a_lost_result_is_removed(
+    tmp_path: Path, use_backend: UseBackend
+) -> None:
     def lost(number: int, _: str) -> None:
         if number == 1:
             raise asyncio.CancelledError
@@ -210,7 +214,7 @@ async def test_a_lost_creation_is_taken_back(tmp_path: Path, use_backend: UseBac
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_half_written_piece_is_never_seen(tmp_path: Path, use_backend: UseBackend) -> None:
+async def test_a_partly_written_file_never_appears(tmp_path: Path, use_backend: UseBackend) -> None:
     path = tmp_path / "file"
     path.write_bytes(OLD)
 
@@ -242,7 +246,7 @@ async def test_a_cancellation_at_any_step_leaves_the_old_file_or_the_new_one(
             async def cancel(at: int, _: str, at_which: int = cancelling_call) -> None:
                 if at == at_which:
                     scope.cancel()  # called within this turn of the loop
-                    # Until the cancellation has arrived where the caller waits.
+                    # Wait until the cancellation has reached the caller's await.
                     for _turn in range(5):
                         await anyio.lowlevel.checkpoint()
 
@@ -261,12 +265,14 @@ async def test_a_cancellation_at_any_step_leaves_the_old_file_or_the_new_one(
 async def test_a_cancelled_plain_write_leaves_no_descriptor(
     tmp_path: Path, use_backend: UseBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.files.writing._PIECE", 1000)
+    monkeypatch.setattr("penstock.files._whole_files.writing._PIECE", 1000)
     with anyio.CancelScope() as scope:
 
-        def cancel(number: int, name: str) -> None:
+        async def cancel(number: int, name: str) -> None:
             if number == 3:
                 scope.cancel()
+            # The caller sees the cancellation only when the loop runs: immediate writes never wait.
+            await anyio.lowlevel.checkpoint()
 
         backend = FaultyBackend(fault=cancel)
         use_backend(backend)

@@ -1,4 +1,4 @@
-"""Real programs, unmodified, on asyncio's own loop (the reference) and on Penstock's."""
+"""Runs real libraries, unmodified, on asyncio's own loop (the reference) and on Penstock's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _penstock_factory() -> LoopFactory:
 
 @pytest.fixture
 def penstock_built() -> None:
-    """Skip where the extension is not built."""
+    """Skip if the extension is not built."""
     _penstock_factory()
 
 
@@ -54,7 +54,7 @@ def new_loop(request: pytest.FixtureRequest) -> LoopFactory:
 
 @pytest.fixture
 def run(new_loop: LoopFactory) -> Iterator[Run]:
-    """Run a coroutine on a fresh loop, no longer than a bound; nothing may reach its error log."""
+    """Run a coroutine on a new loop with a time limit; the error log must stay empty."""
     contexts: list[dict[str, Any]] = []
 
     def run(main: Awaitable[T], timeout: float = 30) -> T:
@@ -71,7 +71,7 @@ def run(new_loop: LoopFactory) -> Iterator[Run]:
 
 
 def _is_cancelled_stream_of_311(context: dict[str, Any]) -> bool:
-    """Whether it is 3.11's own report of a stream's task that the end of the run cancelled."""
+    """Return whether this is 3.11's report of a stream's task cancelled by the end of the run."""
     return sys.version_info < (3, 12) and isinstance(
         context.get("exception"), asyncio.CancelledError
     )
@@ -79,5 +79,5 @@ def _is_cancelled_stream_of_311(context: dict[str, Any]) -> bool:
 
 @pytest.fixture
 def child_environment() -> dict[str, str]:
-    """An environment in which a child process imports what this process imports."""
+    """Environment in which a child process can import the same modules as this process."""
     return dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))

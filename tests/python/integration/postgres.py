@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: in a temporary folder, on a Unix socket and a port."""
+"""A PostgreSQL server for the tests: in a temporary folder, on a Unix socket and a port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,18 +25,35 @@ class PostgresServer:
     folder: str
     port: int
     authority: trustme.CA
+    control: Callable[..., None]
+
+    def stop(self) -> None:
+        """End the server at once, as a crash of its machine would."""
+        self.control("--mode", "immediate", "stop")
+
+    def start(self) -> None:
+        """Start it again; returns when it answers."""
+        self.control("start")
+
+    def dsn(self) -> str:
+        """Return libpq's connection string for the Unix socket."""
+        return f"host={self.folder} port={self.port} user={_USER} dbname=postgres"
+
+    def uri(self) -> str:
+        """Return libpq's URI for the Unix socket."""
+        return f"postgresql://{_USER}@/postgres?host={self.folder}&port={self.port}"
 
     def by_socket(self) -> dict[str, Any]:
-        """What asyncpg wants to connect through the Unix socket."""
+        """Return asyncpg's arguments for the Unix socket."""
         return {"host": self.folder, "port": self.port, "user": _USER, "database": "postgres"}
 
     def by_tcp(self) -> dict[str, Any]:
-        """What asyncpg wants to connect over TCP, where the server also offers TLS."""
+        """Return asyncpg's arguments for TCP, where the server also offers TLS."""
         return {**self.by_socket(), "host": "localhost"}
 
 
 def _programs() -> Path:
-    """The folder of initdb and pg_ctl; Debian keeps them off the path."""
+    """Return the folder of initdb and pg_ctl, which Debian does not put on the path."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: path.parts[-3].zfill(4)
     )
@@ -49,7 +66,7 @@ def _programs() -> Path:
 
 
 def _unprivileged() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root."""
+    """Return a user for the server, because PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):
@@ -62,7 +79,7 @@ def _unprivileged() -> dict[str, Any]:
 
 
 def _call(*arguments: str, folder: str, **identity: Any) -> None:
-    # Output goes to a file: a server that pg_ctl leaves behind would hold a pipe open.
+    # Output goes to a file: the server outlives pg_ctl and would keep a pipe open.
     with Path(folder, "log").open("ab") as log:
         done = subprocess.run(
             arguments,
@@ -112,8 +129,14 @@ def postgres_server() -> Iterator[PostgresServer]:
             "unix_socket_directories": folder,
         }
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        call("pg_ctl", "--pgdata", data, "--wait", "--options", options, "start")
+
+        def control(*arguments: str) -> None:
+            call("pg_ctl", "--pgdata", data, "--wait", "--options", options, *arguments)
+
+        server = PostgresServer(folder, port, authority, control)
+        server.start()
         try:
-            yield PostgresServer(folder, port, authority)
+            yield server
         finally:
-            call("pg_ctl", "--pgdata", data, "--wait", "--mode", "immediate", "stop")
+            if Path(data, "postmaster.pid").exists():
+                server.stop()

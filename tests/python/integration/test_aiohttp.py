@@ -1,4 +1,4 @@
-"""aiohttp's server and client talking to each other."""
+"""aiohttp's client against aiohttp's server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def hello(request: web.Request) -> web.Response:
 
 
 async def digest(request: web.Request) -> web.Response:
-    """The SHA-256 of a body that is read as it comes."""
+    """Respond with the SHA-256 of a body that is read as it arrives."""
     seen = hashlib.sha256()
     length = 0
     async for chunk in request.content.iter_any():
@@ -108,7 +108,7 @@ async def serving(
         await runner.cleanup()
 
 
-def test_requests_are_answered_one_after_another_and_together(run: Run) -> None:
+def test_sequential_and_concurrent_requests_are_answered(run: Run) -> None:
     async def main() -> None:
         async with serving(application()) as url, aiohttp.ClientSession(url) as client:
             for number in range(20):
@@ -144,7 +144,7 @@ def test_a_streamed_body_arrives_byte_for_byte(run: Run) -> None:
 
 
 def test_a_file_is_sent(run: Run, tmp_path: Path) -> None:
-    """Through loop.sendfile where aiohttp chooses it."""
+    """With loop.sendfile where aiohttp selects it."""
     path = tmp_path / "large"
     path.write_bytes(LARGE)
 
@@ -161,7 +161,7 @@ def test_a_file_is_sent(run: Run, tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_websocket_carries_text_binary_and_its_close_code(run: Run) -> None:
+def test_a_websocket_carries_text_binary_data_and_a_close_code(run: Run) -> None:
     async def main() -> None:
         async with serving(application()) as url, aiohttp.ClientSession(url) as client:
             async with client.ws_connect("/echo", max_msg_size=0) as socket:
@@ -185,7 +185,7 @@ def test_a_websocket_carries_text_binary_and_its_close_code(run: Run) -> None:
     run(main())
 
 
-def test_a_handler_ends_when_its_client_leaves(run: Run) -> None:
+def test_a_handler_ends_when_its_client_disconnects(run: Run) -> None:
     async def main() -> None:
         app = application()
         app[LEFT] = asyncio.Event()
@@ -199,7 +199,7 @@ def test_a_handler_ends_when_its_client_leaves(run: Run) -> None:
     run(main())
 
 
-def test_a_client_gives_up_after_its_timeout(run: Run) -> None:
+def test_a_client_raises_after_its_timeout(run: Run) -> None:
     released = asyncio.Event()
 
     async def slow(request: web.Request) -> web.Response:
@@ -219,7 +219,7 @@ def test_a_client_gives_up_after_its_timeout(run: Run) -> None:
     run(main())
 
 
-def test_tls_with_a_verified_certificate(run: Run) -> None:
+def test_a_tls_connection_verifies_the_certificate(run: Run) -> None:
     authority = trustme.CA()
     server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(server_context)
@@ -262,7 +262,7 @@ web.run_app(app, host="127.0.0.1", port=0, loop=penstock.new_event_loop())
 
 
 @pytest.mark.usefixtures("penstock_built")
-def test_run_app_takes_the_loop_and_ends_on_sigterm(child_environment: dict[str, str]) -> None:
+def test_run_app_uses_the_loop_and_ends_on_sigterm(child_environment: dict[str, str]) -> None:
     async def ask(url: str) -> str:
         async with aiohttp.ClientSession() as client, client.get(url) as answer:
             text: str = await answer.text()

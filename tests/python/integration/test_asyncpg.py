@@ -1,4 +1,4 @@
-"""asyncpg talking to a real PostgreSQL server."""
+"""asyncpg against a real PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def address(request: pytest.FixtureRequest, server: PostgresServer) -> dict[str,
     return server.by_socket() if request.param == "socket" else {**server.by_tcp(), "ssl": False}
 
 
-def test_values_of_every_kind_come_back_as_they_went(run: Run, address: dict[str, Any]) -> None:
+def test_values_of_every_type_are_returned_unchanged(run: Run, address: dict[str, Any]) -> None:
     values = {
         "int8": -(2**63),
         "float8": 0.1,
@@ -51,7 +51,9 @@ def test_values_of_every_kind_come_back_as_they_went(run: Run, address: dict[str
     run(main())
 
 
-def test_a_transaction_is_undone_when_its_block_raises(run: Run, address: dict[str, Any]) -> None:
+def test_a_transaction_is_rolled_back_when_its_block_raises(
+    run: Run, address: dict[str, Any]
+) -> None:
     async def main() -> None:
         connection = await asyncpg.connect(**address)
         await connection.execute("create temp table t (n int primary key)")
@@ -82,7 +84,7 @@ def test_a_pool_serves_more_queries_than_it_has_connections(
     run(main())
 
 
-def test_a_cursor_walks_through_a_large_result(run: Run, address: dict[str, Any]) -> None:
+def test_a_cursor_iterates_a_large_result(run: Run, address: dict[str, Any]) -> None:
     async def main() -> None:
         connection = await asyncpg.connect(**address)
         async with connection.transaction():
@@ -94,7 +96,7 @@ def test_a_cursor_walks_through_a_large_result(run: Run, address: dict[str, Any]
     run(main())
 
 
-def test_copy_goes_in_and_out(run: Run, address: dict[str, Any]) -> None:
+def test_copy_transfers_records_in_both_directions(run: Run, address: dict[str, Any]) -> None:
     records = [(number, f"row {number}") for number in range(50_000)]
     received = bytearray()
 
@@ -129,7 +131,7 @@ def test_a_notification_reaches_its_listener(run: Run, address: dict[str, Any]) 
     run(main())
 
 
-def test_a_query_that_takes_too_long_is_cancelled_and_the_connection_goes_on(
+def test_a_query_that_exceeds_its_timeout_is_cancelled_and_the_connection_remains_usable(
     run: Run, address: dict[str, Any]
 ) -> None:
     async def main() -> None:
@@ -142,7 +144,7 @@ def test_a_query_that_takes_too_long_is_cancelled_and_the_connection_goes_on(
     run(main())
 
 
-def test_a_connection_that_the_server_ends_raises(run: Run, address: dict[str, Any]) -> None:
+def test_a_connection_ended_by_the_server_raises(run: Run, address: dict[str, Any]) -> None:
     async def main() -> None:
         victim, other = [await asyncpg.connect(**address) for _ in range(2)]
         sleeping = asyncio.create_task(victim.execute("select pg_sleep(60)"))

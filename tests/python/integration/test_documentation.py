@@ -1,4 +1,4 @@
-"""What docs/loop.md shows works: its examples, its table of lines, and the example server."""
+"""The examples, the table of lines and the example server of docs/loop.md work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_example_runs(child_environment: dict[str, str], number: int) -> None
         env=child_environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -57,7 +57,7 @@ def test_an_example_runs(child_environment: dict[str, str], number: int) -> None
     ],
     ids=["pytest-asyncio", "anyio"],
 )
-def test_a_conftest_gives_tests_the_loop(
+def test_each_conftest_makes_tests_use_the_loop(
     tmp_path: Path, child_environment: dict[str, str], block: str, settings: str
 ) -> None:
     done = run_tests(tmp_path, block, settings, child_environment)
@@ -90,8 +90,8 @@ def test_uvicorns_line_serves_on_the_loop(
     ) as process:
         try:
             assert process.stderr is not None
-            told = next(line for line in process.stderr if "running on" in line)
-            url = next(word for word in told.split() if word.startswith("http"))
+            line_of_url = next(line for line in process.stderr if "running on" in line)
+            url = next(word for word in line_of_url.split() if word.startswith("http"))
             assert httpx.get(url).text.startswith("penstock.")
             process.send_signal(signal.SIGINT)
             process.wait(20)
@@ -100,7 +100,7 @@ def test_uvicorns_line_serves_on_the_loop(
 
 
 def test_every_line_of_the_table_is_exercised() -> None:
-    """aiohttp's in test_aiohttp.py, the others by this page's examples."""
+    """test_aiohttp.py exercises aiohttp's line, and this page's examples the others."""
     table = PAGE.partition("## Ways to use it")[2].partition("\n\n`penstock.install()`")[0]
     lines = re.findall(r"\| `([^`]+)`", table)
     assert len(lines) >= 6
@@ -122,11 +122,11 @@ def test_the_example_server_echoes_and_ends_on_ctrl_c(child_environment: dict[st
         try:
             assert process.stdout is not None and process.stderr is not None
             host, port = process.stdout.readline().split()[-2:]
-            with socket.create_connection((host, int(port)), timeout=10) as client:
+            with socket.create_connection((host, int(port)), timeout=30) as client:
                 client.sendall(b"hello")
                 assert client.recv(100) == b"hello"
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
             assert process.stderr.read() == ""
         finally:
             process.kill()

@@ -16,7 +16,7 @@ LARGE = bytes(range(256)) * 10_000
 
 
 async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Enough of HTTP/1.1: answers each request with its body, chunked."""
+    """Serve a connection: answer each HTTP/1.1 request with its own body, chunked."""
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -50,13 +50,13 @@ async def pieces() -> AsyncIterator[bytes]:
 
 
 async def exchange(client: httpx.AsyncClient) -> None:
-    """Sends a stream and reads the answer while it comes."""
+    """Send a stream, and read the response while it arrives."""
     async with client.stream("POST", "/", content=pieces()) as answer:
         received = b"".join([chunk async for chunk in answer.aiter_bytes()])
     assert received == LARGE
 
 
-def test_streams_go_both_ways_over_kept_connections(run: Run) -> None:
+def test_bodies_are_streamed_in_both_directions_over_kept_connections(run: Run) -> None:
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{port_of(server)}"
@@ -71,7 +71,7 @@ def test_streams_go_both_ways_over_kept_connections(run: Run) -> None:
     run(main())
 
 
-def test_a_read_that_takes_too_long_raises_and_the_client_goes_on(run: Run) -> None:
+def test_a_read_timeout_raises_and_the_client_remains_usable(run: Run) -> None:
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{port_of(server)}"
@@ -98,7 +98,7 @@ def test_a_refused_connection_raises_connect_error(run: Run) -> None:
     run(main())
 
 
-def test_tls_with_a_verified_certificate(run: Run) -> None:
+def test_a_tls_connection_verifies_the_certificate(run: Run) -> None:
     authority = trustme.CA()
     server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(server_context)

@@ -44,7 +44,7 @@ async def test_a_fixture_shares_the_loop(address):
     await writer.wait_closed()
 
 
-async def test_a_failure_is_told():
+async def test_a_failure_is_reported():
     await asyncio.sleep(0)
     assert isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop)
     raise LookupError("meant")
@@ -98,7 +98,7 @@ def run_tests(
 @pytest.mark.usefixtures("penstock_built")
 @needs_pytest_asyncio
 @pytest.mark.parametrize("conftest", [BY_HOOK, BY_POLICY], ids=["hook", "policy"])
-def test_pytest_asyncio_takes_the_loop(
+def test_pytest_asyncio_uses_the_loop(
     tmp_path: Path, child_environment: dict[str, str], conftest: str
 ) -> None:
     if conftest == BY_POLICY and sys.version_info >= (3, 14):
@@ -109,7 +109,7 @@ def test_pytest_asyncio_takes_the_loop(
 
 
 @pytest.mark.usefixtures("penstock_built")
-def test_anyios_plugin_takes_the_loop(tmp_path: Path, child_environment: dict[str, str]) -> None:
+def test_anyios_plugin_uses_the_loop(tmp_path: Path, child_environment: dict[str, str]) -> None:
     done = run_tests(
         tmp_path, BY_ANYIO, "anyio_mode = auto\naddopts = -p no:asyncio", child_environment
     )

@@ -1,4 +1,4 @@
-"""Child processes connected by pipes, with the loop at both ends of the pipeline."""
+"""Pipelines of child processes, with the loop at both ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .conftest import Run
 PIPE = asyncio.subprocess.PIPE
 DATA = random.Random(5).randbytes(8_000_000)
 
-# Reads whole blocks and passes them on turned over: twice is once.
+# Reads whole blocks and writes them inverted, so two such processes restore the data.
 FLIP = """
 import sys
 while block := sys.stdin.buffer.read(65536):
@@ -55,7 +55,7 @@ def test_megabytes_pass_through_three_processes_byte_for_byte(run: Run) -> None:
     run(main())
 
 
-def test_the_loop_carries_the_bytes_between_the_processes(run: Run) -> None:
+def test_the_loop_copies_the_bytes_between_the_processes(run: Run) -> None:
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(65536):
             writer.write(chunk)
@@ -93,7 +93,7 @@ def test_a_shell_pipeline_is_fed_and_read(run: Run) -> None:
 
 
 def test_a_process_that_stops_reading_ends_the_pipeline(run: Run) -> None:
-    """`head` leaves early: the writer before it gets SIGPIPE, and nothing waits forever."""
+    """`head` exits early: the writer before it gets SIGPIPE, and nothing hangs."""
 
     async def main() -> None:
         read, write = os.pipe()
@@ -112,7 +112,7 @@ def test_a_process_that_stops_reading_ends_the_pipeline(run: Run) -> None:
     run(main())
 
 
-def test_many_children_are_reaped_each_with_its_own_result(run: Run) -> None:
+def test_many_children_are_reaped_with_their_own_results(run: Run) -> None:
     async def child(number: int) -> tuple[bytes, int | None]:
         process = await asyncio.create_subprocess_exec(
             "sh", "-c", f"cat; exit {number}", stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL

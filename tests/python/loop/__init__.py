@@ -1,1 +1,1 @@
-"""Behaviour of the event loop, tested beside asyncio's own as the reference."""
+"""Behaviour of the event loop, with asyncio's own loop as the reference."""

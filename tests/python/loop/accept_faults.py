@@ -1,7 +1,7 @@
 """Makes accept4(2) of this process fail as the kernel would, a given number of times.
 
-ENFILE and ECONNABORTED cannot be provoked without harming the machine. A seccomp filter hands each
-accept4 to a second process, which answers it with an error or lets the kernel go on with it.
+Real ENFILE and ECONNABORTED errors would harm the machine. A seccomp filter passes each accept4 to
+a second process, which answers with an error or lets the kernel execute the call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IOCTL_NOTIF_SEND = 0xC0182101  # struct seccomp_notif_resp: 24 bytes
 
 
 class Unavailable(Exception):
-    """This kernel or container does not let a process be supervised."""
+    """This kernel or container does not allow seccomp supervision."""
 
 
 class _Filter(ctypes.Structure):
@@ -42,7 +42,7 @@ def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> 
 
 
 def _install() -> int:
-    """Filter this thread; the descriptor on which each accept4 is told."""
+    """Filter this thread; return the descriptor that reports each accept4."""
     try:
         accept4, seccomp, architecture = _NUMBERS[platform.machine()]
     except KeyError:
@@ -84,15 +84,15 @@ def _supervise(fd: int, error: int, times: int) -> None:
             fcntl.ioctl(fd, _IOCTL_NOTIF_SEND, struct.pack("=QqiI", number, 0, result, flags))
             times -= fails
         except OSError as exc:
-            # A signal interrupted the supervised call, which asks again.
+            # A signal interrupted the supervised call, which is repeated.
             if exc.errno not in (errno.EINTR, errno.ENOENT):
                 raise
 
 
 @contextmanager
 def accept_fails(error: int, times: int) -> Iterator[None]:
-    """The first `times` calls of accept4 in this thread fail with `error`. Cannot be undone: a
-    process that used it must end with the block. Raises `Unavailable`."""
+    """Make the first `times` calls of accept4 in this thread fail with `error`. The filter cannot
+    be removed, so the process must end with the block. Raises `Unavailable`."""
     fd = _install()
     supervisor = os.fork()
     if supervisor == 0:

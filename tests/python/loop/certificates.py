@@ -25,7 +25,7 @@ def server_context(name: str = "localhost") -> ssl.SSLContext:
 
 
 def client_context() -> ssl.SSLContext:
-    """Trusts the authority and checks the name."""
+    """Return a context that trusts the authority and checks the name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _authority().configure_trust(context)
     return context

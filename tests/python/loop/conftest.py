@@ -1,4 +1,4 @@
-"""Every test of this folder runs on asyncio's own loop (the reference) and on Penstock's."""
+"""Runs every test of this folder on asyncio's own loop (the reference) and on Penstock's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .socket_pairs import Pair, connected_pair
 T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-# One test; a loop that hangs in native code ignores the first and is ended by the second.
+# Per test. A loop that hangs in native code ignores the first limit; the second kills it.
 TEST_TIMEOUT = 60
 PROCESS_TIMEOUT = 90
 
@@ -33,7 +33,7 @@ _SCRIPT_PRELUDE = {
 
 
 class Run(Protocol):
-    def __call__(self, main: Awaitable[T], timeout: float = 10) -> T: ...
+    def __call__(self, main: Awaitable[T], timeout: float = 30) -> T: ...
 
 
 class RunScript(Protocol):
@@ -42,8 +42,8 @@ class RunScript(Protocol):
     ) -> subprocess.CompletedProcess[str]: ...
 
 
-def is_not_promised(item: pytest.Item) -> bool:
-    """Whether this is the run on asyncio's own loop of a test for Penstock's only."""
+def lacks_reference(item: pytest.Item) -> bool:
+    """Return whether this is a run on asyncio's own loop of a test for Penstock's loop only."""
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
     return (
@@ -56,14 +56,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT))
-    # A skip would read as something that a better machine runs.
-    if left_out := [item for item in items if is_not_promised(item)]:
+    # A skip would look like a test that another machine runs.
+    if left_out := [item for item in items if lacks_reference(item)]:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not is_not_promised(item)]
+        items[:] = [item for item in items if not lacks_reference(item)]
 
 
 def penstock_factory() -> LoopFactory:
-    """Skip where the extension is not built; a built one that does not import is a failure."""
+    """Skip if the extension is not built; fail if a built one cannot be imported."""
     try:
         import penstock._core
     except ModuleNotFoundError as exc:
@@ -85,9 +85,9 @@ def loop_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def only_penstock(loop_name: str) -> None:
-    """For a test of what asyncio's own loop does not promise."""
+    """For a test of behaviour that asyncio's own loop does not guarantee."""
     if loop_name != "penstock":
-        pytest.skip("asyncio's own loop does not promise this")
+        pytest.skip("asyncio's own loop does not guarantee this")
 
 
 @pytest.fixture
@@ -102,15 +102,6 @@ def new_loop(loop_name: str) -> LoopFactory:
     return asyncio.SelectorEventLoop if loop_name == "asyncio" else penstock_factory()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def frozen_modules() -> Iterator[None]:
-    """Every test collects garbage, which is cheap where imported modules are not looked through."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture(autouse=True)
 def hang_guard() -> Iterator[None]:
     faulthandler.dump_traceback_later(PROCESS_TIMEOUT, exit=True, file=sys.__stderr__)
@@ -122,7 +113,7 @@ def hang_guard() -> Iterator[None]:
 def loop(
     new_loop: LoopFactory, caplog: pytest.LogCaptureFixture
 ) -> Iterator[asyncio.AbstractEventLoop]:
-    """A fresh loop. A test that makes it log an error must look at the log and clear it."""
+    """Yield a new loop. A test that makes it log an error must check and clear the log."""
     loop = new_loop()
     yield loop
     if not loop.is_closed():
@@ -152,9 +143,9 @@ def _finish(loop: asyncio.AbstractEventLoop) -> None:
 
 @pytest.fixture
 def run(loop: asyncio.AbstractEventLoop) -> Run:
-    """Run a coroutine on the loop, no longer than a bound."""
+    """Run a coroutine on the loop with a time limit."""
 
-    def run(main: Awaitable[T], timeout: float = 10) -> T:
+    def run(main: Awaitable[T], timeout: float = 30) -> T:
         async def bounded() -> T:
             return await asyncio.wait_for(main, timeout)
 
@@ -165,7 +156,7 @@ def run(loop: asyncio.AbstractEventLoop) -> Run:
 
 @pytest.fixture
 def contexts(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
-    """What the loop hands to its exception handler."""
+    """Collect the contexts that the loop passes to its exception handler."""
     seen: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: seen.append(context))
     return seen
@@ -173,7 +164,7 @@ def contexts(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def run_script(loop_name: str) -> RunScript:
-    """Run source in an interpreter of its own, where `asyncio` and `new_loop` are bound."""
+    """Run source in a separate process with `asyncio` and `new_loop` defined."""
 
     def run_script(
         source: str, *arguments: str, **options: Any
@@ -198,7 +189,7 @@ def run_script(loop_name: str) -> RunScript:
 
 
 def survives(run_script: RunScript, source: str) -> None:
-    """A script that must end as it should: no fault of native code, and nothing reported."""
+    """Run a script that must succeed: exit code 0 and an empty standard error."""
     done = run_script(source)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr, done.stderr
@@ -206,7 +197,7 @@ def survives(run_script: RunScript, source: str) -> None:
 
 @pytest.fixture
 def in_thread() -> Iterator[Callable[..., threading.Thread]]:
-    """Start a function in a thread; the test ends when it has ended, and fails if it raised."""
+    """Start a function in a thread. The test waits for its end and fails if the function raised."""
     threads: list[threading.Thread] = []
     failures: list[BaseException] = []
 
@@ -224,6 +215,6 @@ def in_thread() -> Iterator[Callable[..., threading.Thread]]:
 
     yield start
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
         assert not thread.is_alive()
     assert not failures

@@ -10,13 +10,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .event_courses import Body, Operation, Program, compare, run_program
+from .event_sequences import Body, Operation, Program, compare, run_program
 from .random_programs import Kind, main
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the programs of a kind of transport are made of."""
+    """The elements of programs for a kind of transport."""
 
     writes: tuple[int, ...] = ()
     sends: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ VOCABULARIES = {
         peer=("peer shutdown", "peer close"),
         hooks=CALLBACKS + FLOW,
     ),
-    # How much a TCP socket takes is the kernel's affair, which changes with time.
+    # How much a TCP socket accepts depends on the kernel and changes over time.
     "tcp": Vocabulary(
         writes=(0, 1, 999, 5000),
         sends=(1, 100, 3000, 15_000),
@@ -71,16 +71,16 @@ VOCABULARIES = {
         hooks=("connection_made", "connection_lost", *FLOW),
         buffers=(),
     ),
-    # Nothing is left to the moment at which a peer reads: what fits into the socket has arrived.
-    # asyncio drops what is written in connection_made when the handshake's end has not been sent,
-    # and what a small buffer has not taken when the peer ends; it takes one more turn from abort()
-    # to connection_lost, and goes on after a callback that has raised.
+    # The time of a peer's read must not matter, so all data fit into the socket. asyncio drops data
+    # written in connection_made before the handshake's end is sent, and data that a small buffer
+    # has not accepted when the peer ends. It needs one more turn from abort() to connection_lost,
+    # and continues after a callback that raised.
     "tls": Vocabulary(
         writes=(0, 1, 5000, 17_000),
         sends=(1, 100, 1000),
         acts=(*READS, "state", "read another"),
         ends=("close", "abort"),
-        peer=("peer close",),
+        peer=("peer close", "peer drop"),
         hooks=("data", "eof_received"),
         receives=False,
         schedules=False,
@@ -119,7 +119,7 @@ class _Maker:
     def step(self) -> Body:
         choices, words = self.choices, self.words
         if words.receives and choices.random() < 0.3:
-            # By itself: where a socket is readable and writable, the cut of reads would show.
+            # Alone: if the socket were also writable, the division into reads would differ.
             return [("receive", choices.choice((1, 1000, 100_000, 1 << 24)))]
         if choices.random() < 0.1:
             return [(choices.choice(words.peer), 0)]
@@ -141,15 +141,17 @@ class _Maker:
     def hook(self, name: str) -> Body:
         choices, words = self.choices, self.words
         body = self.body(("soon", "later", "task") if words.schedules else ())
-        # asyncio loses a connection twice that is ended in one of these, and sends what is written
-        # when it is lost after a close.
+        # asyncio calls connection_lost twice for a connection ended in one of these, and sends data
+        # written in connection_lost after a close.
         if name in {"resume_writing", "connection_lost"}:
             body = [
                 each
                 for each in body
                 if each[0].removeprefix("other ") not in words.ends
                 and (name == "resume_writing" or "write" not in each[0])
-                and (name == "resume_writing" or "soon" not in each[0])  # it would be two turns on
+                and (
+                    name == "resume_writing" or "soon" not in each[0]
+                )  # it would run two iterations later
             ]
         if name == "data" and choices.random() < 0.2:
             body.append(("send", choices.choice(words.sends)))
@@ -192,7 +194,7 @@ class _Maker:
 
 
 def shorter(program: Program) -> list[Program]:
-    """Programs with one thing less."""
+    """Programs with one element less."""
     found = []
     for n, (index, body) in enumerate(program.steps):
         rest = program.steps[:n] + program.steps[n + 1 :]

@@ -1,4 +1,4 @@
-"""Protocols that record what the loop tells them, and raw sockets to talk to them."""
+"""Protocols that record their callbacks, and raw sockets as their peers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Recording:
         self._progress.set()
 
     async def received(self, count: int) -> bytes:
-        """Wait until `count` bytes in all have arrived."""
+        """Wait until a total of `count` bytes has arrived."""
         while len(self.data) < count:
             assert not self.closed.is_set(), self.calls
             self._progress.clear()
@@ -76,7 +76,7 @@ class Recorder(Recording, asyncio.Protocol):
 
 
 class BufferedRecorder(Recording, asyncio.BufferedProtocol):
-    """Reads into a buffer of its own."""
+    """Reads into its own buffer."""
 
     def __init__(self, size: int = 4096, *, keep_open_on_eof: bool = False) -> None:
         super().__init__(keep_open_on_eof=keep_open_on_eof)
@@ -118,8 +118,8 @@ async def connect(factory: Callable[[], P], family: str = "tcp") -> Connection[P
         with socket.create_server(("127.0.0.1", 0)) as listener:
             transport, protocol = await loop.create_connection(factory, *listener.getsockname())
             peer, _ = listener.accept()
-    peer.settimeout(10)
-    # Small kernel buffers, so that a peer that does not read is felt soon, and always.
+    peer.settimeout(30)
+    # Small kernel buffers, so that a peer that does not read causes backpressure soon.
     if not transport.is_closing():
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -150,7 +150,7 @@ def reset(peer: socket.socket) -> None:
 
 
 def fill(transport: Any, protocol: Recording, chunk: bytes = b"x" * 65536) -> int:
-    """Write until the transport has asked to pause; the number of bytes written."""
+    """Write until the transport pauses its protocol; returns the number of bytes written."""
     written = 0
     while not protocol.paused.is_set():
         transport.write(chunk)
@@ -159,7 +159,7 @@ def fill(transport: Any, protocol: Recording, chunk: bytes = b"x" * 65536) -> in
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that no callback announces."""
+    """Wait for a condition that no callback reports."""
     while not condition():  # noqa: ASYNC110 - there is no event to await
         await asyncio.sleep(0.001)
 

@@ -1,8 +1,8 @@
-"""Random programs, the same on asyncio's loop and on Penstock's, for as long as one likes.
+"""Runs any number of random programs on asyncio's loop and on Penstock's, and compares them.
 
     python -m tests.python.loop.event_programs --programs 1000 --seed 1 --gc-threshold 1
 
-Program number n is made from the seed S + n alone.
+Program number n depends only on the seed S + n.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ P = TypeVar("P")
 
 @dataclass
 class Difference:
-    """Where two courses part."""
+    """The first difference of two sequences of events."""
 
     place: str
     expected: Any
@@ -36,9 +36,9 @@ class Difference:
 
 @dataclass
 class Kind(Generic[P]):
-    """A kind of programs: how one is made from a seed, what it does on a loop, where two differ.
+    """A kind of programs: generation from a seed, execution on a loop, comparison.
 
-    `shorter` gives variants of a program with less in them, to find the shortest that fails.
+    `shorter` returns reduced variants of a program, to find the shortest that fails.
     """
 
     make: Callable[[int], P]
@@ -46,7 +46,7 @@ class Kind(Generic[P]):
     compare: Callable[[P, Any, Any], Difference | None]
     shorter: Callable[[P], list[P]] = lambda program: []
     judged: bool = True
-    """By asyncio's course; else Penstock's is compared with None."""
+    """Whether asyncio's run is the reference; otherwise Penstock's is compared with None."""
 
     def difference(self, program: P) -> Difference | None:
         from penstock import new_event_loop
@@ -55,7 +55,7 @@ class Kind(Generic[P]):
         return self.compare(program, expected, self.run(new_event_loop, program))
 
     def shortest(self, program: P, attempts: int = 400) -> P:
-        """The smallest program found that still differs."""
+        """Return the smallest variant of the program that still differs."""
         found = True
         while found:
             found = False
@@ -71,7 +71,7 @@ class Kind(Generic[P]):
 
 @contextmanager
 def gc_threshold(threshold: int | None) -> Any:
-    """Collect garbage after so many allocations; None leaves it as it is."""
+    """Collect garbage after `threshold` allocations; None keeps the default."""
     before = gc.get_threshold()
     if threshold is not None:
         gc.set_threshold(threshold)
@@ -88,10 +88,12 @@ def main(kinds: dict[str, Kind[Any]]) -> None:
     parser.add_argument("--gc-threshold", type=int)
     parser.add_argument("--kind", choices=kinds, action="append", help="default: all")
     options = parser.parse_args()
-    logging.getLogger("asyncio").disabled = True  # of writes to connections that are lost
+    logging.getLogger("asyncio").disabled = True  # warnings about writes to lost connections
     differing = 0
+    chosen = options.kind or list(kinds)
+    last = options.seed + options.programs - 1
     with gc_threshold(options.gc_threshold):
-        for name in options.kind or kinds:
+        for name in chosen:
             kind = kinds[name]
             before = differing
             for seed in range(options.seed, options.seed + options.programs):
@@ -103,10 +105,12 @@ def main(kinds: dict[str, Kind[Any]]) -> None:
                 shortest = kind.shortest(program)
                 print(f"{name}, seed {seed}: {kind.difference(shortest) or difference}")
                 print(f"  program: {shortest}", flush=True)
-            last = options.seed + options.programs - 1
             print(
                 f"{name}: {options.programs} programs, seeds {options.seed} to {last}:",
                 f"{differing - before} differ",
                 flush=True,
             )
+    count = len(chosen) * options.programs
+    print(f"{', '.join(chosen)}: {count} programs, seeds {options.seed} to {last}:", end=" ")
+    print(f"{differing} differ")
     sys.exit(1 if differing else 0)

@@ -1,9 +1,8 @@
-"""Programs of `sock_*` calls with cancels, and readers and writers beside them.
+"""Programs of `sock_*` calls with cancels, together with readers and writers.
 
-Their outcomes are compared between loops: what each call returned or raised, and the bytes at both
-ends, whenever everything has come to rest. What a cancel between two turns finds depends on each
-loop's turns (and asyncio loses bytes then): `free` programs are Penstock's alone, and none of them
-may lose a byte.
+The comparison covers the result of each call, and the bytes at both ends whenever the loop is idle.
+The effect of a cancel between two iterations depends on the loop (and asyncio then loses bytes), so
+`free` programs run only on Penstock's loop, and must not lose a byte.
 
     python -m tests.python.loop.sock_programs --programs N --seed S --gc-threshold N
 """
@@ -21,11 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .conftest import LoopFactory
-from .event_courses import stream
+from .event_sequences import stream
 from .random_programs import Difference, Kind, main
 
 Operation = tuple[str, int, int]
-"""Its name, the number of its channel, its argument."""
+"""The operation's name, the number of its channel, its argument."""
 
 QUIET_TURNS = 40
 
@@ -35,19 +34,19 @@ WRITING = ("sendall", "sendfile")
 
 @dataclass
 class Program:
-    """Each step is made at once; then everything comes to rest. `channels` are kinds of sockets."""
+    """Each step runs at once, then the loop runs until idle. `channels` are kinds of sockets."""
 
     channels: list[str]
     steps: list[list[Operation]]
     free: bool = False
-    """The operation "turns" gives the loop some turns in the middle of a step."""
+    """The operation "turns" runs some iterations in the middle of a step."""
 
 
 @dataclass
 class Outcome:
     events: list[Any] = field(default_factory=list)
     failure: str = ""
-    """The error that has ended it."""
+    """The error that ended the program."""
 
 
 def run_program(factory: LoopFactory, program: Program) -> Outcome:
@@ -57,7 +56,7 @@ def run_program(factory: LoopFactory, program: Program) -> Outcome:
         loop.set_exception_handler(
             lambda _, context: outcome.events.append(("reported", repr(context.get("exception"))))
         )
-        loop.run_until_complete(asyncio.wait_for(_Run(loop, program, outcome).run(), 15))
+        loop.run_until_complete(asyncio.wait_for(_Run(loop, program, outcome).run(), 30))
     except Exception as exc:
         outcome.failure = repr(exc)
     finally:
@@ -124,7 +123,7 @@ class _Run:
 
 
 class _Channel:
-    """A socket that calls are made on, one for each side at a time, and its peer."""
+    """A socket under test, with one call per direction at a time, and its peer."""
 
     def __init__(self, run: _Run, kind: str) -> None:
         self.run = run
@@ -133,18 +132,18 @@ class _Channel:
         self.calls: dict[str, asyncio.Task[None]] = {}
 
     def state(self) -> Any:
-        """What has happened since it was last asked, and what is under way."""
+        """Return the events since the last call, and the calls in progress."""
         events, self.events = self.events, {}
         return (self.kind, sorted(events.items()), sorted(self.calls))
 
     def add(self, who: str, event: Any) -> None:
-        """In the order of who: a call goes on in fewer turns here than on asyncio's loop."""
+        """Record an event by caller, because a call needs fewer iterations than on asyncio's."""
         self.run.activity += 1
         self.events.setdefault(who, []).append(event)
 
     def begin(self, side: str, name: str, call: Callable[[], Awaitable[Any]]) -> None:
         if side in self.calls:
-            return  # asyncio would take the first one's readiness away
+            return  # asyncio would remove the first call's registration
 
         async def perform() -> None:
             try:
@@ -279,7 +278,7 @@ class _Stream(_Channel):
         with tempfile.TemporaryFile() as file:
             file.write(data)
             file.seek(0)
-            # Without asyncio's fallback, whose thread comes to no rest that could be seen.
+            # Without asyncio's fallback: the end of its thread cannot be observed.
             await self.run.loop.sock_sendfile(self.sock, file, fallback=False)
 
     def on_readable(self, size: int) -> None:
@@ -310,7 +309,7 @@ class _Stream(_Channel):
             await self.run.rest()
         await super().finish()
         self.use_peer("peer receive", 1 << 24)
-        # Whatever was sent and not received is still there.
+        # All data sent and not received are still available.
         with contextlib.suppress(OSError):
             while data := self.sock.recv(1 << 20):
                 self.take(data)
@@ -321,7 +320,7 @@ class _Stream(_Channel):
             self.add("peer", len(self.peer_got))
 
     def check_outgoing(self) -> None:
-        """The peer has got a beginning of each send, one after the other."""
+        """Check that the peer has received a prefix of each send, in order."""
         rest = memoryview(self.peer_got)
         for identity, size in self.outgoing:
             data = stream(identity, 0, size)
@@ -331,7 +330,7 @@ class _Stream(_Channel):
             while count < min(len(rest), size) and rest[count] == data[count]:
                 count += 1
             rest = rest[count:]
-        assert not rest, "the peer got another's bytes"
+        assert not rest, "the peer received bytes of another send"
 
     def close(self) -> None:
         super().close()
@@ -444,7 +443,7 @@ class _Listening(_Channel):
             sock.close()
 
 
-# ---- programs at random --------------------------------------------------------------------------
+# ---- random programs -----------------------------------------------------------------------------
 
 
 def make_program(free: bool, seed: int) -> Program:
@@ -512,7 +511,7 @@ _LISTENER = (
 
 
 def shorter(program: Program) -> list[Program]:
-    """Programs with one thing less."""
+    """Programs with one element less."""
     steps = program.steps
     found = [replace(program, steps=steps[:n] + steps[n + 1 :]) for n in range(len(steps))]
     for n, step in enumerate(steps):

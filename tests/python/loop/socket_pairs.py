@@ -1,4 +1,4 @@
-"""Pairs of sockets for the tests of sock_recv and its like: one for the loop, one that blocks."""
+"""Pairs of sockets for the tests of `sock_*` methods: one for the loop, one in blocking mode."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Pair = tuple[socket.socket, socket.socket]
 def connected_pair() -> Pair:
     left, right = socket.socketpair()
     left.setblocking(False)
-    right.settimeout(10)
+    right.settimeout(30)
     return left, right
 
 
 async def settle() -> None:
-    """Let tasks that were started begin to wait, and the loop look for events."""
+    """Let started tasks begin to wait, and the loop poll once."""
     for _ in range(3):
         await asyncio.sleep(0)

@@ -1,11 +1,11 @@
 """Random conversations over streams: the same outcome on asyncio's loop and on Penstock's.
 
-A program is a few connections at once, of one kind of streams (asyncio's or Penstock's), over TCP,
-a Unix socket, TLS, or TLS begun in the middle. Each end writes from one task and reads in another,
-which does other things between its reads: it writes, receives from another socket, talks over
-another connection, pauses, cancels a wait, sets water marks. How the bytes are cut and when they
-come is each loop's affair; so nothing of that is in the outcome. Every byte is known by its
-connection and its place there: a wrong one fails at once, whatever the other loop says.
+A program runs a few concurrent connections with one kind of streams (asyncio's or Penstock's), over
+TCP, a Unix socket, TLS, or TLS that starts later. Each end writes in one task and reads in another,
+which does other work between its reads: it writes, receives from another socket, uses another
+connection, pauses, cancels a wait, sets water marks. The outcome excludes the division of bytes
+into reads and their times of arrival, which may differ between loops. Every byte identifies its
+connection and offset, so a wrong byte fails at once.
 
     python -m tests.python.loop.stream_conversations --programs 1000 --seed 1 --gc-threshold 1
 """
@@ -37,25 +37,25 @@ from .certificates import client_context, server_context
 from .stream_scripts import ROUGH, Conversation, Operation, Program, make_program
 
 OTHERS = bytes(range(256)) * 250
-"""What lies in the sockets beside the streams."""
+"""The data in the sockets that are not streams."""
 
 PROGRAM_TIMEOUT = 60.0
-"""Far beyond what any program takes: one that is not done then hangs."""
+"""Far longer than any program needs; a program that exceeds it hangs."""
 
 Outcome = tuple[Any, ...]
-"""(operation, what came of it)"""
+"""(operation, outcome)"""
 
 
 class WrongBytes(Exception):
-    """Bytes that are not those of this place of this stream."""
+    """Bytes that do not belong to this offset of this stream."""
 
 
-class MeantError(Exception):
+class DeliberateError(Exception):
     """Raised, or set on a reader, by a program."""
 
 
 class End:
-    """One end of a connection while a part of its conversation is performed."""
+    """One end of a connection during a part of its conversation."""
 
     def __init__(self, reader: Any, writer: Any, world: World, outcomes: list[Outcome]) -> None:
         self.reader = reader
@@ -67,7 +67,7 @@ class End:
         self.at = 0
         self.sent = 0
 
-    # -- bytes in --
+    # -- reads --
 
     def took(self, data: bytes) -> bytes:
         expected = self.incoming[self.at : self.at + len(data)]
@@ -120,7 +120,7 @@ class End:
                 return
 
     async def interrupt(self, how: str, turns: int, kind: str, size: int) -> None:
-        """A read that may be interrupted, or is done before that; then the rest of it."""
+        """Start a read, interrupt it unless it completes first, then read the rest."""
         end = self.at + size
         reading = asyncio.ensure_future(getattr(self.reader, kind)(size - 1))
         if how == "time out":
@@ -131,7 +131,7 @@ class End:
             if how == "cancel":
                 reading.cancel()
             elif not reading.done():
-                # While the first waits: refused, unless there is enough for this one.
+                # While the first waits: refused, unless enough data are available for this read.
                 with contextlib.suppress(RuntimeError):
                     self.took(await self.reader.readexactly(1))
         with contextlib.suppress(asyncio.CancelledError):
@@ -139,7 +139,7 @@ class End:
         if self.at < end:
             await self.read(end - self.at, end - self.at)
 
-    # -- bytes out --
+    # -- writes --
 
     async def write_all(self, operations: list[Operation]) -> None:
         for operation in operations:
@@ -167,7 +167,7 @@ class End:
     async def write_limit(self, high: int) -> None:
         self.writer.transport.set_write_buffer_limits(high=high)
 
-    # -- other things --
+    # -- other operations --
 
     async def turns(self, count: int) -> None:
         for _ in range(count):
@@ -180,7 +180,7 @@ class End:
         await self.world.read_other_socket(size)
 
     async def other_connection(self, size: int) -> None:
-        await self.world.talk_elsewhere(size)
+        await self.world.use_other_connection(size)
 
     async def pause(self, turns: int) -> None:
         transport = self.writer.transport
@@ -196,7 +196,7 @@ class End:
 
 
 class World:
-    """What the connections of a program have beside them."""
+    """The state that all connections of a program share."""
 
     def __init__(self, program: Program, loop: asyncio.AbstractEventLoop) -> None:
         self.program = program
@@ -217,9 +217,9 @@ class World:
             while len(got) < size:
                 got += await self.loop.sock_recv(self.ours, size - len(got))
             if got != expected:
-                raise WrongBytes("sock_recv() got what was not sent there")
+                raise WrongBytes("sock_recv() returned bytes that were not sent there")
 
-    async def talk_elsewhere(self, size: int) -> None:
+    async def use_other_connection(self, size: int) -> None:
         async with self.connection_lock:
             if self.elsewhere is None:
                 left, right = socket.socketpair()
@@ -261,11 +261,11 @@ def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 BROKEN = (OSError, asyncio.IncompleteReadError)
-"""What a connection that ended roughly says at its other end: any of these."""
+"""The possible errors at the other end after an abrupt end."""
 
 
 async def converse(conversation: Conversation, end: End, role: str) -> None:
-    """One end of a conversation from its beginning to its end."""
+    """Perform one end of a conversation."""
     is_first = conversation.first_to_end == role
     rough = conversation.ending if is_first and conversation.ending in ROUGH else None
     for number, part in enumerate(conversation.parts):
@@ -291,23 +291,26 @@ async def converse(conversation: Conversation, end: End, role: str) -> None:
     else:
         await end.read_all([conversation.last_read])
     rest = await end.reader.read()
-    if not any("ValueError" in outcome for outcome in end.outcomes):  # that drops what is there
+    if not any(
+        "ValueError" in outcome for outcome in end.outcomes
+    ):  # a ValueError drops the available data
         end.took(rest)
         end.outcomes.append(("rest", len(rest), end.reader.at_eof(), end.reader.exception()))
 
 
 async def break_off(end: End, how: str | None) -> None:
     if how == "raise":
-        raise MeantError
+        raise DeliberateError
     if how == "abort":
         end.writer.transport.abort()
     elif how == "set exception":
-        end.reader.set_exception(MeantError())
+        end.reader.set_exception(DeliberateError())
         await end.reader.readexactly(1)
 
 
 async def start_tls(end: End, role: str) -> None:
     client, server = _contexts()
+    below = end.writer.transport
     if role == "server":
         assert await end.reader.readexactly(1) == b"S"
         end.writer.write(b"g")
@@ -316,10 +319,15 @@ async def start_tls(end: End, role: str) -> None:
         end.writer.write(b"S")
         assert await end.reader.readexactly(1) == b"g"
         await end.writer.start_tls(client, server_hostname="localhost")
+    # Bytes that arrive with the end of the handshake may fill asyncio's reader before it has the
+    # new transport. It then pauses the lower transport, and later resumes the upper one. On
+    # asyncio's loop, too, reading stops.
+    if getattr(end.reader, "_paused", False):
+        below.resume_reading()
 
 
 async def perform(program: Program, directory: str) -> list[list[Outcome]]:
-    """Run all connections at once; what has come of each end, and what was reported."""
+    """Run all connections concurrently; return the outcomes of all ends, and the reports."""
     loop = asyncio.get_running_loop()
     loop.set_task_factory(_task_factory(program.tasks))
     world = World(program, loop)
@@ -338,14 +346,14 @@ async def perform(program: Program, directory: str) -> list[list[Outcome]]:
             await converse(conversation, end, role)
         except BROKEN as exc:
             mine.append(("broken", type(exc).__name__, end.at))
-        except MeantError:
+        except DeliberateError:
             if role == "server":
                 raise
         finally:
             writer.close()
             try:
                 await writer.wait_closed()
-            except (*BROKEN, MeantError) as exc:
+            except (*BROKEN, DeliberateError) as exc:
                 mine.append(("closed with", type(exc).__name__))
             if conversation.ending in ROUGH:
                 mine.clear()
@@ -389,7 +397,9 @@ async def perform(program: Program, directory: str) -> list[list[Outcome]]:
 
 
 def _task_factory(tasks: str) -> Any:
-    if tasks == "Python":
+    # From 3.14 on, asyncio.current_task() is None in a task of the Python implementation, and
+    # asyncio.timeout() raises there.
+    if tasks == "Python" and sys.version_info < (3, 14):
         return lambda loop, coro, **options: asyncio.tasks._PyTask(  # type: ignore[attr-defined]
             coro, loop=loop, **options
         )
@@ -405,7 +415,7 @@ def _shown(context: dict[str, Any]) -> Outcome:
 def run_program(
     factory: Callable[[], asyncio.AbstractEventLoop], program: Program, directory: str
 ) -> list[list[Outcome]]:
-    """What has come of it on a loop. TimeoutError when it hangs, WrongBytes when it reads some."""
+    """Return the outcome on a loop. Raises TimeoutError for a hang, WrongBytes for a wrong byte."""
     loop = factory()
 
     async def bounded() -> list[list[Outcome]]:
@@ -439,11 +449,11 @@ class Tally:
 
 
 def compare(seed: int, directory: str, tally: Tally) -> str | None:
-    """Run a seed's program on both loops. What is wrong, or nothing."""
+    """Run a seed's program on both loops; return the difference, or None."""
     program = make_program(seed)
     try:
         expected = run_program(asyncio.SelectorEventLoop, program, directory)
-    except Exception as exc:  # the judge itself: nothing to compare with
+    except Exception as exc:  # the reference itself fails: no comparison
         tally.judge_failed += 1
         print(f"{_title(program)}: asyncio's own loop fails: {exc!r}", flush=True)
         expected = [[("the judge", repr(exc))]]
@@ -470,8 +480,12 @@ def _title(program: Program) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=1000, help="how many (default: 1000)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
-    parser.add_argument("--gc-threshold", type=int, help="collect garbage after so many objects")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the first program; the others follow"
+    )
+    parser.add_argument(
+        "--gc-threshold", type=int, help="number of objects between garbage collections"
+    )
     arguments = parser.parse_args()
     logging.getLogger("asyncio").disabled = True
     warnings.simplefilter("ignore", ResourceWarning)

@@ -1,4 +1,4 @@
-"""What is said in a random conversation over streams, and done meanwhile, at each end."""
+"""The script of a random conversation over streams: the data and actions of each end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIMITS = [1, 2, 10, 100, 1000, 4096, 16384, 65536, 1 << 18, 1 << 20]
 LARGEST_CHUNK = 1 << 20
 
 ROUGH = ("abort", "leave", "set exception", "raise")
-"""Endings after which only so much is compared: nothing hangs, and no byte is wrong."""
+"""After these endings, the only checks are: no end hangs, and no byte is wrong."""
 
 Operation = tuple[Any, ...]
 """A method of `stream_conversations.End` (with spaces for underscores), and its arguments."""
@@ -18,17 +18,17 @@ Operation = tuple[Any, ...]
 
 @dataclass
 class Side:
-    """What one end does in one part of a conversation."""
+    """The actions of one end in one part of a conversation."""
 
     content: bytes
-    """All that it writes."""
+    """All bytes that the end writes."""
     writes: list[Operation]
     reads: list[Operation]
 
 
 @dataclass
 class Part:
-    """Both ends from one moment at which all is quiet to the next."""
+    """Both ends from one idle point to the next."""
 
     client: Side
     server: Side
@@ -37,13 +37,13 @@ class Part:
 @dataclass
 class Conversation:
     parts: list[Part]
-    """The second, where there is one, is spoken over TLS begun with start_tls."""
+    """The second part, if any, runs over TLS after start_tls."""
     client_limit: int
     first_to_end: str
     ending: str
-    """How that end ends it: "eof", "close", or in the midst of everything one of `ROUGH`."""
+    """How that end closes the connection: "eof", "close", or, in a transfer, one of `ROUGH`."""
     last_read: Operation
-    """What the other end does then."""
+    """The reaction of the other end."""
 
 
 @dataclass
@@ -53,12 +53,12 @@ class Program:
     link: str
     server_limit: int
     tasks: str
-    """Which kind: ordinary, Python (asyncio's own in Python), eager (from 3.12 on)."""
+    """The kind: ordinary, Python (asyncio's own in Python, before 3.14), eager (from 3.12 on)."""
     conversations: list[Conversation]
 
 
 def make_program(seed: int) -> Program:
-    """The program of a seed: the same in every run."""
+    """Return the program of a seed, the same in every run."""
     choose = random.Random(seed)
     link = choose.choice(["tcp", "tcp", "unix", "tls", "tls", "tcp start_tls", "unix start_tls"])
     streams = choose.choice(["asyncio", "penstock"])
@@ -69,7 +69,7 @@ def make_program(seed: int) -> Program:
 
 
 def _size(choose: random.Random, largest: int) -> int:
-    """Any order of magnitude is as likely as another."""
+    """Return a size; all orders of magnitude are equally likely."""
     return int(choose.choice([1.0, 1.0, 0.5]) * min(largest, 2 ** choose.uniform(0, 20.01)))
 
 
@@ -84,7 +84,7 @@ def _conversation(choose: random.Random, link: str, server_limit: int) -> Conver
     first_to_end = choose.choice(["client", "server"])
     ending = "close" if choose.random() < 0.8 else choose.choice(ROUGH)
     if ending in ROUGH and "start_tls" in link:
-        # What has paused the socket beneath TLS keeps a farewell from coming until the time-out.
+        # A paused socket below TLS delays close_notify until the timeout.
         ending = "abort"
     if ending == "close" and "tls" not in link and choose.random() < 0.5:
         ending = "eof"
@@ -92,7 +92,9 @@ def _conversation(choose: random.Random, link: str, server_limit: int) -> Conver
     parts = []
     for i in range(count):
         contents = [_content(choose, _total(choose)) for _ in range(2)]
-        talker = choose.randrange(2)  # one end alone writes between its reads: else both might wait
+        talker = choose.randrange(
+            2
+        )  # only one end writes between its reads; otherwise both might wait
         sides = []
         for end in range(2):
             incoming = contents[1 - end]
@@ -134,7 +136,7 @@ def _writes(choose: random.Random, total: int) -> list[Operation]:
 
 
 def _reads(choose: random.Random, content: bytes, end: int, limit: int) -> list[Operation]:
-    """Reads that together take `content[:end]`, and what is done between them."""
+    """Return reads that together consume `content[:end]`, and the actions between them."""
     operations: list[Operation] = []
     at = 0
     while at < end or (at == end == 0 and not operations):
@@ -152,7 +154,7 @@ def _reads(choose: random.Random, content: bytes, end: int, limit: int) -> list[
             to = at
             for _ in range(lines):
                 found = content.find(b"\n", to, end)
-                if found < 0 or found - to > limit:  # would drop what is there, however much it is
+                if found < 0 or found - to > limit:  # would drop all available data
                     break
                 to = found + 1
             else:
@@ -164,12 +166,12 @@ def _reads(choose: random.Random, content: bytes, end: int, limit: int) -> list[
             separator = content[place : min(end, place + choose.randrange(1, 4))]
             found = content.find(separator, at, end)
             operations.append(("readuntil", separator))
-            if found - at > limit:  # it stays
+            if found - at > limit:  # the data stay available
                 continue
             at = found + len(separator)
             continue
         operation: Operation = (kind, size)
-        if kind == "read":  # a few pieces at the most, however it is cut
+        if kind == "read":  # at most a few pieces, for any division into reads
             operation = ("read", max(1, size // choose.choice([1, 1, 2, 10])), size)
         if size > 1 and choose.random() < 0.15:
             how = choose.choice(["cancel", "time out", "second"])

@@ -1,4 +1,4 @@
-"""Who owns what a server accepts with: sockets, factory, connections that are not made yet."""
+"""Ownership in a server: its sockets, its factory, and connections that are not yet made."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bind_again(port: int) -> None:
 
 
 class Factory:
-    """Tells when it is called: a TLS handshake begins in the same turn."""
+    """Sets an event when it is called: a TLS handshake begins in the same turn."""
 
     def __init__(self) -> None:
         self.called = asyncio.Event()
@@ -50,9 +50,7 @@ class Factory:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("tls", [False, True])
-def test_closing_the_loop_frees_the_ports_of_servers_that_nobody_closed(
-    new_loop: LoopFactory, tls: bool
-) -> None:
+def test_closing_the_loop_frees_the_ports_of_open_servers(new_loop: LoopFactory, tls: bool) -> None:
     async def main() -> int:
         context = server_context() if tls else None
         server = await asyncio.start_server(print, LOCAL, 0, ssl=context)
@@ -66,7 +64,7 @@ def test_closing_the_loop_frees_the_ports_of_servers_that_nobody_closed(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("without_collector")
-def test_closing_the_loop_frees_the_unix_sockets_of_servers_that_nobody_closed(
+def test_closing_the_loop_frees_the_unix_sockets_of_open_servers(
     new_loop: LoopFactory, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "socket")
@@ -82,7 +80,7 @@ def test_closing_the_loop_frees_the_unix_sockets_of_servers_that_nobody_closed(
 
 @pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_closed_server_lets_go_of_its_factory(
+def test_a_closed_server_releases_its_factory(
     loop: asyncio.AbstractEventLoop, run: Run, tls: bool
 ) -> None:
     class Application:
@@ -104,7 +102,7 @@ def test_a_closed_server_lets_go_of_its_factory(
     run(main())
 
 
-def test_cancelling_all_tasks_ends_a_handshake_that_never_comes(
+def test_cancelling_all_tasks_ends_a_handshake_without_an_answer(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -144,7 +142,7 @@ def test_a_handshake_may_be_cancelled_by_its_task(
 
 
 class Handled(asyncio.Protocol):
-    """Has a task that closes the connection in the end, as asyncio's streams have."""
+    """Has a task that finally closes the connection, as asyncio's streams have."""
 
     def connection_made(self, transport: Any) -> None:
         self.task = asyncio.get_running_loop().create_task(self.handle(transport))
@@ -160,7 +158,7 @@ class Handled(asyncio.Protocol):
 def test_cancelling_all_tasks_closes_a_connection_whose_protocol_begins(
     loop: asyncio.AbstractEventLoop, run: Run, at_once: bool
 ) -> None:
-    """The protocol's own task is cancelled before its first turn, so it cannot close it."""
+    """The protocol's own task is cancelled before its first turn, so it closes nothing."""
 
     async def main() -> None:
         own = asyncio.all_tasks()
@@ -229,10 +227,10 @@ ACTS = {
     "place", ["factory", "connection_made", "accept task", "exception handler"]
 )
 @pytest.mark.parametrize("act", ACTS)
-def test_what_is_called_while_a_server_accepts_may_do_anything(
+def test_code_called_while_a_server_accepts_may_do_anything(
     run_script: RunScript, place: str, act: str
 ) -> None:
-    """Several connections wait, so that accepting goes on after it. In a process of its own."""
+    """Several connections wait, so the server accepts again afterwards. In a separate process."""
     done = run_script(
         f"""
         import contextlib, gc, logging, socket, warnings

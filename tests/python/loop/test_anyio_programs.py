@@ -23,7 +23,7 @@ RunAnyio = Callable[[Callable[[], Awaitable[T]]], T]
 def run_anyio(new_loop: LoopFactory) -> RunAnyio[None]:
     def run_anyio(main: Callable[[], Awaitable[None]]) -> None:
         async def bounded() -> None:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 await main()
 
         anyio.run(bounded, backend="asyncio", backend_options={"loop_factory": new_loop})
@@ -31,7 +31,7 @@ def run_anyio(new_loop: LoopFactory) -> RunAnyio[None]:
     return run_anyio
 
 
-def test_a_tcp_server_with_task_groups(run_anyio: RunAnyio[None]) -> None:
+def test_a_tcp_server_with_task_groups_serves_clients(run_anyio: RunAnyio[None]) -> None:
     async def echo(stream: anyio.abc.SocketStream) -> None:
         async with stream:
             async for chunk in stream:
@@ -62,7 +62,7 @@ def test_a_tcp_server_with_task_groups(run_anyio: RunAnyio[None]) -> None:
     run_anyio(main)
 
 
-def test_unix_and_udp_sockets(run_anyio: RunAnyio[None], tmp_path: Path) -> None:
+def test_unix_and_udp_sockets_exchange_data(run_anyio: RunAnyio[None], tmp_path: Path) -> None:
     async def main() -> None:
         name = f"\0{tmp_path.name}"
         async with (
@@ -90,7 +90,7 @@ def test_unix_and_udp_sockets(run_anyio: RunAnyio[None], tmp_path: Path) -> None
     run_anyio(main)
 
 
-def test_wait_readable_and_its_cancellation(run_anyio: RunAnyio[None]) -> None:
+def test_wait_readable_waits_and_can_be_cancelled(run_anyio: RunAnyio[None]) -> None:
     async def main() -> None:
         left, right = socket.socketpair()
         with left, right:
@@ -108,7 +108,7 @@ def test_wait_readable_and_its_cancellation(run_anyio: RunAnyio[None]) -> None:
     run_anyio(main)
 
 
-def test_threads_processes_and_files(run_anyio: RunAnyio[None], tmp_path: Path) -> None:
+def test_threads_processes_and_files_work(run_anyio: RunAnyio[None], tmp_path: Path) -> None:
     async def main() -> None:
         assert await anyio.to_thread.run_sync(pow, 2, 5) == 32
         result = await anyio.run_process(["cat"], input=b"through a child")
@@ -131,7 +131,7 @@ def test_signals_are_received(run_anyio: RunAnyio[None]) -> None:
     run_anyio(main)
 
 
-def test_cancellation_of_a_receive_loses_nothing(run_anyio: RunAnyio[None]) -> None:
+def test_cancellation_of_a_receive_loses_no_data(run_anyio: RunAnyio[None]) -> None:
     async def main() -> None:
         async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
             port = listener.extra(anyio.abc.SocketAttribute.local_port)

@@ -1,4 +1,4 @@
-"""Every argument, by position and by name, right or wrong: what asyncio's own loop makes of it."""
+"""Every argument, by position and by name, valid or invalid, has the same effect as on asyncio."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 
 from .conftest import penstock_factory
 
-NOBODY = 1  # the port of tcpmux, at which nobody listens
+UNUSED_PORT = 1  # the port of tcpmux, without a listener
 
 
 class Stage:
-    """A loop, sockets, transports, and what is to be closed at the end."""
+    """A loop, sockets and transports, all closed at the end."""
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
@@ -38,7 +38,7 @@ class Stage:
         self.protocol: Any = None
         self.datagram_transport: Any = None
 
-    async def set(self) -> None:
+    async def open(self) -> None:
         self.transport, self.protocol = await self.loop.create_connection(
             asyncio.Protocol, sock=self.connected
         )
@@ -46,7 +46,7 @@ class Stage:
             asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0)
         )
 
-    def strike(self) -> None:
+    def close(self) -> None:
         if self.transport is not None:
             self.transport.abort()
             self.datagram_transport.abort()
@@ -196,7 +196,7 @@ CALLS: dict[str, Call] = {
     ),
     "sock_sendto(bad address)": lambda s: s.loop.sock_sendto(s.datagrams, b"x", ("localhost",)),
     "sock_connect(bad address)": lambda s: s.loop.sock_connect(s.fresh, ("127.0.0.1",)),
-    "sock_connect(nobody)": lambda s: s.loop.sock_connect(s.fresh, ("127.0.0.1", NOBODY)),
+    "sock_connect(nobody)": lambda s: s.loop.sock_connect(s.fresh, ("127.0.0.1", UNUSED_PORT)),
     "sock_accept(not listening)": lambda s: s.loop.sock_accept(sock=s.fresh),
     # stream transports
     "write(data=)": lambda s: s.transport.write(data=b"x"),
@@ -223,10 +223,10 @@ CALLS: dict[str, Call] = {
     "write after write_eof": lambda s: (s.transport.write_eof(), s.transport.write(b"x")),
     # datagram transports
     "sendto(data=, addr=)": lambda s: s.datagram_transport.sendto(
-        data=b"x", addr=("127.0.0.1", NOBODY)
+        data=b"x", addr=("127.0.0.1", UNUSED_PORT)
     ),
-    "sendto(str)": lambda s: s.datagram_transport.sendto("x", ("127.0.0.1", NOBODY)),
-    "sendto(nothing)": lambda s: s.datagram_transport.sendto(b"", ("127.0.0.1", NOBODY)),
+    "sendto(str)": lambda s: s.datagram_transport.sendto("x", ("127.0.0.1", UNUSED_PORT)),
+    "sendto(nothing)": lambda s: s.datagram_transport.sendto(b"", ("127.0.0.1", UNUSED_PORT)),
     "datagram set_protocol(protocol=)": lambda s: s.datagram_transport.set_protocol(
         protocol=s.protocol
     ),
@@ -242,24 +242,26 @@ CALLS: dict[str, Call] = {
     "datagrams(both)": datagrams(local_addr=("127.0.0.1", 0), remote_addr=("127.0.0.1", 9)),
     # create_connection
     "connect()": connect(),
-    "connect(nobody)": connect(host="127.0.0.1", port=NOBODY),
+    "connect(nobody)": connect(host="127.0.0.1", port=UNUSED_PORT),
     "connect(server_hostname without ssl)": connect(
-        host="127.0.0.1", port=NOBODY, server_hostname="x"
+        host="127.0.0.1", port=UNUSED_PORT, server_hostname="x"
     ),
     "connect(handshake timeout -1)": connect(
-        host="127.0.0.1", port=NOBODY, ssl=True, ssl_handshake_timeout=-1
+        host="127.0.0.1", port=UNUSED_PORT, ssl=True, ssl_handshake_timeout=-1
     ),
     "connect(handshake timeout without ssl)": connect(
-        host="127.0.0.1", port=NOBODY, ssl_handshake_timeout=1
+        host="127.0.0.1", port=UNUSED_PORT, ssl_handshake_timeout=1
     ),
     "connect(shutdown timeout without ssl)": connect(
-        host="127.0.0.1", port=NOBODY, ssl_shutdown_timeout=1
+        host="127.0.0.1", port=UNUSED_PORT, ssl_shutdown_timeout=1
     ),
-    "connect(bad local_addr)": connect(host="127.0.0.1", port=NOBODY, local_addr=("256.0.0.1", 0)),
+    "connect(bad local_addr)": connect(
+        host="127.0.0.1", port=UNUSED_PORT, local_addr=("256.0.0.1", 0)
+    ),
     "connect(happy eyeballs)": connect(
-        host="127.0.0.1", port=NOBODY, happy_eyeballs_delay=0.1, interleave=1
+        host="127.0.0.1", port=UNUSED_PORT, happy_eyeballs_delay=0.1, interleave=1
     ),
-    "connect(all_errors)": connect(host="127.0.0.1", port=NOBODY, all_errors=True),
+    "connect(all_errors)": connect(host="127.0.0.1", port=UNUSED_PORT, all_errors=True),
     "connect(datagram socket)": lambda s: connect(sock=s.fresh_datagrams)(s),
     "connect(host and sock)": lambda s: connect(host="127.0.0.1", port=1, sock=s.fresh)(s),
     "connect_accepted_socket(datagram socket)": lambda s: s.loop.connect_accepted_socket(
@@ -313,15 +315,15 @@ CALLS: dict[str, Call] = {
 
 
 def outcome(loop: Any, call: Call) -> object:
-    """What a call gives: its result where it is plain data, or the class of its exception."""
+    """Return a call's result if it is plain data, or the class of its exception."""
     stage = Stage(loop)
 
     async def main() -> object:
-        await stage.set()
+        await stage.open()
         try:
             result = call(stage)
             if inspect.isawaitable(result):
-                result = await asyncio.wait_for(result, 5)
+                result = await asyncio.wait_for(result, 30)
         except Exception as exc:
             return type(exc)
         return result if isinstance(result, (bool, bytes, int, list, str, tuple)) else None
@@ -329,7 +331,7 @@ def outcome(loop: Any, call: Call) -> object:
     try:
         return loop.run_until_complete(main())
     finally:
-        stage.strike()
+        stage.close()
 
 
 @pytest.fixture(autouse=True)
@@ -340,14 +342,14 @@ def silent() -> Iterator[None]:
 
 
 def without_ports(value: object) -> object:
-    """Free ports differ from stage to stage."""
+    """Replace port numbers, which differ between stages."""
     if isinstance(value, tuple):
         return tuple(without_ports(each) for each in value)
     return None if isinstance(value, int) and value > 1024 else value
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_argument_is_taken_or_refused_as_by_asyncio(name: str) -> None:
+def test_an_argument_is_accepted_or_refused_as_by_asyncio(name: str) -> None:
     new_penstock_loop = penstock_factory()
     expected = outcome(asyncio.SelectorEventLoop(), CALLS[name])
     assert without_ports(outcome(new_penstock_loop(), CALLS[name])) == without_ports(expected)
@@ -356,12 +358,12 @@ def test_an_argument_is_taken_or_refused_as_by_asyncio(name: str) -> None:
 METHODS = [name for name in dir(asyncio.AbstractEventLoop) if not name.startswith("_")]
 
 
-def test_every_method_takes_asyncios_parameters() -> None:
+def test_every_method_has_asyncios_parameters() -> None:
     loop, reference = penstock_factory()(), asyncio.SelectorEventLoop()
     differing = []
     for name in METHODS:
         ours, theirs = getattr(loop, name), getattr(reference, name)
-        if inspect.ismethod(ours):  # a native one is called with each parameter above
+        if inspect.ismethod(ours):  # native methods are called with each parameter above
             parameters = list(inspect.signature(ours).parameters)
             if parameters != list(inspect.signature(theirs).parameters):
                 differing.append(name)

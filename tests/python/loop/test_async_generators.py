@@ -1,4 +1,4 @@
-"""Async generators left unfinished."""
+"""Unfinished async generators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_dropped_generator_is_closed_by_the_loop(run: Run) -> None:
     run(main())
 
 
-def test_shutdown_closes_those_still_alive(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_shutdown_closes_unfinished_generators(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     closed: list[str] = []
     kept: list[Any] = []
 
@@ -73,7 +73,7 @@ def test_a_generator_that_fails_to_close_is_reported(
     assert "an error occurred during closing of asynchronous generator" in contexts[0]["message"]
 
 
-def test_a_generator_begun_after_the_shutdown_is_warned_of(
+def test_a_generator_begun_after_the_shutdown_warns(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""asyncio's own streams over a transport of the loop: what waits, and what wakes it."""
+"""asyncio's own streams over a transport of the loop: waits and wake-ups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import Run, penstock_factory
 SOME_BYTES = st.binary(min_size=1, max_size=40).map(
     lambda data: data.translate(bytes(i % 4 for i in range(256)))
 )
-"""Bytes of a small alphabet, so that separators turn up."""
+"""Bytes of a small alphabet, so that separators occur."""
 
 STEPS = st.one_of(
     st.tuples(st.just("read"), st.integers(min_value=-1, max_value=30)),
@@ -34,9 +34,9 @@ STEPS = st.one_of(
 async def connect(
     limit: int = 65536,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, socket.socket]:
-    """A stream, and the blocking socket at its other end."""
+    """Return a client's stream, and the blocking socket at its other end."""
     ours, theirs = socket.socketpair()
-    theirs.settimeout(10)
+    theirs.settimeout(30)
     reader, writer = await asyncio.open_connection(sock=ours, limit=limit)
     return reader, writer, theirs
 
@@ -44,14 +44,14 @@ async def connect(
 async def accept(
     limit: int = 65536,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, socket.socket]:
-    """A stream of a server, and the blocking socket at its other end."""
+    """Return a server's stream, and the blocking socket at its other end."""
     accepted: asyncio.Queue[Any] = asyncio.Queue()
 
     def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         accepted.put_nowait((reader, writer))
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0, limit=limit)
-    theirs = socket.create_connection(server.sockets[0].getsockname(), timeout=10)
+    theirs = socket.create_connection(server.sockets[0].getsockname(), timeout=30)
     reader, writer = await accepted.get()
     server.close()
     return reader, writer, theirs
@@ -62,16 +62,16 @@ either_side = pytest.mark.parametrize("open_stream", [connect, accept])
 
 
 async def settle() -> None:
-    """Let what was sent arrive, and whoever waits for it run.
+    """Let sent data arrive, and the waiting tasks run.
 
-    A busy loop of ours looks for what arrived after every 32 callbacks.
+    A busy Penstock loop polls after every 32 callbacks.
     """
     for _ in range(70):
         await asyncio.sleep(0)
 
 
 async def outcome(awaitable: Any) -> Any:
-    """The result, or the exception in a form that compares."""
+    """Return the result, or the exception in a comparable form."""
     try:
         return await awaitable
     except (
@@ -116,11 +116,13 @@ async def play(steps: list[tuple[Any, ...]]) -> list[Any]:
 
 @settings(max_examples=150)
 @given(steps=st.lists(STEPS, max_size=25))
-def test_every_sequence_of_reads_goes_as_on_asyncios_loop(steps: list[tuple[Any, ...]]) -> None:
+def test_every_sequence_of_reads_gives_the_results_of_asyncios_loop(
+    steps: list[tuple[Any, ...]],
+) -> None:
     outcomes = []
     for factory in (asyncio.SelectorEventLoop, penstock_factory()):
         loop = factory()
-        outcomes.append(loop.run_until_complete(asyncio.wait_for(play(steps), 10)))
+        outcomes.append(loop.run_until_complete(asyncio.wait_for(play(steps), 30)))
         loop.close()
     assert outcomes[0] == outcomes[1]
 
@@ -146,7 +148,7 @@ def test_the_classes_are_asyncios(run: Run) -> None:
         assert repr(stream).startswith(("<StreamReader", "<StreamWriter"))
 
 
-def test_a_reader_with_methods_of_its_own_keeps_them(run: Run) -> None:
+def test_a_subclass_of_the_reader_keeps_its_methods(run: Run) -> None:
     class Shouting(asyncio.StreamReader):
         async def read(self, n: int = -1) -> bytes:
             return (await super().read(n)).upper()
@@ -168,7 +170,7 @@ def test_a_reader_with_methods_of_its_own_keeps_them(run: Run) -> None:
     run(main())
 
 
-def test_a_second_read_is_refused_and_the_first_goes_on(run: Run) -> None:
+def test_a_second_read_is_refused_and_the_first_continues(run: Run) -> None:
     async def main() -> None:
         reader, writer, peer = await connect()
         with peer:
@@ -185,7 +187,7 @@ def test_a_second_read_is_refused_and_the_first_goes_on(run: Run) -> None:
     run(main())
 
 
-def test_data_that_meets_a_cancellation_is_not_lost(run: Run) -> None:
+def test_data_that_arrive_with_a_cancellation_are_not_lost(run: Run) -> None:
     async def main() -> None:
         reader, writer, peer = await connect()
         with peer:
@@ -201,8 +203,8 @@ def test_data_that_meets_a_cancellation_is_not_lost(run: Run) -> None:
     run(main())
 
 
-def test_a_cancellation_of_the_task_that_reads_from_inside_loses_nothing(run: Run) -> None:
-    """The task is resumed with data while a cancellation of it is on its way."""
+def test_a_cancellation_of_a_resumed_read_loses_no_data(run: Run) -> None:
+    """The task is resumed with data while its cancellation is pending."""
 
     async def main() -> None:
         reader, writer, peer = await connect()
@@ -221,8 +223,8 @@ def test_a_cancellation_of_the_task_that_reads_from_inside_loses_nothing(run: Ru
     run(main())
 
 
-def test_data_reaches_the_read_that_a_woken_task_begins_instead(run: Run) -> None:
-    """The task is resumed for a read that it has given up by then, and begins another one."""
+def test_data_reach_the_new_read_of_a_resumed_task(run: Run) -> None:
+    """The task is resumed for an abandoned read, and begins another read."""
 
     class Restarted:
         def __init__(self, reader: asyncio.StreamReader) -> None:
@@ -284,7 +286,7 @@ def test_an_exception_set_on_the_reader_ends_the_wait(run: Run) -> None:
 def test_a_loss_that_follows_data_at_once_ends_the_read(
     run: Run, only_penstock: None, method: str
 ) -> None:
-    # asyncio's own reader waits for ever: it looks for the exception when the read begins.
+    # asyncio's own reader waits forever: it checks for the exception only when the read begins.
     arguments = {"readexactly": [10], "readuntil": [b"!"], "readline": [], "read": [-1]}[method]
 
     async def main() -> None:
@@ -301,7 +303,7 @@ def test_a_loss_that_follows_data_at_once_ends_the_read(
     run(main())
 
 
-def test_data_may_be_fed_by_hand(run: Run) -> None:
+def test_data_may_be_fed_by_the_program(run: Run) -> None:
     async def main() -> None:
         reader, writer, peer = await connect()
         with peer:
@@ -318,7 +320,7 @@ def test_data_may_be_fed_by_hand(run: Run) -> None:
     run(main())
 
 
-def test_a_task_written_in_python_may_read(run: Run) -> None:
+def test_a_task_of_the_python_implementation_may_read(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         reader, writer, peer = await connect()
@@ -345,7 +347,7 @@ def test_a_stream_is_paused_above_twice_its_limit(run: Run) -> None:
     run(main())
 
 
-def test_an_unread_stream_is_paused_and_a_read_one_goes_on(run: Run) -> None:
+def test_an_unread_stream_pauses_and_resumes_when_read(run: Run) -> None:
     async def main() -> None:
         reader, writer, peer = await connect(limit=1000)
         with peer:
@@ -365,7 +367,7 @@ def test_an_unread_stream_is_paused_and_a_read_one_goes_on(run: Run) -> None:
 
 @either_side
 @pytest.mark.parametrize(("limit", "size"), [(1, 3), (1000, 100_000), (65536, 1_000_000)])
-def test_a_task_that_waits_again_for_more_than_the_limit_gets_it(
+def test_repeated_reads_of_more_than_the_limit_complete(
     run: Run, open_stream: Open, limit: int, size: int
 ) -> None:
     async def main() -> None:
@@ -378,7 +380,7 @@ def test_a_task_that_waits_again_for_more_than_the_limit_gets_it(
             receiving = asyncio.ensure_future(frames())
             for mark in (b"a", b"b"):
                 await settle()
-                # The first read ends with these, and the second waits for the rest.
+                # These bytes complete the first read, and the second waits for the rest.
                 await asyncio.to_thread(peer.sendall, mark + mark.upper() * (size // 2))
                 await settle()
                 await asyncio.to_thread(peer.sendall, mark.upper() * (size - size // 2))
@@ -388,7 +390,7 @@ def test_a_task_that_waits_again_for_more_than_the_limit_gets_it(
     run(main())
 
 
-def test_a_full_stream_whose_transport_cannot_be_paused_keeps_everything(run: Run) -> None:
+def test_a_full_stream_with_an_unpausable_transport_keeps_all_data(run: Run) -> None:
     class Unpausable:
         def __init__(self) -> None:
             self.asked = 0
@@ -461,7 +463,7 @@ def test_drain_reports_a_lost_connection(run: Run, open_stream: Open) -> None:
 
 
 @either_side
-def test_drain_raises_what_was_set_on_the_reader(run: Run, open_stream: Open) -> None:
+def test_drain_raises_the_exception_set_on_the_reader(run: Run, open_stream: Open) -> None:
     async def main() -> None:
         reader, writer, peer = await open_stream()
         with peer:
@@ -476,7 +478,7 @@ def test_drain_raises_what_was_set_on_the_reader(run: Run, open_stream: Open) ->
     run(main())
 
 
-def test_a_handler_that_fails_is_reported_and_the_next_is_called(
+def test_a_failed_handler_is_reported_and_the_next_is_called(
     run: Run, contexts: list[dict[str, Any]]
 ) -> None:
     calls: list[int] = []
@@ -499,13 +501,13 @@ def test_a_handler_that_fails_is_reported_and_the_next_is_called(
                 writer.close()
 
     run(main())
-    # Before 3.12 such a handler is a task whose exception nobody retrieves.
+    # Before 3.12, such a handler is a task with an unretrieved exception.
     if sys.version_info >= (3, 12):
         assert [type(context["exception"]) for context in contexts] == [KeyError]
     assert calls == [1, 1]
 
 
-def test_readers_are_not_kept_by_reads_that_ended(run: Run) -> None:
+def test_completed_reads_do_not_keep_their_reader_alive(run: Run) -> None:
     async def main() -> None:
         reader, writer, peer = await connect()
         with peer:

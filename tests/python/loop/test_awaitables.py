@@ -1,4 +1,4 @@
-"""Native awaitables keep a coroutine's protocol, each of them alike."""
+"""All native awaitables implement a coroutine's protocol in the same way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loop() -> Iterator[Any]:
 
 
 def called(value: Any) -> Make:
-    """A file operation on a worker, whose result is anything."""
+    """Return a maker of a file operation on a worker with this result."""
     return lambda loop: loop._file_engine().call(lambda: value)
 
 
@@ -57,7 +57,7 @@ def file_operation(loop: Any) -> Any:
     return loop._file_engine().stat(os.curdir)
 
 
-def test_an_operation_that_has_not_begun_takes_no_value(loop: Any) -> None:
+def test_an_operation_that_has_not_begun_accepts_no_value(loop: Any) -> None:
     operation = file_operation(loop)
     with pytest.raises(TypeError, match="just-started"):
         operation.send(1)

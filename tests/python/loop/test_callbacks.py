@@ -69,7 +69,7 @@ def test_a_callback_may_cancel_itself_while_it_runs(loop: asyncio.AbstractEventL
     sizes: list[int] = []
 
     def key(number: int) -> int:
-        # Nobody but the handle has the list that is being sorted, nor the partial that sorts it.
+        # Only the handle holds the list and the partial that sorts it.
         handle.cancel()
         sizes.append(number)
         return -number
@@ -102,7 +102,7 @@ def test_cancelling_releases_the_callback_and_its_arguments(
     assert reference() is None
 
 
-def test_a_callback_that_has_run_keeps_nothing_alive(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_callback_that_has_run_keeps_no_argument_alive(loop: asyncio.AbstractEventLoop) -> None:
     class Payload:
         pass
 
@@ -117,7 +117,9 @@ def test_a_callback_that_has_run_keeps_nothing_alive(loop: asyncio.AbstractEvent
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 20])
-def test_any_number_of_arguments_arrives(loop: asyncio.AbstractEventLoop, count: int) -> None:
+def test_a_callback_receives_any_number_of_arguments(
+    loop: asyncio.AbstractEventLoop, count: int
+) -> None:
     seen: list[tuple[int, ...]] = []
     loop.call_soon(lambda *args: seen.append(args), *range(count))
     loop.call_soon(loop.stop)
@@ -125,7 +127,7 @@ def test_any_number_of_arguments_arrives(loop: asyncio.AbstractEventLoop, count:
     assert seen == [tuple(range(count))]
 
 
-def test_call_soon_takes_no_keyword_but_context(loop: asyncio.AbstractEventLoop) -> None:
+def test_call_soon_accepts_no_keyword_except_context(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(TypeError):
         loop.call_soon(print, end="")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
@@ -166,7 +168,7 @@ def test_the_repr_of_a_handle_names_its_callback(loop: asyncio.AbstractEventLoop
     assert "cancelled" in repr(handle)
 
 
-def test_a_handle_knows_its_context(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_handle_returns_its_context(loop: asyncio.AbstractEventLoop) -> None:
     if not hasattr(asyncio.Handle, "get_context"):
         pytest.skip("Handle.get_context came with Python 3.12")
     context = contextvars.copy_context()
@@ -195,7 +197,9 @@ def test_a_callback_runs_in_the_context_it_was_created_in(
     assert seen == ["one", "two", "unset"]
 
 
-def test_a_later_change_is_not_seen_by_a_callback(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_callback_does_not_see_a_later_change_of_its_context(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     seen: list[str] = []
 
     def schedule() -> None:
@@ -219,7 +223,7 @@ def test_a_callback_does_not_change_its_makers_context(loop: asyncio.AbstractEve
     assert variable.get() == "unset"
 
 
-def test_callbacks_share_a_context_given_to_them(loop: asyncio.AbstractEventLoop) -> None:
+def test_callbacks_share_a_context_passed_to_them(loop: asyncio.AbstractEventLoop) -> None:
     context = contextvars.copy_context()
     seen: list[str] = []
     loop.call_soon(variable.set, "shared", context=context)
@@ -232,7 +236,7 @@ def test_callbacks_share_a_context_given_to_them(loop: asyncio.AbstractEventLoop
     assert context[variable] == "shared"
 
 
-def test_the_context_is_left_after_a_callback_that_raises(
+def test_the_context_is_exited_after_a_callback_that_raises(
     loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
 ) -> None:
     context = contextvars.copy_context()
@@ -249,7 +253,7 @@ def test_the_context_is_left_after_a_callback_that_raises(
     assert variable.get() == "unset"
 
 
-def test_the_running_loop_is_known_inside_callbacks_only(
+def test_the_running_loop_is_set_only_inside_callbacks(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     seen: list[asyncio.AbstractEventLoop] = []

@@ -1,4 +1,4 @@
-"""Child processes of Penstock's loop are waited for without a thread each."""
+"""Penstock's loop waits for child processes without a thread per process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def penstock_loop_factory() -> LoopFactory:
 
 
 @pytest.mark.filterwarnings("ignore:.*child.watcher.*:DeprecationWarning")
-def test_a_running_child_takes_no_thread(penstock_loop_factory: LoopFactory) -> None:
+def test_a_running_child_uses_no_thread(penstock_loop_factory: LoopFactory) -> None:
     async def main() -> None:
         before = threading.active_count()
         process = await asyncio.create_subprocess_exec(
@@ -32,7 +32,7 @@ def test_a_running_child_takes_no_thread(penstock_loop_factory: LoopFactory) -> 
 
 
 @pytest.mark.filterwarnings("ignore:.*child.watcher.*:DeprecationWarning")
-def test_exit_codes_and_signals_are_told(penstock_loop_factory: LoopFactory) -> None:
+def test_exit_codes_and_signals_are_reported(penstock_loop_factory: LoopFactory) -> None:
     async def main() -> list[int | None]:
         codes: list[int | None] = []
         for program in ("raise SystemExit(7)", "import os; os.kill(os.getpid(), 9)"):

@@ -39,7 +39,7 @@ def test_several_refused_addresses_are_all_named(
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="all_errors came with Python 3.12")
-def test_all_errors_asks_for_a_group(
+def test_all_errors_raises_a_group(
     loop: asyncio.AbstractEventLoop, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _resolve_to(monkeypatch, [(LOCAL, unused_port()), ("127.0.0.2", unused_port())])
@@ -87,7 +87,7 @@ def test_an_unknown_name_raises_gaierror(
         run(loop.create_connection(Recorder, "service.test", 80))
 
 
-def test_a_name_of_no_address_raises_os_error(
+def test_a_name_without_addresses_raises_os_error(
     loop: asyncio.AbstractEventLoop, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _resolve_to(monkeypatch, [])
@@ -132,7 +132,7 @@ def test_localhost_is_resolved(loop: asyncio.AbstractEventLoop, run: Run) -> Non
     run(main())
 
 
-def test_ipv6_is_spoken(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_a_connection_uses_ipv6(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         made: list[Recorder] = []
 
@@ -230,7 +230,7 @@ def test_an_accepted_socket_is_taken_over(loop: asyncio.AbstractEventLoop, run: 
     ],
     ids=lambda a: "+".join(a) or "nothing",
 )
-def test_contradicting_arguments_are_refused(
+def test_contradictory_arguments_are_refused(
     loop: asyncio.AbstractEventLoop, run: Run, arguments: dict[str, Any]
 ) -> None:
     with socket.socket() as sock:

@@ -49,7 +49,9 @@ def transport_protocol(transport: Any) -> Datagrams:
     return protocol
 
 
-def test_datagrams_go_both_ways(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_datagrams_are_exchanged_in_both_directions(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
     async def main() -> None:
         server, receiving = await loop.create_datagram_endpoint(Datagrams, local_addr=LOCAL)
         address = server.get_extra_info("sockname")
@@ -118,7 +120,7 @@ def test_a_connected_endpoint_sends_to_its_peer_only(
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5])
-def test_what_is_not_bytes_like_is_refused(
+def test_data_that_are_not_bytes_like_are_refused(
     loop: asyncio.AbstractEventLoop, run: Run, wrong: Any
 ) -> None:
     async def main() -> None:

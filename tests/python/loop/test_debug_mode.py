@@ -33,7 +33,7 @@ def test_debug_is_off_and_can_be_set(loop: asyncio.AbstractEventLoop) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"), [({"PYTHONASYNCIODEBUG": "1"}, "True"), ({}, "False")]
 )
-def test_the_environment_switches_it_on(
+def test_the_environment_enables_debug_mode(
     run_script: RunScript, options: dict[str, str], expected: str
 ) -> None:
     done = run_script("loop = new_loop(); print(loop.get_debug()); loop.close()", env=options)
@@ -178,13 +178,13 @@ def test_a_coroutine_function_is_refused(debugged: asyncio.AbstractEventLoop, me
 
 
 @pytest.mark.parametrize("method", ["call_soon", "call_soon_threadsafe", "call_later", "call_at"])
-def test_what_cannot_be_called_is_refused(debugged: asyncio.AbstractEventLoop, method: str) -> None:
+def test_an_uncallable_object_is_refused(debugged: asyncio.AbstractEventLoop, method: str) -> None:
     first: tuple[Any, ...] = (0,) if method in ("call_later", "call_at") else ()
     with pytest.raises(TypeError, match="a callable object was expected by"):
         getattr(debugged, method)(*first, "not callable")
 
 
-def test_an_exceptions_context_tells_where_the_callback_was_scheduled(
+def test_an_exceptions_context_shows_where_the_callback_was_scheduled(
     debugged: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
 ) -> None:
     def fail() -> None:
@@ -202,7 +202,7 @@ def test_an_exceptions_context_tells_where_the_callback_was_scheduled(
         assert "schedule_here" in [frame.name for frame in context["source_traceback"]]
 
 
-def test_the_repr_of_a_handle_tells_where_it_was_created(
+def test_the_repr_of_a_handle_shows_where_it_was_created(
     debugged: asyncio.AbstractEventLoop,
 ) -> None:
     for handle in (debugged.call_soon(print), debugged.call_later(100, print)):
@@ -213,7 +213,7 @@ def test_the_repr_of_a_handle_tells_where_it_was_created(
         assert "cancelled" in repr(handle)
 
 
-def test_the_origin_of_a_forgotten_coroutine_is_told(run_script: RunScript) -> None:
+def test_the_origin_of_an_unawaited_coroutine_is_reported(run_script: RunScript) -> None:
     done = run_script(
         """
         async def forgotten(): ...

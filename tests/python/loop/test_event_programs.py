@@ -1,11 +1,14 @@
-"""Random programs have the same course on asyncio's loop and on Penstock's."""
+"""Random programs have the same events on asyncio's loop and on Penstock's."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
 from . import event_programs, sock_programs
 from .conftest import penstock_factory
+from .event_sequences import Program
 from .random_programs import Kind, gc_threshold
 
 BATCH = 25
@@ -22,14 +25,44 @@ def loop_name() -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", range(4))
-def test_a_program_has_the_same_course(kind: Kind[object], batch: int) -> None:
+def test_a_program_has_the_same_events(kind: Kind[object], batch: int) -> None:
     run_batch(kind, batch * BATCH)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_has_it_with_garbage_collected_all_the_time(kind: Kind[object]) -> None:
+def test_a_program_has_the_same_events_under_constant_garbage_collection(
+    kind: Kind[object],
+) -> None:
     with gc_threshold(1):
         run_batch(kind, 1000)
+
+
+@pytest.mark.parametrize(
+    ("end", "last"),
+    [
+        ("peer close", ["eof", ("state", True, False), ("lost", "NoneType"), "--"]),
+        ("peer drop", [("state", True, False), "--", "eof", ("lost", "NoneType")]),
+    ],
+)
+def test_a_paused_tls_connection_whose_peer_has_ended_is_closed_alike(
+    end: str, last: list[object]
+) -> None:
+    kind = event_programs.KINDS["tls"]
+    bodies = [[("pause_reading", 0)], [(end, 0)], [("write", 17000)], [("close", 0), ("state", 0)]]
+    program = Program("tls", [(0, body) for body in bodies])
+    assert kind.difference(program) is None
+    events = kind.run(penstock_factory(), program).events[0]
+    assert events == ["made", "--", "--", "--", *last]
+
+
+def test_an_aborted_connection_may_have_sent_less_of_the_data_in_its_buffer() -> None:
+    kind = event_programs.KINDS["unix"]
+    program = kind.make(8002143)
+    expected = kind.run(asyncio.SelectorEventLoop, program)
+    found = kind.run(penstock_factory(), program)
+    assert expected.discarded == found.discarded == {0}
+    assert found.events == expected.events
+    assert kind.difference(program) is None
 
 
 def run_batch(kind: Kind[object], first: int) -> None:

@@ -1,4 +1,4 @@
-"""Exceptions that no one awaits: the loop's handler and its log."""
+"""Exceptions without an awaiter: the loop's handler and its log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from .conftest import Run
 
 
-class Meant(Exception):
+class DeliberateError(Exception):
     pass
 
 
 def fail() -> None:
-    raise Meant("told")
+    raise DeliberateError("deliberate")
 
 
 def turn(loop: asyncio.AbstractEventLoop) -> None:
@@ -25,7 +25,7 @@ def turn(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
 
 
-def test_a_callback_that_raises_is_handed_to_the_handler(
+def test_a_callbacks_exception_is_passed_to_the_handler(
     loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
 ) -> None:
     seen: list[int] = []
@@ -33,13 +33,13 @@ def test_a_callback_that_raises_is_handed_to_the_handler(
     loop.call_soon(seen.append, 1)
     turn(loop)
     (context,) = contexts
-    assert type(context["exception"]) is Meant
+    assert type(context["exception"]) is DeliberateError
     assert context["message"].startswith("Exception in callback fail()")
     assert context["handle"] is handle
     assert seen == [1]
 
 
-def test_a_timer_that_raises_is_handed_to_the_handler(
+def test_a_timers_exception_is_passed_to_the_handler(
     loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
 ) -> None:
     handle = loop.call_later(0, fail)
@@ -50,15 +50,15 @@ def test_a_timer_that_raises_is_handed_to_the_handler(
     assert "fail" in context["message"]
 
 
-def test_a_threadsafe_callback_that_raises_is_handed_to_the_handler(
+def test_a_threadsafe_callbacks_exception_is_passed_to_the_handler(
     loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]]
 ) -> None:
     loop.call_soon_threadsafe(fail)
     turn(loop)
-    assert [type(context["exception"]) for context in contexts] == [Meant]
+    assert [type(context["exception"]) for context in contexts] == [DeliberateError]
 
 
-def test_without_a_handler_it_is_logged_with_its_traceback(
+def test_without_a_handler_the_exception_is_logged_with_its_traceback(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert loop.get_exception_handler() is None
@@ -68,11 +68,11 @@ def test_without_a_handler_it_is_logged_with_its_traceback(
     assert record.name == "asyncio"
     assert record.levelno == logging.ERROR
     assert "Exception in callback fail()" in record.getMessage()
-    assert "Meant: told" in caplog.text
+    assert "DeliberateError: deliberate" in caplog.text
     caplog.clear()
 
 
-def test_the_default_handler_writes_every_key_but_its_own(
+def test_the_default_handler_logs_every_additional_key(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop.call_exception_handler({"message": "what happened", "zebra": 1, "apple": "two"})
@@ -84,17 +84,17 @@ def test_the_default_handler_writes_every_key_but_its_own(
     caplog.clear()
 
 
-def test_the_handler_may_call_the_default_one(
+def test_the_handler_may_call_the_default_handler(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop.set_exception_handler(lambda loop, context: loop.default_exception_handler(context))
     loop.call_soon(fail)
     turn(loop)
-    assert "Meant: told" in caplog.text
+    assert "DeliberateError: deliberate" in caplog.text
     caplog.clear()
 
 
-def test_a_handler_can_be_taken_away_again(
+def test_a_handler_can_be_removed(
     loop: asyncio.AbstractEventLoop, contexts: list[dict[str, Any]], caplog: Any
 ) -> None:
     assert loop.get_exception_handler() is not None
@@ -106,12 +106,12 @@ def test_a_handler_can_be_taken_away_again(
     caplog.clear()
 
 
-def test_what_cannot_be_called_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+def test_an_uncallable_handler_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(TypeError, match="A callable object or None is expected"):
         loop.set_exception_handler("handler")  # type: ignore[arg-type]
 
 
-def test_a_handler_that_raises_is_logged_too(
+def test_a_handler_that_raises_is_also_logged(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     def handler(_: object, __: object) -> None:
@@ -122,7 +122,7 @@ def test_a_handler_that_raises_is_logged_too(
     turn(loop)
     assert "Unhandled error in exception handler" in caplog.text
     assert "in the handler" in caplog.text
-    assert "told" in caplog.text
+    assert "deliberate" in caplog.text
     caplog.clear()
 
 
@@ -139,11 +139,11 @@ def test_a_handler_may_end_the_run(
         loop.run_forever()
 
 
-def test_a_task_no_one_awaited_is_reported(
+def test_the_exception_of_an_unawaited_task_is_reported(
     loop: asyncio.AbstractEventLoop, run: Run, contexts: list[dict[str, Any]]
 ) -> None:
     async def lost() -> None:
-        raise Meant("lost")
+        raise DeliberateError("lost")
 
     async def main() -> None:
         task = asyncio.create_task(lost())
@@ -155,7 +155,7 @@ def test_a_task_no_one_awaited_is_reported(
     run(main())
     (context,) = contexts
     assert context["message"] == "Task exception was never retrieved"
-    assert type(context["exception"]) is Meant
+    assert type(context["exception"]) is DeliberateError
 
 
 def test_a_callback_that_raises_a_cancelled_error_is_reported(

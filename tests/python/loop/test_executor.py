@@ -24,7 +24,9 @@ def test_a_function_runs_in_another_thread(loop: asyncio.AbstractEventLoop, run:
     run(main())
 
 
-def test_its_exception_reaches_the_awaiter(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_a_functions_exception_reaches_the_awaiter(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
     async def main() -> None:
         with pytest.raises(ZeroDivisionError):
             await loop.run_in_executor(None, divmod, 1, 0)
@@ -32,7 +34,7 @@ def test_its_exception_reaches_the_awaiter(loop: asyncio.AbstractEventLoop, run:
     run(main())
 
 
-def test_an_executor_may_be_given_or_made_the_default(
+def test_an_executor_may_be_passed_or_set_as_the_default(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     def name() -> str:
@@ -52,7 +54,7 @@ def test_an_executor_may_be_given_or_made_the_default(
         loop.set_default_executor(object())  # type: ignore[arg-type]
 
 
-def test_to_thread_carries_the_context_and_run_in_executor_does_not(
+def test_to_thread_passes_the_context_and_run_in_executor_does_not(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
@@ -65,11 +67,13 @@ def test_to_thread_carries_the_context_and_run_in_executor_does_not(
     run(main())
 
 
-def test_a_cancelled_call_lets_the_loop_go_on(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_a_cancelled_call_does_not_block_the_loop(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
     release = threading.Event()
 
     async def main() -> None:
-        future = loop.run_in_executor(None, release.wait, 10)
+        future = loop.run_in_executor(None, release.wait, 30)
         await asyncio.sleep(0)
         future.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -79,7 +83,7 @@ def test_a_cancelled_call_lets_the_loop_go_on(loop: asyncio.AbstractEventLoop, r
     run(main())
 
 
-def test_shutdown_waits_for_the_running_calls_and_refuses_new_ones(
+def test_shutdown_waits_for_running_calls_and_refuses_new_calls(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     finished: list[int] = []
@@ -91,7 +95,7 @@ def test_shutdown_waits_for_the_running_calls_and_refuses_new_ones(
 
     async def main() -> None:
         future = loop.run_in_executor(None, work)
-        await asyncio.to_thread(started.wait, 10)
+        await asyncio.to_thread(started.wait, 30)
         await loop.shutdown_default_executor()
         assert finished == [1]
         await future
@@ -103,15 +107,15 @@ def test_shutdown_waits_for_the_running_calls_and_refuses_new_ones(
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the timeout came with Python 3.12")
-def test_shutdown_gives_up_after_its_timeout(
+def test_shutdown_returns_after_its_timeout(
     loop: asyncio.AbstractEventLoop, run: Run, loop_name: str
 ) -> None:
     if loop_name == "asyncio" and sys.version_info < (3, 13):
-        pytest.skip("asyncio 3.12's first releases wait for as long as the threads take")
+        pytest.skip("asyncio 3.12's first releases wait without a limit for the threads")
     release = threading.Event()
 
     async def main() -> None:
-        future = loop.run_in_executor(None, release.wait, 10)
+        future = loop.run_in_executor(None, release.wait, 30)
         arguments: dict[str, Any] = {"timeout": 0.01}
         with pytest.warns(RuntimeWarning, match="did not finishing joining its threads"):
             await loop.shutdown_default_executor(**arguments)
@@ -121,14 +125,14 @@ def test_shutdown_gives_up_after_its_timeout(
     run(main())
 
 
-def test_a_call_that_ends_after_the_loop_was_closed_does_no_harm(
+def test_a_call_that_ends_after_the_loop_was_closed_is_ignored(
     new_loop: LoopFactory, in_thread: Callable[..., threading.Thread]
 ) -> None:
     release, ended = threading.Event(), threading.Event()
     loop = new_loop()
 
     def work() -> None:
-        release.wait(10)
+        release.wait(30)
         ended.set()
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -137,4 +141,4 @@ def test_a_call_that_ends_after_the_loop_was_closed_does_no_harm(
         loop.run_forever()
         loop.close()
         release.set()
-        assert ended.wait(10)
+        assert ended.wait(30)

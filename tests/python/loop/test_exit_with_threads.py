@@ -8,14 +8,14 @@ import pytest
 
 from .conftest import RunScript
 
-# What the held threads own is never freed: the leak check of a sanitized run looks away.
+# The threads' memory is never freed at the exit, so a sanitized run skips the leak check.
 THREADS_LEAK = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 PRELUDE = """
 import threading
 
 def begin(work, count=1):
-    "Return once each thread is at work."
+    "Return once each thread is working."
     started = threading.Semaphore(0)
     for _ in range(count):
         threading.Thread(target=work, args=(started.release,), daemon=True).start()
@@ -129,7 +129,7 @@ def work(started):
 begin(work)
 """
 
-# Where the exit meets the thread is chance.
+# The thread's position at the exit is random.
 EXITS = 5
 
 
@@ -142,7 +142,7 @@ EXITS = 5
         pytest.param(THREADS_THAT_POST, id="threads that post"),
     ],
 )
-def test_a_process_exits_in_peace_while_a_daemon_thread_is_in_a_loop(
+def test_a_process_exits_cleanly_while_a_daemon_thread_is_in_a_loop(
     program: str, run_script: RunScript
 ) -> None:
     for _ in range(EXITS):
@@ -158,7 +158,7 @@ def test_a_process_exits_in_peace_while_a_daemon_thread_is_in_a_loop(
         pytest.param(PYTHON_FUNCTIONS_IN_WORKERS, id="Python functions in workers"),
     ],
 )
-def test_a_process_exits_in_peace_while_a_daemon_thread_has_files_open(
+def test_a_process_exits_cleanly_while_a_daemon_thread_has_files_open(
     program: str, run_script: RunScript
 ) -> None:
     for _ in range(EXITS):
@@ -167,7 +167,7 @@ def test_a_process_exits_in_peace_while_a_daemon_thread_has_files_open(
 
 
 @pytest.mark.usefixtures("only_penstock")
-def test_a_process_exits_in_peace_while_a_daemon_thread_is_in_a_ring(run_script: RunScript) -> None:
+def test_a_process_exits_cleanly_while_a_daemon_thread_is_in_a_ring(run_script: RunScript) -> None:
     from penstock import uring
 
     if not uring.probe().available:

@@ -1,4 +1,4 @@
-"""Peers, signals, forks and closes at the worst moment: the loop keeps its bounds and lives."""
+"""Peers, signals, forks and closes at the worst moment: the loop stays bounded and usable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .conftest import RunScript
 
 
 def result_of(run_script: RunScript, source: str) -> Any:
-    """What a script prints last, as JSON."""
+    """Return the last output of a script, decoded from JSON."""
     done = run_script(source)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -26,7 +26,7 @@ def buffered(sock, queue):
     sock.setsockopt(socket.SOL_SOCKET, queue, 32768)
 
 async def main(start_server, open_connection):
-    blocked, sizes, ended = [], [], []
+    blocked, sizes, ended = set(), [], []
 
     async def serve(reader, writer):
         buffered(writer.get_extra_info("socket"), socket.SO_SNDBUF)
@@ -37,8 +37,9 @@ async def main(start_server, open_connection):
                 drained = asyncio.ensure_future(writer.drain())
                 await asyncio.wait([drained], timeout=0.1)
                 if not drained.done():
-                    blocked.append(writer)
+                    blocked.add(writer)
                 await drained
+                blocked.discard(writer)
         except ConnectionError:
             ended.append(writer)
 
@@ -49,11 +50,11 @@ async def main(start_server, open_connection):
         buffered(client, socket.SO_RCVBUF)
         client.connect(server.sockets[0].getsockname())
         clients.append(client)
-    while len(blocked) < len(clients):
-        await asyncio.sleep(0.01)
-    written = len(sizes)
-    await asyncio.sleep(0.1)
-    assert len(sizes) == written, "it goes on writing to a peer that does not read"
+    written = -1
+    while len(blocked) < len(clients) or len(sizes) != written:
+        assert len(sizes) < 5000, "it continues to write to a peer that does not read"
+        written = len(sizes)
+        await asyncio.sleep(0.1)
     for client in clients:
         client.close()
     while len(ended) < len(clients):
@@ -63,7 +64,7 @@ async def main(start_server, open_connection):
 """
 
 
-def test_a_peer_that_never_reads_holds_up_its_writer_with_bounded_memory(
+def test_a_peer_that_never_reads_pauses_its_writer_with_bounded_memory(
     run_script: RunScript,
 ) -> None:
     largest = result_of(
@@ -75,12 +76,12 @@ loop.run_until_complete(main(asyncio.start_server, asyncio.open_connection))
 loop.close()
 """,
     )
-    # asyncio's high-water mark, and the chunk that went over it.
+    # asyncio's high-water mark, and the chunk that exceeded it.
     assert largest <= 65536 + 16384
 
 
 @pytest.mark.parametrize("loop_name", ["penstock"])
-def test_a_native_writer_is_held_up_the_same(run_script: RunScript) -> None:
+def test_a_native_writer_is_paused_in_the_same_way(run_script: RunScript) -> None:
     largest = result_of(
         run_script,
         NEVER_READS
@@ -127,7 +128,7 @@ async def main(start_server):
 """
 
 
-def test_a_flood_that_nobody_reads_stays_in_the_kernel(run_script: RunScript) -> None:
+def test_an_unread_flood_stays_in_the_kernel(run_script: RunScript) -> None:
     sent = result_of(
         run_script,
         FLOODED
@@ -138,12 +139,12 @@ loop.run_until_complete(loop.shutdown_default_executor())
 loop.close()
 """,
     )
-    # What two sockets hold is a few megabytes; without a limit all of it would go.
+    # Two sockets hold a few megabytes. Without a limit, the peer could send everything.
     assert sent < 100_000_000
 
 
 @pytest.mark.parametrize("loop_name", ["penstock"])
-def test_a_flood_that_nobody_reads_stays_in_the_kernel_natively(run_script: RunScript) -> None:
+def test_an_unread_flood_stays_in_the_kernel_with_native_streams(run_script: RunScript) -> None:
     sent = result_of(
         run_script,
         FLOODED
@@ -155,10 +156,10 @@ penstock.run(main(penstock.start_server))
     assert sent < 100_000_000
 
 
-# ---- leaving in the middle -----------------------------------------------------------------------
+# ---- closing in the middle -----------------------------------------------------------------------
 
 
-def test_a_loop_closed_in_the_middle_of_everything_leaves_the_process_well(
+def test_a_loop_closed_with_all_operations_in_progress_keeps_the_process_intact(
     run_script: RunScript, loop_name: str
 ) -> None:
     done = run_script(
@@ -272,14 +273,14 @@ def protocol_that(at, action):
     return Acting
 
 def listening():
-    # Small buffers, which accepted sockets inherit: a large write is felt.
+    # Small buffers, which accepted sockets inherit, so that a large write fills them.
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32768)
     return listener
 
 def talk(address):
     with socket.create_connection(address) as client:
-        client.settimeout(10)
+        client.settimeout(30)
         try:
             client.sendall(b"hello")
             client.shutdown(socket.SHUT_WR)
@@ -324,7 +325,7 @@ async def main():
     await asyncio.sleep(0)
 
 loop = new_loop()
-loop.run_until_complete(asyncio.wait_for(main(), 15))
+loop.run_until_complete(asyncio.wait_for(main(), 30))
 loop.run_until_complete(loop.shutdown_default_executor())
 loop.close()
 print(json.dumps([acted, lost]))
@@ -344,8 +345,10 @@ print(json.dumps([acted, lost]))
 
 
 @pytest.mark.parametrize("how", ["stop", "raise"])
-def test_the_loop_may_be_left_in_every_callback_and_closed(run_script: RunScript, how: str) -> None:
-    """The connection is left as it is: the loop is closed under it, and it is collected."""
+def test_the_loop_may_be_stopped_in_every_callback_and_closed(
+    run_script: RunScript, how: str
+) -> None:
+    """The loop is closed with the connection still open, and the connection is collected."""
     acted = result_of(
         run_script,
         CLOSING
@@ -389,7 +392,7 @@ print(json.dumps(acted))
 # ---- signals and forks ---------------------------------------------------------------------------
 
 
-def test_everything_at_once_under_a_storm_of_signals_is_exact(
+def test_concurrent_operations_under_frequent_signals_are_exact(
     run_script: RunScript, loop_name: str
 ) -> None:
     done = run_script(
@@ -473,8 +476,9 @@ def test_everything_at_once_under_a_storm_of_signals_is_exact(
         async def by_timers():
             loop = asyncio.get_running_loop()
             order = []
+            now = loop.time()
             for delay in (0.03, 0.01, 0.02):
-                loop.call_later(delay, order.append, delay)
+                loop.call_at(now + delay, order.append, delay)
             await asyncio.sleep(0.05)
             return order == [0.01, 0.02, 0.03]
 
@@ -487,7 +491,7 @@ def test_everything_at_once_under_a_storm_of_signals_is_exact(
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
         loop = new_loop()
-        print(loop.run_until_complete(asyncio.wait_for(main(), 15)), next(handled) > 0)
+        print(loop.run_until_complete(asyncio.wait_for(main(), 30)), next(handled) > 0)
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
         """,
@@ -496,10 +500,10 @@ def test_everything_at_once_under_a_storm_of_signals_is_exact(
     assert (done.returncode, done.stdout) == (0, f"{[True] * 6} True\n"), done.stderr
 
 
-def test_a_thread_that_forks_leaves_all_connections_to_the_parent(
+def test_forks_in_a_thread_do_not_affect_the_parents_connections(
     run_script: RunScript, loop_name: str
 ) -> None:
-    """Children that end at once, by themselves or through an exec, in the middle of traffic."""
+    """Children that end at once, directly or through an exec, during traffic."""
     done = run_script(
         """
         import os, sys, threading, warnings
@@ -555,7 +559,7 @@ def test_a_thread_that_forks_leaves_all_connections_to_the_parent(
             assert codes == {7}, codes
 
         loop = new_loop()
-        loop.run_until_complete(asyncio.wait_for(main(), 15))
+        loop.run_until_complete(asyncio.wait_for(main(), 30))
         loop.close()
         print("well")
         """,

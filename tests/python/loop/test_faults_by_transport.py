@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from .conftest import Run
-from .peers import BufferedRecorder, Recorder, Recording, fill, receive_exactly
+from .peers import BufferedRecorder, Recorder, fill, receive_exactly
+from .stream_transport_cases import Make, both_protocols
 from .transport_links import Link, every_transport
 
-Make = Callable[..., Recording]
 Contexts = list[dict[str, Any]]
-
-both_protocols = pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
 
 
 async def still_works(kind: str) -> bool:
@@ -30,7 +28,7 @@ async def still_works(kind: str) -> bool:
 
 @every_transport
 @both_protocols
-def test_a_reset_while_writing_is_told_once(
+def test_a_reset_while_writing_is_reported_once(
     run: Run, contexts: Contexts, kind: str, make: Make
 ) -> None:
     async def main() -> None:
@@ -52,7 +50,7 @@ def test_a_reset_while_writing_is_told_once(
 
 @every_transport
 @both_protocols
-def test_a_peer_that_never_reads_is_waited_for_in_bounded_memory(
+def test_a_peer_that_never_reads_pauses_the_writer_in_bounded_memory(
     run: Run, kind: str, make: Make
 ) -> None:
     async def main() -> None:
@@ -73,11 +71,11 @@ def test_a_peer_that_never_reads_is_waited_for_in_bounded_memory(
 @every_transport
 @pytest.mark.parametrize("error", [ZeroDivisionError, MemoryError, OSError])
 @pytest.mark.parametrize("where", ["data_received", "get_buffer", "buffer_updated"])
-def test_a_callback_that_raises_ends_its_connection_only(
+def test_a_callback_that_raises_ends_only_its_connection(
     run: Run, contexts: Contexts, loop_name: str, kind: str, where: str, error: type[Exception]
 ) -> None:
     if loop_name == "asyncio" and where == "get_buffer" and kind.startswith("tls"):
-        pytest.skip("asyncio asks for a buffer before its part of the handshake has left")
+        pytest.skip("asyncio calls get_buffer before its part of the handshake is sent")
     raised = error("raised by the protocol")
     base: Any = Recorder if where == "data_received" else BufferedRecorder
 
@@ -87,7 +85,7 @@ def test_a_callback_that_raises_ends_its_connection_only(
     async def main() -> None:
         async with Link(kind) as link:
             await link.connect(type("Raising", (base,), {where: fail}))
-            with contextlib.suppress(OSError):  # over TLS a protocol is asked for its buffer before
+            with contextlib.suppress(OSError):  # over TLS, get_buffer is called before
                 await asyncio.to_thread(link.peer.sendall, b"data")
             await link.protocol.closed.wait()
             assert link.protocol.lost_with == [raised]
@@ -95,7 +93,7 @@ def test_a_callback_that_raises_ends_its_connection_only(
 
     run(main())
     assert [context["exception"] for context in contexts] in ([raised], [])
-    assert contexts or error is OSError  # a ConnectionError and its like are not reported
+    assert contexts or error is OSError  # ConnectionError and similar errors are not reported
 
 
 @every_transport
@@ -106,7 +104,7 @@ def test_a_connection_may_be_ended_in_every_callback(
     run: Run, contexts: Contexts, loop_name: str, kind: str, make: Any, how: str, where: str
 ) -> None:
     if (loop_name, how, where) == ("asyncio", "abort", "connection_made") and kind != "tcp":
-        pytest.skip("asyncio calls connection_made before its part of the handshake has left")
+        pytest.skip("asyncio calls connection_made before its part of the handshake is sent")
 
     def ending(self: Any, *arguments: Any) -> Any:
         result = getattr(make, where)(self, *arguments)
@@ -130,16 +128,16 @@ def test_a_connection_may_be_ended_in_every_callback(
 
 
 def drain(peer: socket.socket) -> None:
-    """Read to the end, or to the error that an abort or a missing farewell is; then close."""
+    """Read to the end, or to the error of an abort or a missing close_notify; then close."""
     with peer, contextlib.suppress(OSError):
         while peer.recv(1 << 16):
             pass
 
 
-@pytest.mark.parametrize("loop_name", ["penstock"])  # asyncio keeps a view of it since 3.12
+@pytest.mark.parametrize("loop_name", ["penstock"])  # asyncio keeps a view of the buffer since 3.12
 @every_transport
 @pytest.mark.parametrize("view", [bytearray, lambda data: memoryview(bytearray(data))])
-def test_a_buffer_changed_after_its_write_is_sent_as_it_was(
+def test_a_buffer_changed_after_its_write_is_sent_unchanged(
     run: Run, kind: str, view: Callable[[bytes], Any]
 ) -> None:
     async def main() -> None:

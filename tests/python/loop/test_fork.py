@@ -27,7 +27,7 @@ def check(run_script: RunScript, source: str) -> None:
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 
-def test_a_fork_in_a_thread_leaves_the_loop_of_the_parent_alone(run_script: RunScript) -> None:
+def test_a_fork_in_a_thread_does_not_affect_the_parents_loop(run_script: RunScript) -> None:
     check(
         run_script,
         """
@@ -57,7 +57,7 @@ loop.close()
     )
 
 
-def test_a_forked_child_runs_a_loop_of_its_own(run_script: RunScript) -> None:
+def test_a_forked_child_runs_its_own_loop(run_script: RunScript) -> None:
     check(
         run_script,
         """
@@ -93,7 +93,7 @@ loop.close()
     )
 
 
-def test_a_forked_child_that_closes_the_loop_does_not_hurt_the_parent(
+def test_a_forked_child_that_closes_the_loop_does_not_affect_the_parent(
     run_script: RunScript,
 ) -> None:
     check(
@@ -134,7 +134,7 @@ async def main():
         "ls", "/proc/self/fd", stdout=asyncio.subprocess.PIPE, close_fds=False
     )
     out, _ = await process.communicate()
-    # Standard streams and the folder that ls itself has open.
+    # Standard streams, and the folder that ls itself opens.
     assert len(out.split()) == 4, out
     writer.write(b"hello")
     await reader.read()
@@ -149,7 +149,7 @@ print("well")
     )
 
 
-def test_multiprocessing_works_beside_a_running_loop(run_script: RunScript) -> None:
+def test_multiprocessing_works_during_a_run(run_script: RunScript) -> None:
     check(
         run_script,
         """

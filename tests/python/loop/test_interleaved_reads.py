@@ -1,4 +1,4 @@
-"""What one connection has received stays its own while code in the middle reads another socket."""
+"""A connection keeps its received data while other code reads another socket."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .tls_peers import tls_client, tls_server
 
 OTHERS = b"Z" * 60_000
 OWN = bytes(i % 89 for i in range(9_000))
-"""No newline but after the first byte of ten, and no Z."""
+"""Contains a newline once every 89 bytes, first after ten bytes, and no Z."""
 
 ReadOther = Callable[[], None]
 
 
 @pytest.fixture
 def read_other(loop: asyncio.AbstractEventLoop) -> Iterator[ReadOther]:
-    """Receive what lies in another socket, at once, as an eager task's first step would."""
+    """Return a function that receives another socket's data at once, like an eager task."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
@@ -68,7 +68,7 @@ def test_a_stream_keeps_its_bytes_while_its_task_reads_another_socket(
         got = asyncio.get_running_loop().create_future()
         async with await streams.start_server(serve, "127.0.0.1", 0, limit=1000) as server:
             _, writer = await streams.open_connection(*server.sockets[0].getsockname())
-            await asyncio.sleep(0.01)  # so that the server's task waits
+            await asyncio.sleep(0.01)  # let the server's task wait
             data = OWN.replace(b"\n", b".") if method == "readuntil" else OWN
             writer.write(data)
             writer.write_eof()
@@ -99,7 +99,7 @@ def test_a_protocol_keeps_its_bytes_while_a_callback_reads_another_socket(
             super().note(data)
 
     class Eager(Recorder):
-        """Sends as soon as it can: with the last of the handshake."""
+        """Sends as early as possible, with the last bytes of the handshake."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -129,9 +129,7 @@ def test_a_protocol_keeps_its_bytes_while_a_callback_reads_another_socket(
 
 
 @pytest.mark.parametrize("streams", [asyncio, penstock])
-def test_data_fed_by_hand_in_the_middle_comes_behind_what_has_arrived(
-    run: Run, streams: Any
-) -> None:
+def test_data_fed_by_the_program_follow_data_that_have_arrived(run: Run, streams: Any) -> None:
     async def main() -> None:
         ours, theirs = socket.socketpair()
         reader, writer = await streams.open_connection(sock=ours, limit=100)
@@ -153,7 +151,7 @@ def test_data_fed_by_hand_in_the_middle_comes_behind_what_has_arrived(
 
 
 @pytest.mark.parametrize("streams", [asyncio, penstock])
-def test_data_that_arrives_after_an_end_fed_by_hand_ends_the_connection(
+def test_data_that_arrive_after_a_fed_eof_end_the_connection(
     run: Run, contexts: list[dict[str, Any]], streams: Any
 ) -> None:
     async def main() -> None:
@@ -171,10 +169,10 @@ def test_data_that_arrives_after_an_end_fed_by_hand_ends_the_connection(
 
 
 @pytest.mark.parametrize("streams", [asyncio, penstock])
-def test_a_wrapper_that_acts_before_it_reads_on_finds_the_stream_in_order(
+def test_a_wrapper_that_acts_before_its_next_read_finds_the_stream_in_order(
     run: Run, streams: Any
 ) -> None:
-    """An awaitable written in Python gets its turn between the arrival and the read."""
+    """An awaitable written in Python runs between the arrival and the read."""
 
     class Acting:
         def __init__(self, reader: Any, read: Any) -> None:

@@ -1,4 +1,4 @@
-"""Sub-interpreters: each runs loops of its own, with a GIL of its own or a shared one."""
+"""Sub-interpreters: each runs its own loops, with its own or a shared GIL."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from .conftest import RunScript
 
-# Python 3.12 has interpreters with a GIL of their own, but there an import of `ssl`, which asyncio
-# imports, frees memory twice as such an interpreter ends.
+# Python 3.12 has interpreters with their own GIL, but asyncio imports `ssl`, which frees memory
+# twice at the end of such an interpreter.
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 13), reason="asyncio cannot be imported there before Python 3.13"
 )
@@ -154,7 +154,7 @@ def test_an_interpreter_that_is_run_in_the_main_thread_runs_a_loop(
     check(run_script, config, call, STREAMS_TIMERS_AND_THREADS)
 
 
-def test_a_loop_runs_on_while_other_interpreters_have_theirs(run_script: RunScript) -> None:
+def test_a_loop_continues_while_other_interpreters_run_loops(run_script: RunScript) -> None:
     call = """
 async def beside():
     other = asyncio.create_task(asyncio.to_thread(run_in_threads, [SOURCE] * 2))
@@ -173,7 +173,7 @@ def test_interpreters_in_threads_read_files(run_script: RunScript) -> None:
     check(run_script, "isolated", "run_in_threads([SOURCE] * 4)", FILES)
 
 
-def test_interpreters_in_threads_talk_tls(
+def test_interpreters_in_threads_use_tls(
     run_script: RunScript, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     import trustme

@@ -1,4 +1,4 @@
-"""Memory runs out: a MemoryError for whoever wanted it, no crash, and the loop goes on."""
+"""Exhausted memory: the caller gets a MemoryError, nothing crashes, and the loop continues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def unlimit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 def start_sender(address, count, tls=None):
-    # A process of its own: this one has no memory to spare.
+    # A separate process, because this one has no memory left.
     pid = os.fork()
     if pid == 0:
         try:
@@ -62,7 +62,7 @@ async def still_works():
 
 
 def exhausted(run_script: RunScript, source: str) -> Any:
-    """What a script prints last, as JSON."""
+    """Return the last output of a script, decoded from JSON."""
     done = run_script(EXHAUSTED + source)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -96,13 +96,13 @@ async def main(start_server):
 
 
 @limits_memory
-def test_a_stream_read_without_memory_for_it_raises_memory_error(run_script: RunScript) -> None:
+def test_a_stream_read_without_enough_memory_raises_memory_error(run_script: RunScript) -> None:
     outcomes, reported, works = exhausted(
         run_script,
         READ_EVERYTHING
         + """
 loop = new_loop()
-loop.run_until_complete(asyncio.wait_for(main(asyncio.start_server), 12))
+loop.run_until_complete(asyncio.wait_for(main(asyncio.start_server), 30))
 loop.run_until_complete(loop.shutdown_default_executor())
 loop.close()
 """,
@@ -114,13 +114,13 @@ loop.close()
 
 @limits_memory
 @pytest.mark.parametrize("loop_name", ["penstock"])
-def test_a_native_read_without_memory_for_it_raises_memory_error(run_script: RunScript) -> None:
+def test_a_native_read_without_enough_memory_raises_memory_error(run_script: RunScript) -> None:
     outcomes, reported, works = exhausted(
         run_script,
         READ_EVERYTHING
         + """
 import penstock
-penstock.run(asyncio.wait_for(main(penstock.start_server), 12))
+penstock.run(asyncio.wait_for(main(penstock.start_server), 30))
 """,
     )
     assert outcomes == ["MemoryError"]
@@ -130,10 +130,10 @@ penstock.run(asyncio.wait_for(main(penstock.start_server), 12))
 
 @limits_memory
 @pytest.mark.parametrize("kind", ["tcp", "unix", "tls", "buffered"])
-def test_data_without_memory_for_it_closes_its_connection_only(
+def test_data_without_enough_memory_close_only_their_connection(
     run_script: RunScript, kind: str
 ) -> None:
-    """Every byte that arrives is kept, until there is no memory for the next."""
+    """The protocol keeps every received byte until memory is exhausted."""
     lost, reported, works = exhausted(
         run_script,
         f"kind = {kind!r}\n"
@@ -188,7 +188,7 @@ async def main():
     print(json.dumps([lost, reported, await still_works()]))
 
 loop = new_loop()
-loop.run_until_complete(asyncio.wait_for(main(), 12))
+loop.run_until_complete(asyncio.wait_for(main(), 30))
 loop.run_until_complete(loop.shutdown_default_executor())
 loop.close()
 """,
@@ -199,7 +199,7 @@ loop.close()
 
 
 @limits_memory
-def test_a_write_without_memory_for_its_copy_harms_nothing_else(
+def test_a_write_without_memory_for_its_copy_affects_nothing_else(
     run_script: RunScript, loop_name: str
 ) -> None:
     raised, works = exhausted(
@@ -224,11 +224,11 @@ async def main():
     print(json.dumps([raised, await still_works()]))
 
 loop = new_loop()
-loop.run_until_complete(asyncio.wait_for(main(), 12))
+loop.run_until_complete(asyncio.wait_for(main(), 30))
 loop.close()
 """,
     )
-    # asyncio does not copy since Python 3.12, so that later changes of the buffer are sent.
+    # asyncio does not copy since Python 3.12, so it sends later changes of the buffer.
     copies = loop_name == "penstock" or sys.version_info < (3, 12)
     assert raised == ("MemoryError" if copies else None)
     assert works

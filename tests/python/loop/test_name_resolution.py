@@ -10,7 +10,7 @@ import pytest
 from .conftest import Run
 
 
-def test_a_number_is_answered_as_the_socket_module_does(
+def test_a_number_is_resolved_as_by_the_socket_module(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     for host in ("127.0.0.1", b"127.0.0.1", "::1", None):
@@ -18,12 +18,14 @@ def test_a_number_is_answered_as_the_socket_module_does(
         assert run(loop.getaddrinfo(host, 80, type=socket.SOCK_STREAM)) == expected
 
 
-def test_localhost_and_service_names_are_known(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_localhost_and_service_names_are_resolved(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
     expected = socket.getaddrinfo("localhost", "80", family=socket.AF_INET)
     assert run(loop.getaddrinfo("localhost", "80", family=socket.AF_INET)) == expected
 
 
-def test_flags_are_heeded(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_hints_and_flags_are_passed_on(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     arguments = {
         "family": socket.AF_INET,
         "type": socket.SOCK_DGRAM,
@@ -34,14 +36,12 @@ def test_flags_are_heeded(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     assert run(loop.getaddrinfo(None, 53, **arguments)) == expected
 
 
-def test_a_name_that_is_no_number_fails_where_numbers_are_asked_for(
-    loop: asyncio.AbstractEventLoop, run: Run
-) -> None:
+def test_a_name_fails_with_numeric_flags(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     with pytest.raises(socket.gaierror):
         run(loop.getaddrinfo("not-a-number", 80, flags=socket.AI_NUMERICHOST))
 
 
-def test_getnameinfo_answers_as_the_socket_module_does(
+def test_getnameinfo_gives_the_result_of_the_socket_module(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     flags = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV

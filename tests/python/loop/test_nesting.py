@@ -1,4 +1,4 @@
-"""An iteration of the loop within another, the end of the loop within one, an end within an end."""
+"""An iteration within an iteration, a close within an iteration, a close within a close."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_an_iteration_within_another_is_refused(loop: Any) -> None:
 
 
 @pytest.mark.parametrize("by", ["call_soon", "call_later", "reader"])
-def test_an_iteration_run_by_hand_outlives_a_callback_that_closes_the_loop(
+def test_an_iteration_run_by_the_program_refuses_a_close_in_its_callback(
     by: str, run_script: RunScript
 ) -> None:
-    """In a process of its own: what it once did was to go on in freed memory."""
+    """In a separate process, because the loop once continued in freed memory."""
     done = run_script(
         """
         import socket, sys
@@ -75,7 +75,7 @@ def test_a_patch_that_nests_runs_is_refused_at_once(
     loop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not hasattr(loop, "_nest_patched")
-    # As nest_asyncio.apply() asks, before it changes the loop's class.
+    # nest_asyncio.apply() checks this before it changes the loop's class.
     monkeypatch.setitem(sys.modules, "nest_asyncio", types.ModuleType("nest_asyncio"))
     with pytest.raises(RuntimeError, match="nest_asyncio cannot patch"):
         hasattr(loop, "_nest_patched")
@@ -83,7 +83,9 @@ def test_a_patch_that_nests_runs_is_refused_at_once(
 
 
 @pytest.mark.parametrize("again", ["loop.close()", "loop._close_native()", "schedule()"])
-def test_what_the_end_of_a_loop_drops_may_come_back(again: str, run_script: RunScript) -> None:
+def test_a_destructor_run_by_the_close_of_a_loop_may_use_the_loop(
+    again: str, run_script: RunScript
+) -> None:
     done = run_script(
         f"""
         import socket
@@ -96,9 +98,9 @@ def test_what_the_end_of_a_loop_drops_may_come_back(again: str, run_script: RunS
             def __call__(self):
                 pass
             def __del__(self):
-                told.append(self)
+                finalized.append(self)
                 {again}
-        told = []
+        finalized = []
         a, b = socket.socketpair()
         for _ in range(3):
             loop.call_soon(Dropped())
@@ -107,8 +109,8 @@ def test_what_the_end_of_a_loop_drops_may_come_back(again: str, run_script: RunS
         loop.add_writer(a, Dropped())
         loop.close()
         assert loop.is_closed() or {again!r} == "schedule()"
-        assert len(told) == 8
-        told.clear()
+        assert len(finalized) == 8
+        finalized.clear()
         a.close(), b.close()
         print("well")
         """
@@ -117,11 +119,11 @@ def test_what_the_end_of_a_loop_drops_may_come_back(again: str, run_script: RunS
     assert done.stdout == "well\n"
 
 
-def test_another_thread_neither_closes_nor_iterates_a_loop_that_waits(loop: Any) -> None:
+def test_another_thread_can_neither_close_nor_iterate_a_waiting_loop(loop: Any) -> None:
     refused: list[str] = []
     waiting = threading.Event()
 
-    def meddle() -> None:
+    def interfere() -> None:
         waiting.wait()
         for act in (loop.close, loop._close_native, loop._run_once):
             try:
@@ -130,7 +132,7 @@ def test_another_thread_neither_closes_nor_iterates_a_loop_that_waits(loop: Any)
                 refused.append(str(error))
         loop.call_soon_threadsafe(loop.stop)
 
-    thread = threading.Thread(target=meddle)
+    thread = threading.Thread(target=interfere)
     thread.start()
     loop.call_soon(waiting.set)
     loop.run_forever()

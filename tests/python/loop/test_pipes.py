@@ -50,7 +50,7 @@ def test_a_read_pipe_can_be_paused(loop: asyncio.AbstractEventLoop, run: Run) ->
     run(main())
 
 
-def test_a_write_pipe_writes_more_than_the_pipe_holds(
+def test_a_write_pipe_writes_more_than_the_pipes_capacity(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     data = bytes(range(256)) * 4096
@@ -80,7 +80,7 @@ def test_a_write_pipe_writes_more_than_the_pipe_holds(
     run(main())
 
 
-def test_the_reader_of_a_write_pipe_going_away_ends_it(
+def test_a_write_pipe_ends_when_its_reader_closes(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -94,7 +94,7 @@ def test_the_reader_of_a_write_pipe_going_away_ends_it(
     run(main())
 
 
-def test_abort_drops_what_is_buffered(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_abort_drops_buffered_data(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         read, write = os.pipe()
         transport, protocol = await loop.connect_write_pipe(Recorder, os.fdopen(write, "wb", 0))
@@ -107,7 +107,7 @@ def test_abort_drops_what_is_buffered(loop: asyncio.AbstractEventLoop, run: Run)
     run(main())
 
 
-def test_a_terminal_is_a_pipe_too(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_a_terminal_works_as_a_pipe(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         main_side, other_side = os.openpty()
         tty.setraw(other_side)
@@ -165,7 +165,7 @@ def test_a_read_pipe_may_be_closed_in_every_callback(
         _, protocol = await loop.connect_read_pipe(
             lambda: ending(where, "close"), os.fdopen(read, "rb", 0)
         )
-        if where != "connection_made":  # closed already then
+        if where != "connection_made":  # closed before
             os.write(write, b"data")
         if where == "eof_received":
             os.close(write)
@@ -198,7 +198,7 @@ def test_a_write_pipe_may_be_ended_in_every_callback(
 
 
 def ending(where: str, how: str) -> Recorder:
-    """A protocol that ends its transport in one of its callbacks."""
+    """Return a protocol that ends its transport in one of its callbacks."""
 
     def end(self: Recorder, *arguments: Any) -> Any:
         result = getattr(Recorder, where)(self, *arguments)

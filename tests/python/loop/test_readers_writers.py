@@ -32,7 +32,7 @@ def turn(loop: asyncio.AbstractEventLoop, turns: int = 3) -> None:
         loop.run_forever()
 
 
-def test_a_reader_runs_while_there_is_something_to_read(
+def test_a_reader_runs_while_data_are_available(
     loop: asyncio.AbstractEventLoop, pair: Pair
 ) -> None:
     left, right = pair
@@ -62,7 +62,9 @@ def test_an_unread_descriptor_calls_its_reader_every_turn(
     loop.remove_reader(left)
 
 
-def test_a_writer_runs_while_there_is_room(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
+def test_a_writer_runs_while_the_socket_accepts_data(
+    loop: asyncio.AbstractEventLoop, pair: Pair
+) -> None:
     left, right = pair
     calls: list[int] = []
     loop.add_writer(left, calls.append, 1)
@@ -82,7 +84,7 @@ def test_a_writer_runs_while_there_is_room(loop: asyncio.AbstractEventLoop, pair
     assert loop.remove_writer(left) is False
 
 
-def test_numbers_and_objects_name_the_same_descriptor(
+def test_numbers_and_objects_identify_the_same_descriptor(
     loop: asyncio.AbstractEventLoop, pair: Pair
 ) -> None:
     left, right = pair
@@ -217,7 +219,7 @@ def test_hang_up_wakes_reader_and_writer(loop: asyncio.AbstractEventLoop, pair: 
     loop.remove_writer(left)
 
 
-def test_a_descriptor_number_can_be_used_again_after_removal(
+def test_a_descriptor_number_can_be_reused_after_removal(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -234,7 +236,7 @@ def test_a_descriptor_number_can_be_used_again_after_removal(
     run(main())
 
 
-def test_a_descriptor_closed_without_removal_and_used_again_can_be_watched(
+def test_a_number_reused_after_a_close_without_removal_can_be_watched(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     left, right = socket.socketpair()
@@ -258,7 +260,7 @@ def test_a_descriptor_closed_without_removal_and_used_again_can_be_watched(
     os.close(write)
 
 
-def test_a_closed_or_impossible_descriptor_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_closed_or_invalid_descriptor_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     left, right = socket.socketpair()
     number = left.fileno()
     left.close()
@@ -282,7 +284,7 @@ def test_a_regular_file_is_refused(loop: asyncio.AbstractEventLoop, tmp_path: An
         loop.add_reader(file.fileno(), print)
 
 
-def test_callbacks_get_their_arguments_and_context(
+def test_callbacks_receive_their_arguments_and_context(
     loop: asyncio.AbstractEventLoop, pair: Pair
 ) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
@@ -300,7 +302,7 @@ def test_callbacks_get_their_arguments_and_context(
     loop.remove_reader(left)
 
 
-def test_a_reader_that_raises_is_reported_and_stays(
+def test_a_reader_that_raises_is_reported_and_stays_registered(
     loop: asyncio.AbstractEventLoop, pair: Pair, contexts: list[dict[str, Any]]
 ) -> None:
     left, right = pair
@@ -336,7 +338,7 @@ def test_the_descriptor_of_a_transport_is_protected(
     run(main())
 
 
-def test_many_descriptors_are_served(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_many_descriptors_are_watched(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     count = 300
 
     async def main() -> None:
@@ -356,7 +358,7 @@ def test_many_descriptors_are_served(loop: asyncio.AbstractEventLoop, run: Run) 
 
 
 @pytest.mark.parametrize("kind", ["eventfd", "pipe", "pty"])
-def test_other_kinds_of_descriptors_are_watched(loop: asyncio.AbstractEventLoop, kind: str) -> None:
+def test_other_descriptor_types_are_watched(loop: asyncio.AbstractEventLoop, kind: str) -> None:
     if kind == "eventfd":
         watched = os.eventfd(0)
         written = os.dup(watched)
@@ -374,7 +376,7 @@ def test_other_kinds_of_descriptors_are_watched(loop: asyncio.AbstractEventLoop,
     os.close(written)
 
 
-def test_a_number_used_again_within_the_turn_gets_no_event_of_its_past(
+def test_a_number_reused_within_the_turn_receives_no_old_event(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     pairs = [socket.socketpair() for _ in range(10)]
@@ -405,7 +407,7 @@ def test_a_number_used_again_within_the_turn_gets_no_event_of_its_past(
             sock.close()
 
 
-def test_a_removed_reader_added_again_within_its_turn_hears_what_is_unread(
+def test_a_reader_removed_and_added_again_within_its_turn_sees_unread_data(
     loop: asyncio.AbstractEventLoop, pair: Pair
 ) -> None:
     left, right = pair

@@ -1,254 +1,16 @@
-"""Code that the loop calls in the middle of a function comes back into it and changes everything.
+"""Code called in the middle of a native function calls the loop again and changes its state.
 
-Each program runs in an interpreter of its own, which a fault in native code would end.
+Each program runs in its own interpreter, because a fault in native code would end it.
 """
 
 from __future__ import annotations
 
-import sys
 import textwrap
 
 import pytest
 
 from .conftest import RunScript, survives
-
-needs_buffer_methods = pytest.mark.skipif(
-    sys.version_info < (3, 12), reason="classes export buffers since Python 3.12"
-)
-
-
-# ---- buffers of Python classes -------------------------------------------------------------------
-
-
-EXPORTER = """
-import socket, sys
-
-class Exporter:
-    on_export = on_release = staticmethod(lambda: None)
-
-    def __init__(self, size):
-        self.data = bytearray(size)
-        self.released = 0
-
-    def __buffer__(self, flags):
-        self.on_export()
-        return memoryview(self.data)
-
-    def __release_buffer__(self, view):
-        self.released += 1
-        if self.released < 5:
-            self.on_release()
-
-loop = new_loop()
-left, right = socket.socketpair()
-left.setblocking(False)
-right.setblocking(False)
-"""
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("loop_name", ["penstock"])
-@pytest.mark.parametrize("ending", ["close", "throw"])
-def test_releasing_a_buffer_may_end_the_operation_that_releases_it(
-    run_script: RunScript, ending: str
-) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + f"""
-exporter = Exporter(10_000_000)
-references = sys.getrefcount(exporter)
-operation = loop.sock_sendall(left, exporter)
-operation.send(None)
-
-def end_again():
-    operation.close()
-    try:
-        operation.throw(ValueError)
-    except RuntimeError:
-        pass
-
-exporter.on_release = end_again
-try:
-    operation.{ending}({"ValueError" if ending == "throw" else ""})
-except ValueError:
-    pass
-assert exporter.released == 1, exporter.released
-del operation, exporter.on_release
-assert sys.getrefcount(exporter) == references
-loop.close()
-""",
-    )
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("loop_name", ["penstock"])
-def test_releasing_a_buffer_may_end_the_serial_receive_that_releases_it(
-    run_script: RunScript,
-) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + """
-from penstock._core import SerialReader
-
-async def main():
-    exporter = Exporter(10)
-    references = sys.getrefcount(exporter)
-    receive = SerialReader(loop, left.fileno()).receive_into(exporter)
-    receive.send(None)
-    exporter.on_release = receive.close
-    receive.close()
-    assert exporter.released == 1, exporter.released
-    del receive, exporter.on_release
-    assert sys.getrefcount(exporter) == references
-
-loop.run_until_complete(main())
-loop.close()
-""",
-    )
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("loop_name", ["penstock"])
-def test_releasing_a_buffer_may_end_the_file_operation_that_releases_it(
-    run_script: RunScript,
-) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + """
-import os
-
-async def main():
-    exporter = Exporter(10)
-    references = sys.getrefcount(exporter)
-    source, sink = os.pipe()
-    reading = loop._file_engine().read_into(source, exporter, -1)
-    exporter.on_release = lambda: reading.when_settled(lambda _: None)
-    reading.close()
-    assert exporter.released == 1, exporter.released
-    del reading, exporter.on_release
-    assert sys.getrefcount(exporter) == references
-
-loop.run_until_complete(main())
-loop.close()
-""",
-    )
-
-
-LOSES_ITS_CONNECTION = """
-def lose(transport):
-    transport.abort()
-    while transport.get_protocol() is not None and not lost:
-        loop.run_until_complete(asyncio.sleep(0))
-    loop.run_until_complete(asyncio.sleep(0))
-
-lost = []
-Protocol = type("Protocol", (asyncio.Protocol, asyncio.DatagramProtocol), {
-    "connection_lost": lambda self, exc: lost.append(exc),
-    "error_received": lambda self, exc: print(exc),
-})
-
-class Data(bytes):
-    def __buffer__(self, flags):
-        lose(transport)
-        return memoryview(bytes(100))
-"""
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("call", ["write(Data(b'x'))", "writelines([Data(b'x')])"])
-def test_exporting_written_data_may_lose_the_connection(run_script: RunScript, call: str) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + LOSES_ITS_CONNECTION
-        + f"""
-transport, _ = loop.run_until_complete(loop.create_connection(Protocol, sock=left))
-try:
-    transport.{call}
-except (AttributeError, TypeError):  # asyncio's own end of it
-    pass
-assert lost == [None]
-loop.close()
-""",
-    )
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("connected", [True, False])
-def test_exporting_a_datagram_may_lose_the_connection(
-    run_script: RunScript, connected: bool
-) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + LOSES_ITS_CONNECTION
-        + f"""
-receiver = socket.socket(type=socket.SOCK_DGRAM)
-receiver.bind(("127.0.0.1", 0))
-remote = receiver.getsockname() if {connected} else None
-loop.set_exception_handler(lambda loop, context: None)  # asyncio's own end of it
-transport, _ = loop.run_until_complete(loop.create_datagram_endpoint(
-    Protocol, local_addr=("127.0.0.1", 0), remote_addr=remote))
-try:
-    transport.sendto(Data(b"x"), None if {connected} else receiver.getsockname())
-except AttributeError:
-    pass
-assert lost == [None]
-loop.close()
-""",
-    )
-
-
-def test_comparing_an_address_may_lose_the_connection(run_script: RunScript) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + LOSES_ITS_CONNECTION
-        + """
-class Address(tuple):
-    def __eq__(self, other):
-        lose(transport)
-        return True
-    __hash__ = tuple.__hash__
-
-receiver = socket.socket(type=socket.SOCK_DGRAM)
-receiver.bind(("127.0.0.1", 0))
-loop.set_exception_handler(lambda loop, context: None)
-transport, _ = loop.run_until_complete(loop.create_datagram_endpoint(
-    Protocol, remote_addr=receiver.getsockname()))
-transport.sendto(b"x", Address(receiver.getsockname()))
-assert lost == [None]
-loop.close()
-""",
-    )
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("emptied", ["items.clear()", "del items[1:]", "items.extend([b'more'])"])
-def test_exporting_a_line_may_change_the_list_of_lines(run_script: RunScript, emptied: str) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + f"""
-class Line(bytes):
-    def __buffer__(self, flags):
-        {emptied}
-        return memoryview(bytes(self))
-
-transport, _ = loop.run_until_complete(loop.create_connection(asyncio.Protocol, sock=left))
-items = [Line(b"first"), b"second", bytearray(b"third"), b"4" * 1000]
-transport.writelines(items)
-right.recv(10_000)
-loop.close()
-""",
-    )
-
-
-# ---- protocols, descriptors and awaitables that come back ----------------------------------------
-
+from .reentrant_objects import EXPORTER, LOSES_ITS_CONNECTION
 
 CONNECTED = (
     EXPORTER
@@ -283,7 +45,7 @@ big = bytes(5_000_000)
                 transport.writelines([b"more"])
                 transport.set_write_buffer_limits(high=1)
                 assert transport.get_write_buffer_size() == 0
-            except AttributeError:  # asyncio's own end of it
+            except AttributeError:  # asyncio's own failure
                 pass
             assert lost == [None]
         """,
@@ -337,7 +99,7 @@ big = bytes(5_000_000)
             transport.set_write_buffer_limits(high=1)
             transport.write(big)
         """,
-        "asking what a protocol is loses the connection": """
+        "isinstance() of a protocol loses the connection": """
             class Asking(Protocol):
                 @property
                 def __class__(self):
@@ -351,7 +113,7 @@ big = bytes(5_000_000)
             transport.resume_reading()
             loop.run_until_complete(asyncio.sleep(0.01))
         """,
-        "whether it stays open is asked of an object that aborts": """
+        "eof_received returns an object whose truth value aborts": """
             class Answer:
                 def __bool__(self):
                     transport.abort()
@@ -366,7 +128,7 @@ big = bytes(5_000_000)
             loop.run_until_complete(asyncio.sleep(0.01))
             assert lost == [None]
         """,
-        "a handler of exceptions ends the connection": """
+        "an exception handler ends the connection": """
             class Raising(Protocol):
                 def data_received(self, data): raise ValueError
             def handle(loop, context):
@@ -380,7 +142,7 @@ big = bytes(5_000_000)
             loop.run_until_complete(asyncio.sleep(0.01))
             assert len(lost) == 1
         """,
-        "the socket's own close comes back": """
+        "the socket's own close calls the transport": """
             class Socket(socket.socket):
                 def close(self):
                     super().close()
@@ -412,7 +174,7 @@ big = bytes(5_000_000)
             sender.aborting = True
             try:
                 transport.sendto(b"x", ("localhost", receiver.getsockname()[1]))
-            except AttributeError:  # asyncio's own end of it
+            except AttributeError:  # asyncio's own failure
                 pass
             assert lost == [None]
         """,
@@ -424,11 +186,11 @@ big = bytes(5_000_000)
 
             try:
                 loop.{add_or_remove}
-            except (RuntimeError, AttributeError):  # asyncio has no selector any more
+            except (RuntimeError, AttributeError):  # asyncio no longer has a selector
                 pass
             assert loop.is_closed()
         """,
-        "a callback replaces the other side's": """
+        "a callback replaces the other direction's callback": """
             def read():
                 loop.remove_reader(left)
                 loop.add_writer(left, order.append, "new")
@@ -446,7 +208,9 @@ big = bytes(5_000_000)
     }.items(),
     ids=lambda program: program[0],
 )
-def test_a_program_comes_back(run_script: RunScript, program: tuple[str, str]) -> None:
+def test_code_called_by_a_transport_may_use_the_transport(
+    run_script: RunScript, program: tuple[str, str]
+) -> None:
     source = textwrap.dedent(program[1])
     if "{add_or_remove}" in source:
         for call in ("add_reader(File(), print)", "remove_writer(File())"):
@@ -505,7 +269,7 @@ def test_a_program_comes_back(run_script: RunScript, program: tuple[str, str]) -
         "_core.SerialReader(loop, left.fileno()).receive(10)",
     ],
 )
-def test_an_awaitable_stepped_by_hand(
+def test_callbacks_of_an_awaitable_may_step_or_close_it(
     run_script: RunScript, program: tuple[str, str], operation: str
 ) -> None:
     source = textwrap.dedent(program[1]).replace("{operation}", operation)
@@ -525,10 +289,10 @@ loop.close()
     )
 
 
-def test_a_connect_is_not_done_by_its_predecessors_event(run_script: RunScript) -> None:
-    """A task connects again in the very step in which it learns of the end.
+def test_a_connect_is_not_completed_by_an_event_of_its_predecessor(run_script: RunScript) -> None:
+    """A task connects again in the step that receives the failure.
 
-    The new socket has the old one's number, and the event that told of the end says writable too.
+    The new socket has the old descriptor's number, and the event of the failure also says writable.
     """
     survives(
         run_script,
@@ -541,7 +305,7 @@ async def main():
     full = socket.socket()
     full.bind(("127.0.0.1", 0))
     full.listen(0)
-    waiting = []  # until its backlog is full, and connecting goes on in the background
+    waiting = []  # until the backlog is full, and a connect stays pending
     while True:
         client = socket.socket()
         client.setblocking(False)
@@ -594,9 +358,6 @@ loop.close()
     )
 
 
-# ---- finalizers ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("loop_name", ["penstock"])
 @pytest.mark.parametrize(
     "calls",
@@ -634,7 +395,7 @@ loop.close()
 def test_garbage_that_closes_the_loop_is_collected_within_a_call(
     run_script: RunScript, calls: list[str]
 ) -> None:
-    """Before Python 3.12 any allocation may collect garbage, wherever it is made."""
+    """Before Python 3.12, any allocation may collect garbage."""
     survives(
         run_script,
         """

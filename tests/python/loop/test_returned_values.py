@@ -1,4 +1,4 @@
-"""How the result of an await travels: what a StopIteration tells, and what becomes of it after."""
+"""The result of an await: the value of its StopIteration, and the exception's later reuse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .socket_pairs import Pair
 
 
 def end_of(operation: Coroutine[Any, Any, Any]) -> StopIteration:
-    """The exception by which an operation that need not wait tells its result."""
+    """Return the StopIteration of an operation that completes without a wait."""
     steps = operation.__await__()
     with pytest.raises(StopIteration) as caught:
         next(steps)
@@ -25,7 +25,7 @@ def end_of(operation: Coroutine[Any, Any, Any]) -> StopIteration:
     return stop
 
 
-def test_an_end_tells_the_value(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
+def test_a_stop_iteration_carries_the_value(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
     left, right = pair
     right.send(b"abc")
     stop = end_of(loop.sock_recv(left, 3))
@@ -48,7 +48,9 @@ def test_a_tuple_is_one_value(loop: asyncio.AbstractEventLoop) -> None:
         assert stop.args == (stop.value,)
 
 
-def test_ends_that_are_kept_keep_their_values(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
+def test_kept_stop_iterations_keep_their_values(
+    loop: asyncio.AbstractEventLoop, pair: Pair
+) -> None:
     left, right = pair
     right.send(bytes(range(100)))
     stops = [end_of(loop.sock_recv(left, 1)) for _ in range(100)]
@@ -57,16 +59,14 @@ def test_ends_that_are_kept_keep_their_values(loop: asyncio.AbstractEventLoop, p
     assert len(set(map(id, stops))) == 100
 
 
-def test_arguments_that_are_kept_stay_as_they_are(
-    loop: asyncio.AbstractEventLoop, pair: Pair
-) -> None:
+def test_kept_arguments_stay_unchanged(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
     left, right = pair
     right.send(bytes(range(100)))
     arguments = [end_of(loop.sock_recv(left, 1)).args for _ in range(100)]
     assert arguments == [(bytes([number]),) for number in range(100)]
 
 
-def test_an_end_knows_nothing_of_the_one_before(
+def test_a_stop_iteration_has_no_state_of_the_previous_one(
     loop: asyncio.AbstractEventLoop, pair: Pair
 ) -> None:
     left, right = pair
@@ -91,7 +91,7 @@ def test_an_end_knows_nothing_of_the_one_before(
         del stop
 
 
-def test_nothing_holds_a_value_that_was_taken(
+def test_no_reference_to_a_received_value_remains(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair
 ) -> None:
     left, right = pair
@@ -105,7 +105,9 @@ def test_nothing_holds_a_value_that_was_taken(
     run(main())
 
 
-def test_a_cycle_through_an_end_is_collected(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
+def test_a_cycle_through_a_stop_iteration_is_collected(
+    loop: asyncio.AbstractEventLoop, pair: Pair
+) -> None:
     left, right = pair
     right.send(bytes(20))
     ended: list[bool] = []
@@ -126,13 +128,15 @@ def test_a_cycle_through_an_end_is_collected(loop: asyncio.AbstractEventLoop, pa
 def run_of_python_tasks(
     loop: asyncio.AbstractEventLoop, main: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
-    """Run it in a task that is written in Python: it asks what wakes it for its result."""
+    """Run it in a task of the Python implementation, which calls result() on its future."""
     loop.run_until_complete(
         asyncio.tasks._PyTask(main(), loop=loop)  # type: ignore[attr-defined]
     )
 
 
-def test_tasks_of_python_are_woken_alike(loop: asyncio.AbstractEventLoop, pair: Pair) -> None:
+def test_tasks_of_the_python_implementation_are_resumed(
+    loop: asyncio.AbstractEventLoop, pair: Pair
+) -> None:
     left, right = pair
 
     async def main() -> None:
@@ -141,7 +145,7 @@ def test_tasks_of_python_are_woken_alike(loop: asyncio.AbstractEventLoop, pair: 
         reader, writer = await asyncio.open_connection(sock=left.dup())
         loop.call_soon(right.send, b"def")
         assert await reader.read(10) == b"def"
-        # Since Python 3.14 each kind of task is known to its own kind of function only.
+        # Since Python 3.14, only the functions of its own implementation find a task.
         task = asyncio.current_task() or asyncio.tasks._py_current_task()  # type: ignore[attr-defined]
         assert task is not None
         loop.call_soon(task.cancel, "enough")
@@ -153,10 +157,10 @@ def test_tasks_of_python_are_woken_alike(loop: asyncio.AbstractEventLoop, pair: 
 
 
 class OwnTask(asyncio.Task[Any]):
-    """A task of a class of one's own."""
+    """A task class of the program."""
 
 
-def test_tasks_of_another_class_are_woken_alike(
+def test_tasks_of_a_programs_class_are_resumed(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair
 ) -> None:
     left, right = pair

@@ -28,7 +28,7 @@ def test_run_until_complete_returns_the_result(loop: asyncio.AbstractEventLoop) 
     assert loop.run_until_complete(answer()) == 42
 
 
-def test_run_until_complete_takes_futures_and_tasks(loop: asyncio.AbstractEventLoop) -> None:
+def test_run_until_complete_accepts_futures_and_tasks(loop: asyncio.AbstractEventLoop) -> None:
     future = loop.create_future()
     loop.call_soon(future.set_result, 1)
     assert loop.run_until_complete(future) == 1
@@ -36,7 +36,9 @@ def test_run_until_complete_takes_futures_and_tasks(loop: asyncio.AbstractEventL
     assert loop.run_until_complete(future) == 1
 
 
-def test_run_until_complete_refuses_what_is_not_awaitable(loop: asyncio.AbstractEventLoop) -> None:
+def test_run_until_complete_refuses_an_object_that_is_not_awaitable(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     with pytest.raises(TypeError):
         loop.run_until_complete(42)  # type: ignore[arg-type]
 
@@ -64,14 +66,14 @@ def test_run_until_complete_refuses_a_future_of_another_loop(
         loop.run_until_complete(other.create_future())
 
 
-def test_stopped_before_its_future_is_done_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_stop_before_the_future_is_done_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
     future = loop.create_future()
     loop.call_soon(loop.stop)
     with pytest.raises(RuntimeError, match="Event loop stopped before Future completed"):
         loop.run_until_complete(future)
 
 
-def test_stop_before_the_run_lets_one_turn_happen(loop: asyncio.AbstractEventLoop) -> None:
+def test_stop_before_the_run_allows_one_turn(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []
     loop.call_soon(seen.append, 1)
     loop.stop()
@@ -151,7 +153,9 @@ def test_a_timer_that_raises_a_base_exception_ends_the_run(loop: asyncio.Abstrac
         loop.run_forever()
 
 
-def test_callbacks_behind_one_that_ended_the_run_are_kept(loop: asyncio.AbstractEventLoop) -> None:
+def test_callbacks_after_the_one_that_ended_the_run_are_kept(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     seen: list[int] = []
 
     def fail() -> None:
@@ -168,7 +172,7 @@ def test_callbacks_behind_one_that_ended_the_run_are_kept(loop: asyncio.Abstract
 
 def skip_where_a_refused_run_ends_the_outer_one(loop_name: str) -> None:
     if loop_name == "asyncio" and sys.version_info[:3] == (3, 13, 0):
-        pytest.skip("asyncio 3.13.0 refuses, but has then forgotten which loop is running")
+        pytest.skip("asyncio 3.13.0 refuses, but then loses the running loop")
 
 
 def test_a_loop_cannot_be_run_inside_itself(
@@ -213,7 +217,7 @@ def test_two_loops_run_one_after_the_other(new_loop: LoopFactory) -> None:
         assert one.run_until_complete(answer(3)) == 3
 
 
-def test_loops_of_several_threads_run_at_once(
+def test_loops_of_several_threads_run_concurrently(
     new_loop: LoopFactory, in_thread: Callable[..., Any]
 ) -> None:
     results: list[int] = []
@@ -224,7 +228,7 @@ def test_loops_of_several_threads_run_at_once(
 
     threads = [in_thread(body, number) for number in range(4)]
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     assert sorted(results) == [0, 1, 2, 3]
 
 
@@ -270,7 +274,7 @@ def test_a_closed_loop_refuses_everything(new_loop: LoopFactory) -> None:
     coroutine.close()
 
 
-def test_close_drops_what_was_scheduled(new_loop: LoopFactory) -> None:
+def test_close_drops_scheduled_callbacks(new_loop: LoopFactory) -> None:
     class Payload:
         pass
 
@@ -298,7 +302,7 @@ def test_handles_outlive_their_loop(new_loop: LoopFactory) -> None:
         assert handle.cancelled()
 
 
-def test_a_loop_closed_with_work_in_flight_leaves_the_process_well(run_script: RunScript) -> None:
+def test_a_loop_closed_with_work_in_flight_keeps_the_process_intact(run_script: RunScript) -> None:
     done = run_script(
         """
         import gc, socket, warnings
@@ -377,7 +381,7 @@ def test_transports_and_servers_outlive_their_loop(run_script: RunScript) -> Non
     assert done.stdout == "well\n"
 
 
-def test_a_loop_that_was_never_closed_warns_and_leaves_the_process_well(
+def test_a_loop_that_was_never_closed_warns_and_keeps_the_process_intact(
     run_script: RunScript,
 ) -> None:
     done = run_script(
@@ -415,14 +419,14 @@ def test_an_idle_loop_is_woken_by_a_descriptor(
     running = threading.Event()
 
     def send() -> None:
-        assert running.wait(10)
+        assert running.wait(30)
         right.send(b"x")
 
     with left, right:
         loop.add_reader(left, loop.stop)
         handle = loop.call_later(timer, print) if timer is not None else None
         in_thread(send)
-        # Nothing but the descriptor is left to end the wait, for hours at least.
+        # Only the descriptor can end the wait, for hours at least.
         loop.call_soon(running.set)
         loop.run_forever()
         loop.remove_reader(left)
@@ -431,7 +435,7 @@ def test_an_idle_loop_is_woken_by_a_descriptor(
             handle.cancel()
 
 
-def test_the_repr_of_a_loop_tells_its_state(new_loop: LoopFactory) -> None:
+def test_the_repr_of_a_loop_shows_its_state(new_loop: LoopFactory) -> None:
     loop = new_loop()
     assert "running=False" in repr(loop)
     assert "closed=False" in repr(loop)

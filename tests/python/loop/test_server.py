@@ -57,7 +57,7 @@ def test_a_server_serves_many_clients(loop: asyncio.AbstractEventLoop, run: Run)
 
 
 @pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-def test_an_accepted_connection_knows_its_addresses(
+def test_an_accepted_connection_has_its_addresses(
     loop: asyncio.AbstractEventLoop, run: Run, make: type[Recording]
 ) -> None:
     async def main() -> None:
@@ -191,7 +191,7 @@ def test_connections_outlive_the_close_of_their_server(
     run(main())
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12, 1), reason="it waits since Python 3.12.1")
+@pytest.mark.skipif(sys.version_info < (3, 12, 1), reason="wait_closed waits since Python 3.12.1")
 def test_wait_closed_waits_for_the_connections(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         server = await loop.create_server(Echo, LOCAL, 0)
@@ -210,7 +210,7 @@ def test_wait_closed_waits_for_the_connections(loop: asyncio.AbstractEventLoop, 
     run(main())
 
 
-@pytest.mark.skipif(sys.version_info < (3, 13), reason="came with Python 3.13")
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="close_clients came with Python 3.13")
 @pytest.mark.parametrize("how", ["close_clients", "abort_clients"])
 def test_the_clients_of_a_server_can_be_closed(
     loop: asyncio.AbstractEventLoop, run: Run, how: str
@@ -245,7 +245,7 @@ def test_several_hosts_are_served(loop: asyncio.AbstractEventLoop, run: Run) -> 
 
 
 @pytest.mark.parametrize("host", [None, ""])
-def test_no_host_means_every_interface(
+def test_without_a_host_every_interface_is_served(
     loop: asyncio.AbstractEventLoop, run: Run, host: str | None
 ) -> None:
     async def main() -> None:
@@ -279,7 +279,7 @@ def test_a_taken_port_is_named(loop: asyncio.AbstractEventLoop, run: Run) -> Non
     assert str(port) in str(raised.value)
 
 
-def test_reuse_port_lets_two_servers_share_a_port(
+def test_two_servers_can_share_a_port_with_reuse_port(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -341,7 +341,7 @@ def test_wrong_arguments_are_refused(loop: asyncio.AbstractEventLoop, run: Run) 
         run(loop.create_server(Echo, sock=sock))
 
 
-def test_a_client_gone_before_it_was_accepted_does_no_harm(
+def test_a_client_that_disconnects_before_its_accept_is_ignored(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -367,8 +367,8 @@ def test_the_repr_of_a_server_names_its_sockets(loop: asyncio.AbstractEventLoop,
 
 
 @pytest.mark.parametrize("loop_name", ["penstock"])
-def test_a_server_may_bring_a_context_of_its_own(loop: Any, run: Run) -> None:
-    """Python 3.15 gives `_start_serving` the context in which the server was made."""
+def test_a_server_may_have_its_own_context(loop: Any, run: Run) -> None:
+    """Python 3.15 passes `_start_serving` the context in which the server was made."""
     variable = contextvars.ContextVar("variable", default="unset")
     seen: list[str] = []
 
@@ -394,7 +394,7 @@ def test_a_server_may_bring_a_context_of_its_own(loop: Any, run: Run) -> None:
     assert context[variable] == "the server's"
 
 
-def test_what_a_factory_sets_is_seen_by_its_own_connection_only(
+def test_context_variables_set_by_a_factory_reach_only_its_connection(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)

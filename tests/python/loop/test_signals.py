@@ -15,7 +15,7 @@ from .conftest import LoopFactory, Run, RunScript
 
 
 @pytest.fixture(autouse=True)
-def signals_as_found() -> Iterator[None]:
+def restored_signals() -> Iterator[None]:
     numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
     found = {number: signal.getsignal(number) for number in numbers}
     yield
@@ -34,7 +34,7 @@ def to_main_thread(number: int) -> None:
 def to_main_thread_once_running(loop: asyncio.AbstractEventLoop, number: int) -> None:
     running = threading.Event()
     loop.call_soon_threadsafe(running.set)
-    assert running.wait(10)
+    assert running.wait(30)
     to_main_thread(number)
 
 
@@ -70,9 +70,7 @@ def test_a_signal_while_the_loop_is_not_running_is_kept(loop: asyncio.AbstractEv
     loop.remove_signal_handler(signal.SIGUSR1)
 
 
-def test_several_signals_have_handlers_of_their_own(
-    loop: asyncio.AbstractEventLoop, run: Run
-) -> None:
+def test_several_signals_have_separate_handlers(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         arrived = {number: asyncio.Event() for number in (signal.SIGUSR1, signal.SIGUSR2)}
         for number, event in arrived.items():
@@ -131,7 +129,7 @@ def test_close_removes_every_handler(new_loop: LoopFactory) -> None:
     assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL
 
 
-def test_the_wake_up_descriptor_is_given_back(new_loop: LoopFactory) -> None:
+def test_close_restores_the_wake_up_descriptor(new_loop: LoopFactory) -> None:
     loop = new_loop()
     loop.add_signal_handler(signal.SIGUSR1, loop.stop)
     loop.call_soon(os.kill, os.getpid(), signal.SIGUSR1)
@@ -157,7 +155,7 @@ def test_system_calls_are_restarted_under_a_handler(loop: asyncio.AbstractEventL
     os.close(write)
 
 
-def test_impossible_signals_are_refused(loop: asyncio.AbstractEventLoop) -> None:
+def test_invalid_signals_are_refused(loop: asyncio.AbstractEventLoop) -> None:
     for number in (0, -1, 1000):
         with pytest.raises(ValueError, match=r"invalid signal number|out of range"):
             loop.add_signal_handler(number, print)
@@ -183,10 +181,10 @@ def test_another_thread_cannot_add_a_handler(
         with pytest.raises((ValueError, RuntimeError)):
             loop.add_signal_handler(signal.SIGUSR1, print)
 
-    in_thread(add).join(10)
+    in_thread(add).join(30)
 
 
-def test_a_loop_in_another_thread_runs_beside_the_main_threads_signals(
+def test_a_loop_in_another_thread_does_not_affect_the_main_threads_signals(
     new_loop: LoopFactory, in_thread: Callable[..., threading.Thread]
 ) -> None:
     def body() -> None:
@@ -194,11 +192,11 @@ def test_a_loop_in_another_thread_runs_beside_the_main_threads_signals(
         loop.run_until_complete(asyncio.sleep(0.001))
         loop.close()
 
-    in_thread(body).join(10)
+    in_thread(body).join(30)
 
 
 @pytest.mark.parametrize("raised_in", ["idle", "callback"])
-def test_sigint_becomes_keyboard_interrupt(
+def test_sigint_raises_keyboard_interrupt(
     loop: asyncio.AbstractEventLoop,
     in_thread: Callable[..., threading.Thread],
     raised_in: str,
@@ -241,7 +239,7 @@ def test_the_runner_cancels_its_task_on_sigint(
 def test_a_python_handler_that_raises_ends_the_run(
     loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
 ) -> None:
-    # asyncio reports any other exception that a handler raises within a callback.
+    # asyncio reports any other exception that a handler raises during a callback.
     class Alarm(KeyboardInterrupt):
         pass
 
@@ -265,7 +263,7 @@ def test_a_python_handler_runs_while_the_loop_is_idle(
 
     def send_and_wait() -> None:
         to_main_thread_once_running(loop, signal.SIGUSR1)
-        assert handled.wait(10)
+        assert handled.wait(30)
         loop.call_soon_threadsafe(loop.stop)
 
     try:
@@ -275,7 +273,7 @@ def test_a_python_handler_runs_while_the_loop_is_idle(
         signal.signal(signal.SIGUSR1, previous)
 
 
-def test_a_storm_of_signals_loses_no_wake_up(run_script: RunScript) -> None:
+def test_frequent_signals_lose_no_wake_up(run_script: RunScript) -> None:
     done = run_script(
         """
         import os, signal, threading
@@ -310,7 +308,7 @@ def test_a_storm_of_signals_loses_no_wake_up(run_script: RunScript) -> None:
     assert (done.returncode, done.stdout) == (0, "500\n"), done.stderr
 
 
-def test_traffic_under_a_storm_of_signals_is_exact(run_script: RunScript) -> None:
+def test_traffic_under_frequent_signals_is_exact(run_script: RunScript) -> None:
     done = run_script(
         """
         import itertools, os, signal, threading

@@ -1,4 +1,4 @@
-"""sock_recv and its like: sockets awaited without a transport."""
+"""sock_recv and similar methods: sockets awaited without a transport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BIG = bytes(range(256)) * 16384
 def pair() -> Iterator[Pair]:
     left, right = socket.socketpair()
     left.setblocking(False)
-    right.settimeout(10)
+    right.settimeout(30)
     with left, right:
         yield left, right
 
@@ -38,7 +38,7 @@ def datagrams() -> Iterator[Pair]:
         yield left, right
 
 
-def test_recv_waits_for_data_and_tells_the_end(
+def test_recv_waits_for_data_and_reports_the_end(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair
 ) -> None:
     left, right = pair
@@ -72,7 +72,7 @@ def test_recv_into_fills_the_buffer(loop: asyncio.AbstractEventLoop, run: Run, p
 
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview])
-def test_sendall_sends_everything_to_a_slow_reader(
+def test_sendall_sends_all_data_to_a_slow_reader(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair, wrap: type
 ) -> None:
     left, right = pair
@@ -95,7 +95,7 @@ def test_sendall_to_a_closed_peer_raises(
         run(loop.sock_sendall(left, BIG))
 
 
-def test_a_cancelled_recv_takes_nothing(
+def test_a_cancelled_recv_consumes_no_data(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair
 ) -> None:
     left, right = pair
@@ -113,7 +113,7 @@ def test_a_cancelled_recv_takes_nothing(
     run(main())
 
 
-def test_a_timed_out_recv_takes_nothing(
+def test_a_timed_out_recv_consumes_no_data(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair
 ) -> None:
     left, right = pair
@@ -122,7 +122,7 @@ def test_a_timed_out_recv_takes_nothing(
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(loop.sock_recv(left, 10), 0.001)
         right.send(b"kept")
-        assert await asyncio.wait_for(loop.sock_recv(left, 10), 5) == b"kept"
+        assert await asyncio.wait_for(loop.sock_recv(left, 10), 30) == b"kept"
 
     run(main())
 
@@ -151,7 +151,7 @@ def test_reading_and_writing_one_socket_at_once(loop: asyncio.AbstractEventLoop,
     run(main())
 
 
-def test_connect_and_accept(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_connect_and_accept_complete(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
             listener.setblocking(False)
@@ -257,7 +257,7 @@ def test_sendfile_sends_a_part_of_a_file(
     run(main())
 
 
-def test_sendfile_over_a_transport(
+def test_sendfile_sends_over_a_transport(
     loop: asyncio.AbstractEventLoop, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(BIG)

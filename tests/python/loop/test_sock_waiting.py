@@ -1,4 +1,4 @@
-"""Sockets that tasks wait for: shared by several, closed and their numbers reused, let go."""
+"""Sockets that tasks wait for: shared by several tasks, closed and reused, dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import LoopFactory, Run
 from .socket_pairs import Pair, connected_pair, settle
 
 
-def test_tasks_that_wait_for_one_socket_are_served_in_turn(
+def test_tasks_that_wait_for_one_socket_are_resumed_in_order(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair, only_penstock: None
 ) -> None:
     left, right = pair
@@ -58,7 +58,7 @@ def test_a_wait_and_callbacks_share_a_socket(
 
 
 @pytest.mark.parametrize("reuse", ["sock_recv", "add_reader", "transport"])
-def test_a_closed_sockets_number_is_free_for_another(
+def test_a_closed_sockets_number_can_be_reused(
     loop: asyncio.AbstractEventLoop, run: Run, reuse: str
 ) -> None:
     async def receive_by_reader(sock: socket.socket) -> bytes:
@@ -104,7 +104,7 @@ def test_a_closed_sockets_number_is_free_for_another(
     run(main())
 
 
-def test_a_copy_of_a_closed_socket_disturbs_nobody(
+def test_a_duplicate_of_a_closed_socket_causes_no_events(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -134,7 +134,7 @@ def test_a_copy_of_a_closed_socket_disturbs_nobody(
     run(main())
 
 
-def test_data_that_nobody_waits_for_stays(
+def test_data_without_a_waiting_task_stay_in_the_socket(
     loop: asyncio.AbstractEventLoop, run: Run, pair: Pair
 ) -> None:
     left, right = pair
@@ -153,7 +153,7 @@ def test_data_that_nobody_waits_for_stays(
     run(main())
 
 
-def test_thousands_of_echoes_leave_no_objects(
+def test_thousands_of_echoes_leak_no_objects(
     loop: asyncio.AbstractEventLoop, run: Run, only_penstock: None
 ) -> None:
     left, right = connected_pair()
@@ -185,7 +185,7 @@ def test_thousands_of_echoes_leave_no_objects(
     assert "DescriptorWaiter" not in names
 
 
-def test_a_dropped_loop_lets_go_of_what_waits(
+def test_a_dropped_loop_releases_waiting_tasks(
     new_loop: LoopFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     def leave_a_task_waiting() -> list[weakref.ref[Any]]:

@@ -1,4 +1,4 @@
-"""Programs on asyncio's streams, as people write them."""
+"""Typical programs on asyncio's streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     await writer.wait_closed()
 
 
-def test_an_echo_server_and_fifty_clients(run: Run) -> None:
+def test_an_echo_server_serves_fifty_clients(run: Run) -> None:
     async def client(address: tuple[str, int], seed: int) -> None:
         random_bytes = random.Random(seed)
         reader, writer = await asyncio.open_connection(*address)
@@ -40,7 +40,7 @@ def test_an_echo_server_and_fifty_clients(run: Run) -> None:
     run(main())
 
 
-def test_a_line_protocol(run: Run) -> None:
+def test_a_line_protocol_is_served(run: Run) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async for line in reader:
             writer.writelines([b"hello ", line])
@@ -65,7 +65,7 @@ def test_a_line_protocol(run: Run) -> None:
     run(main())
 
 
-def test_drain_holds_back_a_fast_writer(run: Run) -> None:
+def test_drain_pauses_a_fast_writer(run: Run) -> None:
     total = 30_000_000
 
     async def produce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -90,7 +90,7 @@ def test_drain_holds_back_a_fast_writer(run: Run) -> None:
     run(main())
 
 
-def test_a_proxy_of_two_directions(run: Run) -> None:
+def test_a_proxy_copies_both_directions(run: Run) -> None:
     async def main() -> None:
         async with await asyncio.start_server(echo, "127.0.0.1", 0) as target:
 
@@ -126,7 +126,7 @@ def test_a_proxy_of_two_directions(run: Run) -> None:
     run(main())
 
 
-def test_a_runner_runs_them(new_loop: LoopFactory) -> None:
+def test_a_runner_runs_a_stream_program(new_loop: LoopFactory) -> None:
     async def main() -> bytes:
         async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())

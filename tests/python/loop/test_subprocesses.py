@@ -35,7 +35,7 @@ def test_output_and_exit_code_are_collected(run: Run) -> None:
     run(main())
 
 
-def test_a_megabyte_goes_through_a_filter(run: Run) -> None:
+def test_a_megabyte_passes_through_a_filter(run: Run) -> None:
     data = bytes(range(256)) * 4096
 
     async def main() -> None:
@@ -48,7 +48,7 @@ def test_a_megabyte_goes_through_a_filter(run: Run) -> None:
     run(main())
 
 
-def test_a_dialogue_with_a_child(run: Run) -> None:
+def test_a_child_answers_line_by_line(run: Run) -> None:
     async def main() -> None:
         process = await asyncio.create_subprocess_exec("cat", stdin=PIPE, stdout=PIPE)
         assert process.stdin is not None
@@ -64,7 +64,7 @@ def test_a_dialogue_with_a_child(run: Run) -> None:
     run(main())
 
 
-def test_the_shell_is_asked(run: Run) -> None:
+def test_a_shell_command_runs(run: Run) -> None:
     async def main() -> None:
         process = await asyncio.create_subprocess_shell("echo $((6 * 7)) | cat", stdout=PIPE)
         assert (await process.communicate())[0] == b"42\n"
@@ -72,7 +72,7 @@ def test_the_shell_is_asked(run: Run) -> None:
     run(main())
 
 
-def test_many_children_at_once(run: Run) -> None:
+def test_many_children_run_concurrently(run: Run) -> None:
     async def one(code: int) -> int:
         process = await asyncio.create_subprocess_exec("sh", "-c", f"exit {code}")
         return await process.wait()
@@ -102,10 +102,10 @@ def test_a_child_ended_by_a_signal_has_a_negative_code(
     run(main())
 
 
-def test_a_signal_never_goes_to_a_number_that_is_free_again(
+def test_a_signal_is_never_sent_to_a_reaped_process_id(
     run: Run, monkeypatch: pytest.MonkeyPatch, only_penstock: None
 ) -> None:
-    # asyncio's own loop keeps to it since 3.14 (gh-127049).
+    # asyncio's own loop guarantees this since 3.14 (gh-127049).
     reaped: set[int] = set()
     stale: list[int] = []
     wait, kill = os.waitpid, os.kill
@@ -148,7 +148,7 @@ def test_signals_are_sent(run: Run) -> None:
     run(main())
 
 
-def test_environment_folder_and_streams_are_handed_on(run: Run, tmp_path: Path) -> None:
+def test_environment_folder_and_streams_are_passed_on(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         process = await asyncio.create_subprocess_exec(
             "sh",
@@ -177,7 +177,7 @@ def test_a_missing_program_raises(run: Run) -> None:
     run(main())
 
 
-def test_a_child_that_does_not_read_does_not_break_communicate(run: Run) -> None:
+def test_communicate_works_with_a_child_that_does_not_read(run: Run) -> None:
     async def main() -> None:
         process = await asyncio.create_subprocess_exec("true", stdin=PIPE)
         await process.communicate(b"x" * 1_000_000)
@@ -220,7 +220,7 @@ class Exits(asyncio.SubprocessProtocol):
         self.done.set()
 
 
-def test_the_subprocess_protocol_is_told_everything(
+def test_the_subprocess_protocol_receives_every_event(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
@@ -285,7 +285,7 @@ def test_a_blocking_child_from_a_thread_does_not_disturb_the_loop(run: Run) -> N
 @pytest.mark.skipif(
     not hasattr(asyncio, "SafeChildWatcher"), reason="this Python has no child watchers to set"
 )
-def test_a_watcher_of_the_programs_own_is_left_in_charge(run: Run) -> None:
+def test_a_child_watcher_of_the_program_stays_in_use(run: Run) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -308,7 +308,7 @@ def test_a_watcher_of_the_programs_own_is_left_in_charge(run: Run) -> None:
             asyncio.set_child_watcher(None)
 
 
-def test_children_are_waited_for_where_the_kernel_refuses_process_descriptors(
+def test_exit_codes_arrive_even_if_the_kernel_refuses_process_descriptors(
     run: Run, monkeypatch: pytest.MonkeyPatch, loop_name: str
 ) -> None:
     def refused(pid: int, flags: int = 0) -> int:
@@ -319,6 +319,6 @@ def test_children_are_waited_for_where_the_kernel_refuses_process_descriptors(
         return await process.wait()
 
     if sys.version_info >= (3, 14) and loop_name == "asyncio":
-        pytest.skip("asyncio's own loop has looked before, when it was made")
+        pytest.skip("asyncio's own loop has checked for them at its creation")
     monkeypatch.setattr(os, "pidfd_open", refused)
     assert run(main()) == 3

@@ -53,7 +53,7 @@ def test_a_task_has_its_name_and_context(loop: asyncio.AbstractEventLoop, run: R
     run(main())
 
 
-def test_a_task_factory_makes_the_tasks(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_a_task_factory_creates_the_tasks(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     class Special(asyncio.Task[Any]):
         pass
 
@@ -77,7 +77,7 @@ def test_a_task_factory_makes_the_tasks(loop: asyncio.AbstractEventLoop, run: Ru
     assert loop.get_task_factory() is None
 
 
-def test_a_factory_of_the_older_signature_is_served(
+def test_a_factory_with_the_older_signature_works(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     def factory(
@@ -86,7 +86,7 @@ def test_a_factory_of_the_older_signature_is_served(
         return asyncio.Task(coro, loop=loop, context=context)
 
     if sys.version_info[:3] >= (3, 13, 3):
-        pytest.skip("asyncio hands the name to the factory since Python 3.13.3")
+        pytest.skip("asyncio passes the name to the factory since Python 3.13.3")
     loop.set_task_factory(factory)  # type: ignore[arg-type]
 
     async def main() -> None:
@@ -101,7 +101,7 @@ def test_a_factory_that_cannot_be_called_is_refused(loop: asyncio.AbstractEventL
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
-def test_eager_tasks_start_at_once(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+def test_eager_tasks_start_immediately(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     seen: list[str] = []
 
     async def child() -> str:
@@ -155,7 +155,7 @@ def test_task_groups_timeouts_and_queues_work(run: Run) -> None:
     run(main())
 
 
-def test_a_deep_chain_of_sleep_zero_takes_one_turn_each(run: Run) -> None:
+def test_each_sleep_of_zero_takes_one_turn(run: Run) -> None:
     async def main() -> None:
         order: list[tuple[str, int]] = []
 
@@ -179,7 +179,7 @@ def test_a_task_that_ends_with_the_loop_stopped_can_be_finished_later(
     assert loop.run_until_complete(task) == 42
 
 
-def test_classes_that_a_program_has_put_in_place_are_used(
+def test_classes_replaced_by_the_program_are_used(
     loop: asyncio.AbstractEventLoop, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Future(asyncio.Future[Any]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,19 +20,14 @@ from .peers import (
     reset,
     until,
 )
+from .stream_transport_cases import BIG, Make, both_families, both_protocols
 
-Make = Callable[..., Recording]
-BIG = bytes(range(256)) * 8192  # 2 MiB, much more than the socket's buffers hold.
-
-both_protocols = pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-both_families = pytest.mark.parametrize("family", ["tcp", "unix"])
 TCP_CLOSE = 7  # a connection's state in struct tcp_info
-native_only = "asyncio keeps a view of the caller's buffer since Python 3.12"
 
 
 @both_families
 @both_protocols
-def test_write_eof_ends_our_side_only(run: Run, make: Make, family: str) -> None:
+def test_write_eof_ends_only_the_sending_direction(run: Run, make: Make, family: str) -> None:
     async def main() -> None:
         with await connect(make, family) as c:
             assert c.transport.can_write_eof() is True
@@ -51,7 +45,7 @@ def test_write_eof_ends_our_side_only(run: Run, make: Make, family: str) -> None
     run(main())
 
 
-def test_an_empty_write_after_write_eof_is_refused_too(run: Run) -> None:
+def test_an_empty_write_after_write_eof_is_also_refused(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.transport.write_eof()
@@ -62,7 +56,7 @@ def test_an_empty_write_after_write_eof_is_refused_too(run: Run) -> None:
 
 
 @both_protocols
-def test_eof_received_returning_true_keeps_our_side_open(run: Run, make: Make) -> None:
+def test_eof_received_returning_true_keeps_the_sending_direction_open(run: Run, make: Make) -> None:
     async def main() -> None:
         with await connect(lambda: make(keep_open_on_eof=True)) as c:
             c.peer.sendall(b"request")
@@ -121,7 +115,7 @@ def test_close_calls_connection_lost_once_and_later(run: Run, make: Make, family
 
 
 @both_families
-def test_close_sends_what_is_buffered_first(run: Run, family: str) -> None:
+def test_close_sends_buffered_data_first(run: Run, family: str) -> None:
     async def main() -> None:
         with await connect(Recorder, family) as c:
             c.transport.write(BIG)
@@ -138,7 +132,7 @@ def test_close_sends_what_is_buffered_first(run: Run, family: str) -> None:
 
 
 @both_families
-def test_abort_drops_what_is_buffered(run: Run, family: str) -> None:
+def test_abort_drops_buffered_data(run: Run, family: str) -> None:
     async def main() -> None:
         with await connect(Recorder, family) as c:
             written = fill(c.transport, c.protocol)
@@ -152,7 +146,7 @@ def test_abort_drops_what_is_buffered(run: Run, family: str) -> None:
     run(main())
 
 
-def test_nothing_is_received_after_close(run: Run) -> None:
+def test_no_data_are_received_after_close(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.peer.sendall(b"too late")
@@ -180,7 +174,7 @@ def test_writes_after_close_are_ignored(run: Run, caplog: pytest.LogCaptureFixtu
 
 def test_writelines_after_close_is_ignored(run: Run, loop_name: str) -> None:
     if loop_name == "asyncio" and sys.version_info >= (3, 12):
-        pytest.skip("asyncio writes to the socket it has closed")
+        pytest.skip("asyncio writes to the closed socket")
 
     async def main() -> None:
         with await connect(Recorder) as c:
@@ -219,7 +213,7 @@ def test_the_transport_may_be_closed_in_any_callback(run: Run, make: Make) -> No
     run(main())
 
 
-def test_write_eof_raises_where_the_peer_has_reset(run: Run) -> None:
+def test_write_eof_raises_after_the_peers_reset(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder, "tcp") as c:
             c.transport.pause_reading()

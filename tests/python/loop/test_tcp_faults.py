@@ -1,4 +1,4 @@
-"""Stream connections that go wrong: resets, raising protocols, exhausted descriptors."""
+"""Faults of stream connections: resets, raising protocols, exhausted descriptors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest
 
 from .conftest import Run, RunScript
 from .peers import BufferedRecorder, Recorder, Recording, connect, fill, reset, until
+from .stream_transport_cases import both_protocols
 
 Contexts = list[dict[str, Any]]
 
-# Where a protocol cannot be made, asyncio leaves closing the socket to the garbage collector.
+# If the factory raises, asyncio leaves the socket's close to the garbage collector.
 LEFT_TO_THE_COLLECTOR = "ignore:.*<socket:pytest.PytestUnraisableExceptionWarning"
-
-both_protocols = pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
 
 
 @both_protocols
@@ -51,7 +50,7 @@ def test_a_reset_while_writing_ends_in_a_connection_error(run: Run, contexts: Co
     assert contexts == []
 
 
-def test_a_reset_while_writing_with_reading_paused_is_noticed(run: Run) -> None:
+def test_a_reset_while_writing_with_reading_paused_is_detected(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.transport.pause_reading()
@@ -79,7 +78,7 @@ def test_a_write_to_a_reset_connection_fails_through_connection_lost(
     assert contexts == []
 
 
-def test_a_peer_gone_while_a_close_is_flushing_ends_the_connection(run: Run) -> None:
+def test_a_peer_that_closes_during_a_flushing_close_ends_the_connection(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             fill(c.transport, c.protocol)
@@ -91,14 +90,14 @@ def test_a_peer_gone_while_a_close_is_flushing_ends_the_connection(run: Run) -> 
     run(main())
 
 
-class Meant(Exception):
+class DeliberateError(Exception):
     pass
 
 
 def raising(base: type, name: str) -> Callable[[], Any]:
     def callback(self: Any, *arguments: Any) -> Any:
         getattr(base, name)(self, *arguments)
-        raise Meant(name)
+        raise DeliberateError(name)
 
     return type("Raising", (base,), {name: callback})
 
@@ -121,12 +120,12 @@ def test_a_protocol_that_raises_is_reported_and_its_connection_closed(
             if name == "eof_received":
                 c.peer.close()
             await c.protocol.closed.wait()
-            assert [type(exc) for exc in c.protocol.lost_with] == [Meant]
+            assert [type(exc) for exc in c.protocol.lost_with] == [DeliberateError]
             assert [context["message"] for context in contexts] == [message]
             assert contexts[0]["exception"] is c.protocol.lost_with[0]
             assert contexts[0]["transport"] is c.transport
             assert contexts[0]["protocol"] is c.protocol
-        # The loop lives: another connection works.
+        # The loop still works: another connection succeeds.
         with await connect(Recorder) as c:
             c.peer.sendall(b"next")
             assert await c.protocol.received(4) == b"next"
@@ -167,14 +166,14 @@ def test_a_buffer_that_cannot_be_written_is_reported_and_the_connection_closed(
 
 
 @pytest.mark.parametrize("name", ["connection_made", "connection_lost"])
-def test_a_protocol_that_raises_at_its_begin_or_end_is_reported(
+def test_a_protocol_that_raises_at_its_start_or_end_is_reported(
     run: Run, contexts: Contexts, name: str
 ) -> None:
     async def main() -> None:
         with await connect(raising(Recorder, name)) as c:
             c.transport.close()
             await c.protocol.closed.wait()
-            assert [type(context["exception"]) for context in contexts] == [Meant]
+            assert [type(context["exception"]) for context in contexts] == [DeliberateError]
             await asyncio.sleep(0)
             assert c.peer.recv(10) == b""
 
@@ -182,7 +181,7 @@ def test_a_protocol_that_raises_at_its_begin_or_end_is_reported(
 
 
 @pytest.mark.parametrize("name", ["pause_writing", "resume_writing"])
-def test_a_flow_control_callback_that_raises_is_reported_and_the_connection_stays(
+def test_a_flow_control_callback_that_raises_is_reported_and_the_connection_stays_open(
     run: Run, contexts: Contexts, name: str
 ) -> None:
     async def main() -> None:
@@ -192,7 +191,7 @@ def test_a_flow_control_callback_that_raises_is_reported_and_the_connection_stay
             assert await reader == written
             await c.protocol.resumed.wait()
             assert [context["message"] for context in contexts] == [f"protocol.{name}() failed"]
-            assert type(contexts[0]["exception"]) is Meant
+            assert type(contexts[0]["exception"]) is DeliberateError
             c.peer.sendall(b"alive")
             assert await c.protocol.received(5) == b"alive"
 
@@ -208,7 +207,7 @@ def _receive_count(peer: Any, count: int) -> int:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @both_protocols
-def test_a_base_exception_of_a_protocol_leaves_the_run(
+def test_a_base_exception_of_a_protocol_ends_the_run(
     run: Run, make: type, error: type[BaseException]
 ) -> None:
     name = "data_received" if make is Recorder else "buffer_updated"
@@ -264,7 +263,7 @@ def test_a_protocol_may_close_others_that_have_data_waiting(run: Run, how: str) 
     run(main())
 
 
-def test_a_protocol_that_runs_out_of_memory_loses_its_connection_only(
+def test_a_protocol_that_exhausts_memory_loses_only_its_connection(
     run: Run, contexts: Contexts
 ) -> None:
     class Exhausted(BufferedRecorder):
@@ -282,14 +281,14 @@ def test_a_protocol_that_runs_out_of_memory_loses_its_connection_only(
 
 
 @pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
-def test_a_protocol_factory_of_a_server_that_raises_is_reported_and_the_server_goes_on(
+def test_a_servers_factory_that_raises_is_reported_and_the_server_continues(
     loop: asyncio.AbstractEventLoop, run: Run, loop_name: str, contexts: Contexts
 ) -> None:
     made: list[Recorder] = []
 
     def factory() -> Recorder:
         if not contexts:
-            raise Meant("factory")
+            raise DeliberateError("factory")
         made.append(Recorder())
         return made[-1]
 
@@ -299,7 +298,7 @@ def test_a_protocol_factory_of_a_server_that_raises_is_reported_and_the_server_g
         with socket.create_connection(address) as refused:
             await until(lambda: bool(contexts))
             if loop_name == "penstock":
-                refused.settimeout(10)
+                refused.settimeout(30)
                 assert await asyncio.to_thread(refused.recv, 1) == b""
         with socket.create_connection(address) as client:
             client.sendall(b"second")
@@ -309,24 +308,24 @@ def test_a_protocol_factory_of_a_server_that_raises_is_reported_and_the_server_g
         server.close()
         await server.wait_closed()
 
-    # asyncio tells of it in debug mode only.
+    # asyncio reports it only in debug mode.
     loop.set_debug(True)
     run(main())
-    assert type(contexts[0]["exception"]) is Meant
+    assert type(contexts[0]["exception"]) is DeliberateError
 
 
 @pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
-def test_a_protocol_factory_of_a_client_that_raises_raises_to_the_caller(
+def test_an_exception_of_a_clients_factory_reaches_the_caller(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     def factory() -> Recorder:
-        raise Meant("factory")
+        raise DeliberateError("factory")
 
-    with pytest.raises(Meant):
+    with pytest.raises(DeliberateError):
         run(connect(factory))
 
 
-def test_running_out_of_descriptors_backs_off_logs_and_goes_on(run_script: RunScript) -> None:
+def test_exhausting_descriptors_backs_off_logs_and_continues(run_script: RunScript) -> None:
     done = run_script(
         """
         import json, os, resource, socket
@@ -381,7 +380,7 @@ def test_running_out_of_descriptors_backs_off_logs_and_goes_on(run_script: RunSc
             server.close()
 
         loop = new_loop()
-        loop.run_until_complete(asyncio.wait_for(main(), 12))
+        loop.run_until_complete(asyncio.wait_for(main(), 30))
         loop.close()
         """
     )
@@ -391,5 +390,5 @@ def test_running_out_of_descriptors_backs_off_logs_and_goes_on(run_script: RunSc
     assert result["messages"] == ["socket.accept() out of system resource"]
     assert result["errnos"] == [24]
     assert result["serving"] is True
-    # It waits between attempts: a loop that does not would report thousands in a second.
+    # The loop waits between attempts. Without waits, it would report thousands per second.
     assert result["reports"] <= 100

@@ -10,21 +10,13 @@ import pytest
 
 from .conftest import Run
 from .peers import (
-    BufferedRecorder,
     Recorder,
-    Recording,
     connect,
     fill,
     receive_all,
     receive_exactly,
 )
-
-Make = Callable[..., Recording]
-BIG = bytes(range(256)) * 8192  # 2 MiB, much more than the socket's buffers hold.
-
-both_protocols = pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-both_families = pytest.mark.parametrize("family", ["tcp", "unix"])
-native_only = "asyncio keeps a view of the caller's buffer since Python 3.12"
+from .stream_transport_cases import BIG, Make, both_families, both_protocols
 
 
 def test_the_default_limits_are_asyncios(run: Run) -> None:
@@ -56,7 +48,7 @@ def test_limits_are_set(run: Run, arguments: dict[str, Any], limits: tuple[int, 
 
 
 @pytest.mark.parametrize("arguments", [{"high": 10**30}, {"high": float("inf"), "low": 0}])
-def test_a_limit_above_every_size_never_pauses(run: Run, arguments: dict[str, Any]) -> None:
+def test_a_limit_above_all_sizes_never_pauses(run: Run, arguments: dict[str, Any]) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.transport.set_write_buffer_limits(**arguments)
@@ -82,7 +74,7 @@ def test_a_limit_may_be_a_fraction(run: Run) -> None:
     run(main())
 
 
-def test_impossible_limits_are_refused(run: Run) -> None:
+def test_invalid_limits_are_refused(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             for high, low in ((10, 20), (10, -1), (-5, None)):
@@ -114,7 +106,7 @@ def test_the_protocol_is_paused_above_the_high_mark_and_resumed_below_the_low_on
     run(main())
 
 
-def test_a_high_mark_of_zero_pauses_whenever_anything_is_buffered(run: Run) -> None:
+def test_a_high_mark_of_zero_pauses_with_any_buffered_data(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.transport.set_write_buffer_limits(high=0)

@@ -1,4 +1,4 @@
-"""Stream transports: what is read and written, and what a transport tells of itself."""
+"""Stream transports: reads, writes, and a transport's information about itself."""
 
 from __future__ import annotations
 
@@ -18,24 +18,17 @@ from .conftest import Run, penstock_factory
 from .peers import (
     BufferedRecorder,
     Recorder,
-    Recording,
     connect,
     fill,
     receive_exactly,
     until,
 )
-
-Make = Callable[..., Recording]
-BIG = bytes(range(256)) * 8192  # 2 MiB, much more than the socket's buffers hold.
-
-both_protocols = pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-both_families = pytest.mark.parametrize("family", ["tcp", "unix"])
-native_only = "asyncio keeps a view of the caller's buffer since Python 3.12"
+from .stream_transport_cases import BIG, Make, both_families, both_protocols, native_only
 
 
 @both_families
 @both_protocols
-def test_bytes_arrive_both_ways(run: Run, make: Make, family: str) -> None:
+def test_bytes_arrive_in_both_directions(run: Run, make: Make, family: str) -> None:
     async def main() -> None:
         with await connect(make, family) as c:
             assert c.protocol.calls == ["made"]
@@ -79,7 +72,7 @@ def test_a_large_write_reaches_a_slow_reader_exactly(run: Run, family: str) -> N
     run(main())
 
 
-def test_many_small_writes_behind_a_full_socket_keep_their_order(run: Run) -> None:
+def test_many_small_writes_to_a_full_socket_keep_their_order(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             written = fill(c.transport, c.protocol)
@@ -144,9 +137,9 @@ def test_an_empty_write_sends_nothing(run: Run, empty: Any) -> None:
     run(main())
 
 
-def test_writelines_of_nothing_but_empty_pieces_sends_nothing(run: Run, loop_name: str) -> None:
+def test_writelines_of_empty_pieces_sends_nothing(run: Run, loop_name: str) -> None:
     if loop_name == "asyncio" and sys.version_info >= (3, 12):
-        pytest.skip("asyncio then waits for a writer it has not added")
+        pytest.skip("asyncio then waits for a writer that it has not added")
 
     async def main() -> None:
         with await connect(Recorder) as c:
@@ -159,15 +152,15 @@ def test_writelines_of_nothing_but_empty_pieces_sends_nothing(run: Run, loop_nam
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5, [b"list"], object()])
-def test_what_is_not_bytes_like_is_refused(run: Run, wrong: Any, loop_name: str) -> None:
-    # Since Python 3.14 asyncio's own loop leaves out of writelines() whatever is false.
-    told = wrong is not None or loop_name == "penstock" or sys.version_info < (3, 14)
+def test_data_that_are_not_bytes_like_are_refused(run: Run, wrong: Any, loop_name: str) -> None:
+    # Since Python 3.14, asyncio's own writelines() skips all false items.
+    refused = wrong is not None or loop_name == "penstock" or sys.version_info < (3, 14)
 
     async def main() -> None:
         with await connect(Recorder) as c:
             with pytest.raises(TypeError):
                 c.transport.write(wrong)
-            if told and not isinstance(wrong, list):
+            if refused and not isinstance(wrong, list):
                 with pytest.raises(TypeError):
                     c.transport.writelines([b"good", wrong])
             with pytest.raises(TypeError):
@@ -205,7 +198,7 @@ def test_writelines_larger_than_the_socket_arrives_exactly(run: Run, pieces: int
     run(main())
 
 
-def test_a_buffer_changed_after_the_write_is_sent_as_it_was(run: Run, loop_name: str) -> None:
+def test_a_buffer_changed_after_the_write_is_sent_unchanged(run: Run, loop_name: str) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             buffer = bytearray(BIG)
@@ -258,19 +251,19 @@ def test_any_mixture_of_writes_arrives_in_order(loop_name: str, writes: list[Any
             assert await reading == expected
 
     if loop_name == "asyncio" and sys.version_info >= (3, 12):
-        pytest.skip("asyncio then waits for a writer it has not added, where all pieces are empty")
+        pytest.skip("with only empty pieces, asyncio waits for a writer that it has not added")
     loop = asyncio.SelectorEventLoop() if loop_name == "asyncio" else penstock_factory()()
-    loop.run_until_complete(asyncio.wait_for(main(), 10))
+    loop.run_until_complete(asyncio.wait_for(main(), 30))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
 
-def test_write_sends_without_waiting_for_another_turn(run: Run) -> None:
+def test_write_sends_within_the_same_turn(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             c.peer.setblocking(False)
             c.transport.write(b"at once")
-            # No await between: the loop has had no turn yet.
+            # No await before this line, so the loop has not run an iteration.
             await asyncio.sleep(0)
             assert c.peer.recv(100) == b"at once"
 
@@ -320,7 +313,7 @@ def test_the_protocol_may_be_replaced_in_its_own_callback(run: Run) -> None:
     run(main())
 
 
-def test_extra_info_names_socket_and_addresses(run: Run) -> None:
+def test_extra_info_has_the_socket_and_addresses(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             assert c.transport.get_extra_info("sockname") == c.peer.getpeername()
@@ -344,7 +337,7 @@ def test_extra_info_names_socket_and_addresses(run: Run) -> None:
     run(main())
 
 
-def test_the_addresses_are_still_known_in_connection_lost(run: Run) -> None:
+def test_the_addresses_are_available_in_connection_lost(run: Run) -> None:
     class Asks(Recorder):
         address: Any = None
 
@@ -363,7 +356,7 @@ def test_the_addresses_are_still_known_in_connection_lost(run: Run) -> None:
     run(main())
 
 
-def test_the_repr_of_a_transport_tells_its_state(run: Run) -> None:
+def test_the_repr_of_a_transport_shows_its_state(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
             assert "fd=" in repr(c.transport)
@@ -376,7 +369,7 @@ def test_the_repr_of_a_transport_tells_its_state(run: Run) -> None:
 
 
 @both_protocols
-def test_protocol_callbacks_run_in_the_context_of_the_connections_maker(
+def test_protocol_callbacks_run_in_the_context_of_the_connections_creator(
     run: Run, make: Make
 ) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")

@@ -1,4 +1,4 @@
-"""call_soon_threadsafe: work handed to the loop from elsewhere."""
+"""call_soon_threadsafe: callbacks scheduled from other threads and signal handlers."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_a_sleeping_loop_is_woken_every_time(
 
     def answer() -> None:
         for _ in range(rounds):
-            assert go.ready.acquire(timeout=10)
+            assert go.ready.acquire(timeout=30)
             loop.call_soon_threadsafe(go.futures.pop().set_result, None)
 
     in_thread(answer)
     run(main())
 
 
-def test_no_call_of_many_threads_is_lost_and_each_threads_order_is_kept(
+def test_calls_of_many_threads_are_complete_and_in_each_threads_order(
     loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
 ) -> None:
     threads, calls = 8, 500
@@ -118,7 +118,7 @@ def test_the_returned_handle_can_be_cancelled(loop: asyncio.AbstractEventLoop) -
     assert seen == []
 
 
-def test_the_context_is_the_calling_threads(
+def test_a_callback_has_the_calling_threads_context(
     loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread]
 ) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="loop")
@@ -137,7 +137,7 @@ def test_the_context_is_the_calling_threads(
     assert seen == ["thread"]
 
 
-def test_a_closed_loop_refuses(new_loop: LoopFactory) -> None:
+def test_a_closed_loop_refuses_calls(new_loop: LoopFactory) -> None:
     loop = new_loop()
     loop.close()
     with pytest.raises(RuntimeError, match="Event loop is closed"):
@@ -145,7 +145,7 @@ def test_a_closed_loop_refuses(new_loop: LoopFactory) -> None:
 
 
 @pytest.mark.parametrize("debug", ["", "debug"])
-def test_a_loop_closed_under_a_posting_thread_only_ever_raises_runtime_error(
+def test_closing_the_loop_of_a_posting_thread_raises_only_runtime_error(
     run_script: RunScript, debug: str
 ) -> None:
     done = run_script(
@@ -181,7 +181,9 @@ def test_a_loop_closed_under_a_posting_thread_only_ever_raises_runtime_error(
     assert (done.returncode, done.stdout) == (0, "{'Event loop is closed'}\n"), done.stderr
 
 
-def test_a_python_signal_handler_may_call_it(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_python_signal_handler_may_call_call_soon_threadsafe(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     previous = signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon_threadsafe(loop.stop))
     try:
         loop.call_soon(signal.raise_signal, signal.SIGUSR1)
@@ -217,14 +219,14 @@ def test_another_thread_waits_for_the_callback_that_it_cancels(
 
     def callback() -> None:
         began.set()
-        asked.wait(10)
-        # The other thread is about to ask, or waits already: it must not go on before this ends.
+        asked.wait(30)
+        # The other thread calls the handle now, or waits in it. It must wait until this ends.
         events.append("called")
 
     def cancel() -> None:
         handle = loop.call_soon_threadsafe(callback)
         assert isinstance(handle, asyncio.events._ThreadSafeHandle)  # type: ignore[attr-defined]
-        began.wait(10)
+        began.wait(30)
         asked.set()
         events.append(getattr(handle, ask)())
         events.append(handle.cancelled())
@@ -246,10 +248,10 @@ def test_a_thread_safe_callback_may_cancel_itself_and_may_raise(
         handles[0].cancel()
         seen.append(handles[0].cancelled())
         loop.call_soon(loop.stop)
-        raise ValueError("told")
+        raise ValueError("deliberate")
 
     handles = [loop.call_soon_threadsafe(callback)]
     loop.run_forever()
     assert seen == [True]
-    assert [str(context["exception"]) for context in contexts] == ["told"]
+    assert [str(context["exception"]) for context in contexts] == ["deliberate"]
     assert "_ThreadSafeHandle" in repr(handles[0])

@@ -63,7 +63,7 @@ def test_streams_are_echoed_exactly(run: Run) -> None:
     run(main())
 
 
-def test_many_connections_at_once(run: Run) -> None:
+def test_many_connections_work_concurrently(run: Run) -> None:
     async def one(port: int) -> None:
         reader, writer = await open_tls(port)
         writer.write(BIG[:100_000])
@@ -78,7 +78,7 @@ def test_many_connections_at_once(run: Run) -> None:
     run(main())
 
 
-def test_extra_info_tells_of_the_session(run: Run) -> None:
+def test_extra_info_has_the_session(run: Run) -> None:
     async def main() -> None:
         async with serving() as port:
             context = client_context()
@@ -109,7 +109,7 @@ def test_the_application_protocol_is_negotiated(run: Run) -> None:
     run(main())
 
 
-def test_client_certificates_are_demanded_and_shown(run: Run) -> None:
+def test_client_certificates_are_requested_and_presented(run: Run) -> None:
     names: list[Any] = []
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,7 +148,7 @@ def test_a_wrong_name_is_refused(run: Run) -> None:
     run(main())
 
 
-def test_a_server_that_does_not_speak_tls_is_noticed(run: Run) -> None:
+def test_a_server_without_tls_is_detected(run: Run) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"220 hello\r\n" * 10)

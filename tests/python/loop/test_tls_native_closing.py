@@ -1,4 +1,4 @@
-"""How TLS connections end: by farewell, by cut, by failure, by neglect."""
+"""How TLS connections end: by close_notify, by truncation, by a failure, by garbage collection."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .conftest import Run
 from .peers import BufferedRecorder, Recorder, reset
 from .tls_peers import BlockingServer, receive_until_end, tls_client, tls_pair
 
-BIG = bytes(range(256)) * 16384  # 4 MiB: more than the sockets hold
+BIG = bytes(range(256)) * 16384  # 4 MiB: more than the sockets buffer
 
 
-def test_close_says_farewell_and_waits_for_the_peers(run: Run) -> None:
+def test_close_sends_close_notify_and_waits_for_the_peers(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             pair.transport.write(b"last words")
@@ -39,7 +39,7 @@ def test_close_says_farewell_and_waits_for_the_peers(run: Run) -> None:
     run(main())
 
 
-def test_close_sends_everything_first(run: Run) -> None:
+def test_close_sends_all_data_first(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             pair.server.transport.pause_reading()
@@ -55,7 +55,7 @@ def test_close_sends_everything_first(run: Run) -> None:
     run(main())
 
 
-def test_the_farewell_reaches_a_blocking_peer(run: Run, in_thread: Callable[..., Any]) -> None:
+def test_close_notify_reaches_a_blocking_peer(run: Run, in_thread: Callable[..., Any]) -> None:
     received: list[bytes] = []
 
     def serve(server: BlockingServer) -> None:
@@ -78,7 +78,7 @@ def test_the_farewell_reaches_a_blocking_peer(run: Run, in_thread: Callable[...,
 
 
 @pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-def test_the_peers_farewell_is_the_end_of_the_data(
+def test_the_peers_close_notify_ends_the_data(
     run: Run, make: type[Any], in_thread: Callable[..., Any]
 ) -> None:
     def serve(server: BlockingServer) -> None:
@@ -99,7 +99,9 @@ def test_the_peers_farewell_is_the_end_of_the_data(
     run(main())
 
 
-def test_a_cut_without_farewell_ends_the_data_too(run: Run, in_thread: Callable[..., Any]) -> None:
+def test_an_end_without_close_notify_also_ends_the_data(
+    run: Run, in_thread: Callable[..., Any]
+) -> None:
     def serve(server: BlockingServer) -> None:
         connection = server.accept_tls()
         connection.sendall(b"cut o")
@@ -118,11 +120,11 @@ def test_a_cut_without_farewell_ends_the_data_too(run: Run, in_thread: Callable[
     run(main())
 
 
-def test_a_peer_that_only_ends_its_side_gets_what_was_written(
+def test_a_peer_that_ends_only_its_side_receives_all_written_data(
     run: Run, loop_name: str, in_thread: Callable[..., Any]
 ) -> None:
     if loop_name == "asyncio":
-        pytest.skip("asyncio drops what it has encrypted and not sent")
+        pytest.skip("asyncio drops encrypted data that it has not sent")
     received: list[int] = []
 
     def serve(server: BlockingServer) -> None:
@@ -153,7 +155,7 @@ def test_a_peer_that_only_ends_its_side_gets_what_was_written(
     run(main())
 
 
-def test_a_reset_is_told_as_the_reason(run: Run, in_thread: Callable[..., Any]) -> None:
+def test_a_reset_is_reported_as_the_reason(run: Run, in_thread: Callable[..., Any]) -> None:
     def serve(server: BlockingServer) -> None:
         connection = server.accept_tls()
         assert connection.recv(1) == b"x"
@@ -212,7 +214,7 @@ def test_a_damaged_record_ends_the_connection_with_its_reason(
     run(main())
 
 
-def test_abort_drops_what_waits(run: Run) -> None:
+def test_abort_drops_queued_data(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             pair.server.transport.pause_reading()
@@ -229,7 +231,7 @@ def test_abort_drops_what_waits(run: Run) -> None:
     run(main())
 
 
-def test_a_peer_that_does_not_answer_the_farewell_is_given_up(
+def test_a_peer_that_does_not_answer_close_notify_times_out(
     run: Run, in_thread: Callable[..., Any]
 ) -> None:
     held: list[ssl.SSLSocket] = []
@@ -249,20 +251,20 @@ def test_a_peer_that_does_not_answer_the_farewell_is_given_up(
     run(main())
 
 
-def test_a_peer_that_says_farewell_and_reads_no_more_is_given_up(
+def test_a_peer_that_sends_close_notify_and_stops_reading_times_out(
     run: Run, in_thread: Callable[..., Any], only_penstock: None
 ) -> None:
-    # asyncio's own loop does so since 3.14.
+    # asyncio's own loop has this timeout since 3.14.
     ended = threading.Event()
 
     def serve(server: BlockingServer) -> None:
         with server.accept_tls() as connection:
             assert connection.recv(4) == b"ping"
-            # Its farewell, without waiting for the answer or reading all that comes before it.
+            # Sends close_notify, without waiting for the answer or reading the data before it.
             connection.setblocking(False)
             with pytest.raises(ssl.SSLError):
                 connection.unwrap()
-            ended.wait(10)
+            ended.wait(30)
 
     async def main() -> None:
         with BlockingServer() as server:
@@ -281,10 +283,10 @@ def test_a_peer_that_says_farewell_and_reads_no_more_is_given_up(
 
 @pytest.mark.usefixtures("only_penstock")
 @pytest.mark.parametrize("paused", [False, True])
-def test_data_that_crosses_the_farewell_is_dropped(
+def test_data_that_cross_close_notify_are_dropped(
     run: Run, in_thread: Callable[..., Any], paused: bool
 ) -> None:
-    """asyncio reports "application data after close notify", a fault that nobody has made."""
+    """asyncio reports "application data after close notify", although neither end is at fault."""
 
     def serve(server: BlockingServer) -> None:
         with server.accept_tls() as connection:
@@ -292,7 +294,7 @@ def test_data_that_crosses_the_farewell_is_dropped(
             if paused:
                 connection.sendall(b"unread" * 1000)
                 sent.set()
-            assert connection.recv(1) == b""  # the client's farewell
+            assert connection.recv(1) == b""  # the client's close_notify
             connection.sendall(b"trailing" * 1000)
             connection.unwrap().close()
 
@@ -314,9 +316,7 @@ def test_data_that_crosses_the_farewell_is_dropped(
     run(main())
 
 
-def test_a_transport_is_closing_when_the_socket_beneath_it_is(
-    run: Run, only_penstock: None
-) -> None:
+def test_a_transport_is_closing_when_its_socket_transport_is(run: Run, only_penstock: None) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             assert not pair.transport.is_closing()
@@ -326,7 +326,7 @@ def test_a_transport_is_closing_when_the_socket_beneath_it_is(
     run(main())
 
 
-def test_writing_after_the_end_is_warned_of(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_writing_after_the_end_warns(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             pair.transport.close()
@@ -341,7 +341,7 @@ def test_writing_after_the_end_is_warned_of(run: Run, caplog: pytest.LogCaptureF
     assert "SSL connection is closed" in caplog.text
 
 
-def test_an_ended_transport_can_still_be_asked(run: Run) -> None:
+def test_an_ended_transport_still_answers_queries(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             pair.transport.close()
@@ -357,7 +357,7 @@ def test_an_ended_transport_can_still_be_asked(run: Run) -> None:
     run(main())
 
 
-def test_a_true_answer_to_the_end_is_warned_of(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_returning_true_from_eof_received_warns(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with tls_pair(lambda: Recorder(keep_open_on_eof=True), Recorder) as pair:
             pair.server.transport.close()
@@ -369,7 +369,7 @@ def test_a_true_answer_to_the_end_is_warned_of(run: Run, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("callback", ["data_received", "eof_received", "connection_made"])
-def test_a_callback_that_raises_ends_its_connection_only(
+def test_a_callback_that_raises_ends_only_its_connection(
     run: Run, contexts: list[dict[str, Any]], callback: str
 ) -> None:
     error = RuntimeError(f"{callback} is broken")
@@ -476,14 +476,14 @@ def test_a_buffered_protocol_may_end_its_connection_in_every_callback(
             pair.transport.write(b"x" * 50_000)
             await pair.server.closed.wait()
             await pair.client.closed.wait()
-            # Which of the data had arrived before is told differently by each loop.
+            # The loops differ in the data that they deliver before the end.
             assert all(isinstance(exc, ssl.SSLError | None) for exc in pair.server.lost_with)
             assert contexts == []
 
     run(main())
 
 
-def test_an_exception_that_ends_the_program_leaves_the_loop(
+def test_an_exception_that_ends_the_program_propagates_from_the_run(
     loop: asyncio.AbstractEventLoop, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Fatal(Recorder):
@@ -503,7 +503,9 @@ def test_an_exception_that_ends_the_program_leaves_the_loop(
 
 
 @pytest.mark.parametrize("how", ["close", "abort"])
-def test_what_the_end_of_the_data_schedules_runs_before_connection_lost(run: Run, how: str) -> None:
+def test_callbacks_scheduled_at_the_end_of_the_data_run_before_connection_lost(
+    run: Run, how: str
+) -> None:
     order: list[str] = []
 
     class Scheduling(Recorder):

@@ -21,7 +21,10 @@ MEGABYTE = random.Random(7).randbytes(1 << 20)
 
 
 class ViewRecorder(BufferedRecorder):
-    """Gives views: asyncio's TLS reads only one record into a bytearray (it slices, and copies)."""
+    """Returns views, so that asyncio's TLS reads more than one record at once.
+
+    It slices the buffer, and the slice of a bytearray is a copy.
+    """
 
     def get_buffer(self, sizehint: int) -> Any:
         return memoryview(self.buffer)
@@ -31,7 +34,9 @@ PROTOCOLS = [Recorder, ViewRecorder, lambda: ViewRecorder(1 << 18)]
 
 
 @pytest.mark.parametrize("make", PROTOCOLS, ids=["data", "small-buffer", "large-buffer"])
-def test_a_megabyte_goes_both_ways_at_once(run: Run, make: Callable[[], Any]) -> None:
+def test_a_megabyte_is_exchanged_in_both_directions_concurrently(
+    run: Run, make: Callable[[], Any]
+) -> None:
     async def main() -> None:
         async with tls_pair(make, make) as pair:
             pair.transport.write(MEGABYTE)
@@ -42,7 +47,7 @@ def test_a_megabyte_goes_both_ways_at_once(run: Run, make: Callable[[], Any]) ->
     run(main())
 
 
-def test_every_size_around_a_record_arrives_whole(run: Run) -> None:
+def test_every_size_near_a_records_size_arrives_whole(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             sent = bytearray()
@@ -67,13 +72,13 @@ def test_many_small_records_arrive_in_order(run: Run) -> None:
     run(main())
 
 
-def test_records_cut_anywhere_are_put_together(run: Run, in_thread: Callable[..., Any]) -> None:
+def test_records_divided_anywhere_are_reassembled(run: Run, in_thread: Callable[..., Any]) -> None:
     """The peer's records reach the loop in pieces of odd sizes."""
 
     def relay(server: BlockingServer, target: int) -> None:
         with (
             server.accept() as connection,
-            socket.create_connection(("127.0.0.1", target), timeout=10) as onward,
+            socket.create_connection(("127.0.0.1", target), timeout=30) as onward,
         ):
             onward.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -108,9 +113,9 @@ def test_records_cut_anywhere_are_put_together(run: Run, in_thread: Callable[...
     [b"bytes", bytearray(b"bytearray"), memoryview(b"view"), memoryview(b"a-b-c-d")[::2]],
     ids=["bytes", "bytearray", "memoryview", "strided"],
 )
-def test_every_kind_of_bytes_is_sent(run: Run, loop_name: str, data: Any) -> None:
+def test_every_bytes_like_type_is_sent(run: Run, loop_name: str, data: Any) -> None:
     if loop_name == "asyncio" and isinstance(data, memoryview) and not data.contiguous:
-        pytest.skip("asyncio drops the connection over a view that is not contiguous")
+        pytest.skip("asyncio drops the connection after a write of a non-contiguous view")
 
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
@@ -121,7 +126,7 @@ def test_every_kind_of_bytes_is_sent(run: Run, loop_name: str, data: Any) -> Non
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5])
-def test_what_is_not_bytes_is_refused(run: Run, wrong: Any) -> None:
+def test_data_that_are_not_bytes_like_are_refused(run: Run, wrong: Any) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             with pytest.raises(TypeError, match="data: expecting a bytes-like instance, got "):
@@ -173,9 +178,9 @@ def test_a_slow_reader_pauses_and_resumes_the_writer(run: Run) -> None:
     run(main())
 
 
-def test_a_buffer_changed_after_the_write_is_sent_as_it_was(run: Run, loop_name: str) -> None:
+def test_a_buffer_changed_after_the_write_is_sent_unchanged(run: Run, loop_name: str) -> None:
     if loop_name == "asyncio":
-        pytest.skip("asyncio keeps a reference to what waits before the handshake's end")
+        pytest.skip("asyncio keeps a reference to data that wait for the handshake's end")
 
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
@@ -190,7 +195,7 @@ def test_a_buffer_changed_after_the_write_is_sent_as_it_was(run: Run, loop_name:
     run(main())
 
 
-def test_a_paused_protocol_gets_nothing_until_it_resumes(run: Run) -> None:
+def test_a_paused_protocol_receives_no_data_until_it_resumes(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             assert pair.transport.is_reading()
@@ -201,7 +206,7 @@ def test_a_paused_protocol_gets_nothing_until_it_resumes(run: Run) -> None:
             pair.transport.write(b"go on")
             await pair.server.received(5)
             pair.server.transport.write(b"late")
-            await asyncio.sleep(0.02)  # nothing is to happen
+            await asyncio.sleep(0.02)  # no callback may come
             assert pair.client.calls == ["made"]
             pair.transport.resume_reading()
             assert pair.transport.is_reading()
@@ -210,14 +215,14 @@ def test_a_paused_protocol_gets_nothing_until_it_resumes(run: Run) -> None:
     run(main())
 
 
-def test_what_waits_for_a_paused_protocol_is_bounded(run: Run) -> None:
+def test_data_for_a_paused_protocol_are_bounded(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             pair.transport.set_read_buffer_limits(high=32768)
             assert pair.transport.get_read_buffer_limits() == (8192, 32768)
             pair.transport.pause_reading()
             written = _fill(pair.server.transport, pair.server)
-            # One read from the socket may go beyond the mark.
+            # One read from the socket may exceed the mark.
             assert pair.transport.get_read_buffer_size() <= 32768 + 256 * 1024
             pair.transport.resume_reading()
             assert len(await pair.client.received(written)) == written
@@ -226,7 +231,7 @@ def test_what_waits_for_a_paused_protocol_is_bounded(run: Run) -> None:
     run(main())
 
 
-def test_a_protocol_may_pause_in_the_middle_of_what_has_arrived(run: Run) -> None:
+def test_a_protocol_may_pause_in_the_middle_of_received_data(run: Run) -> None:
     class Careful(ViewRecorder):
         def buffer_updated(self, nbytes: int) -> None:
             super().buffer_updated(nbytes)
@@ -241,7 +246,7 @@ def test_a_protocol_may_pause_in_the_middle_of_what_has_arrived(run: Run) -> Non
     run(main())
 
 
-def test_a_protocol_can_be_exchanged(run: Run) -> None:
+def test_a_protocol_can_be_replaced(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             assert pair.transport.get_protocol() is pair.client
@@ -257,7 +262,7 @@ def test_a_protocol_can_be_exchanged(run: Run) -> None:
     run(main())
 
 
-def test_water_marks_are_as_asyncio_computes_them(run: Run) -> None:
+def test_water_marks_are_computed_as_by_asyncio(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
             transport = pair.transport
@@ -276,10 +281,10 @@ def test_water_marks_are_as_asyncio_computes_them(run: Run) -> None:
     run(main())
 
 
-def test_a_key_update_in_midstream_is_survived(
+def test_a_key_update_during_a_transfer_loses_no_data(
     run: Run, loop_name: str, in_thread: Callable[..., Any]
 ) -> None:
-    """OpenSSL's own client changes its keys; its answers and the loop's go on."""
+    """OpenSSL's own client updates its keys, and the exchange with the loop continues."""
     if shutil.which("openssl") is None:
         pytest.skip("the openssl command is not installed")
 
@@ -308,7 +313,7 @@ def test_a_key_update_in_midstream_is_survived(
                 client.stdin.write(line)
                 client.stdin.flush()
                 assert client.stdout.readline() == line
-                client.stdin.write(b"K\n")  # update the keys, and ask the server to
+                client.stdin.write(b"K\n")  # update the keys, and request an update by the server
                 client.stdin.flush()
                 while client.stderr.readline() != b"KEYUPDATE\n":
                     assert client.poll() is None
@@ -323,13 +328,13 @@ def test_a_key_update_in_midstream_is_survived(
             await asyncio.to_thread(thread.join)
             await made[0].closed.wait()
 
-    run(main(), timeout=15)
+    run(main())
 
 
 @pytest.mark.usefixtures("only_penstock")
 @pytest.mark.parametrize("tls", [False, True])
-def test_flow_control_runs_in_the_context_of_the_connections_maker(run: Run, tls: bool) -> None:
-    """asyncio calls pause_writing() in the context of whoever writes."""
+def test_flow_control_runs_in_the_context_of_the_connections_creator(run: Run, tls: bool) -> None:
+    """asyncio calls pause_writing() in the writer's context."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
     seen: list[tuple[str, str]] = []
 

@@ -1,4 +1,4 @@
-"""loop.start_tls and StreamWriter.start_tls: TLS on a connection that is in use."""
+"""loop.start_tls and StreamWriter.start_tls: TLS on an existing connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .tls_peers import tls_pair, tls_server
 async def plain_pair(
     make_client: Any = Recorder, make_server: Any = Recorder
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Two connected protocols, not yet encrypted."""
+    """Yield two connected protocols without TLS."""
     loop = asyncio.get_running_loop()
     made: list[Any] = []
 
@@ -50,7 +50,7 @@ async def plain_pair(
 
 
 async def upgrade(client: Any, server: Any, **options: Any) -> tuple[Any, Any]:
-    """Both ends at once; their new transports."""
+    """Upgrade both ends concurrently, and return their new transports."""
     loop = asyncio.get_running_loop()
     return await asyncio.gather(
         loop.start_tls(
@@ -61,7 +61,7 @@ async def upgrade(client: Any, server: Any, **options: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-def test_both_ends_are_upgraded_without_a_new_connection_made(run: Run, make: Any) -> None:
+def test_both_ends_are_upgraded_without_another_connection_made(run: Run, make: Any) -> None:
     async def main() -> None:
         async with plain_pair(make, make) as (client, server):
             client.transport.write(b"plain")
@@ -116,10 +116,10 @@ def test_streams_are_upgraded_on_both_ends(run: Run) -> None:
 
 @pytest.mark.parametrize("limit", [1, 1000, 16384, 65536])
 @pytest.mark.parametrize("streams", [asyncio, penstock])
-def test_a_stream_goes_on_after_what_came_with_the_end_of_the_handshake(
+def test_a_stream_continues_after_data_that_arrive_with_the_end_of_the_handshake(
     run: Run, streams: Any, limit: int
 ) -> None:
-    """More than twice the limit arrives before the task that upgrades goes on."""
+    """More than twice the limit arrives before the upgrading task resumes."""
     done: asyncio.Future[bytes]
 
     async def serve(reader: Any, writer: Any) -> None:
@@ -147,13 +147,13 @@ def test_a_stream_goes_on_after_what_came_with_the_end_of_the_handshake(
 
 
 @pytest.mark.parametrize("streams", [asyncio, penstock])
-def test_a_hello_that_came_before_the_upgrade_is_part_of_it(
+def test_a_hello_that_arrives_before_the_upgrade_is_used(
     run: Run, only_penstock: None, streams: Any
 ) -> None:
-    # asyncio's own loop knows it since 3.13.10 (gh-142352).
+    # asyncio's own loop does this since 3.13.10 (gh-142352).
     async def serve(reader: Any, writer: Any) -> None:
         assert await reader.readline() == b"STARTTLS\n"
-        # The hello is in the reader's buffer, behind the line.
+        # The hello is in the reader's buffer, after the line.
         await writer.start_tls(server_context())
         writer.write(b"got " + await reader.readline())
         await writer.drain()
@@ -209,7 +209,7 @@ def test_a_failed_upgrade_leaves_no_cycle(run: Run, only_penstock: None) -> None
             gc.disable()
             try:
                 reference = await attempt(port)
-                await asyncio.sleep(0)  # the callback that has brought the exception is over
+                await asyncio.sleep(0)  # the callback that set the exception has returned
                 assert reference() is None
             finally:
                 gc.enable()
@@ -259,7 +259,7 @@ def test_a_failed_upgrade_closes_the_connection(run: Run) -> None:
             await client.closed.wait()
             assert isinstance(client.lost_with[0], ssl.SSLCertVerificationError)
             assert client.transport.is_closing()
-            # The server learns of it at once or, done before, by its next read.
+            # The server sees the failure at once or, after its own handshake, at its next read.
             assert results[1] is None or isinstance(results[1], OSError | asyncio.Transport)
             await server.closed.wait()
 
@@ -302,7 +302,7 @@ def test_an_upgrade_that_the_peer_ignores_times_out(run: Run) -> None:
     run(main())
 
 
-def test_what_cannot_be_upgraded_is_refused(run: Run) -> None:
+def test_invalid_arguments_of_start_tls_are_refused(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         async with plain_pair() as (client, _):
@@ -318,7 +318,7 @@ def test_what_cannot_be_upgraded_is_refused(run: Run) -> None:
     run(main())
 
 
-def test_a_context_with_its_own_ssl_objects_is_respected(run: Run) -> None:
+def test_a_contexts_own_ssl_object_class_is_used(run: Run) -> None:
     read: list[int] = []
 
     class Counting(ssl.SSLObject):

@@ -1,4 +1,4 @@
-"""TLS writes of one callback: their records leave together, in order, and before the end."""
+"""TLS writes of one callback: the records are sent together, in order, and before the end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from .certificates import client_context, server_context
-from .write_bursts import BURSTS_BEFORE_HOLDING, WriteBursts, only_penstock, write_each
+from .write_bursts import CORK_THRESHOLD, WriteBursts, only_penstock, write_each
 
 LARGEST_RECORD = 16384
 
 
 class TlsPackets(WriteBursts):
-    """A TLS transport over a pair of sockets, of which the other end tells each send apart."""
+    """A TLS transport over a socket pair whose other end distinguishes each send."""
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
@@ -43,11 +43,11 @@ class TlsPackets(WriteBursts):
         self.transport = loop._make_ssl_transport(
             ours, Protocol(), server_context(), made, server_side=True
         )
-        loop.run_until_complete(asyncio.wait_for(self._shake_hands(), 10))
+        loop.run_until_complete(asyncio.wait_for(self._handshake(), 30))
         loop.run_until_complete(made)
         self.arrived()  # the session tickets
 
-    async def _shake_hands(self) -> None:
+    async def _handshake(self) -> None:
         while True:
             try:
                 self.session.do_handshake()
@@ -62,12 +62,12 @@ class TlsPackets(WriteBursts):
             self.peer.send(self._outgoing.read())
 
     def write(self, data: bytes) -> None:
-        """What the peer sends."""
+        """Send data from the peer."""
         self.session.write(data)
         self._send()
 
     def arrived(self) -> list[bytes]:
-        """What each send brought, decrypted, and b"" for the end."""
+        """Return the decrypted data of each send, and b"" for the end."""
         packets: list[bytes] = []
         try:
             while True:
@@ -98,40 +98,40 @@ def packets(loop: asyncio.AbstractEventLoop) -> Iterator[TlsPackets]:
     loop.run_until_complete(asyncio.sleep(0))
 
 
-def test_a_lone_write_has_left_when_it_returns(packets: TlsPackets) -> None:
+def test_a_lone_write_is_sent_before_it_returns(packets: TlsPackets) -> None:
     seen = []
 
     def write(transport: Any) -> None:
         transport.write(b"lone")
         seen.extend(packets.arrived())
 
-    for _ in range(BURSTS_BEFORE_HOLDING + 1):
+    for _ in range(CORK_THRESHOLD + 1):
         packets.in_one_callback(write)
-    assert seen == [b"lone"] * (BURSTS_BEFORE_HOLDING + 1)
+    assert seen == [b"lone"] * (CORK_THRESHOLD + 1)
 
 
 @only_penstock
-def test_records_of_a_callback_that_writes_in_bursts_leave_together(packets: TlsPackets) -> None:
+def test_records_of_a_burst_are_sent_together(packets: TlsPackets) -> None:
     burst = write_each(b"header", b"body")
-    for _ in range(BURSTS_BEFORE_HOLDING):
+    for _ in range(CORK_THRESHOLD):
         assert packets.in_one_callback(burst) == [b"header", b"body"]
     for _ in range(3):
         assert packets.in_one_callback(burst) == [b"headerbody"]
 
 
 @only_penstock
-def test_writes_of_data_received_leave_together(packets: TlsPackets) -> None:
+def test_writes_of_data_received_are_sent_together(packets: TlsPackets) -> None:
     packets.write_in_bursts()
     assert packets.answer_to(lambda: packets.write(b"data")) == [b"data!"]
 
 
-def test_writes_outside_of_callbacks_leave_at_once(packets: TlsPackets) -> None:
+def test_writes_outside_of_callbacks_are_sent_at_once(packets: TlsPackets) -> None:
     packets.write_in_bursts()
     write_each(b"1", b"2")(packets.transport)
     assert packets.arrived() == [b"1", b"2"]
 
 
-def test_what_was_written_leaves_before_the_farewell(packets: TlsPackets) -> None:
+def test_written_data_are_sent_before_close_notify(packets: TlsPackets) -> None:
     packets.write_in_bursts()
 
     def write_and_close(transport: Any) -> None:
@@ -142,7 +142,7 @@ def test_what_was_written_leaves_before_the_farewell(packets: TlsPackets) -> Non
     assert b"".join(arrived).startswith(b"12<farewell>")
 
 
-def test_what_was_written_leaves_before_an_abort(packets: TlsPackets) -> None:
+def test_written_data_are_sent_before_an_abort(packets: TlsPackets) -> None:
     packets.write_in_bursts()
 
     def write_and_abort(transport: Any) -> None:
@@ -153,7 +153,7 @@ def test_what_was_written_leaves_before_an_abort(packets: TlsPackets) -> None:
     assert b"".join(arrived) == b"12"
 
 
-def test_what_was_written_leaves_before_the_end_by_an_exception(
+def test_written_data_are_sent_before_an_end_by_an_exception(
     packets: TlsPackets, contexts: list[dict[str, Any]]
 ) -> None:
     packets.write_in_bursts()

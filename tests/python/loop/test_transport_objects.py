@@ -1,4 +1,4 @@
-"""What a transport is as an object, and what it asks of its protocol, whatever its kind."""
+"""A transport as an object, and its use of its protocol's methods, for every kind."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_cycle_through_an_attribute_is_collected(run: Run, kind: str) -> None:
 
 @every_transport
 def test_a_protocol_may_replace_its_data_received(run: Run, kind: str) -> None:
-    """As protocols do that go on in another state."""
+    """Protocols do so to change their state."""
     body: list[bytes] = []
 
     class Stateful(Recorder):
@@ -139,7 +139,7 @@ def test_a_datagram_protocol_may_replace_its_datagram_received(run: Run) -> None
     run(main())
 
 
-def test_data_for_a_protocol_without_data_received_is_an_attribute_error(
+def test_data_for_a_protocol_without_data_received_raise_attribute_error(
     run: Run, contexts: list[dict[str, Any]]
 ) -> None:
     class Deaf(Recorder):
@@ -160,9 +160,7 @@ def test_data_for_a_protocol_without_data_received_is_an_attribute_error(
 
 @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
-def test_a_factory_that_returns_nothing_raises_to_the_caller(
-    run: Run, loop: Any, kind: int
-) -> None:
+def test_a_factory_that_returns_none_raises_in_the_caller(run: Run, loop: Any, kind: int) -> None:
     async def main() -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         ours.setblocking(False)
@@ -205,11 +203,11 @@ def test_the_exception_handler_is_called_in_the_context_of_the_protocols_callbac
     assert seen == ["the callback's"]
 
 
-# ---- what is known when the connection has ended -------------------------------------------------
+# ---- information after the end of a connection ---------------------------------------------------
 
 
 async def ended_connections(loop: Any, address: Any) -> list[Any]:
-    """The transports of both ends, neither of them asked anything while it was open."""
+    """Return the transports of both ends, without a query while they were open."""
     accepted: list[Recorder] = []
 
     def factory() -> Recorder:
@@ -232,7 +230,7 @@ async def ended_connections(loop: Any, address: Any) -> list[Any]:
     return [transport, accepted[0].transport]
 
 
-def test_an_ended_connection_knows_its_addresses(run: Run, loop: Any) -> None:
+def test_an_ended_connection_has_its_addresses(run: Run, loop: Any) -> None:
     async def main() -> None:
         client, server = await ended_connections(loop, (LOCAL, 0))
         assert client.get_extra_info("peername") == server.get_extra_info("sockname")
@@ -242,7 +240,7 @@ def test_an_ended_connection_knows_its_addresses(run: Run, loop: Any) -> None:
     run(main())
 
 
-def test_an_ended_unix_connection_knows_its_path(run: Run, loop: Any, tmp_path: Path) -> None:
+def test_an_ended_unix_connection_has_its_path(run: Run, loop: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
     assert len(path) > 28  # longer than the address of an internet socket
 
@@ -266,7 +264,7 @@ def test_an_ended_connection_shows_a_closed_socket(run: Run, loop: Any) -> None:
     run(main())
 
 
-def test_an_accepted_connections_socket_knows_its_protocol(run: Run, loop: Any) -> None:
+def test_an_accepted_connections_socket_has_its_protocol_number(run: Run, loop: Any) -> None:
     async def main() -> None:
         accepted = Recorder()
         server = await loop.create_server(lambda: accepted, LOCAL, 0)
@@ -282,7 +280,7 @@ def test_an_accepted_connections_socket_knows_its_protocol(run: Run, loop: Any) 
 
 
 @every_transport
-def test_writes_after_the_end_are_warned_of_from_the_fifth_on(
+def test_writes_after_the_end_warn_from_the_fifth_on(
     run: Run, caplog: pytest.LogCaptureFixture, kind: str, loop_name: str
 ) -> None:
     if loop_name == "asyncio" and kind.startswith("tls"):
@@ -301,10 +299,10 @@ def test_writes_after_the_end_are_warned_of_from_the_fifth_on(
     assert 14 <= len(warnings) <= 16
 
 
-# ---- a loop that is closed -----------------------------------------------------------------------
+# ---- closed loops --------------------------------------------------------------------------------
 
 
-def test_a_transport_with_data_waiting_can_be_closed_after_its_loop(new_loop: Any) -> None:
+def test_a_transport_with_queued_data_can_be_closed_after_its_loop(new_loop: Any) -> None:
     loop = new_loop()
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -19,7 +19,7 @@ from .peers import Recorder
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    # pytest's own temporary folders are too deep for a socket's 108 characters.
+    # The paths of pytest's own temporary folders exceed a socket's 108 characters.
     with TemporaryDirectory() as folder:
         yield Path(folder) / "socket"
 
@@ -61,7 +61,7 @@ def test_an_abstract_name_is_served(run: Run) -> None:
     run(main())
 
 
-def test_a_socket_left_behind_is_replaced(run: Run, path: Path) -> None:
+def test_a_stale_socket_is_replaced(run: Run, path: Path) -> None:
     async def main() -> None:
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(path))
@@ -71,7 +71,7 @@ def test_a_socket_left_behind_is_replaced(run: Run, path: Path) -> None:
     run(main())
 
 
-def test_a_file_in_the_way_is_kept_and_named(run: Run, path: Path) -> None:
+def test_an_existing_file_is_kept_and_named_in_the_error(run: Run, path: Path) -> None:
     path.write_text("precious", encoding="ascii")
 
     async def main() -> None:
@@ -129,7 +129,7 @@ def test_sockets_are_taken_over(loop: asyncio.AbstractEventLoop, run: Run, path:
     run(main())
 
 
-def test_a_missing_path_and_a_refused_one_raise(
+def test_connecting_to_a_missing_or_refusing_path_raises(
     loop: asyncio.AbstractEventLoop, run: Run, path: Path
 ) -> None:
     with pytest.raises(FileNotFoundError):

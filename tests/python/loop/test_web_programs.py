@@ -21,7 +21,7 @@ from .web_application import LARGE, application
 
 
 class Serving:
-    """uvicorn in the running loop, on a port of its own."""
+    """uvicorn in the running loop, on a free port."""
 
     def __init__(self, http: str = "auto") -> None:
         self._server = uvicorn.Server(
@@ -32,7 +32,7 @@ class Serving:
         self.url = f"http://127.0.0.1:{self.address[1]}"
 
     async def __aenter__(self) -> Serving:
-        # serve() would take over the process's signals.
+        # serve() would install its own handlers for the process's signals.
         self._task = asyncio.create_task(self._server._serve(sockets=[self._socket]))
         await until(lambda: self._server.started)
         return self
@@ -44,7 +44,7 @@ class Serving:
 
 
 @pytest.mark.parametrize("http", ["h11", "httptools"])
-def test_httpx_gets_and_posts(run: Run, http: str) -> None:
+def test_httpx_sends_get_and_post_requests(run: Run, http: str) -> None:
     pytest.importorskip(http)
 
     async def main() -> None:
@@ -65,7 +65,7 @@ def test_a_raw_socket_pipelines_requests(run: Run, http: str) -> None:
     pytest.importorskip(http)
 
     def talk(address: tuple[str, int]) -> bytes:
-        with socket.create_connection(address, timeout=10) as client:
+        with socket.create_connection(address, timeout=30) as client:
             request = b"GET / HTTP/1.1\r\nHost: test\r\n"
             client.sendall((request + b"\r\n") * 3 + request + b"Connection: close\r\n\r\n")
             return receive_all(client)
@@ -79,7 +79,7 @@ def test_a_raw_socket_pipelines_requests(run: Run, http: str) -> None:
     run(main())
 
 
-def test_a_client_that_leaves_in_the_middle_does_no_harm(run: Run) -> None:
+def test_a_client_that_disconnects_during_a_response_does_not_affect_others(run: Run) -> None:
     async def main() -> None:
         async with Serving() as server:
             for _ in range(5):
@@ -91,7 +91,7 @@ def test_a_client_that_leaves_in_the_middle_does_no_harm(run: Run) -> None:
     run(main())
 
 
-def test_websockets_talk(run: Run) -> None:
+def test_websockets_exchange_messages(run: Run) -> None:
     async def main() -> None:
         async with Serving() as server:
             url = server.url.replace("http:", "ws:") + "/shout"
@@ -114,7 +114,7 @@ def environment() -> Iterator[dict[str, str]]:
     yield dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
 
 
-def test_the_command_line_takes_the_loop(
+def test_the_command_line_accepts_the_loop(
     command: list[str], environment: dict[str, str], loop_name: str
 ) -> None:
     folder = str(Path(__file__).parent)

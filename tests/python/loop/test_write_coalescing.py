@@ -1,4 +1,4 @@
-"""Writes of one callback: what leaves at once, what leaves together, and that it all leaves."""
+"""Writes of one callback: which are sent at once, which together, and that all are sent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .conftest import Run
-from .write_bursts import BURSTS_BEFORE_HOLDING, WriteBursts, only_penstock, write_each
+from .write_bursts import CORK_THRESHOLD, WriteBursts, only_penstock, write_each
 
 HELD_AT_MOST = 65536
 
 
 class Packets(WriteBursts):
-    """A transport on one end of a pair of sockets, of which the other end tells each send apart."""
+    """A transport on one end of a socket pair whose other end distinguishes each send."""
 
     def __init__(self, loop: Any, kind: int) -> None:
         self.loop = loop
@@ -49,7 +49,7 @@ class Packets(WriteBursts):
         loop.run_until_complete(made)
 
     def arrived(self) -> list[bytes]:
-        """What each send brought, and b"" for the end."""
+        """Return the data of each send, and b"" for the end."""
         packets = []
         try:
             while True:
@@ -74,7 +74,7 @@ def packets(loop: asyncio.AbstractEventLoop, kind: int) -> Iterator[Packets]:
     loop.run_until_complete(asyncio.sleep(0))
 
 
-def test_a_lone_write_has_left_when_it_returns(packets: Packets) -> None:
+def test_a_lone_write_is_sent_before_it_returns(packets: Packets) -> None:
     seen = []
 
     def write(transport: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_lone_write_has_left_when_it_returns(packets: Packets) -> None:
     assert seen == [b"lone"] * 3
 
 
-def test_several_writes_have_left_when_they_return_where_that_is_not_usual(
+def test_each_write_of_a_first_burst_is_sent_before_it_returns(
     packets: Packets,
 ) -> None:
     seen = []
@@ -100,23 +100,23 @@ def test_several_writes_have_left_when_they_return_where_that_is_not_usual(
 
 
 @only_penstock
-def test_a_transport_that_writes_in_bursts_sends_each_together(packets: Packets) -> None:
+def test_a_transport_that_writes_in_bursts_sends_each_burst_together(packets: Packets) -> None:
     burst = write_each(b"header", b"body")
-    for _ in range(BURSTS_BEFORE_HOLDING):
+    for _ in range(CORK_THRESHOLD):
         assert packets.in_one_callback(burst) == [b"header", b"body"]
     for _ in range(3):
         assert packets.in_one_callback(burst) == [b"headerbody"]
 
 
 @only_penstock
-def test_a_lone_write_ends_the_holding(packets: Packets) -> None:
+def test_a_lone_write_ends_the_coalescing(packets: Packets) -> None:
     packets.write_in_bursts()
     assert packets.in_one_callback(write_each(b"lone")) == [b"lone"]
     assert packets.in_one_callback(write_each(b"header", b"body")) == [b"header", b"body"]
 
 
 @only_penstock
-def test_writes_of_writelines_are_held_too(packets: Packets) -> None:
+def test_calls_of_writelines_are_also_coalesced(packets: Packets) -> None:
     def write(transport: Any) -> None:
         transport.writelines([b"a", b"b"])
         transport.writelines([b"c", b"d"])
@@ -127,16 +127,16 @@ def test_writes_of_writelines_are_held_too(packets: Packets) -> None:
 
 
 @only_penstock
-def test_writes_of_data_received_leave_together(packets: Packets) -> None:
+def test_writes_of_data_received_are_sent_together(packets: Packets) -> None:
     packets.write_in_bursts()
     assert packets.answer_to(lambda: packets.peer.send(b"data")) == [b"data!?"]
 
 
 @only_penstock
-def test_writes_of_a_task_leave_at_its_next_suspension(packets: Packets) -> None:
+def test_writes_of_a_task_are_sent_at_its_next_suspension(packets: Packets) -> None:
     async def write() -> list[list[bytes]]:
         seen = []
-        for _ in range(BURSTS_BEFORE_HOLDING + 1):
+        for _ in range(CORK_THRESHOLD + 1):
             packets.transport.write(b"1")
             packets.transport.write(b"2")
             await asyncio.sleep(0)
@@ -144,16 +144,16 @@ def test_writes_of_a_task_leave_at_its_next_suspension(packets: Packets) -> None
         return seen
 
     seen = packets.loop.run_until_complete(write())
-    assert seen == [[b"1", b"2"]] * BURSTS_BEFORE_HOLDING + [[b"12"]]
+    assert seen == [[b"1", b"2"]] * CORK_THRESHOLD + [[b"12"]]
 
 
-def test_writes_outside_of_callbacks_leave_at_once(packets: Packets) -> None:
+def test_writes_outside_of_callbacks_are_sent_at_once(packets: Packets) -> None:
     packets.write_in_bursts()
     write_each(b"1", b"2")(packets.transport)
     assert packets.arrived() == [b"1", b"2"]
 
 
-def test_writes_of_a_callback_that_raises_leave_too(
+def test_writes_of_a_callback_that_raises_are_also_sent(
     packets: Packets, contexts: list[dict[str, Any]]
 ) -> None:
     packets.write_in_bursts()
@@ -166,7 +166,7 @@ def test_writes_of_a_callback_that_raises_leave_too(
     assert len(contexts) == 1
 
 
-def test_a_writable_socket_has_nothing_waiting(packets: Packets) -> None:
+def test_the_write_buffer_is_empty_while_the_socket_is_writable(packets: Packets) -> None:
     packets.write_in_bursts()
     sizes = []
 
@@ -180,7 +180,7 @@ def test_a_writable_socket_has_nothing_waiting(packets: Packets) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "abort", "write_eof"])
-def test_what_was_written_leaves_before_the_end(packets: Packets, end: str) -> None:
+def test_written_data_are_sent_before_the_end(packets: Packets, end: str) -> None:
     packets.write_in_bursts()
 
     def write_and_end(transport: Any) -> None:
@@ -194,7 +194,7 @@ def test_what_was_written_leaves_before_the_end(packets: Packets, end: str) -> N
     assert arrived[-1] == b""
 
 
-def test_what_was_written_leaves_before_the_end_by_an_exception(
+def test_written_data_are_sent_before_an_end_by_an_exception(
     packets: Packets, contexts: list[dict[str, Any]]
 ) -> None:
     packets.write_in_bursts()
@@ -234,7 +234,7 @@ def test_a_peer_that_does_not_read_pauses_the_writer_within_its_callback(packets
 
 
 @only_penstock
-def test_what_is_held_is_bounded(packets: Packets) -> None:
+def test_held_data_are_bounded(packets: Packets) -> None:
     packets.write_in_bursts()
     most = 0
 
@@ -250,14 +250,14 @@ def test_what_is_held_is_bounded(packets: Packets) -> None:
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM])
-def test_more_writes_than_one_call_takes_leave_without_another_event(packets: Packets) -> None:
+def test_more_writes_than_one_system_call_accepts_need_no_further_event(packets: Packets) -> None:
     packets.write_in_bursts()
     arrived = packets.in_one_callback(write_each(*(bytes([i]) * 3 for i in range(200))))
     assert b"".join(arrived) == b"".join(bytes([i]) * 3 for i in range(200))
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM])
-def test_sendfile_sends_after_what_was_written(packets: Packets, tmp_path: Any) -> None:
+def test_sendfile_sends_after_earlier_writes(packets: Packets, tmp_path: Any) -> None:
     packets.write_in_bursts()
     file = tmp_path / "file"
     file.write_bytes(b"file")
@@ -272,7 +272,7 @@ def test_sendfile_sends_after_what_was_written(packets: Packets, tmp_path: Any) 
     assert b"".join(packets.arrived()) == b"123file4"
 
 
-def test_a_lost_connection_swallows_what_was_held(packets: Packets) -> None:
+def test_a_lost_connection_drops_held_data(packets: Packets) -> None:
     packets.write_in_bursts()
 
     def write(transport: Any) -> None:
@@ -296,7 +296,7 @@ STEPS = st.lists(
 )
 
 
-# Python 3.13's asyncio itself hangs on writelines() of empty chunks.
+# Python 3.13's asyncio itself hangs in writelines() of empty chunks.
 @only_penstock
 @settings(
     max_examples=60,

@@ -31,7 +31,7 @@ async def tls_server(
     context: ssl.SSLContext | None = None,
     **options: Any,
 ) -> AsyncIterator[int]:
-    """Serve a protocol over TLS; the port."""
+    """Serve a protocol over TLS; returns the port."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
         factory, "127.0.0.1", 0, ssl=context or server_context(), **options
@@ -66,7 +66,7 @@ async def tls_pair(
     server: ssl.SSLContext | None = None,
     **options: Any,
 ) -> AsyncIterator[Pair[C, S]]:
-    """Connect two protocols; both are aborted in the end if they live then."""
+    """Connect two protocols; abort open connections at the end."""
     made: list[S] = []
 
     def factory() -> S:
@@ -88,16 +88,16 @@ async def tls_pair(
 
 
 class BlockingServer:
-    """A listening socket whose connections are served by blocking code in a thread."""
+    """A listening socket for blocking code in a thread."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listener.getsockname()[1]
 
     def accept(self) -> socket.socket:
-        self.listener.settimeout(10)
+        self.listener.settimeout(30)
         connection, _ = self.listener.accept()
-        connection.settimeout(10)
+        connection.settimeout(30)
         return connection
 
     def accept_tls(self, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
@@ -111,13 +111,13 @@ class BlockingServer:
 
 
 def connect_tls(port: int, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-    """A blocking TLS client."""
-    raw = socket.create_connection(("127.0.0.1", port), timeout=10)
+    """Return a blocking TLS client's connection."""
+    raw = socket.create_connection(("127.0.0.1", port), timeout=30)
     return (context or client_context()).wrap_socket(raw, server_hostname="localhost")
 
 
 def receive_until_end(connection: ssl.SSLSocket) -> bytes:
-    """Everything until close_notify; an end without it is an error."""
+    """Read until close_notify; an end without it is an error."""
     chunks = bytearray()
     with contextlib.suppress(ssl.SSLZeroReturnError):
         while chunk := connection.recv(65536):

@@ -1,4 +1,4 @@
-"""A connection of any kind: a stream transport here, a blocking socket at the other end."""
+"""Connections of every kind: a stream transport at one end, a blocking socket at the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Link:
         for sock, option in ((ours, socket.SO_SNDBUF), (theirs, socket.SO_RCVBUF)):
             sock.setsockopt(socket.SOL_SOCKET, option, 65536)
         ours.setblocking(False)
-        theirs.settimeout(10)
+        theirs.settimeout(30)
         loop = asyncio.get_running_loop()
         if not self.kind.startswith("tls"):
             self.peer = theirs
@@ -53,8 +53,8 @@ class Link:
             return ours, theirs
 
     def reset(self) -> None:
-        """Cut the connection so that whoever writes is told of an error."""
-        with contextlib.suppress(OSError):  # a Unix socket is reset by the data nobody has read
+        """Reset the connection, so that a write fails."""
+        with contextlib.suppress(OSError):  # a close with unread data resets a Unix socket
             self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.peer.close()
 

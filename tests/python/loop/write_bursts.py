@@ -1,4 +1,4 @@
-"""Several writes of one callback, and what has left when it has ended."""
+"""Several writes in one callback, and the data sent by its end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-BURSTS_BEFORE_HOLDING = 3
+CORK_THRESHOLD = 3
 
 only_penstock = pytest.mark.parametrize("loop_name", ["penstock"])
 
 
 def write_each(*chunks: bytes) -> Callable[[Any], None]:
-    """A callback that writes the chunks one by one."""
+    """Return a callback that writes the chunks one by one."""
 
     def write(transport: Any) -> None:
         for chunk in chunks:
@@ -25,7 +25,7 @@ def write_each(*chunks: bytes) -> Callable[[Any], None]:
 
 
 class WriteBursts(ABC):
-    """A transport whose peer tells each send apart."""
+    """A transport whose peer distinguishes each send."""
 
     loop: asyncio.AbstractEventLoop | Any
     transport: Any
@@ -33,10 +33,10 @@ class WriteBursts(ABC):
 
     @abstractmethod
     def arrived(self) -> list[bytes]:
-        """What each send brought, and b"" for the end."""
+        """Return the data of each send, and b"" for the end."""
 
     def in_one_callback(self, callback: Callable[[Any], object]) -> list[bytes]:
-        """What has arrived when a callback has ended, and nothing else has run since."""
+        """Return the data that have arrived at the end of a callback, before other code runs."""
         arrived = self.loop.create_future()
 
         def body() -> None:
@@ -48,20 +48,20 @@ class WriteBursts(ABC):
         return result
 
     def answer_to(self, send: Callable[[], object]) -> list[bytes]:
-        """What has arrived when data_received has ended, and nothing else has run since.
+        """Return the data that have arrived at the end of data_received, before other code runs.
 
-        ``send`` is the peer's part.
+        ``send`` sends the peer's data.
         """
         self._answered = self.loop.create_future()
         send()
-        result: list[bytes] = self.loop.run_until_complete(asyncio.wait_for(self._answered, 10))
+        result: list[bytes] = self.loop.run_until_complete(asyncio.wait_for(self._answered, 30))
         return result
 
     def receiving(self) -> None:
-        """What the protocol's data_received begins with."""
+        """The first action of the protocol's data_received."""
         self.loop.call_soon(lambda: self._answered.set_result(self.arrived()))
 
     def write_in_bursts(self) -> None:
-        """Let the transport know that several writes a callback are usual."""
-        for _ in range(BURSTS_BEFORE_HOLDING):
+        """Make the transport expect several writes per callback."""
+        for _ in range(CORK_THRESHOLD):
             self.in_one_callback(write_each(b"header", b"body"))

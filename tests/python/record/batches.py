@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
+from tests.python.record.instruments import reply
 
 bounded = settings(max_examples=100)
 # For examples that record and recover files.
@@ -17,7 +19,7 @@ few = settings(max_examples=25)
 
 NOON_NS = 1_795_262_400_000_000_000
 MASS_FLOW = RecordSchema(
-    (Field("Mass_Flow", "float", "SCCM"), Field("Gas", "str")), '{"rate_hz": 20}'
+    (Field("Mass_Flow", "float", "SCCM"), Field("Gas", "text")), '{"rate_hz": 20}'
 )
 
 
@@ -71,7 +73,7 @@ rows = st.fixed_dictionaries(
     }
 )
 THREE_FIELDS = RecordSchema(
-    (Field("Mass_Flow", "float"), Field("Gas", "str"), Field("Abs_Press", "float"))
+    (Field("Mass_Flow", "float"), Field("Gas", "text"), Field("Abs_Press", "float"))
 )
 
 
@@ -98,3 +100,30 @@ def same_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         else one[name] == other[name]
         for name in one
     )
+
+
+TYPED = RecordSchema(
+    (
+        Field("Flow", "float"),
+        Field("Count", "int"),
+        Field("Open", "bool"),
+        Field("Gas", "text"),
+        Field("Calibrated", "timestamp"),
+    )
+)
+MOMENT = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC)
+
+
+def typed_batch() -> SampleBatch:
+    """A row with a value of every kind, an empty one, and one with values of other kinds."""
+    buffer = ColumnBuffer(TYPED)
+    buffer.append_result(
+        "a",
+        None,
+        reply({"Flow": 1.5, "Count": 2**53 + 1, "Open": True, "Gas": "N2", "Calibrated": MOMENT}),
+    )
+    buffer.append_result("a", None, reply({}))
+    buffer.append_result(
+        "a", None, reply({"Flow": True, "Count": 2.0, "Open": "ajar", "Gas": 8, "Calibrated": 3})
+    )
+    return SampleBatch.from_buffer(buffer)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.lowlevel
 
-from penstock.record.source import FieldSchemaLike
+from penstock.record._sampling.source import FieldKind, FieldSchemaLike, FieldValue
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -17,14 +17,13 @@ START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 @dataclass(frozen=True)
 class FakeField:
     name: str
-    kind: str
+    kind: FieldKind
     unit: str | None = None
 
 
 @dataclass(frozen=True)
 class FakeReading:
-    unit_id: str
-    values: Mapping[str, float | str]
+    values: Mapping[str, FieldValue]
     status: frozenset[str] = frozenset()
 
 
@@ -39,9 +38,8 @@ class FakeResult:
 
 
 def reply(
-    values: Mapping[str, float | str] | None = None,
+    values: Mapping[str, FieldValue] | None = None,
     *,
-    unit_id: str = "A",
     status: frozenset[str] = frozenset(),
     asked_ns: int = 0,
     latency_ns: int = 5_000_000,
@@ -49,7 +47,7 @@ def reply(
     """A reply asked for ``asked_ns`` after START on both clocks."""
     asked = START + timedelta(microseconds=asked_ns // 1000)
     return FakeResult(
-        FakeReading(unit_id, {"Mass_Flow": 10.25} if values is None else values, status),
+        FakeReading({"Mass_Flow": 10.25} if values is None else values, status),
         None,
         asked,
         asked + timedelta(microseconds=latency_ns // 1000),
@@ -87,6 +85,7 @@ class Bench:
     answer: Answer = prompt
     asked: list[tuple[str, ...]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    source_id: str = "bench"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,9 +110,14 @@ class DescribedBench(Bench):
     """A source that knows its fields before the first sample."""
 
     schemas: Mapping[str, Sequence[FieldSchemaLike]] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    revision: int = 0
 
     def field_schemas(self) -> Mapping[str, Sequence[FieldSchemaLike]]:
         return self.schemas
+
+    def device_facts(self, name: str) -> Mapping[str, str]:
+        return self.facts.get(name, {})
 
 
 class HandClock:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC
 from enum import StrEnum
 from typing import Any
 
@@ -7,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
+from penstock.record import ColumnBuffer, Field, FieldValue, RecordSchema, SampleBatch
+from penstock.record._sampling.sample import to_utc_ns
 from penstock.record.schema import unite
 from tests.python.record.batches import (
+    MOMENT,
     THREE_FIELDS,
+    TYPED,
     batch_of,
     bounded,
     flow_batch,
     rows,
     same_values,
+    typed_batch,
 )
 from tests.python.record.instruments import FakeField, FakeReading, FakeResult, failure, reply
 
@@ -112,7 +117,7 @@ def test_text_in_a_numeric_field_gets_a_column_of_its_own() -> None:
 
 
 def test_a_number_in_a_text_field_is_kept_as_text() -> None:
-    buffer = ColumnBuffer(RecordSchema((Field("Gas", "str"),)))
+    buffer = ColumnBuffer(RecordSchema((Field("Gas", "text"),)))
     buffer.append_result("a", None, reply({"Gas": 8}))
     assert SampleBatch.from_buffer(buffer).column("Gas") == ["8"]
 
@@ -123,6 +128,56 @@ def test_whole_numbers_are_stored_as_floats() -> None:
     batch = SampleBatch.from_buffer(buffer)
     assert batch.column("Count") == [8.0]
     assert batch.column("On") == [1.0]
+
+
+def test_declared_kinds_are_kept_and_other_kinds_stand_beside() -> None:
+    batch = typed_batch()
+    assert batch.column("Flow") == [1.5, None, 1.0]
+    assert batch.column("Count") == [2**53 + 1, None, 2]
+    assert batch.column("Open") == [True, None, None]
+    assert batch.column("Open_text") == [None, None, "ajar"]
+    assert batch.column("Gas") == ["N2", None, "8"]
+    assert batch.column("Calibrated") == [to_utc_ns(MOMENT), None, None]
+    assert batch.column("Calibrated_text") == [None, None, "3"]
+    first, second, _ = batch
+    assert first.values["Calibrated"] == MOMENT
+    assert second.values == {}
+    assert next(iter(SampleBatch.from_samples([first], TYPED))).values == first.values
+
+
+@given(
+    st.one_of(
+        st.integers(), st.floats(), st.booleans(), st.text(), st.datetimes(timezones=st.just(UTC))
+    )
+)
+def test_a_value_is_kept_as_its_kind_or_as_text(value: FieldValue) -> None:
+    for field in TYPED.fields:
+        buffer = ColumnBuffer(TYPED)
+        buffer.append_result("a", None, reply({field.name: value}))
+        (sample,) = SampleBatch.from_buffer(buffer)
+        ((name, kept),) = sample.values.items()
+        if name == field.name:
+            same = kept == value or (isinstance(value, int) and kept == float(value))
+            assert same or isinstance(kept, str) or value != value
+        else:
+            assert name == f"{field.name}_text"
+            assert isinstance(kept, str)
+
+
+def test_arrow_has_the_declared_kinds() -> None:
+    pa = pytest.importorskip("pyarrow")
+    arrow = typed_batch().to_arrow()
+    arrow.validate(full=True)
+    assert arrow.schema.field("Count").type == pa.int64()
+    assert arrow.schema.field("Open").type == pa.bool_()
+    assert arrow.schema.field("Calibrated").type == pa.timestamp("ns", "UTC")
+    assert arrow.column("Count").to_pylist() == [2**53 + 1, None, 2]
+    assert arrow.column("Open").to_pylist() == [True, None, None]
+    assert arrow.column("Calibrated").cast(pa.int64()).to_pylist() == [
+        to_utc_ns(MOMENT),
+        None,
+        None,
+    ]
 
 
 def test_fields_named_like_fixed_columns_are_prefixed() -> None:
@@ -174,7 +229,7 @@ def test_an_error_text_with_lone_surrogates_is_written_out() -> None:
 def test_a_naive_time_stamp_is_refused() -> None:
     good = reply()
     bad = FakeResult(
-        FakeReading("A", {}),
+        FakeReading({}),
         None,
         good.requested_at.replace(tzinfo=None),
         good.received_at,
@@ -200,7 +255,7 @@ def test_the_union_of_fields_keeps_every_unit() -> None:
     fields = unite(
         {
             "a": [FakeField("Mass_Flow", "float", "SCCM"), FakeField("Temp", "float", "C")],
-            "b": [FakeField("Mass_Flow", "float", "SLPM"), FakeField("Gas", "str")],
+            "b": [FakeField("Mass_Flow", "float", "SLPM"), FakeField("Gas", "text")],
             "c": [FakeField("Gas", "float"), FakeField("status", "float")],
         }
     )
@@ -208,6 +263,30 @@ def test_the_union_of_fields_keeps_every_unit() -> None:
         Field("Mass_Flow", "float", None, (("a", "SCCM"), ("b", "SLPM"))),
         Field("Temp", "float", "C"),
         Field("Gas", "float"),
-        Field("Gas_text", "str"),
+        Field("Gas_text", "text"),
         Field("field_status", "float"),
     )
+
+
+def test_a_field_named_like_one_of_the_recorders_own_has_another_column() -> None:
+    buffer = ColumnBuffer(RecordSchema((Field("event", "text"), Field("late_s", "float"))))
+    buffer.append_row("a", None, 0, 0, 0, 0, {"event": "hot", "late_s": 3.0}, None, None)
+    buffer.amend("late_s", 0.5)
+    batch = SampleBatch.from_buffer(buffer)
+    assert batch.column("field_event") == ["hot"]
+    assert batch.column("field_late_s") == [3.0]
+    assert (batch.column("event"), batch.column("late_s")) == ([None], [0.5])
+
+
+def test_columns_that_most_rows_leave_out_have_their_values_in_the_right_rows() -> None:
+    buffer = ColumnBuffer(RecordSchema((Field("x", "float"), Field("event", "text"))))
+    for row in range(10):
+        values = {"x": float(row)} if row % 3 == 0 else {}
+        buffer.append_row("a", "A" if row > 4 else None, 0, 0, 0, 0, values, None, None)
+        if row == 7:
+            buffer.amend("event", "note")
+    batch = SampleBatch.from_buffer(buffer)
+    assert batch.column("x") == [float(n) if n % 3 == 0 else None for n in range(10)]
+    assert batch.column("event") == [None] * 7 + ["note"] + [None] * 2
+    assert batch.column("unit_id") == [None] * 5 + ["A"] * 5
+    assert batch.column("error") == batch.column("status") == [None] * 10

@@ -17,11 +17,10 @@ from penstock.record import (
     SampleBatch,
     SinkError,
     SinkExistsError,
-    SinkSchemaError,
     SinkWriteError,
 )
-from penstock.record import csv_text as csv_text_module
 from tests.python.record.batches import MASS_FLOW, flow_batch
+from tests.python.record.plain_rows import plain_csv
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +32,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 async def test_every_batch_is_on_disk_when_write_batch_returns(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    async with CsvSink(path) as sink:
+    async with CsvSink(path, loss_rows=0) as sink:
         await sink.write_batch(SampleBatch.empty(MASS_FLOW))
         assert path.read_bytes().count(b"\r\n") == 1
         await sink.write_batch(flow_batch(3))
@@ -44,7 +43,7 @@ async def test_every_batch_is_on_disk_when_write_batch_returns(tmp_path: Path) -
 
 async def test_the_sidecar_tells_the_metadata_and_the_end(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    async with CsvSink(path) as sink:
+    async with CsvSink(path, loss_rows=0) as sink:
         await sink.write_batch(flow_batch(2))
         sidecar = json.loads((tmp_path / "run.csv.meta.json").read_text())
         assert sidecar["recording"] == {"rate_hz": 20}
@@ -52,14 +51,14 @@ async def test_the_sidecar_tells_the_metadata_and_the_end(tmp_path: Path) -> Non
     sidecar = json.loads((tmp_path / "run.csv.meta.json").read_text())
     assert sidecar["rows"] == 2
     assert sidecar["summary"] == {"samples_emitted": 2}
-    assert {"name": "Mass_Flow", "unit": "SCCM"} in sidecar["columns"]
+    assert {"name": "Mass_Flow", "unit": "SCCM", "kind": "float"} in sidecar["columns"]
 
 
 async def test_an_existing_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("precious")
     with pytest.raises(SinkExistsError, match=r"run\.csv exists already.*overwrite=True") as caught:
-        await CsvSink(path).open()
+        await CsvSink(path, loss_rows=0).open()
     assert isinstance(caught.value, FileExistsError)
     assert isinstance(caught.value, SinkError)
     assert path.read_text() == "precious"
@@ -70,7 +69,7 @@ async def test_an_existing_sidecar_is_refused_and_left_alone(tmp_path: Path) -> 
     sidecar = tmp_path / "run.csv.meta.json"
     sidecar.write_text("precious")
     with pytest.raises(SinkExistsError, match=r"run\.csv\.meta\.json"):
-        await CsvSink(tmp_path / "run.csv").open()
+        await CsvSink(tmp_path / "run.csv", loss_rows=0).open()
     assert sidecar.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [sidecar]
 
@@ -78,37 +77,37 @@ async def test_an_existing_sidecar_is_refused_and_left_alone(tmp_path: Path) -> 
 async def test_overwrite_replaces_the_file_when_data_come_and_not_before(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("old content, longer than what will come " * 100)
-    async with CsvSink(path, overwrite=True):
+    async with CsvSink(path, overwrite=True, loss_rows=0):
         pass
     assert path.read_text().startswith("old content")
-    async with CsvSink(path, overwrite=True) as sink:
+    async with CsvSink(path, overwrite=True, loss_rows=0) as sink:
         await sink.write_batch(flow_batch(1))
     assert len(table(path)) == 1
 
 
 async def test_a_sink_that_was_given_nothing_leaves_nothing(tmp_path: Path) -> None:
-    async with CsvSink(tmp_path / "run.csv"):
+    async with CsvSink(tmp_path / "run.csv", loss_rows=0):
         assert (tmp_path / "run.csv").exists()
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_two_recorders_cannot_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    async with CsvSink(path) as sink:
+    async with CsvSink(path, loss_rows=0) as sink:
         await sink.write_batch(flow_batch(1))
         with pytest.raises(SinkWriteError, match="being recorded by another"):
-            await CsvSink(path, overwrite=True).open()
+            await CsvSink(path, overwrite=True, loss_rows=0).open()
     assert len(table(path)) == 1
 
 
 async def test_a_missing_folder_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(SinkWriteError, match=r"nowhere/run\.csv: No such file.*create the folder"):
-        await CsvSink(tmp_path / "nowhere" / "run.csv").open()
+        await CsvSink(tmp_path / "nowhere" / "run.csv", loss_rows=0).open()
 
 
 async def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SinkWriteError, match="not of a folder"):
-        await CsvSink(tmp_path, overwrite=True).open()
+        await CsvSink(tmp_path, overwrite=True, loss_rows=0).open()
 
 
 async def test_an_unwritable_folder_is_named_with_the_remedy(tmp_path: Path) -> None:
@@ -118,13 +117,13 @@ async def test_an_unwritable_folder_is_named_with_the_remedy(tmp_path: Path) -> 
         os.seteuid(65534)  # root may write everywhere
     try:
         with pytest.raises(SinkWriteError, match="folder that you may write to"):
-            await CsvSink(tmp_path / "run.csv").open()
+            await CsvSink(tmp_path / "run.csv", loss_rows=0).open()
     finally:
         os.seteuid(user)
 
 
 async def test_a_full_device_is_one_clear_sentence() -> None:
-    sink = CsvSink("/dev/full", overwrite=True)
+    sink = CsvSink("/dev/full", overwrite=True, loss_rows=0)
     await sink.open()
     with pytest.raises(SinkWriteError, match=r"/dev/full: No space left.*free some space"):
         await sink.write_batch(flow_batch(1))
@@ -140,7 +139,7 @@ def test_a_full_disk_keeps_whole_lines(tmp_path: Path) -> None:
         from tests.python.record.batches import flow_batch
 
         async def main():
-            async with CsvSink(sys.argv[1]) as sink:
+            async with CsvSink(sys.argv[1], loss_rows=0) as sink:
                 await sink.write_batch(flow_batch(10))
                 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
                 try:
@@ -173,7 +172,7 @@ def test_a_full_disk_keeps_whole_lines(tmp_path: Path) -> None:
 
 async def test_a_new_field_goes_on_in_a_second_part(tmp_path: Path) -> None:
     wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
-    sink = CsvSink(tmp_path / "run.csv")
+    sink = CsvSink(tmp_path / "run.csv", loss_rows=0)
     async with sink:
         await sink.write_batch(flow_batch(2))
         await sink.write_batch(flow_batch(3, first=2, schema=wider))
@@ -189,14 +188,19 @@ async def test_a_new_field_goes_on_in_a_second_part(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.part2.csv.meta.json").read_text())["rows"] == 4
 
 
-async def test_a_field_that_changes_its_kind_is_refused(tmp_path: Path) -> None:
-    async with CsvSink(tmp_path / "run.csv") as sink:
+async def test_a_field_that_changes_its_kind_or_unit_begins_a_part(tmp_path: Path) -> None:
+    async with CsvSink(tmp_path / "run.csv", loss_rows=0) as sink:
         await sink.write_batch(flow_batch(2))
-        changed = SampleBatch.empty(RecordSchema((Field("Mass_Flow", "str"),)))
-        with pytest.raises(SinkSchemaError, match="'Mass_Flow' was float so far and is str"):
-            await sink.write_batch(changed)
-        await sink.write_batch(flow_batch(1))
-    assert len(table(tmp_path / "run.csv")) == 3
+        text = RecordSchema((Field("Mass_Flow", "text"),))
+        await sink.write_batch(SampleBatch.empty(text))
+        litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
+        await sink.write_batch(flow_batch(3, first=2, schema=litres))
+        assert [path.name for path in sink.paths] == ["run.csv", "run.part2.csv", "run.part3.csv"]
+    assert len(table(tmp_path / "run.csv")) == 2
+    assert len(table(tmp_path / "run.part2.csv")) == 0
+    assert len(table(tmp_path / "run.part3.csv")) == 3
+    units = json.loads((tmp_path / "run.part3.csv.meta.json").read_text())["columns"]
+    assert next(column for column in units if column["name"] == "Mass_Flow")["unit"] == "SLPM"
 
 
 async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
@@ -204,11 +208,11 @@ async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
 ) -> None:
     (tmp_path / "run.part2.csv").write_text("precious")
     wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
-    async with CsvSink(tmp_path / "run.csv") as sink:
+    async with CsvSink(tmp_path / "run.csv", loss_rows=0) as sink:
         await sink.write_batch(flow_batch(2))
         with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
-        with pytest.raises(SinkWriteError, match="takes no more samples"):
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
     assert (tmp_path / "run.part2.csv").read_text() == "precious"
     assert [float(row["Mass_Flow"]) for row in table(tmp_path / "run.csv")] == [0.0, 1.0]
@@ -216,14 +220,30 @@ async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
 
 async def test_sample_objects_are_written_too(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    async with CsvSink(path) as sink:
+    async with CsvSink(path, loss_rows=0) as sink:
         await sink.write_many(list(flow_batch(3)))
         await sink.write_many(list(flow_batch(2, first=3)))
-    assert path.read_bytes().split(b"\r\n", 1)[1] == csv_text_module.plain_csv(flow_batch(5))
+    assert path.read_bytes().split(b"\r\n", 1)[1] == plain_csv(flow_batch(5))
+
+
+async def test_append_leaves_the_sidecar_of_an_earlier_run_with_its_run_id(tmp_path: Path) -> None:
+    wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
+    for run, schema in (("r1", MASS_FLOW), ("r2", wider)):
+        async with CsvSink(tmp_path / "run.csv", append=True) as sink:
+            await sink.open(schema, {"run_id": run})
+            await sink.write_batch(flow_batch(2, schema=schema))
+    first, second = (
+        json.loads((tmp_path / f"{name}.meta.json").read_bytes())
+        for name in ("run.csv", "run.part2.csv")
+    )
+    assert (first["recording"]["run_id"], second["recording"]["run_id"]) == ("r1", "r2")
+    assert len(second["columns"]) == len(first["columns"]) + 1
+    assert first["continued_in"] == "run.part2.csv"
+    assert first["rows"] == second["rows"] == 2
 
 
 async def test_a_sink_that_is_not_open_says_so(tmp_path: Path) -> None:
-    sink = CsvSink(tmp_path / "run.csv")
+    sink = CsvSink(tmp_path / "run.csv", loss_rows=0)
     with pytest.raises(SinkWriteError, match="not open"):
         await sink.write_batch(flow_batch(1))
     async with sink:
@@ -242,10 +262,10 @@ async def test_csv_needs_no_pyarrow(tmp_path: Path) -> None:
         from tests.python.record.batches import flow_batch
 
         async def main():
-            async with CsvSink(sys.argv[1]) as sink:
+            async with CsvSink(sys.argv[1], loss_rows=0) as sink:
                 await sink.write_batch(flow_batch(1000))
             try:
-                await ParquetSink(sys.argv[1] + ".parquet").open()
+                await ParquetSink(sys.argv[1] + ".parquet", loss_rows=0).open()
             except SinkDependencyError as error:
                 print(error)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import csv
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import pytest
 from penstock.record import (
     CsvSink,
     InMemorySink,
+    OverflowPolicy,
     ParquetSink,
+    RecordSchema,
     Sample,
     SampleBatch,
     SinkError,
@@ -23,6 +25,7 @@ from penstock.record import (
     record,
 )
 from tests.python.record.instruments import (
+    Answer,
     Bench,
     DescribedBench,
     FakeField,
@@ -38,12 +41,17 @@ pytestmark = pytest.mark.anyio
 
 def csv_flows(path: Path) -> list[float]:
     with open(path, newline="") as file:
-        return [float(row["Mass_Flow"]) for row in csv.DictReader(file)]
+        return [float(row["Mass_Flow"]) for row in csv.DictReader(file) if not row["event"]]
 
 
 def parquet_flows(path: Path) -> list[float]:
     pq = pytest.importorskip("pyarrow.parquet")
-    return [float(v) for v in pq.read_table(path)["Mass_Flow"].to_pylist()]
+    table = pq.read_table(path)
+    return [float(flow) for flow in table.filter(table["event"].is_null())["Mass_Flow"].to_pylist()]
+
+
+def sample_count(sink: InMemorySink) -> int:
+    return sum(sample.event is None for sample in sink.samples)
 
 
 def numbers(count: int) -> list[float]:
@@ -59,7 +67,9 @@ class FailingSink:
         self.closed = False
         self.rows = 0
 
-    async def open(self) -> None:
+    async def open(
+        self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
         pass
 
     async def write_batch(self, batch: SampleBatch) -> None:
@@ -72,8 +82,22 @@ class FailingSink:
     async def write_many(self, samples: Iterable[Sample]) -> None:
         raise NotImplementedError
 
+    async def flush(self) -> None:
+        raise NotImplementedError
+
     async def close(self) -> None:
         self.closed = True
+
+
+def after_a_batch_of(sink: FailingSink) -> Answer:
+    """An instrument whose poll 100 waits until ``sink`` has a batch: more than one will come."""
+
+    async def answer(name: str, count: int) -> FakeResult:
+        while count == 100 and not sink.rows:
+            await anyio.lowlevel.checkpoint()
+        return await prompt(name, count)
+
+    return answer
 
 
 async def test_every_sink_gets_every_sample_and_the_summary(tmp_path: Path) -> None:
@@ -125,8 +149,12 @@ async def test_waiting_samples_are_flushed_while_a_device_stalls() -> None:
     sink = InMemorySink()
     flushed = anyio.Event()
 
+    seen = 0
+
     def tell(batch: SampleBatch) -> None:
-        if len(sink) == 3:
+        nonlocal seen
+        seen += sum(sample.event is None for sample in batch)
+        if seen == 3:
             flushed.set()
 
     async with (
@@ -143,7 +171,7 @@ async def test_waiting_samples_are_flushed_while_a_device_stalls() -> None:
         with anyio.fail_after(30):
             await flushed.wait()
         tasks.cancel_scope.cancel()
-    assert len(sink) == 3
+    assert sample_count(sink) == 3
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -209,33 +237,181 @@ async def test_an_exception_in_on_batch_leaves_after_everything_is_written() -> 
     assert len(sink) == recording.summary.samples_emitted
 
 
-async def test_on_batch_may_be_asynchronous_and_comes_after_the_sinks() -> None:
+async def test_on_batch_may_be_asynchronous_and_sees_every_row() -> None:
     sink = InMemorySink()
-    seen: list[tuple[int, int]] = []
+    seen: list[int] = []
 
     async def tell(batch: SampleBatch) -> None:
         await anyio.lowlevel.checkpoint()
-        seen.append((len(batch), len(sink)))
+        seen.append(len(batch))
 
     async with record(Bench([["a"]]), rate_hz=10, duration=3, clock=HandClock()) as recording:
         await pipe(recording, sink, batch_size=10, on_batch=tell)
-    assert seen
-    assert seen[0][0] == seen[0][1]
-    assert sum(rows for rows, _ in seen) == 30
+    assert sum(seen) == len(sink) == 30
 
 
-async def test_a_failing_sink_stops_the_recording_and_the_others_keep_everything(
+async def test_a_failed_sink_does_not_end_the_recording_while_another_is_healthy(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "run.csv"
+    bad = FailingSink(1, SinkWriteError("the disk is full"))
+    told: list[tuple[Any, str]] = []
+    bench = Bench([["a"]], after_a_batch_of(bad))
+
+    async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
+        with pytest.raises(SinkWriteError, match="the disk is full"):
+            await pipe(
+                recording,
+                bad,
+                CsvSink(path),
+                batch_size=5,
+                on_sink_failure=lambda sink, error: told.append((sink, str(error))),
+            )
+    assert told == [(bad, "the disk is full")]
+    assert bad.closed
+    assert csv_flows(path) == numbers(300)
+    summary = recording.summary
+    assert summary.samples_emitted == 300
+    assert summary.sinks["FailingSink"].rows_written == bad.rows
+    assert summary.sinks["FailingSink"].error == "the disk is full"
+    assert summary.sinks[str(path)].rows_written == 300
+    assert summary.sinks[str(path)].error is None
+
+
+async def test_a_recording_ends_when_its_last_sink_has_failed() -> None:
     bad = FailingSink(2, SinkWriteError("the disk is full"))
     async with record(Bench([["a"]]), rate_hz=1000) as recording:
         with pytest.raises(SinkWriteError, match="the disk is full"):
-            await pipe(recording, bad, CsvSink(path), batch_size=5)
+            await pipe(recording, bad, batch_size=5)
     assert bad.closed
     assert bad.rows >= 10
-    assert csv_flows(path) == numbers(recording.summary.samples_emitted)
     assert recording.summary.finished_at is not None
+
+
+async def test_a_fallback_takes_over_with_the_batch_that_failed() -> None:
+    bad, rescue = FailingSink(1, SinkWriteError("the disk is full")), InMemorySink()
+    bench = Bench([["a"]], after_a_batch_of(bad))
+    async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
+        await pipe(recording, bad, fallbacks={bad: rescue}, batch_size=5)
+    assert bad.rows + len(rescue) == 300
+    summary = recording.summary
+    assert summary.sinks["FailingSink"].error == "the disk is full"
+    assert summary.sinks["FailingSink"].replaced_by == "InMemorySink"
+    assert summary.sinks["InMemorySink"].rows_written == len(rescue) > 0
+
+
+async def test_a_fallback_gets_what_the_failed_sink_had_accepted_and_may_lose() -> None:
+    class Gathering(FailingSink):
+        """Has the rows of its last batch in memory only."""
+
+        rows_at_risk = 0
+
+        async def write_batch(self, batch: SampleBatch) -> None:
+            await super().write_batch(batch)
+            self.rows_at_risk = len(batch)
+
+    bad, rescue = Gathering(1, SinkWriteError("the disk is full")), InMemorySink()
+    bench = Bench([["a"]], after_a_batch_of(bad))
+    async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
+        await pipe(recording, bad, fallbacks={bad: rescue}, batch_size=5)
+    assert bad.rows > 0
+    assert [sample.values["Mass_Flow"] for sample in rescue.samples] == numbers(300)
+
+
+async def test_a_fallback_that_fails_too_is_told_with_the_first_failure() -> None:
+    bad = FailingSink(2, SinkWriteError("the disk is full"))
+    worse = FailingSink(0, SinkWriteError("this one too"))
+    async with record(Bench([["a"]]), rate_hz=1000) as recording:
+        with pytest.raises(SinkWriteError, match="the disk is full"):
+            await pipe(recording, bad, fallbacks={bad: worse}, batch_size=5)
+    assert bad.closed
+    assert worse.closed
+
+
+async def test_a_fallback_of_no_sink_is_refused() -> None:
+    async with record(Bench([["a"]]), rate_hz=10) as recording:
+        with pytest.raises(ValueError, match="not among the sinks"):
+            await pipe(recording, fallbacks={InMemorySink(): InMemorySink()})
+
+
+class SlowSink(FailingSink):
+    """Holds its first batch until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__(10**9, OSError())
+        self.entered = anyio.Event()
+        self.released = anyio.Event()
+
+    async def write_batch(self, batch: SampleBatch) -> None:
+        self.entered.set()
+        await self.released.wait()
+        await super().write_batch(batch)
+
+
+async def test_a_slow_sink_delays_neither_the_polls_nor_the_other_sinks() -> None:
+    slow, quick = SlowSink(), InMemorySink()
+
+    async def answer(name: str, count: int) -> FakeResult:
+        if count == 299:
+            # All polls were made, and all but the last batch written, while one sink was stuck.
+            while len(quick) < 250:
+                await anyio.lowlevel.checkpoint()
+            slow.released.set()
+        return await prompt(name, count)
+
+    bench = Bench([["a"]], answer)
+    async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
+        with anyio.fail_after(30):
+            await pipe(recording, slow, quick, batch_size=10)
+    assert recording.summary.samples_late == 0
+    assert slow.rows == len(quick) == 300
+
+
+async def test_rows_that_do_not_fit_a_sinks_queue_are_dropped_for_it_alone_and_counted() -> None:
+    slow, quick = SlowSink(), InMemorySink()
+
+    async def answer(name: str, count: int) -> FakeResult:
+        if count == 299:
+            while len(quick) < 250:
+                await anyio.lowlevel.checkpoint()
+            slow.released.set()
+        return await prompt(name, count)
+
+    bench = Bench([["a"]], answer)
+    async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
+        with (
+            anyio.fail_after(30),
+            pytest.raises(SinkWriteError, match=r"SlowSink did not keep up: \d+ rows"),
+        ):
+            await pipe(recording, slow, quick, batch_size=10, queue_rows=20)
+    assert len(quick) == 300
+    counts = recording.summary.sinks["SlowSink"]
+    assert counts.rows_dropped > 0
+    assert counts.rows_written + counts.rows_dropped == 300
+    assert recording.summary.sinks["InMemorySink"].rows_dropped == 0
+
+
+async def test_a_queue_that_blocks_loses_nothing() -> None:
+    slow, quick = SlowSink(), InMemorySink()
+
+    async def release() -> None:
+        await slow.entered.wait()
+        slow.released.set()
+
+    async with (
+        record(Bench([["a"]]), rate_hz=10, duration=30, clock=HandClock()) as recording,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(release)
+        await pipe(
+            recording,
+            slow,
+            quick,
+            batch_size=10,
+            queue_rows=20,
+            queue_overflow=OverflowPolicy.BLOCK,
+        )
+    assert slow.rows == len(quick) == 300
 
 
 async def test_the_errors_of_further_sinks_are_told_too() -> None:
@@ -250,14 +426,14 @@ async def test_the_errors_of_further_sinks_are_told_too() -> None:
 async def test_a_full_device_keeps_the_other_files(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "run.parquet"
-    async with record(Bench([["a"]]), rate_hz=1000) as recording:
+    async with record(Bench([["a"]]), rate_hz=20, duration=5, clock=HandClock()) as recording:
         with pytest.raises(SinkWriteError, match=r"/dev/full: No space left on device") as caught:
             await pipe(
                 recording, CsvSink("/dev/full", overwrite=True), ParquetSink(path), batch_size=5
             )
     assert isinstance(caught.value.__cause__, OSError)
     assert caught.value.__cause__.errno == errno.ENOSPC
-    assert parquet_flows(path) == numbers(recording.summary.samples_emitted)
+    assert parquet_flows(path) == numbers(100)
 
 
 async def test_a_file_that_exists_is_refused_before_the_first_row_is_written(
@@ -281,10 +457,11 @@ async def test_a_disk_that_does_not_answer_is_given_up_in_time() -> None:
             await anyio.sleep_forever()
 
     healthy = InMemorySink()
-    async with record(Bench([["a"]]), rate_hz=1000) as recording:
-        with pytest.raises(SinkError, match=r"could not be written within 0\.05 s"):
-            await pipe(recording, healthy, Hanging(0, OSError()), batch_size=5, flush_timeout=0.05)
-    assert len(healthy) == recording.summary.samples_emitted
+    hanging = Hanging(0, OSError())
+    async with record(Bench([["a"]]), rate_hz=10, duration=3, clock=HandClock()) as recording:
+        with pytest.raises(SinkError, match=r"to Hanging (within 1\.5 s|in time)"):
+            await pipe(recording, healthy, hanging, batch_size=5, flush_timeout=1.5)
+    assert len(healthy) == recording.summary.samples_emitted == 30
 
 
 async def test_failed_polls_are_rows_of_the_files(tmp_path: Path) -> None:
@@ -315,3 +492,15 @@ async def test_a_recording_without_sinks_still_counts() -> None:
     async with record(Bench([["a"]]), rate_hz=10, duration=3, clock=HandClock()) as recording:
         summary = await pipe(recording)
     assert summary.samples_emitted == 30
+
+
+async def test_a_run_that_is_cancelled_before_its_first_sample_leaves_files_with_columns(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run.csv"
+    source = DescribedBench([["a"]], schemas={"a": [FakeField("Mass_Flow", "float", "SCCM")]})
+    with anyio.CancelScope() as scope:
+        async with CsvSink(path) as sink, record(source, rate_hz=10) as recording:
+            scope.cancel()
+            await pipe(recording, sink)
+    assert path.read_bytes().startswith(b"device,unit_id,t_utc,")

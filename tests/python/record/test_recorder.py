@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +31,10 @@ from tests.python.record.instruments import (
 )
 
 pytestmark = pytest.mark.anyio
+
+
+def numbers(count: int) -> list[float]:
+    return [float(n) for n in range(count)]
 
 
 async def everything(source: Any, **options: Any) -> tuple[InMemorySink, Any]:
@@ -143,7 +149,6 @@ async def test_a_failed_poll_is_a_row_with_its_error_and_null_fields() -> None:
     assert bad.status is None
     assert bad.error == "TimeoutError: no reply within 0.5 s"
     assert not bad.ok
-    assert bad.unit_id == "A"
     assert bad.t_mono_ns == 500_007_000
     assert bad.latency_s == 0.5
     assert summary.errors == summary.devices["a"].errors == 1
@@ -225,6 +230,7 @@ async def test_a_reply_that_cannot_be_stored_is_a_failed_row() -> None:
 async def test_a_source_without_groups_is_asked_for_all_devices_at_once() -> None:
     class Plain:
         names = ("a", "b")
+        source_id = "plain"
 
         def __init__(self) -> None:
             self.asked: list[Any] = []
@@ -262,29 +268,45 @@ async def test_an_empty_source_is_refused() -> None:
 
 async def test_devices_with_different_fields_share_the_columns() -> None:
     schemas = {
-        "flow": [FakeField("Mass_Flow", "float", "SCCM"), FakeField("Gas", "str")],
+        "flow": [FakeField("Mass_Flow", "float", "SCCM"), FakeField("Gas", "text")],
         "pressure": [FakeField("Abs_Press", "float", "PSIA")],
     }
 
     async def answer(name: str, count: int) -> FakeResult:
         if name == "flow":
             return reply({"Mass_Flow": 1.0, "Gas": "N2"})
-        return reply({"Abs_Press": 14.7}, unit_id="B")
+        return reply({"Abs_Press": 14.7})
 
     source = DescribedBench([["flow"], ["pressure"]], answer, schemas=schemas)
     sink = InMemorySink()
     async with record(source, rate_hz=1, duration=1, clock=HandClock()) as recording:
         assert recording.schema_known
         assert [field.name for field in recording.schema.fields] == [
-            "Mass_Flow",
-            "Gas",
-            "Abs_Press",
+            *("Mass_Flow", "Gas", "Abs_Press"),
+            *("late_s", "event", "message"),
         ]
         await pipe(recording, sink)
     rows = {s.device: s.values for s in sink.samples}
     assert rows == {"flow": {"Mass_Flow": 1.0, "Gas": "N2"}, "pressure": {"Abs_Press": 14.7}}
     column = [v for batch in sink.batches for v in batch.column("Abs_Press")]
     assert sorted(column, key=str) == [14.7, None]
+
+
+async def test_facts_of_the_devices_go_into_the_file_and_the_address_into_the_rows() -> None:
+    async def answer(name: str, count: int) -> FakeResult:
+        if count == 1:  # it is given another address while it is recorded
+            source.facts = {"a": {"unit_id": "C", "model": "MC"}}
+            source.revision += 1
+        return await prompt(name, count)
+
+    source = DescribedBench([["a"]], answer, facts={"a": {"unit_id": "B", "model": "MC"}})
+    sink = InMemorySink()
+    async with record(source, rate_hz=1, duration=3, clock=HandClock()) as recording:
+        known = json.loads(recording.schema.metadata)
+        await pipe(recording, sink)
+    assert known["source"] == "bench"
+    assert (known["devices"]["a"]["unit_id"], known["devices"]["a"]["model"]) == ("B", "MC")
+    assert [sample.unit_id for sample in sink.samples] == ["B", "C", "C"]
 
 
 async def test_leaving_the_block_stops_all_polling() -> None:
@@ -296,6 +318,20 @@ async def test_leaving_the_block_stops_all_polling() -> None:
     for _ in range(50):
         await anyio.lowlevel.checkpoint()
     assert len(bench.asked) == asked
+
+
+async def test_a_recording_can_be_stopped_from_a_callback_of_the_loop(
+    anyio_backend_name: str,
+) -> None:
+    async with record(Bench([["a"]]), rate_hz=1000) as recording:
+        if anyio_backend_name == "asyncio":
+            # As a signal's handler does: there is no task.
+            asyncio.get_running_loop().call_later(0.01, recording.stop)
+        else:
+            recording.stop()
+        with anyio.fail_after(60):
+            async for _ in recording.stream:
+                pass
 
 
 async def test_an_exception_of_the_block_leaves_as_itself() -> None:
@@ -344,7 +380,9 @@ async def test_block_polls_no_further_than_there_is_room() -> None:
         second = await recording.next_batch(100)
         assert second is not None
         flows = [*first.column("Mass_Flow"), *second.column("Mass_Flow")]
-    assert flows == [float(n) for n in range(16)]
+    samples = [flow for flow in flows if flow is not None]  # slots that passed are events
+    assert samples == numbers(len(samples))
+    assert len(flows) == 16
     assert recording.summary.samples_dropped == 0
 
 
@@ -385,7 +423,7 @@ async def test_the_stream_yields_batches_that_iterate_as_samples() -> None:
         async for batch in recording.stream:
             assert isinstance(batch, SampleBatch)
             (sample,) = batch
-            assert (sample.device, sample.unit_id) == ("a", "A")
+            assert sample.device == "a"
 
 
 class _WatchedClock(SystemClock):

@@ -1,4 +1,4 @@
-"""A pseudo-terminal, and a stand-in driver for what a pseudo-terminal lacks."""
+"""Fixtures: a pseudo-terminal, and an emulated driver for features that it lacks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def peer() -> Iterator[PtyPeer]:
 
 @pytest.fixture
 def driver() -> Iterator[EmulatedDriver]:
-    """All ioctls of the package go through this object for the length of the test."""
+    """All ioctls of the package go through this object during the test."""
     with EmulatedDriver().installed() as emulated:
         yield emulated

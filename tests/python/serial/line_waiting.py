@@ -1,4 +1,4 @@
-"""Waiting for a modem line in a test, without knowing when the wait has begun."""
+"""Wait for a modem line in a test without knowing when the wait has begun."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock.serial import CommEvent, SerialPort
 async def event_during(
     port: SerialPort, change: Callable[[bool], Awaitable[None]], **lines: bool
 ) -> CommEvent:
-    """Return what ``wait_modem_event(**lines)`` tells while *change* is called on and off.
+    """Return the result of ``wait_modem_event(**lines)`` while ``change`` is called repeatedly.
 
-    Again and again: a change that comes before the wait has looked for the first time is none.
+    A single call could fall before the wait's first read of the lines and would not count.
     """
     events: list[CommEvent] = []
 

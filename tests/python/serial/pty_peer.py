@@ -1,4 +1,4 @@
-"""The other end of a port under test: the controlling side of a pseudo-terminal."""
+"""The peer of a port under test: the controlling side of a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import anyio.lowlevel
 
 
 class PtyPeer:
-    """A pty: ``path`` is what the port opens, this object what sits at the far end of the wire."""
+    """A pty. The port opens ``path``; this object is the far end of the wire."""
 
     def __init__(self) -> None:
         self.fd, follower = pty.openpty()
         self.path = os.ttyname(follower)
-        # A mode that no port ever wants, so that a leftover of it shows.
+        # A mode that no port uses, so that a missing restore is detected.
         self.found_as = termios.tcgetattr(follower)
         self._follower = follower
         os.set_blocking(self.fd, False)
@@ -30,7 +30,7 @@ class PtyPeer:
         assert os.write(self.fd, data) == len(data)
 
     async def read(self, count: int) -> bytes:
-        """Return exactly *count* bytes that the port has sent."""
+        """Return exactly ``count`` bytes that the port sent."""
         data = b""
         while len(data) < count:
             try:
@@ -50,11 +50,11 @@ class PtyPeer:
         return termios.tcgetattr(self._follower)
 
     def raw(self) -> None:
-        """Let the far end be read as it is, without a port that has made it raw."""
+        """Make the tty raw, for tests without a port that does it."""
         tty.setraw(self._follower)
 
     def make_settings_odd(self) -> list[Any]:
-        """Leave behind what an earlier program might: translation, parity marking, echo."""
+        """Set modes that an earlier program may have left: translation, parity marking, echo."""
         settings = self.settings()
         settings[tty.IFLAG] |= termios.PARMRK | termios.INPCK | termios.ISTRIP | termios.INLCR
         settings[tty.CC][termios.VMIN] = b"\x07"
@@ -66,7 +66,7 @@ class PtyPeer:
         return answer != bytes(4)
 
     def unplug(self) -> None:
-        """Close the far end: the kernel then hangs the tty up, as when an adapter is pulled out."""
+        """Close the far end; the kernel then hangs up the tty, as for an unplugged adapter."""
         if self._follower >= 0:
             os.close(self._follower)
             self._follower = -1
@@ -87,7 +87,7 @@ class PtyPeer:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let other tasks run until *condition* is true."""
+    """Let other tasks run until ``condition`` is true."""
     with anyio.fail_after(60):
         while not condition():
             await anyio.lowlevel.checkpoint()

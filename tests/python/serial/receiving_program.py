@@ -1,4 +1,4 @@
-"""Receives bytes that wait, between two marks in the trace: ``receiving_program.py LOOP COUNT``."""
+"""Receives pending bytes between two marks in the trace: ``receiving_program.py LOOP COUNT``."""
 
 from __future__ import annotations
 

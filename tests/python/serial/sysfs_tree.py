@@ -1,4 +1,4 @@
-"""A tree like the kernel's /sys and /dev, in a folder of a test."""
+"""A tree like the kernel's /sys and /dev in a test's folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.serial import PortInfo, discovery
 
 
 class Sysfs:
-    """``/sys`` with a class folder of links into a device tree, and a ``/dev``."""
+    """``/sys`` with a class folder of links into a device tree, and ``/dev``."""
 
     def __init__(self, root: Path) -> None:
         self.tty = root / "sys/class/tty"
@@ -25,7 +25,7 @@ class Sysfs:
         return folder
 
     def add(self, name: str, hardware: Path, **attributes: str) -> None:
-        """Add a tty whose ``device`` is *hardware*."""
+        """Add a tty whose ``device`` is ``hardware``."""
         hardware.mkdir(parents=True, exist_ok=True)
         node = hardware / "tty" / name
         node.mkdir(parents=True)
@@ -36,7 +36,7 @@ class Sysfs:
         (self.dev / name).touch()
 
     def remove(self, name: str) -> None:
-        """Take a tty away; what is above it stays."""
+        """Remove a tty, but not its parents."""
         (self.tty / name).unlink()
         (self.dev / name).unlink()
 

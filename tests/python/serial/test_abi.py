@@ -1,4 +1,4 @@
-"""The kernel's numbers: those of its headers, and the table for builds without the extension."""
+"""The kernel's constants: the headers' values, and the table for builds without the extension."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import termios
 
 import pytest
 
-from penstock.serial import ttyioctl
-from penstock.serial.abi import ABI, SerialAbi, abi_by_table, require_known_abi
-from penstock.serial.termios2 import LineSettings
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.abi import ABI, SerialAbi, abi_by_table, require_known_abi
+from penstock.serial._tty.termios2 import LineSettings
 
 
-def test_the_table_agrees_with_the_headers_of_this_machine() -> None:
+def test_table_agrees_with_this_machines_headers() -> None:
     core = pytest.importorskip("penstock._core")
     table = abi_by_table(platform.machine())
     if table is None:
@@ -33,11 +33,11 @@ def test_the_table_agrees_with_the_headers_of_this_machine() -> None:
         ("ppc64le", (0x402C7413, 0x1F, 44, 16)),
     ],
 )
-def test_each_family_has_its_own_numbers(machine: str, expected: tuple[int, ...]) -> None:
+def test_request_numbers_differ_between_families(machine: str, expected: tuple[int, ...]) -> None:
     abi = abi_by_table(machine)
     assert abi is not None
     assert (abi.TCGETS2, abi.BOTHER, abi.termios_size, abi.control_chars_offset) == expected
-    # _IOR and _IOW carry the size of the structure in bits 16 to 28.
+    # _IOR and _IOW encode the size of the structure in bits 16 to 28.
     assert (abi.TCGETS2 >> 16) & 0x1FFF == (abi.TCSETS2 >> 16) & 0x1FFF == abi.termios_size
     assert abi.output_rate_offset + 4 == abi.termios_size
     assert abi.rates[9600] == 13
@@ -46,17 +46,17 @@ def test_each_family_has_its_own_numbers(machine: str, expected: tuple[int, ...]
 
 
 @pytest.mark.parametrize("machine", ["sparc64", "alpha", "parisc64"])
-def test_an_unknown_family_is_not_guessed(machine: str) -> None:
+def test_unknown_family_has_no_table_entry(machine: str) -> None:
     assert abi_by_table(machine) is None
 
 
-def test_the_structure_is_read_as_the_c_library_reads_it() -> None:
+def test_structure_layout_matches_the_c_library() -> None:
     require_known_abi()
     controller, follower = pty.openpty()
     try:
         wanted = termios.tcgetattr(follower)
         settings = LineSettings.unpack(ttyioctl.get_settings(follower))
-        # Since glibc 2.42 the C library keeps the rates apart, and their bits out of c_cflag.
+        # Since glibc 2.42 the C library stores the rates separately and not in c_cflag.
         rates = ABI.CBAUD | ABI.CBAUD << 16 if termios.B9600 == 9600 else 0
         assert [settings.iflag, settings.oflag, settings.lflag] == [*wanted[:2], wanted[3]]
         assert settings.cflag & ~rates == wanted[2] & ~rates
@@ -71,8 +71,8 @@ def test_the_structure_is_read_as_the_c_library_reads_it() -> None:
 
 WITHOUT = """
 import os, pty, sys
-sys.modules["penstock._core"] = None  # as where it is not built
-from penstock.serial import pending_ioctl
+sys.modules["penstock._core"] = None  # as if it were not built
+from penstock.serial._tty import pending_ioctl
 from penstock.serial.sync import open_serial_port
 assert not pending_ioctl._has_native
 controller, follower = pty.openpty()
@@ -85,6 +85,6 @@ with open_serial_port(os.ttyname(follower), timeout=5) as port:
 """
 
 
-def test_a_port_works_without_the_extension() -> None:
+def test_port_works_without_the_extension() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     subprocess.run([sys.executable, "-c", WITHOUT], env=environment, timeout=60, check=True)

@@ -1,4 +1,4 @@
-"""A device that goes away, and a caller that loses interest, at every point of every call."""
+"""Disconnects and cancellation at every point of every call."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ CALLS: dict[str, Callable[[SerialPort], Awaitable[object]]] = {
 
 
 class Unplugging:
-    """Pulls the device out at the request with a number; afterwards the driver answers EIO."""
+    """Unplugs the device at the n-th request; later requests fail with EIO."""
 
     def __init__(self, peer: PtyPeer, driver: EmulatedDriver) -> None:
         self._peer = peer
-        self._lock = threading.Lock()  # an ioctl that blocks is asked for by a thread of its own
+        self._lock = threading.Lock()  # a blocking ioctl runs in its own thread
         self._left = -1
         self.done = False
-        driver.transmitter_empty = None  # so that drain_exact needs the kernel as well
+        driver.transmitter_empty = None  # so that drain_exact also calls the kernel
         driver.on_request = self._count
 
     def after(self, requests: int) -> None:
@@ -66,7 +66,7 @@ class Unplugging:
                 self._peer.unplug()
                 self.done = True
             self._left -= 1
-        if self.done and request != termios.TIOCNXCL:  # which needs no device
+        if self.done and request != termios.TIOCNXCL:  # TIOCNXCL needs no device
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
@@ -76,7 +76,7 @@ def open_descriptors() -> int:
 
 @pytest.mark.parametrize("config", [SerialConfig(), SWITCHED], ids=["plain", "rs485"])
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_device_may_go_at_any_request(call: str, config: SerialConfig) -> None:
+async def test_device_may_be_unplugged_at_any_request(call: str, config: SerialConfig) -> None:
     requests = 0
     unplugged = True
     while unplugged:
@@ -98,7 +98,7 @@ async def test_a_device_may_go_at_any_request(call: str, config: SerialConfig) -
         requests += 1
 
 
-async def test_a_device_may_go_at_any_request_of_its_opening() -> None:
+async def test_device_may_be_unplugged_at_any_request_while_opening() -> None:
     wish = OTHER.with_changes(initial_rts=False, initial_dtr=True)
     requests = 0
     unplugged = True
@@ -120,7 +120,7 @@ async def test_a_device_may_go_at_any_request_of_its_opening() -> None:
     assert requests > 10
 
 
-def test_a_device_may_go_at_any_request_of_a_port_without_a_loop() -> None:
+def test_device_may_be_unplugged_at_any_request_of_a_blocking_port() -> None:
     calls: dict[str, Callable[[sync.SerialPort], object]] = {
         "send": lambda port: port.send(b"abc"),
         "configure": lambda port: port.configure(OTHER),
@@ -154,7 +154,7 @@ def test_a_device_may_go_at_any_request_of_a_port_without_a_loop() -> None:
 
 @pytest.mark.parametrize("config", [SerialConfig(), SWITCHED], ids=["plain", "rs485"])
 @pytest.mark.parametrize("call", [call for call in CALLS if call != "aclose"])
-async def test_a_call_may_be_cancelled_at_any_step(
+async def test_call_may_be_cancelled_at_any_step(
     peer: PtyPeer, driver: EmulatedDriver, call: str, config: SerialConfig
 ) -> None:
     driver.transmitter_empty = None
@@ -173,13 +173,13 @@ async def test_a_call_may_be_cancelled_at_any_step(
                     tasks.cancel_scope.cancel()
             assert not driver.breaking
             assert bool(driver.lines & termios.TIOCM_RTS) is False
-            # What is said to be in force is, whole or not at all.
+            # Every setting of the reported configuration is in force.
             assert port.config in (config, OTHER)
             speed = termios.B9600 if port.config == OTHER else termios.B115200
             assert peer.settings()[4] == speed
             assert bool(peer.settings()[0] & termios.PARMRK) is port.config.mark_errors
             await port.configure(config)
-            # And both directions go on.
+            # Both directions still work.
             peer.write(b"\xff")
             assert await port.receive() == b"\xff"
             while not peer.nothing_sent():
@@ -189,7 +189,7 @@ async def test_a_call_may_be_cancelled_at_any_step(
 
 
 @pytest.mark.parametrize("steps", range(12))
-async def test_opening_and_closing_may_be_cancelled_at_any_step(
+async def test_opening_and_closing_may_be_cancelled_at_each_step(
     peer: PtyPeer, driver: EmulatedDriver, steps: int
 ) -> None:
     found = peer.settings()

@@ -1,4 +1,4 @@
-"""Closing: who waits learns of it, unsent output gets its time, and the loop never stalls."""
+"""Closing ends waits, waits for unsent output and never blocks the loop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock.serial import (
-    SerialClosedError,
-    SerialConfig,
-    SerialPort,
-    open_serial_port,
-    ttyioctl,
-)
+from penstock.serial import SerialClosedError, SerialConfig, SerialPort, open_serial_port
+from penstock.serial._tty import ttyioctl
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -43,7 +38,7 @@ CALLS: dict[str, Callable[[SerialPort], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_every_call_on_a_closed_port_says_closed(peer: PtyPeer, call: str) -> None:
+async def test_every_call_on_a_closed_port_raises_closed(peer: PtyPeer, call: str) -> None:
     port = await open_serial_port(peer.path)
     await port.aclose()
     assert not port.is_open
@@ -51,17 +46,19 @@ async def test_every_call_on_a_closed_port_says_closed(peer: PtyPeer, call: str)
         await CALLS[call](port)
 
 
-async def test_the_counts_of_a_closed_port_say_closed(peer: PtyPeer) -> None:
+async def test_counts_of_a_closed_port_raise_closed(peer: PtyPeer) -> None:
     port = await open_serial_port(peer.path)
     await port.aclose()
     with pytest.raises(SerialClosedError):
         port.input_waiting()
     with pytest.raises(SerialClosedError):
         port.output_waiting()
+    with pytest.raises(SerialClosedError):
+        port.send_nowait(b"x")
 
 
 @pytest.mark.parametrize("call", ["receive", "receive_into", "receive_available", "send"])
-async def test_closing_wakes_who_waits_with_closed(peer: PtyPeer, call: str) -> None:
+async def test_closing_wakes_waiting_calls_with_closed(peer: PtyPeer, call: str) -> None:
     port = await open_serial_port(peer.path)
     errors: list[Exception] = []
 
@@ -81,14 +78,14 @@ async def test_closing_wakes_who_waits_with_closed(peer: PtyPeer, call: str) -> 
     assert [type(error) for error in errors] == [SerialClosedError]
 
 
-async def test_closing_again_does_nothing(peer: PtyPeer) -> None:
+async def test_second_close_does_nothing(peer: PtyPeer) -> None:
     port = await open_serial_port(peer.path)
     await port.aclose()
     await port.aclose()
     await port.send_eof()
 
 
-async def test_both_of_two_closers_return_with_the_port_closed(
+async def test_two_concurrent_closes_both_return_after_the_close(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     port = await open_serial_port(peer.path)
@@ -104,7 +101,7 @@ async def test_both_of_two_closers_return_with_the_port_closed(
         tasks.start_soon(close)
 
 
-async def test_unsent_output_gets_its_time(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_unsent_output_has_time_to_leave(peer: PtyPeer, driver: EmulatedDriver) -> None:
     port = await open_serial_port(peer.path)
     driver.output_queue = 10
     async with anyio.create_task_group() as tasks:
@@ -117,13 +114,15 @@ async def test_unsent_output_gets_its_time(peer: PtyPeer, driver: EmulatedDriver
     assert driver.discarded_output == 0
 
 
-async def test_sent_bytes_arrive_though_the_port_closes_at_once(peer: PtyPeer) -> None:
+async def test_sent_bytes_arrive_if_the_port_is_closed_at_once(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         await port.send(b"last words")
     assert await peer.read(10) == b"last words"
 
 
-async def test_a_cancelled_close_discards_and_closes(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_cancelled_close_discards_output_and_closes(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
     port = await open_serial_port(peer.path)
     driver.output_queue = 10
     with anyio.CancelScope() as scope:
@@ -135,7 +134,7 @@ async def test_a_cancelled_close_discards_and_closes(peer: PtyPeer, driver: Emul
     assert peer.settings() == peer.found_as
 
 
-async def test_a_driver_that_closes_slowly_does_not_stop_the_loop(
+async def test_slow_close_of_a_driver_does_not_block_the_loop(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     port = await open_serial_port(peer.path)
@@ -154,36 +153,40 @@ async def test_a_driver_that_closes_slowly_does_not_stop_the_loop(
     assert peer.settings() == peer.found_as
 
 
-async def test_the_modes_are_put_back_too(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_modes_are_restored_on_close(peer: PtyPeer, driver: EmulatedDriver) -> None:
     from penstock.serial import RS485Config
 
     before = driver.rs485
     config = SerialConfig(low_latency=True, rs485=RS485Config(delay_before_send=0.002))
     async with await open_serial_port(peer.path, config):
         assert driver.flags == ttyioctl.ASYNC_LOW_LATENCY
-        # enabled, RTS on send; bus termination and address kept
+        # Enabled, RTS on send; bus termination and address are kept.
         assert driver.rs485 == (0x23, 2, 0, 7, 0, 0, 0, 0)
     assert driver.rs485 == before
     assert driver.flags == 0
 
 
-async def test_what_cannot_be_put_back_is_told(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_settings_that_cannot_be_restored_cause_a_warning(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
     port = await open_serial_port(peer.path)
     driver.fail[ttyioctl.TCSETS2] = 1  # EPERM
-    with pytest.warns(RuntimeWarning, match="could not be put back as it was found"):
+    with pytest.warns(RuntimeWarning, match="the settings from before could not be restored"):
         await port.aclose()
     assert port._device.fileno() == -1
 
 
 @pytest.mark.parametrize("has_waited", [False, True])
-async def test_a_forgotten_port_is_closed_with_a_warning(peer: PtyPeer, has_waited: bool) -> None:
+async def test_forgotten_port_is_closed_with_a_warning(peer: PtyPeer, has_waited: bool) -> None:
     port = await open_serial_port(peer.path)
-    if has_waited:  # then its descriptor is registered with the loop
+    if has_waited:  # registers its descriptor with the loop
         with anyio.move_on_after(0):
             await port.receive()
         with anyio.move_on_after(0.001):
             await port.receive()
-        await anyio.lowlevel.checkpoint()  # the loop lets go of the cancellation it delivered
+        await (
+            anyio.lowlevel.checkpoint()
+        )  # the loop drops its reference to the delivered cancellation
     descriptor = port._device.fileno()
     with pytest.warns(ResourceWarning, match=f"{peer.path} was never closed"):
         del port
@@ -196,8 +199,8 @@ async def test_a_forgotten_port_is_closed_with_a_warning(peer: PtyPeer, has_wait
         assert await again.receive() == b"x"
 
 
-async def test_a_reopened_port_with_the_same_descriptor_number_works(peer: PtyPeer) -> None:
-    """The loop must have forgotten the old registration of the number."""
+async def test_port_reopened_with_the_same_descriptor_number_works(peer: PtyPeer) -> None:
+    """The loop must have removed the registration of the old descriptor."""
     for word in (b"one", b"two", b"three"):
         async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
             received: list[bytes] = []

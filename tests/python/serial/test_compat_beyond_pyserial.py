@@ -1,4 +1,4 @@
-"""Where ``penstock.serial.compat`` does better than pyserial, and what pyserial lacks."""
+"""Differences of ``penstock.serial.compat`` from pyserial, and its additions."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def test_silence_between_bytes_ends_a_read(peer: PtyPeer) -> None:
         assert port.read(100) == b"abc"
 
 
-def test_a_write_that_may_not_wait_returns_the_count(peer: PtyPeer) -> None:
-    # pyserial spins for ever here.
+def test_non_blocking_write_returns_the_count(peer: PtyPeer) -> None:
+    # pyserial loops forever here.
     with compat.Serial(peer.path, write_timeout=0) as port:
         assert 0 < port.write(bytes(200_000)) < 200_000
         port.reset_output_buffer()
 
 
 @pytest.mark.parametrize("timeout", [25 * 86_400, 1e10, 1e300, float("inf")])
-def test_a_time_out_may_be_as_long_as_it_likes(peer: PtyPeer, timeout: float) -> None:
+def test_timeout_may_have_any_length(peer: PtyPeer, timeout: float) -> None:
     with compat.Serial(peer.path, timeout=timeout, write_timeout=timeout) as port:
         peer.write(b"abc")
         arrived(port, 3)
@@ -45,7 +45,7 @@ def test_a_time_out_may_be_as_long_as_it_likes(peer: PtyPeer, timeout: float) ->
         port.reset_output_buffer()
 
 
-def test_a_refused_setting_keeps_its_value(peer: PtyPeer) -> None:
+def test_refused_setting_keeps_its_value(peer: PtyPeer) -> None:
     with compat.Serial(peer.path, 9600) as port:
         with pytest.raises(ValueError, match="baudrate must be"):
             port.baudrate = 0
@@ -64,7 +64,7 @@ def test_closing_ends_a_read_in_another_thread(peer: PtyPeer) -> None:
 
 
 @pytest.mark.parametrize("call", ["read", "write"])
-def test_a_signals_handler_may_close_the_port_under_a_call(peer: PtyPeer, call: str) -> None:
+def test_signal_handler_may_close_the_port_during_a_call(peer: PtyPeer, call: str) -> None:
     script = f"""
 import os, signal, sys, threading
 import penstock.serial.compat as serial
@@ -76,7 +76,7 @@ def end(*_):
 signal.signal(signal.SIGUSR1, end)
 def send():
     main = threading.main_thread().ident
-    while not sys._current_frames()[main].f_code.co_filename.endswith("interruptible.py"):
+    while not sys._current_frames()[main].f_code.co_filename.endswith("_blocking/wait.py"):
         pass
     os.kill(os.getpid(), signal.SIGUSR1)
 threading.Thread(target=send, daemon=True).start()
@@ -94,7 +94,7 @@ print(port.fd)
     assert done.stdout.split() == ["b''" if call == "read" else "True", "None"]
 
 
-def test_bytes_before_an_unplugging_are_not_lost(peer: PtyPeer) -> None:
+def test_bytes_before_a_disconnect_are_not_lost(peer: PtyPeer) -> None:
     with compat.Serial("loop://", timeout=0.01) as port:
         port.write(b"ab")
         assert port.read(5) == b"ab"
@@ -123,7 +123,9 @@ def wired(peer: PtyPeer) -> Iterator[tuple[compat.Serial, EmulatedDriver]]:
         yield port, driver
 
 
-def test_lines_break_and_rs485(wired: tuple[compat.Serial, EmulatedDriver]) -> None:
+def test_lines_break_and_rs485_reach_the_driver(
+    wired: tuple[compat.Serial, EmulatedDriver],
+) -> None:
     port, driver = wired
     assert driver.lines & termios.TIOCM_RTS
     assert driver.lines & termios.TIOCM_DTR
@@ -155,7 +157,7 @@ def test_lines_break_and_rs485(wired: tuple[compat.Serial, EmulatedDriver]) -> N
     driver.has_flags = True
 
 
-def test_lines_set_before_opening_hold_from_the_start(peer: PtyPeer) -> None:
+def test_lines_set_before_opening_apply_on_open(peer: PtyPeer) -> None:
     driver = EmulatedDriver(peer.path)
     with driver.installed():
         port = compat.Serial()
@@ -178,7 +180,7 @@ def test_rs485_in_software_switches_rts_around_a_write(peer: PtyPeer) -> None:
         assert not driver.lines & termios.TIOCM_RTS
 
 
-def test_closing_gives_unsent_output_its_time(peer: PtyPeer) -> None:
+def test_closing_waits_for_unsent_output(peer: PtyPeer) -> None:
     driver = EmulatedDriver(peer.path)
 
     def send_a_byte(request: int) -> None:
@@ -219,7 +221,7 @@ port.close()
 """
 
 
-def test_a_forked_child_closes_its_copy_alone(peer: PtyPeer) -> None:
+def test_forked_child_closes_only_its_copy(peer: PtyPeer) -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", FORKING, peer.path],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -252,13 +254,13 @@ def test_ports_are_found_by_a_pattern(monkeypatch: pytest.MonkeyPatch, peer: Pty
         compat.serial_for_url("hwgrep://flow&m=2")
 
 
-def test_ports_sort_by_their_numbers() -> None:
+def test_ports_are_sorted_by_number() -> None:
     names = ["/dev/ttyS10", "/dev/ttyS9", "/dev/ttyACM0"]
     ours = sorted(compat.tools.list_ports.ListPortInfo(name) for name in names)
     assert [port.name for port in ours] == ["ttyACM0", "ttyS9", "ttyS10"]
 
 
-def test_a_script_that_imports_serial_runs_after_install(peer: PtyPeer) -> None:
+def test_script_that_imports_serial_runs_after_install(peer: PtyPeer) -> None:
     script = f"""
 import penstock.serial.compat
 penstock.serial.compat.install()
@@ -266,7 +268,7 @@ import serial
 import serial.tools.list_ports
 from serial.serialutil import SerialException
 from serial.threaded import LineReader
-assert serial.Serial.__module__ == "penstock.serial.compat.port"
+assert serial.Serial.__module__ == "penstock.serial.compat._port"
 with serial.Serial({peer.path!r}, 19200, timeout=1) as ser:
     ser.write(b"hello")
     print(ser.name)
@@ -278,7 +280,7 @@ print(serial.tools.list_ports.comports() is not None, issubclass(SerialException
     assert os.read(peer.fd, 10) == b"hello"
 
 
-def test_a_signals_handler_cannot_reopen_the_port_under_a_call(peer: PtyPeer) -> None:
+def test_signal_handler_cannot_reopen_the_port_during_a_call(peer: PtyPeer) -> None:
     done = run_python(f"""
 import os, signal, sys, threading
 import penstock.serial.compat as serial
@@ -293,7 +295,7 @@ def reopen(*_):
 signal.signal(signal.SIGUSR1, reopen)
 def send():
     main = threading.main_thread().ident
-    while not sys._current_frames()[main].f_code.co_filename.endswith("interruptible.py"):
+    while not sys._current_frames()[main].f_code.co_filename.endswith("_blocking/wait.py"):
         pass
     os.kill(os.getpid(), signal.SIGUSR1)
 threading.Thread(target=send, daemon=True).start()
@@ -314,7 +316,7 @@ MODULES = [
 ]
 
 
-def test_after_install_pyserials_modules_are_this_packages() -> None:
+def test_after_install_pyserials_module_names_import_this_package() -> None:
     script = f"""
 import importlib, penstock.serial.compat as compat
 compat.install()
@@ -343,7 +345,7 @@ assert serial.tools.list_ports_common.numsplit("ttyS10x") == ["ttyS", 10, "x"]
         ("serial.tools.miniterm.main('/dev/ttyS0', 300, True)", "term /dev/ttyS0 --baud 300 --rts"),
     ],
 )
-def test_what_is_not_here_names_what_is(use: str, remedy: str) -> None:
+def test_unsupported_feature_names_its_replacement(use: str, remedy: str) -> None:
     done = run_python(f"""
 import penstock.serial.compat as compat
 compat.install()
@@ -354,14 +356,14 @@ import serial.rfc2217, serial.tools.miniterm
     assert remedy in done.stderr
 
 
-def test_a_socket_tells_the_log_what_it_ignores(caplog: pytest.LogCaptureFixture) -> None:
+def test_socket_logs_ignored_settings(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
         with caplog.at_level("INFO"), compat.Serial(url) as port:
             port.rts = False
             assert port.cts
     assert f"{url}: a socket has no RTS; ignored" in caplog.messages
-    assert f"{url}: a socket has no CTS; told as True" in caplog.messages
+    assert f"{url}: a socket has no CTS; reported as True" in caplog.messages
 
 
 def run_python(script: str) -> subprocess.CompletedProcess[str]:
@@ -374,7 +376,7 @@ def run_python(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_installing_over_pyserial_is_refused() -> None:
+def test_install_is_refused_if_pyserial_is_imported() -> None:
     import serial as pyserial
 
     assert sys.modules["serial"] is pyserial

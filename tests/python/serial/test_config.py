@@ -1,4 +1,4 @@
-"""Settings are checked when they are built: type, range, and nothing else than members."""
+"""Settings are validated on creation: type, range, and enum members only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.serial import (
 )
 
 
-def test_the_defaults_are_8n1_at_115200_held_alone() -> None:
+def test_defaults_are_8n1_at_115200_and_exclusive() -> None:
     config = SerialConfig()
     assert config.baudrate == 115_200
     assert (config.byte_size, config.parity, config.stop_bits) == (
@@ -33,7 +33,7 @@ def test_the_defaults_are_8n1_at_115200_held_alone() -> None:
     assert config.rs485 is None
 
 
-def test_equal_settings_are_equal_and_hash_alike() -> None:
+def test_equal_settings_compare_equal_and_have_equal_hashes() -> None:
     changed = SerialConfig().with_changes(baudrate=9600)
     assert changed == SerialConfig(baudrate=9600)
     assert hash(changed) == hash(SerialConfig(baudrate=9600))
@@ -62,7 +62,7 @@ def test_equal_settings_are_equal_and_hash_alike() -> None:
         ("unsupported_policy", "ignore"),
     ],
 )
-def test_a_wrong_setting_is_refused_by_name_and_value(field: str, value: object) -> None:
+def test_wrong_setting_is_refused_with_name_and_value(field: str, value: object) -> None:
     settings: dict[str, Any] = {field: value}
     with pytest.raises(ConfigurationError) as caught:
         SerialConfig(**settings)
@@ -72,25 +72,25 @@ def test_a_wrong_setting_is_refused_by_name_and_value(field: str, value: object)
     assert isinstance(caught.value, SerialError)
 
 
-def test_changes_are_checked_like_new_settings() -> None:
+def test_changed_settings_are_validated_like_new_ones() -> None:
     with pytest.raises(ConfigurationError):
         SerialConfig().with_changes(baudrate=0)
 
 
 @pytest.mark.parametrize("delay", [-0.001, float("nan"), float("inf"), "1", True])
-def test_a_wrong_rs485_delay_is_refused(delay: Any) -> None:
+def test_wrong_rs485_delay_is_refused(delay: Any) -> None:
     with pytest.raises(ConfigurationError):
         RS485Config(delay_before_send=delay)
 
 
-def test_flow_control_takes_only_booleans() -> None:
+def test_flow_control_accepts_only_booleans() -> None:
     wrong: Any = 1
     with pytest.raises(ConfigurationError):
         FlowControl(rts_cts=wrong)
 
 
 @given(baudrate=st.one_of(st.integers(), st.floats(), st.booleans(), st.text(), st.none()))
-def test_any_baudrate_is_either_kept_or_refused(baudrate: Any) -> None:
+def test_any_baudrate_is_kept_or_refused(baudrate: Any) -> None:
     valid = type(baudrate) is int and 1 <= baudrate < 2**32
     if valid:
         assert SerialConfig(baudrate=baudrate).baudrate == baudrate

@@ -1,4 +1,4 @@
-"""Configuring an open port: whole or not at all, and read back from the driver."""
+"""Configuring an open port: all settings or none, read back from the driver."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from penstock.serial import (
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
     UnsupportedPolicy,
-    device,
     open_serial_port,
-    ttyioctl,
 )
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.device import TtyDevice
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -50,7 +50,7 @@ async def test_new_settings_reach_the_driver(peer: PtyPeer) -> None:
     assert settings[tty.IFLAG] == termios.IXON | termios.IXOFF
 
 
-async def test_of_two_configurations_at_once_the_last_is_followed(
+async def test_last_of_two_concurrent_configurations_is_in_force(
     peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await open_serial_port(peer.path) as port:
@@ -72,17 +72,17 @@ async def test_of_two_configurations_at_once_the_last_is_followed(
             last_is_done.set()
         assert not port.config.mark_errors
         peer.write(b"\xff\xff")
-        assert await port.receive() == b"\xff\xff"  # nothing is taken for a mark
+        assert await port.receive() == b"\xff\xff"  # nothing is decoded as a mark
 
 
-async def test_bytes_that_wait_outlive_a_new_configuration(peer: PtyPeer) -> None:
+async def test_pending_bytes_survive_a_new_configuration(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.write(b"abc")
         await port.configure(port.config.with_changes(baudrate=9600))
         assert await port.receive() == b"abc"
 
 
-async def test_a_parked_receiver_outlives_a_new_configuration(peer: PtyPeer) -> None:
+async def test_waiting_receiver_survives_a_new_configuration(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         received: list[bytes] = []
 
@@ -99,8 +99,8 @@ async def test_a_parked_receiver_outlives_a_new_configuration(peer: PtyPeer) -> 
     assert received == [b"x"]
 
 
-async def test_a_pty_takes_any_character_format(peer: PtyPeer) -> None:
-    """A pty has no line on which it could matter; simulators of 7E1 devices rely on it."""
+async def test_pty_accepts_any_character_format(peer: PtyPeer) -> None:
+    """A pty has no line format; simulators of 7E1 devices rely on this."""
     config = SerialConfig(byte_size=ByteSize.SEVEN, parity=Parity.EVEN)
     async with await open_serial_port(peer.path, config) as port:
         await port.configure(config.with_changes(parity=Parity.ODD))
@@ -115,9 +115,7 @@ async def test_a_pty_takes_any_character_format(peer: PtyPeer) -> None:
         {"low_latency": True},
     ],
 )
-async def test_a_setting_that_the_device_lacks_changes_nothing(
-    peer: PtyPeer, change: dict[str, Any]
-) -> None:
+async def test_unsupported_setting_changes_nothing(peer: PtyPeer, change: dict[str, Any]) -> None:
     async with await open_serial_port(peer.path) as port:
         config, settings = port.config, peer.settings()
         with pytest.raises(UnsupportedFeatureError, match=peer.path):
@@ -127,12 +125,12 @@ async def test_a_setting_that_the_device_lacks_changes_nothing(
         assert port.actual_baudrate == 115_200
 
 
-async def test_a_setting_that_the_driver_drops_is_refused_and_rolled_back(
+async def test_setting_that_the_driver_drops_is_refused_and_rolled_back(
     peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await open_serial_port(peer.path) as port:
         config, settings = port.config, peer.settings()
-        # The pty driver keeps 8 bits without parity and reports success: on a real line, a lie.
+        # The pty driver keeps 8 bits without parity and reports success.
         monkeypatch.setattr(port._device, "_has_wire", True)
         wanted = SerialConfig(baudrate=9600, parity=Parity.EVEN, byte_size=ByteSize.SEVEN)
         with pytest.raises(
@@ -143,7 +141,7 @@ async def test_a_setting_that_the_driver_drops_is_refused_and_rolled_back(
         assert peer.settings() == settings
 
 
-async def test_a_rate_that_the_driver_rounds_too_far_is_refused(
+async def test_rate_that_the_driver_rounds_too_far_is_refused(
     peer: PtyPeer, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await open_serial_port(peer.path) as port:
@@ -160,7 +158,7 @@ async def test_a_rate_that_the_driver_rounds_too_far_is_refused(
         assert port.config.baudrate == 115_200
 
 
-async def test_a_late_failure_undoes_every_step(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_late_failure_undoes_every_step(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path, SerialConfig(exclusive=False)) as port:
         config, settings, rs485 = port.config, peer.settings(), driver.rs485
         driver.fail[ttyioctl.TIOCSRS485] = errno.EPERM
@@ -195,7 +193,7 @@ async def test_exclusivity_can_be_switched_at_any_time(peer: PtyPeer) -> None:
         assert not peer.is_exclusive()
 
 
-async def test_warn_and_ignore_go_on_without_the_optional_modes(peer: PtyPeer) -> None:
+async def test_warn_and_ignore_continue_without_the_optional_modes(peer: PtyPeer) -> None:
     wish = SerialConfig(low_latency=True, rs485=RS485Config())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -204,15 +202,15 @@ async def test_warn_and_ignore_go_on_without_the_optional_modes(peer: PtyPeer) -
             pass
     messages = [str(item.message) for item in caught if item.category is RuntimeWarning]
     assert [message.partition("has no ")[2] for message in messages] == [
-        "low-latency mode; going on without it",
-        "RS-485 mode; going on without it",
+        "low-latency mode; continuing without it",
+        "RS-485 mode; continuing without it",
     ]
     ignore = wish.with_changes(unsupported_policy=UnsupportedPolicy.IGNORE)
     async with await open_serial_port(peer.path, ignore) as port:
         assert port.config is ignore
 
 
-async def test_ignoring_never_covers_what_changes_the_bytes(peer: PtyPeer) -> None:
+async def test_ignore_policy_never_applies_to_settings_that_change_bytes(peer: PtyPeer) -> None:
     config = SerialConfig(
         flow_control=FlowControl(dtr_dsr=True), unsupported_policy=UnsupportedPolicy.IGNORE
     )
@@ -220,17 +218,17 @@ async def test_ignoring_never_covers_what_changes_the_bytes(peer: PtyPeer) -> No
         await open_serial_port(peer.path, config)
 
 
-async def test_what_is_no_configuration_is_refused(peer: PtyPeer) -> None:
+async def test_wrong_type_of_configuration_is_refused(peer: PtyPeer) -> None:
     wrong: Any = {"baudrate": 9600}
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(ConfigurationError, match="must be a SerialConfig"):
             await port.configure(wrong)
 
 
-async def test_a_blocked_driver_does_not_stop_the_loop(
+async def test_blocked_driver_does_not_block_the_loop(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
-    """A USB adapter may answer late; meanwhile other tasks run."""
+    """Other tasks run while a USB adapter answers late."""
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         import threading
 
@@ -242,7 +240,7 @@ async def test_a_blocked_driver_does_not_stop_the_loop(
         peer.write(b"x")
         assert await port.receive() == b"x"
         answer.set()
-    assert device.TtyDevice is type(port._device)
+    assert TtyDevice is type(port._device)
 
 
 def _wait(answer: Any) -> None:
@@ -250,7 +248,7 @@ def _wait(answer: Any) -> None:
 
 
 @pytest.mark.parametrize(("rests", "level"), [(True, True), (False, False)])
-async def test_a_line_that_is_switched_rests_at_the_level_of_the_present_settings(
+async def test_rs485_line_idles_at_the_level_of_the_current_settings(
     peer: PtyPeer, driver: EmulatedDriver, rests: bool, level: bool
 ) -> None:
     def switched(after: bool) -> SerialConfig:
@@ -259,7 +257,7 @@ async def test_a_line_that_is_switched_rests_at_the_level_of_the_present_setting
         )
 
     async with await open_serial_port(peer.path, switched(not rests)) as port:
-        driver.output_queue = 1  # the sender waits for its last byte
+        driver.output_queue = 1  # the sender waits for the last byte
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(port.send, b"x")
             assert await peer.read(1) == b"x"

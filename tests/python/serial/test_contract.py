@@ -1,4 +1,4 @@
-"""The names, signatures, members and bases that programs written for anyserial 0.2.0 rely on."""
+"""Names, signatures, members and bases that programs written for anyserial 0.2.0 rely on."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     ),
 }
 
-# Methods of the asynchronous port that wait; the synchronous one has each with a timeout more.
+# Waiting methods of the asynchronous port; the synchronous port adds a timeout to each.
 METHODS = {
     "receive": "self, max_bytes=65536",
     "receive_into": "self, buffer",
@@ -111,8 +111,8 @@ ENUMS = {
     serial.UnsupportedPolicy: {name: name.lower() for name in ("RAISE", "WARN", "IGNORE")},
 }
 
-# Fields in their order with their defaults; ... where there is none. What is not a default of
-# anyserial's is said beside it.
+# Fields in order with their defaults; ... means no default. A comment marks each default that
+# differs from anyserial's.
 VALUES: dict[type, dict[str, Any]] = {
     serial.ModemLines: dict.fromkeys(("cts", "dsr", "ri", "cd"), ...),
     serial.ControlLines: dict.fromkeys(("rts", "dtr"), ...),
@@ -134,7 +134,7 @@ VALUES: dict[type, dict[str, Any]] = {
         "parity": serial.Parity.NONE,
         "stop_bits": serial.StopBits.ONE,
         "flow_control": serial.FlowControl(),
-        "exclusive": True,  # on purpose: False there
+        "exclusive": True,  # intentional: anyserial has False
         "hangup_on_close": True,
         "low_latency": False,
         "read_chunk_size": 65_536,
@@ -176,7 +176,7 @@ EXCEPTIONS: dict[type[BaseException], tuple[type[BaseException], ...]] = {
 
 
 def shape(function: Callable[..., Any]) -> str:
-    """A signature without its types."""
+    """Return a signature without its types."""
     signature = inspect.signature(function)
     bare = [
         parameter.replace(annotation=inspect.Parameter.empty)
@@ -186,13 +186,13 @@ def shape(function: Callable[..., Any]) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_is_there(name: str) -> None:
+def test_every_name_exists(name: str) -> None:
     assert name in serial.__all__
     assert getattr(serial, name) is not None
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_takes_the_same_arguments(name: str) -> None:
+def test_function_has_the_same_arguments(name: str) -> None:
     function, expected = FUNCTIONS[name]
     assert shape(function) == expected
 
@@ -208,7 +208,7 @@ def test_both_ports_have_every_method(name: str) -> None:
     assert blocking.endswith("timeout=None")
 
 
-def test_ports_open_count_and_close() -> None:
+def test_ports_have_the_same_open_count_and_close_members() -> None:
     assert shape(serial.SerialPort.open) == "path, /, **config_fields"
     assert shape(serial.SerialPort.aclose) == "self"
     assert shape(sync.SerialPort.open) == "path, config=None, /, *, timeout=None, **config_fields"
@@ -225,19 +225,19 @@ def test_ports_open_count_and_close() -> None:
 
 
 @pytest.mark.parametrize("kind", [serial.SerialPort, sync.SerialPort])
-def test_a_port_around_something_else_is_a_type_error(kind: Any) -> None:
-    with pytest.raises(TypeError, match="is no open serial device"):
+def test_port_around_another_object_raises_type_error(kind: Any) -> None:
+    with pytest.raises(TypeError, match="is not an open serial device"):
         kind(object(), serial.SerialConfig())
 
 
 @pytest.mark.parametrize("kind", ENUMS, ids=lambda kind: kind.__name__)
-def test_an_enumeration_has_the_same_members(kind: type[StrEnum]) -> None:
+def test_enumeration_has_the_same_members(kind: type[StrEnum]) -> None:
     assert {member.name: member.value for member in kind} == ENUMS[kind]
     assert all(isinstance(member, str) for member in kind)
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
-def test_a_value_has_the_same_fields(kind: type) -> None:
+def test_value_class_has_the_same_fields(kind: type) -> None:
     assert is_dataclass(kind)
     parameters = inspect.signature(kind).parameters
     ours = {
@@ -258,14 +258,14 @@ def test_a_value_has_the_same_fields(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", EXCEPTIONS, ids=lambda kind: kind.__name__)
-def test_an_exception_has_the_same_bases(kind: type[BaseException]) -> None:
+def test_exception_has_the_same_bases(kind: type[BaseException]) -> None:
     assert issubclass(kind, EXCEPTIONS[kind])
     error = kind(5, "message", "/dev/ttyX")
     assert isinstance(error, OSError)
     assert (error.errno, error.filename) == (5, "/dev/ttyX")
 
 
-def test_the_typed_attributes_and_the_fault_plan_are_the_same() -> None:
+def test_typed_attributes_and_fault_plan_are_the_same() -> None:
     assert issubclass(serial.SerialStreamAttribute, TypedAttributeSet)
     for name in ("capabilities", "config", "port_info"):
         assert hasattr(serial.SerialStreamAttribute, name)
@@ -289,7 +289,7 @@ def test_the_typed_attributes_and_the_fault_plan_are_the_same() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="anyserial needs Python 3.13")
-def test_nothing_is_missing_beside_the_original() -> None:
+def test_no_name_of_the_original_is_missing() -> None:
     original = importlib.import_module("anyserial")
     assert set(original.__all__) <= set(serial.__all__)
     for name in METHODS:

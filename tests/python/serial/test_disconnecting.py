@@ -1,7 +1,7 @@
-"""A device that goes away: the same error from every call, and the port knows it is not open.
+"""A disconnected device: every call raises the same error, and the port is not open.
 
-Closing the far end of a pty makes the kernel hang the tty up, which is what it does when an
-adapter is pulled out.
+If the far end of a pty is closed, the kernel hangs up the tty, as it does when an adapter is
+unplugged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def unplugged(peer: PtyPeer) -> SerialPort:
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call != "send nothing"])
-async def test_every_call_says_disconnected(peer: PtyPeer, call: str) -> None:
+async def test_every_call_raises_disconnected(peer: PtyPeer, call: str) -> None:
     async with await unplugged(peer) as port:
         for _ in range(2):
             with pytest.raises(SerialDisconnectedError, match="was disconnected") as caught:
@@ -36,7 +36,7 @@ async def test_every_call_says_disconnected(peer: PtyPeer, call: str) -> None:
             assert not port.is_open
 
 
-async def test_the_counts_say_disconnected(peer: PtyPeer) -> None:
+async def test_counts_raise_disconnected(peer: PtyPeer) -> None:
     async with await unplugged(peer) as port:
         with pytest.raises(SerialDisconnectedError):
             port.input_waiting()
@@ -45,7 +45,7 @@ async def test_the_counts_say_disconnected(peer: PtyPeer) -> None:
 
 
 @pytest.mark.parametrize("call", ["receive", "receive_into", "receive_available", "send"])
-async def test_who_waits_learns_of_it(peer: PtyPeer, call: str) -> None:
+async def test_waiting_calls_raise_disconnected(peer: PtyPeer, call: str) -> None:
     errors: list[Exception] = []
 
     async with await open_serial_port(peer.path) as port:
@@ -67,7 +67,7 @@ async def test_who_waits_learns_of_it(peer: PtyPeer, call: str) -> None:
         assert not port.is_open
 
 
-async def test_closing_after_a_disconnect_is_quiet(
+async def test_close_after_a_disconnect_raises_nothing(
     peer: PtyPeer, recwarn: pytest.WarningsRecorder
 ) -> None:
     port = await unplugged(peer)
@@ -77,7 +77,7 @@ async def test_closing_after_a_disconnect_is_quiet(
     assert not recwarn.list
 
 
-async def test_closing_an_unnoticed_disconnect_is_quiet(
+async def test_close_after_an_undetected_disconnect_raises_nothing(
     peer: PtyPeer, recwarn: pytest.WarningsRecorder
 ) -> None:
     port = await unplugged(peer)
@@ -86,7 +86,7 @@ async def test_closing_an_unnoticed_disconnect_is_quiet(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENODEV, errno.ENXIO, errno.EPIPE])
-async def test_usb_drivers_errors_are_a_disconnect_too(
+async def test_errors_of_usb_drivers_are_mapped_to_disconnected(
     peer: PtyPeer, driver: EmulatedDriver, code: int
 ) -> None:
     import termios

@@ -1,4 +1,4 @@
-"""Discovery from sysfs, on a tree built like the kernel's."""
+"""Discovery from sysfs, on a tree like the kernel's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from penstock.serial import (
     list_serial_ports,
     open_serial_port,
 )
+from penstock.serial._finding.sysfs import native_ports, port_info_for
 from tests.python.serial.pty_peer import PtyPeer
 from tests.python.serial.sysfs_tree import Sysfs
 
@@ -43,7 +44,7 @@ def ftdi(sysfs: Sysfs) -> Sysfs:
     return sysfs
 
 
-def test_a_usb_adapter_is_described_with_its_interface(ftdi: Sysfs) -> None:
+def test_usb_adapter_is_described_with_its_interface(ftdi: Sysfs) -> None:
     assert ftdi.ports() == [
         PortInfo(
             device=str(ftdi.dev / "ttyUSB0"),
@@ -61,7 +62,7 @@ def test_a_usb_adapter_is_described_with_its_interface(ftdi: Sysfs) -> None:
     ]
 
 
-def test_a_modem_hangs_on_its_interface_itself(sysfs: Sysfs) -> None:
+def test_modem_tty_is_a_child_of_its_usb_interface(sysfs: Sysfs) -> None:
     interface = sysfs.usb_device("2-1", idVendor="2341", idProduct="0043") / "2-1:1.0"
     interface.mkdir()
     (interface / "bInterfaceNumber").write_text("00\n")
@@ -71,7 +72,7 @@ def test_a_modem_hangs_on_its_interface_itself(sysfs: Sysfs) -> None:
     assert port.hwid == "USB VID:PID=2341:0043 LOCATION=2-1"
 
 
-def test_phantoms_and_virtual_ttys_are_left_out(sysfs: Sysfs) -> None:
+def test_absent_and_virtual_ttys_are_not_listed(sysfs: Sysfs) -> None:
     sysfs.add("ttyS0", sysfs.devices / "pnp0/00:05", type="4")
     sysfs.add("ttyS1", sysfs.devices / "platform/serial8250", type="0")
     sysfs.add("tty1", sysfs.devices / "virtual/vtconsole")
@@ -85,7 +86,7 @@ def test_platform_uarts_are_listed(sysfs: Sysfs) -> None:
     assert (port.device, port.vid) == (str(sysfs.dev / "ttyAMA0"), None)
 
 
-def test_a_uart_is_named_by_its_bus_not_by_the_serial_cores(sysfs: Sysfs) -> None:
+def test_uart_is_named_by_its_bus_and_not_by_the_serial_core(sysfs: Sysfs) -> None:
     for bus in ("pnp", "serial-base"):
         (sysfs.devices.parent / "bus" / bus).mkdir(parents=True)
     uart = sysfs.devices / "pnp0/00:05"
@@ -97,43 +98,43 @@ def test_a_uart_is_named_by_its_bus_not_by_the_serial_cores(sysfs: Sysfs) -> Non
     assert port.hwid == "pnp"
 
 
-def test_ports_come_in_the_order_of_their_numbers(sysfs: Sysfs) -> None:
+def test_ports_are_listed_in_order_of_their_numbers(sysfs: Sysfs) -> None:
     for number in (10, 2, 0):
         sysfs.add(f"ttyS{number}", sysfs.devices / f"pnp/{number}", type="4")
     assert [port.name for port in sysfs.ports()] == ["ttyS0", "ttyS2", "ttyS10"]
 
 
 @pytest.mark.parametrize("broken", ["", "zz", "0x"])
-def test_a_broken_attribute_is_unknown_not_fatal(sysfs: Sysfs, broken: str) -> None:
+def test_unreadable_attribute_is_reported_as_unknown(sysfs: Sysfs, broken: str) -> None:
     interface = sysfs.usb_device("1-2", idVendor=broken, idProduct="6001") / "1-2:1.0"
     sysfs.add("ttyACM1", interface)
     (port,) = sysfs.ports()
     assert (port.vid, port.pid) == (None, 0x6001)
 
 
-def test_a_port_that_was_pulled_out_is_left_out(sysfs: Sysfs) -> None:
+def test_unplugged_port_is_not_listed(sysfs: Sysfs) -> None:
     (sysfs.tty / "ttyUSB5").symlink_to(sysfs.devices / "gone")
     assert sysfs.ports() == []
 
 
 @pytest.mark.parametrize("path", ["", "/", "\0", "a" * 5000, "/dev/ttyNONE/"])
-def test_what_is_no_port_has_no_details(sysfs: Sysfs, path: str) -> None:
-    assert discovery.port_info_for(path, sysfs.tty, sysfs.devices) is None
+def test_path_that_is_not_a_port_has_no_details(sysfs: Sysfs, path: str) -> None:
+    assert port_info_for(path, sysfs.tty, sysfs.devices) is None
 
 
-def test_no_sysfs_means_no_ports(tmp_path: Path) -> None:
-    assert discovery.native_ports(tmp_path / "none", tmp_path) == []
+def test_no_ports_are_listed_without_sysfs(tmp_path: Path) -> None:
+    assert native_ports(tmp_path / "none", tmp_path) == []
 
 
-def test_a_by_id_link_leads_to_the_ports_details(ftdi: Sysfs, tmp_path: Path) -> None:
+def test_by_id_link_resolves_to_the_ports_details(ftdi: Sysfs, tmp_path: Path) -> None:
     link = tmp_path / "usb-FTDI_FT232R_USB_UART_A5XK3RJT-if00-port0"
     link.symlink_to(ftdi.dev / "ttyUSB0")
-    info = discovery.port_info_for(str(link), ftdi.tty, ftdi.dev)
+    info = port_info_for(str(link), ftdi.tty, ftdi.dev)
     assert info is not None
     assert info.serial_number == "A5XK3RJT"
 
 
-def test_one_port_has_one_canonical_name(tmp_path: Path) -> None:
+def test_port_has_one_canonical_name(tmp_path: Path) -> None:
     node, link = tmp_path / "ttyUSB0", tmp_path / "by-id"
     node.touch()
     link.symlink_to(node)
@@ -144,7 +145,7 @@ def test_one_port_has_one_canonical_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_finding_needs_every_condition(ftdi: Sysfs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_find_requires_every_condition(ftdi: Sysfs, monkeypatch: pytest.MonkeyPatch) -> None:
     ports = ftdi.ports()
     monkeypatch.setattr(discovery, "native_ports", lambda: ports)
     node = str(ftdi.dev / "ttyUSB0")
@@ -166,7 +167,7 @@ async def test_listing_works_on_this_machine() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_source_that_is_missing_or_unknown_is_named(
+async def test_missing_or_unknown_source_is_named_in_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import sys
@@ -180,6 +181,6 @@ async def test_a_source_that_is_missing_or_unknown_is_named(
 
 
 @pytest.mark.anyio
-async def test_a_pty_has_no_details(peer: PtyPeer) -> None:
+async def test_pty_has_no_details(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path, SerialConfig()) as port:
         assert port.port_info is None

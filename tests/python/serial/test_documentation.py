@@ -1,4 +1,4 @@
-"""Every example of docs/serial.md and docs/serial-reach.md runs, against an echoing device."""
+"""Every example of docs/serial.md and docs/serial-reach.md runs against an echoing device."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ EXAMPLES = {
 }
 
 
-def test_the_pages_have_examples() -> None:
+def test_pages_have_examples() -> None:
     assert sum(name.startswith("serial-reach-") for name in EXAMPLES) >= 5
     assert len(EXAMPLES) >= 12
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(peer: PtyPeer, name: str) -> None:
+def test_example_runs(peer: PtyPeer, name: str) -> None:
     os.set_blocking(peer.fd, True)
 
     def echo() -> None:

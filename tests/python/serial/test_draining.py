@@ -1,4 +1,4 @@
-"""Waiting for output to leave, on a stand-in driver: a pty never holds output back."""
+"""Draining output on an emulated driver, because a pty never delays output."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penstock.serial import (
     SerialConfig,
     SerialDisconnectedError,
     open_serial_port,
-    ttyioctl,
 )
+from penstock.serial._port.drain import character_bits
+from penstock.serial._tty import ttyioctl
 from penstock.serial.config import ByteSize, Parity, StopBits
-from penstock.serial.drain import character_bits
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("method", ["drain", "drain_exact", "send_eof"])
-async def test_draining_returns_when_the_buffer_is_empty(
+async def test_drain_returns_when_the_buffer_is_empty(
     peer: PtyPeer, driver: EmulatedDriver, method: str
 ) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
@@ -44,7 +44,7 @@ async def test_draining_returns_when_the_buffer_is_empty(
         await until(lambda: drained)
 
 
-async def test_an_exact_drain_waits_for_the_last_bit(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_exact_drain_waits_for_the_last_bit(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         driver.transmitter_empty = False
         drained: list[bool] = []
@@ -61,7 +61,7 @@ async def test_an_exact_drain_waits_for_the_last_bit(peer: PtyPeer, driver: Emul
 
 
 @pytest.mark.parametrize("stuck_in", ["buffer", "chip", "tcdrain"])
-async def test_an_exact_drain_can_be_cancelled_wherever_it_waits(
+async def test_exact_drain_can_be_cancelled_at_every_wait(
     peer: PtyPeer, driver: EmulatedDriver, stuck_in: str
 ) -> None:
     waiting, release = threading.Event(), threading.Event()
@@ -83,7 +83,7 @@ async def test_an_exact_drain_can_be_cancelled_wherever_it_waits(
                 looks = len(driver.requests)
                 await until(lambda: len(driver.requests) > looks + 3)
             tasks.cancel_scope.cancel()
-        # Here only because it was cancelled: nothing has been released yet.
+        # The cancellation ended it, because nothing has been released yet.
         assert not release.is_set()
         driver.output_queue = 0
         await port.send(b"x")
@@ -91,7 +91,7 @@ async def test_an_exact_drain_can_be_cancelled_wherever_it_waits(
         release.set()
 
 
-async def test_draining_notices_a_disconnect(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_drain_raises_on_a_disconnect(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port:
         driver.fail[ttyioctl.termios.TIOCOUTQ] = 5
         with pytest.raises(SerialDisconnectedError):
@@ -100,7 +100,7 @@ async def test_draining_notices_a_disconnect(peer: PtyPeer, driver: EmulatedDriv
 
 
 @pytest.mark.parametrize("method", ["drain", "drain_exact"])
-async def test_closing_ends_a_drain_while_output_still_has_its_time(
+async def test_closing_ends_a_drain_while_output_may_still_leave(
     peer: PtyPeer, driver: EmulatedDriver, method: str
 ) -> None:
     port = await open_serial_port(peer.path)
@@ -123,7 +123,7 @@ async def test_closing_ends_a_drain_while_output_still_has_its_time(
         driver.output_queue = 0
 
 
-async def test_closing_ends_a_drain_that_waits_for_the_chip(
+async def test_closing_ends_a_drain_that_waits_for_the_transmitter(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     port = await open_serial_port(peer.path)
@@ -150,7 +150,7 @@ async def test_discarding_output_empties_the_buffer(peer: PtyPeer, driver: Emula
         assert port.output_waiting() == 0
 
 
-def test_a_characters_bits_are_start_data_parity_and_stop() -> None:
+def test_character_length_counts_start_data_parity_and_stop_bits() -> None:
     assert character_bits(SerialConfig()) == 10
     assert character_bits(SerialConfig(parity=Parity.EVEN, byte_size=ByteSize.SEVEN)) == 10
     assert character_bits(SerialConfig(parity=Parity.EVEN, stop_bits=StopBits.TWO)) == 12

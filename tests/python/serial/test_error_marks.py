@@ -1,4 +1,4 @@
-"""Damaged characters: marked by the driver (PARMRK), told beside clean data."""
+"""Damaged characters: the driver marks them (PARMRK), the port reports them beside clean data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.serial import (
     UnsupportedConfigurationError,
     open_serial_port,
 )
-from penstock.serial.error_marks import decode_marks, escape_marks
+from penstock.serial._port.error_marks import decode_marks, escape_marks
 from penstock.serial.sync import open_serial_port as open_sync
 from tests.python.serial.pty_peer import PtyPeer
 
@@ -35,7 +35,7 @@ def as_the_kernel_writes(stream: list[tuple[int, bool]]) -> bytes:
 
 
 @given(stream=characters, cuts=st.lists(st.integers(0, 130), max_size=6))
-def test_what_the_kernel_marks_is_found_however_it_is_cut(
+def test_kernel_marks_are_decoded_at_any_chunking(
     stream: list[tuple[int, bool]], cuts: list[int]
 ) -> None:
     raw = as_the_kernel_writes(stream)
@@ -62,7 +62,7 @@ def test_any_bytes_can_be_decoded(raw: bytes) -> None:
 
 
 @pytest.mark.anyio
-async def test_honest_bytes_pass_a_marking_port_unchanged(peer: PtyPeer) -> None:
+async def test_undamaged_bytes_pass_a_marking_port_unchanged(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path, MARKING) as port:
         iflag = peer.settings()[0]
         assert iflag & termios.PARMRK
@@ -83,13 +83,13 @@ async def test_honest_bytes_pass_a_marking_port_unchanged(peer: PtyPeer) -> None
 
 
 @pytest.mark.anyio
-async def test_faults_are_told_where_they_are(
+async def test_damaged_characters_are_reported_with_their_positions(
     peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await open_serial_port(peer.path, MARKING) as port:
         peer.write(b"!")
         assert await port.receive() == b"!"
-        # A pty has no line on which a character could be damaged.
+        # A pty has no line that could damage a character.
         reads = iter([b"ab\xff", b"\x00", b"cd\xff\xff\xff\x00\x00"])
         monkeypatch.setattr(port, "_read", lambda size: next(reads))
         monkeypatch.setattr(port, "_reader", None)
@@ -99,7 +99,7 @@ async def test_faults_are_told_where_they_are(
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_marking_receiver_keeps_the_beginning_of_a_mark(
+async def test_cancelled_marking_receiver_keeps_a_partial_mark(
     peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await open_serial_port(peer.path, MARKING) as port:
@@ -119,12 +119,13 @@ async def test_a_cancelled_marking_receiver_keeps_the_beginning_of_a_mark(
                 await port.receive_marked()
             assert scope.cancelled_caught
         assert port.input_waiting() == 1
-        peer.write(b"\xff")  # doubled by the kernel; with the kept half an honest FF and a half
+        # The kernel doubles it: one FF completes the kept half, the other begins a new one.
+        peer.write(b"\xff")
         assert (await port.receive_marked()).data == b"\xff"
 
 
 @pytest.mark.anyio
-async def test_a_port_that_marks_nothing_refuses_to_tell_of_marks(peer: PtyPeer) -> None:
+async def test_port_without_marking_refuses_to_report_marks(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(UnsupportedConfigurationError, match="mark_errors=True first"):
             await port.receive_marked()
@@ -134,17 +135,17 @@ async def test_a_port_that_marks_nothing_refuses_to_tell_of_marks(peer: PtyPeer)
 
 
 @pytest.mark.anyio
-async def test_what_was_kept_outlives_a_change_of_marking(peer: PtyPeer) -> None:
+async def test_kept_bytes_survive_a_change_of_marking(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         for config in (MARKING, SerialConfig()):
             peer.write(b"a\xff\xff")
             with anyio.move_on_after(0.01):
-                await port.receive_exactly(4)  # takes three, and leaves them to the next
+                await port.receive_exactly(4)  # keeps three bytes, which the next receive returns
             await port.configure(config)
             assert await port.receive_exactly(3) == b"a\xff\xff"
 
 
-def test_the_synchronous_port_tells_of_marks_too(peer: PtyPeer) -> None:
+def test_synchronous_port_reports_marks(peer: PtyPeer) -> None:
     with open_sync(peer.path, MARKING) as port:
         peer.write(b"\xffz")
         assert port.receive_marked(timeout=60) == MarkedBytes(b"\xffz")

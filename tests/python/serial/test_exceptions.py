@@ -1,4 +1,4 @@
-"""One mapping from the kernel's errors, the same for every call."""
+"""One mapping of the kernel's errors, the same for every call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTEXTS: list[ErrorContext] = ["open", "lock", "ioctl", "io"]
     context=st.sampled_from(CONTEXTS),
     from_termios=st.booleans(),
 )
-def test_every_errno_in_every_context_is_a_serial_error_that_names_the_port(
+def test_every_errno_maps_to_a_serial_error_that_names_the_port(
     code: int, context: ErrorContext, from_termios: bool
 ) -> None:
     source = termios.error(code, "why") if from_termios else OSError(code, "why")
@@ -44,7 +44,7 @@ def test_every_errno_in_every_context_is_a_serial_error_that_names_the_port(
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_without_a_path_the_file_that_the_kernel_named_stands_for_it(context: ErrorContext) -> None:
+def test_error_without_a_path_uses_the_kernels_file_name(context: ErrorContext) -> None:
     for name in ("/dev/ttyUSB7", b"/dev/ttyUSB7"):
         source = OSError(errno.ENXIO, "why", name)
         error = errno_to_exception(source, context=context)
@@ -54,7 +54,9 @@ def test_without_a_path_the_file_that_the_kernel_named_stands_for_it(context: Er
 
 
 @pytest.mark.parametrize("source", [OSError(5, "why", 7), OSError("no number"), termios.error()])
-def test_an_error_that_names_no_file_tells_of_the_port(source: OSError | termios.error) -> None:
+def test_error_without_a_file_name_mentions_the_serial_port(
+    source: OSError | termios.error,
+) -> None:
     error = errno_to_exception(source, context="io")
     assert "the serial port" in str(error)
     assert error.__cause__ is source
@@ -65,23 +67,21 @@ def test_an_error_that_names_no_file_tells_of_the_port(source: OSError | termios
     [errno.EIO, errno.ENODEV, errno.ENXIO, errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN],
 )
 @pytest.mark.parametrize("context", ["lock", "ioctl", "io"])
-def test_a_device_that_went_away_is_disconnected_whatever_was_being_done(
-    code: int, context: ErrorContext
-) -> None:
+def test_removed_device_is_disconnected_in_every_context(code: int, context: ErrorContext) -> None:
     error = errno_to_exception(OSError(code, ""), context=context, path="p")
     assert type(error) is SerialDisconnectedError
     assert isinstance(error, anyio.BrokenResourceError)
 
 
 @pytest.mark.parametrize("code", [errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EIO])
-def test_a_device_that_is_not_there_is_not_found_while_opening(code: int) -> None:
+def test_absent_device_is_not_found_while_opening(code: int) -> None:
     error = errno_to_exception(OSError(code, ""), context="open", path="p")
     assert type(error) is PortNotFoundError
     assert isinstance(error, FileNotFoundError)
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
-def test_a_refused_open_is_a_permission_error_that_names_the_group(code: int) -> None:
+def test_refused_open_is_a_permission_error_that_names_the_group(code: int) -> None:
     error = errno_to_exception(OSError(code, ""), context="open", path="/nowhere")
     assert type(error) is PortPermissionError
     assert isinstance(error, PermissionError)
@@ -90,19 +90,19 @@ def test_a_refused_open_is_a_permission_error_that_names_the_group(code: int) ->
     assert "usermod" in str(error)
 
 
-def test_a_busy_port_is_busy() -> None:
+def test_busy_errno_raises_port_busy() -> None:
     error = errno_to_exception(OSError(errno.EBUSY, ""), context="open", path="p")
     assert type(error) is PortBusyError
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTTY, errno.ENOSYS])
-def test_an_ioctl_that_the_driver_lacks_is_unsupported(code: int) -> None:
+def test_missing_ioctl_of_a_driver_raises_unsupported_feature(code: int) -> None:
     error = errno_to_exception(OSError(code, ""), context="ioctl", path="p")
     assert type(error) is UnsupportedFeatureError
     assert isinstance(error, NotImplementedError)
 
 
-def test_a_serial_error_passes_unchanged() -> None:
+def test_serial_error_passes_unchanged() -> None:
     error = SerialClosedError(errno.EBADF, "closed", "p")
     assert errno_to_exception(error, context="io") is error
     assert isinstance(error, anyio.ClosedResourceError)

@@ -1,4 +1,4 @@
-"""Holding a port alone: against this process, other programs, and those that take no lock."""
+"""Exclusive use: against this process, other programs, and programs that take no lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 SHARED = SerialConfig(exclusive=False)
 
 
-async def test_a_held_port_is_busy_and_names_this_process(peer: PtyPeer) -> None:
+async def test_port_in_use_by_this_process_is_busy_and_says_so(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path):
         with pytest.raises(PortBusyError, match=f"^{peer.path} is in use by this very process"):
             await open_serial_port(peer.path)
@@ -27,13 +27,13 @@ async def test_a_held_port_is_busy_and_names_this_process(peer: PtyPeer) -> None
         pass
 
 
-async def test_a_held_port_refuses_also_those_who_would_share(peer: PtyPeer) -> None:
+async def test_exclusive_port_also_refuses_shared_opens(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path):
         with pytest.raises(PortBusyError):
             await open_serial_port(peer.path, SHARED)
 
 
-async def test_a_shared_port_is_shared_but_not_held_alone(peer: PtyPeer) -> None:
+async def test_shared_port_can_be_shared_but_not_made_exclusive(peer: PtyPeer) -> None:
     async with (
         await open_serial_port(peer.path, SHARED) as first,
         await open_serial_port(peer.path, SHARED),
@@ -44,11 +44,11 @@ async def test_a_shared_port_is_shared_but_not_held_alone(peer: PtyPeer) -> None
             await first.configure(SerialConfig(baudrate=9600))
         assert first.config == SHARED
         assert first.actual_baudrate == SHARED.baudrate
-        with pytest.raises(PortBusyError):  # the refused change has not cost the shared lock
+        with pytest.raises(PortBusyError):  # the refused change has kept the shared lock
             await open_serial_port(peer.path)
 
 
-async def test_the_last_of_the_sharers_puts_the_settings_back(peer: PtyPeer) -> None:
+async def test_last_shared_close_restores_the_settings(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path, SHARED):
         async with await open_serial_port(peer.path, SHARED):
             in_use = peer.settings()
@@ -56,8 +56,8 @@ async def test_the_last_of_the_sharers_puts_the_settings_back(peer: PtyPeer) -> 
     assert peer.settings() == peer.found_as
 
 
-async def test_the_kernels_flag_is_set_and_cleared(peer: PtyPeer) -> None:
-    """What keeps out programs that take no lock, such as cat."""
+async def test_kernels_exclusive_flag_is_set_and_cleared(peer: PtyPeer) -> None:
+    """TIOCEXCL refuses programs that take no lock, such as cat."""
     async with await open_serial_port(peer.path):
         assert peer.is_exclusive()
     assert not peer.is_exclusive()
@@ -88,14 +88,14 @@ def another_holder(path: str) -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
-async def test_another_programs_lock_is_named_by_process(peer: PtyPeer) -> None:
+async def test_lock_of_another_program_is_reported_with_its_process(peer: PtyPeer) -> None:
     with another_holder(peer.path) as holder:
         with pytest.raises(PortBusyError, match=rf"process {holder.pid} \(\w+.*\); end it or"):
             await open_serial_port(peer.path)
         assert peer.settings() == peer.found_as
 
 
-async def test_a_link_to_a_held_port_is_busy(peer: PtyPeer, tmp_path: object) -> None:
+async def test_link_to_a_port_in_use_is_busy(peer: PtyPeer, tmp_path: object) -> None:
     link = f"{tmp_path}/by-id"
     os.symlink(peer.path, link)
     async with await open_serial_port(peer.path):
@@ -115,8 +115,10 @@ anyio.run(main)
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the flag of a killed holder stays on a pty")
-async def test_a_killed_holders_pty_can_be_opened_again(peer: PtyPeer) -> None:
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="a killed holder's flag stays on a pty; only root passes it"
+)
+async def test_pty_of_a_killed_holder_can_be_opened_again(peer: PtyPeer) -> None:
     subprocess.run(
         [sys.executable, "-c", KILLED, peer.path],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -129,7 +131,7 @@ async def test_a_killed_holders_pty_can_be_opened_again(peer: PtyPeer) -> None:
     assert not peer.is_exclusive()
 
 
-async def test_a_lock_taken_between_open_and_close_is_ours_alone(peer: PtyPeer) -> None:
+async def test_lock_taken_between_open_and_close_is_exclusive(peer: PtyPeer) -> None:
     other = os.open(peer.path, os.O_RDWR | os.O_NOCTTY)
     try:
         async with await open_serial_port(peer.path):

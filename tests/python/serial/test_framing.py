@@ -1,4 +1,4 @@
-"""Receiving so many bytes, or up to a delimiter, with nothing lost on any way out."""
+"""Receiving a number of bytes, or up to a delimiter, without loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.python.serial.pty_peer import PtyPeer
 pytestmark = pytest.mark.anyio
 
 
-async def test_lines_and_counts_come_whole_from_pieces(peer: PtyPeer) -> None:
+async def test_lines_and_counts_are_assembled_from_pieces(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
 
         async def write() -> None:
@@ -29,7 +29,7 @@ async def test_lines_and_counts_come_whole_from_pieces(peer: PtyPeer) -> None:
         assert await port.receive_exactly(0) == b""
 
 
-async def test_a_missing_delimiter_leaves_every_byte(peer: PtyPeer) -> None:
+async def test_missing_delimiter_leaves_every_byte_receivable(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.write(b"12345\r67")
         for limit in (1, 5):
@@ -39,7 +39,7 @@ async def test_a_missing_delimiter_leaves_every_byte(peer: PtyPeer) -> None:
         assert await port.receive() == b"67"
 
 
-async def test_cancellation_leaves_every_byte(peer: PtyPeer) -> None:
+async def test_cancellation_leaves_every_byte_receivable(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.write(b"abc")
         for call in (lambda: port.receive_exactly(4), lambda: port.receive_until(b"\r")):
@@ -51,7 +51,7 @@ async def test_cancellation_leaves_every_byte(peer: PtyPeer) -> None:
         assert await port.receive_until(b"\r") == b"abc"
 
 
-async def test_what_came_before_an_unplugging_can_still_be_received(peer: PtyPeer) -> None:
+async def test_bytes_before_a_disconnect_can_still_be_received(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
 
         async def unplug() -> None:
@@ -68,12 +68,12 @@ async def test_what_came_before_an_unplugging_can_still_be_received(peer: PtyPee
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda port: port.receive_exactly(-1), "nbytes must be 0 or more, not -1"),
+        (lambda port: port.receive_exactly(-1), "nbytes must be at least 0, not -1"),
         (lambda port: port.receive_until(b""), "delimiter must have at least 1 byte"),
         (lambda port: port.receive_until(b"\r\n", 1), "max_bytes must be at least 2, not 1"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(peer: PtyPeer, call: object, message: str) -> None:
+async def test_invalid_arguments_are_refused(peer: PtyPeer, call: object, message: str) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(ValueError, match=message):
             await call(port)  # type: ignore[operator]
@@ -83,7 +83,7 @@ async def test_what_makes_no_sense_is_refused(peer: PtyPeer, call: object, messa
     parts=st.lists(st.binary(max_size=8).filter(lambda part: b"\r\n" not in part), max_size=6),
     delimiter=st.just(b"\r\n"),
 )
-def test_any_lines_are_split_as_bytes_split_them(parts: list[bytes], delimiter: bytes) -> None:
+def test_lines_are_split_as_bytes_split_does(parts: list[bytes], delimiter: bytes) -> None:
     sent = b"".join(part + delimiter for part in parts)
     with PtyPeer() as peer, open_sync(peer.path) as port:
         if sent:

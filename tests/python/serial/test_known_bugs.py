@@ -1,6 +1,6 @@
-"""Fourteen things that another library for the same interface gets wrong, each done right here.
+"""Fourteen bugs of another library with the same interface; each is absent here.
 
-One test each, in the order of that list; the files beside this one go into every one of them.
+One test per bug, in the order of that library's list. The sibling files test each in depth.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from penstock.serial import (
     SerialPort,
     UnsupportedFeatureError,
     open_serial_port,
-    ttyioctl,
 )
-from penstock.serial.discovery import port_info_for
+from penstock.serial._finding.sysfs import port_info_for
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.low_latency import LowLatency
 from penstock.serial.exceptions import errno_to_exception
-from penstock.serial.lowlatency import LowLatency
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 from tests.python.serial.sysfs_tree import Sysfs
@@ -60,7 +60,7 @@ async def test_1_no_termios_error_escapes(peer: PtyPeer, tmp_path: Path) -> None
                 await call()
 
 
-async def test_2_a_disconnect_is_the_same_from_every_call(peer: PtyPeer) -> None:
+async def test_2_every_call_reports_a_disconnect_the_same_way(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.unplug()
         calls: list[Callable[[], Any]] = [
@@ -79,7 +79,7 @@ async def test_2_a_disconnect_is_the_same_from_every_call(peer: PtyPeer) -> None
         assert isinstance(error, SerialDisconnectedError)
 
 
-def test_3_a_refused_user_is_not_told_that_the_port_is_busy() -> None:
+def test_3_missing_permission_is_not_reported_as_busy() -> None:
     error = errno_to_exception(OSError(errno.EACCES, ""), context="open", path="/dev/ttyNONE")
     assert isinstance(error, PortPermissionError)
     assert isinstance(error, PermissionError)
@@ -99,13 +99,13 @@ def test_3_a_refused_user_is_not_told_that_the_port_is_busy() -> None:
     ],
     ids=str,
 )
-def test_4_a_setting_of_the_wrong_type_is_refused(fields: dict[str, Any]) -> None:
+def test_4_setting_of_the_wrong_type_is_refused(fields: dict[str, Any]) -> None:
     (name,) = fields
     with pytest.raises(ConfigurationError, match=name):
         SerialConfig(**fields)
 
 
-async def test_5_a_failed_configuration_changes_nothing(peer: PtyPeer) -> None:
+async def test_5_failed_configuration_changes_nothing(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path, SerialConfig(baudrate=115_200)) as port:
         before = peer.settings()
         with pytest.raises(UnsupportedFeatureError):
@@ -126,7 +126,7 @@ async def test_6_every_setting_can_be_changed_at_any_time(
         assert not peer.is_exclusive()
 
 
-async def test_7_closing_ends_a_break_and_tells_who_waits(
+async def test_7_closing_ends_a_break_and_wakes_waiting_calls(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     port = await open_serial_port(peer.path)
@@ -147,8 +147,8 @@ async def test_7_closing_ends_a_break_and_tells_who_waits(
     assert not driver.breaking
 
 
-async def test_8_an_exact_drain_can_be_cancelled(peer: PtyPeer, driver: EmulatedDriver) -> None:
-    driver.output_queue = 5  # CTS stops it: it will never be less
+async def test_8_exact_drain_can_be_cancelled(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    driver.output_queue = 5  # CTS has stopped the transmitter
     async with await open_serial_port(peer.path) as port:
         with anyio.move_on_after(0.01) as scope:
             await port.drain_exact()
@@ -156,7 +156,7 @@ async def test_8_an_exact_drain_can_be_cancelled(peer: PtyPeer, driver: Emulated
         driver.output_queue = 0
 
 
-def test_9_a_by_id_link_leads_to_the_adapter(driver: EmulatedDriver, tmp_path: Path) -> None:
+def test_9_by_id_link_resolves_to_the_adapter(driver: EmulatedDriver, tmp_path: Path) -> None:
     timer = tmp_path / "sys/ttyUSB0/device/latency_timer"
     timer.parent.mkdir(parents=True)
     timer.write_text("16")
@@ -171,7 +171,7 @@ def test_9_a_by_id_link_leads_to_the_adapter(driver: EmulatedDriver, tmp_path: P
     assert info.name == "ttyUSB0"
 
 
-def test_10_the_interface_is_read_and_phantoms_are_left_out(tmp_path: Path) -> None:
+def test_10_interface_is_read_and_absent_ports_are_not_listed(tmp_path: Path) -> None:
     sysfs = Sysfs(tmp_path)
     usb = sysfs.usb_device("1-1", idVendor="0403", idProduct="6010")
     interface = usb / "1-1:1.0"
@@ -183,7 +183,7 @@ def test_10_the_interface_is_read_and_phantoms_are_left_out(tmp_path: Path) -> N
     assert (port.name, port.interface) == ("ttyUSB0", "Dual RS232")
 
 
-async def test_11_a_port_is_held_alone_and_the_holder_is_named(peer: PtyPeer) -> None:
+async def test_11_port_is_exclusive_and_its_holder_is_named(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path):
         assert peer.is_exclusive()
         with pytest.raises(PortBusyError, match="this very process"):
@@ -196,7 +196,7 @@ async def test_11_a_port_is_held_alone_and_the_holder_is_named(peer: PtyPeer) ->
         assert other.returncode != 0
 
 
-async def test_12_settings_are_put_back_and_damage_is_visible(
+async def test_12_settings_are_restored_and_damage_is_reported(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     found = peer.make_settings_odd()
@@ -224,7 +224,7 @@ async def test_13_arguments_are_checked_before_anything_waits(peer: PtyPeer) -> 
         assert await peer.read(3) == b"abc"
 
 
-async def test_14_the_loop_runs_while_the_driver_does_not_answer(
+async def test_14_loop_runs_while_the_driver_does_not_answer(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     for request in (ttyioctl.TCSETS2, termios.TIOCMGET, termios.TIOCNXCL):
@@ -249,6 +249,6 @@ async def test_14_the_loop_runs_while_the_driver_does_not_answer(
             tasks.start_soon(use)
             await until(stuck.is_set)
             for _ in range(10):
-                await anyio.lowlevel.checkpoint()  # the loop turns although a driver call hangs
+                await anyio.lowlevel.checkpoint()  # the loop runs while a driver call hangs
             answer.set()
         driver.on_request = lambda request: None

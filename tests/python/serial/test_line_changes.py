@@ -1,4 +1,4 @@
-"""Waiting for modem lines, counting errors, and the lines' state from the moment of opening."""
+"""Waits for modem lines, error counters, and the lines' state after opening."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock.serial import (
     SerialDisconnectedError,
     UnsupportedFeatureError,
     open_serial_port,
-    ttyioctl,
 )
+from penstock.serial._tty import ttyioctl
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -29,7 +29,7 @@ RTS, DTR = termios.TIOCM_RTS, termios.TIOCM_DTR
 
 
 @pytest.mark.parametrize("kernel_waits", [True, False])
-async def test_a_change_ends_the_wait_and_is_named(
+async def test_line_change_ends_the_wait_and_is_named(
     peer: PtyPeer, driver: EmulatedDriver, kernel_waits: bool
 ) -> None:
     if not kernel_waits:
@@ -53,7 +53,7 @@ async def test_a_change_ends_the_wait_and_is_named(
             assert events == [expected]
 
 
-async def test_a_pulse_that_is_over_before_anybody_looks_is_not_missed(
+async def test_pulse_that_ends_before_the_lines_are_read_is_reported(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path) as port:
@@ -78,10 +78,10 @@ async def test_a_pulse_that_is_over_before_anybody_looks_is_not_missed(
         ("brk", CommEvent(cts_changed=True, break_received=True)),
     ],
 )
-async def test_what_else_the_driver_counted_is_told_with_the_change(
+async def test_all_driver_counts_are_reported_with_the_change(
     peer: PtyPeer, driver: EmulatedDriver, counter: str, expected: CommEvent
 ) -> None:
-    driver.counters[counter] = 7  # before the wait: not its matter
+    driver.counters[counter] = 7  # before the wait, so not reported
     async with await open_serial_port(peer.path) as port:
         happened = iter([True])
 
@@ -94,7 +94,7 @@ async def test_what_else_the_driver_counted_is_told_with_the_change(
         assert await port.wait_modem_event() == expected
 
 
-async def test_only_the_chosen_lines_end_the_wait(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_only_the_selected_lines_end_the_wait(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port:
         driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
         with anyio.move_on_after(0.05) as scope:
@@ -107,7 +107,7 @@ async def test_only_the_chosen_lines_end_the_wait(peer: PtyPeer, driver: Emulate
             await port.wait_modem_event(cts=False, dsr=False, ri=False, cd=False)
 
 
-async def test_closing_and_unplugging_end_a_wait_for_lines(
+async def test_closing_and_disconnecting_end_a_wait_for_lines(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     for trouble, error in ((0, SerialClosedError), (errno.EIO, SerialDisconnectedError)):
@@ -134,7 +134,7 @@ async def test_closing_and_unplugging_end_a_wait_for_lines(
         await port.aclose()
 
 
-async def test_a_device_without_lines_cannot_be_waited_for(peer: PtyPeer) -> None:
+async def test_wait_on_a_device_without_lines_is_refused(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(UnsupportedFeatureError, match="modem control lines"):
             await port.wait_modem_event()
@@ -142,7 +142,7 @@ async def test_a_device_without_lines_cannot_be_waited_for(peer: PtyPeer) -> Non
             await port.error_counters()
 
 
-async def test_the_drivers_counts_are_told_by_name(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_driver_counts_are_reported_by_name(peer: PtyPeer, driver: EmulatedDriver) -> None:
     driver.counters.update(
         rx=100, tx=90, frame=1, overrun=2, parity=3, brk=4, buf_overrun=5, cts=7, dsr=8
     )
@@ -160,10 +160,10 @@ async def test_the_drivers_counts_are_told_by_name(peer: PtyPeer, driver: Emulat
     assert counters.total_errors == 11
 
 
-async def test_lines_are_as_wished_before_anything_else_is_set(
+async def test_requested_lines_are_set_before_any_other_setting(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
-    driver.lines = RTS | DTR  # what opening does
+    driver.lines = RTS | DTR  # as an open does
     config = SerialConfig(initial_rts=False, initial_dtr=False)
     async with await open_serial_port(peer.path, config) as port:
         assert driver.lines == 0
@@ -171,13 +171,13 @@ async def test_lines_are_as_wished_before_anything_else_is_set(
             driver.requests.index(request) for request in (termios.TIOCMBIC, ttyioctl.TCSETS2)
         ]
         assert changes == sorted(changes)
-        assert driver.requests.count(termios.TIOCMBIC) == 1  # both at once
+        assert driver.requests.count(termios.TIOCMBIC) == 1  # one request for both lines
         driver.lines = DTR
         await port.configure(port.config.with_changes(baudrate=9600))
         assert driver.lines == DTR
 
 
-async def test_a_port_without_lines_refuses_wishes_for_them(peer: PtyPeer) -> None:
+async def test_port_without_lines_refuses_requested_lines(peer: PtyPeer) -> None:
     with pytest.raises(UnsupportedFeatureError, match="modem control lines"):
         await open_serial_port(peer.path, SerialConfig(initial_dtr=False))
     async with await open_serial_port(peer.path):
@@ -187,13 +187,13 @@ async def test_a_port_without_lines_refuses_wishes_for_them(peer: PtyPeer) -> No
 SWITCHED = RS485Config(software=True, delay_before_send=0.001, delay_after_send=0.001)
 
 
-async def test_rs485_in_software_takes_the_line_until_the_last_bit(
+async def test_software_rs485_holds_the_line_until_the_last_bit(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     driver.lines = RTS
     async with await open_serial_port(peer.path, SerialConfig(rs485=SWITCHED)) as port:
-        assert not driver.lines & RTS  # released from the beginning
-        assert not driver.rs485[0] & 1  # the driver does not switch as well
+        assert not driver.lines & RTS  # released from the start
+        assert not driver.rs485[0] & 1  # the driver does not switch the line too
         driver.transmitter_empty = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(port.send, b"ask")
@@ -205,7 +205,7 @@ async def test_rs485_in_software_takes_the_line_until_the_last_bit(
         assert not driver.lines & RTS
 
 
-async def test_a_cancelled_send_releases_the_line_and_what_is_unsent(
+async def test_cancelled_send_releases_the_line_and_discards_unsent_bytes(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path, SerialConfig(rs485=SWITCHED)) as port:
@@ -220,25 +220,25 @@ async def test_a_cancelled_send_releases_the_line_and_what_is_unsent(
         assert driver.discarded_output == 3
 
 
-async def test_a_device_that_goes_as_a_send_is_cancelled_is_noticed(
+async def test_disconnect_during_a_cancelled_send_is_detected(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path, SerialConfig(rs485=SWITCHED)) as port:
         driver.output_queue = 3
 
-        async def give_up() -> None:
+        async def cancel_send() -> None:
             await until(lambda: termios.TIOCOUTQ in driver.requests)
             driver.fail[termios.TCFLSH] = errno.EIO
             scope.cancel()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(give_up)
+            tasks.start_soon(cancel_send)
             with anyio.CancelScope() as scope, pytest.raises(SerialDisconnectedError):
                 await port.send(b"ask")
         assert not port.is_open
 
 
-async def test_inverted_polarity_is_followed(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_inverted_polarity_is_applied(peer: PtyPeer, driver: EmulatedDriver) -> None:
     inverted = RS485Config(software=True, rts_on_send=False, rts_after_send=True)
     async with await open_serial_port(peer.path, SerialConfig(rs485=inverted)) as port:
         assert driver.lines & RTS

@@ -1,4 +1,4 @@
-"""Modem lines and break, on a stand-in driver: a pty has neither."""
+"""Modem lines and break on an emulated driver, because a pty has neither."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_modem_lines_are_read(peer: PtyPeer, driver: EmulatedDriver) -> No
         assert await port.modem_lines() == ModemLines(cts=False, dsr=True, ri=True, cd=False)
 
 
-async def test_control_lines_are_set_one_by_one_and_read_back(
+async def test_control_lines_are_set_separately_and_read_back(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path) as port:
@@ -42,7 +42,7 @@ async def test_control_lines_are_set_one_by_one_and_read_back(
         assert await port.control_lines() == ControlLines(rts=True, dtr=False)
 
 
-async def test_a_line_state_that_is_no_boolean_is_refused(
+async def test_line_state_that_is_not_a_boolean_is_refused(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     wrong: Any = 1
@@ -51,7 +51,7 @@ async def test_a_line_state_that_is_no_boolean_is_refused(
             await port.set_control_lines(rts=wrong)
 
 
-async def test_a_device_without_modem_lines_says_so(peer: PtyPeer) -> None:
+async def test_device_without_modem_lines_raises_unsupported_feature(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(UnsupportedFeatureError, match="does not support modem control lines"):
             await port.modem_lines()
@@ -60,7 +60,7 @@ async def test_a_device_without_modem_lines_says_so(peer: PtyPeer) -> None:
         assert port.is_open
 
 
-async def test_a_break_begins_and_ends(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_break_begins_and_ends(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         tasks.start_soon(port.send_break, 0.3)
         await until(lambda: driver.breaking)
@@ -69,7 +69,7 @@ async def test_a_break_begins_and_ends(peer: PtyPeer, driver: EmulatedDriver) ->
         await until(lambda: not driver.breaking)
 
 
-async def test_a_cancelled_break_ends(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_cancelled_break_ends(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(port.send_break, 3600)
@@ -80,7 +80,7 @@ async def test_a_cancelled_break_ends(peer: PtyPeer, driver: EmulatedDriver) -> 
         assert await peer.read(1) == b"x"
 
 
-async def test_closing_ends_a_break_and_its_sender_learns_of_it(
+async def test_closing_ends_a_break_and_its_sender_raises_closed(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     port = await open_serial_port(peer.path)
@@ -101,7 +101,7 @@ async def test_closing_ends_a_break_and_its_sender_learns_of_it(
 
 
 @pytest.mark.parametrize("duration", [-1, float("nan")])
-async def test_a_break_needs_a_duration(peer: PtyPeer, duration: float) -> None:
+async def test_break_requires_a_valid_duration(peer: PtyPeer, duration: float) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(ValueError, match="duration"):
             await port.send_break(duration)

@@ -1,4 +1,4 @@
-"""Low-latency mode: the driver's flag, and FTDI's timer behind whatever name the port has."""
+"""Low-latency mode: the driver's flag and FTDI's timer, found through any name of the port."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.serial import UnsupportedFeatureError, ttyioctl
-from penstock.serial.lowlatency import LowLatency
+from penstock.serial import UnsupportedFeatureError
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.low_latency import LowLatency
 from penstock.serial.testing import EmulatedDriver
 
 
@@ -32,7 +33,7 @@ def link(tmp_path: Path) -> str:
     return str(name)
 
 
-def test_the_timer_is_found_through_a_link_and_put_back(
+def test_timer_is_found_through_a_link_and_restored(
     driver: EmulatedDriver, timer: Path, link: str, tmp_path: Path
 ) -> None:
     mode = LowLatency(0, link, sysfs=tmp_path / "sys")
@@ -44,7 +45,7 @@ def test_the_timer_is_found_through_a_link_and_put_back(
     assert driver.flags == 0
 
 
-def test_switching_on_twice_keeps_what_was_there_first(
+def test_switching_on_twice_keeps_the_original_value(
     driver: EmulatedDriver, timer: Path, link: str, tmp_path: Path
 ) -> None:
     mode = LowLatency(0, link, sysfs=tmp_path / "sys")
@@ -55,7 +56,7 @@ def test_switching_on_twice_keeps_what_was_there_first(
     assert not mode.active
 
 
-def test_a_refused_timer_leaves_the_flag_as_it_was(
+def test_refused_timer_leaves_the_flag_unchanged(
     driver: EmulatedDriver, timer: Path, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Path, data: str) -> int:
@@ -69,11 +70,11 @@ def test_a_refused_timer_leaves_the_flag_as_it_was(
     assert not mode.active
 
 
-def test_a_driver_that_sets_the_timer_by_itself_needs_no_permission(
+def test_driver_that_sets_the_timer_itself_needs_no_permission(
     driver: EmulatedDriver, timer: Path, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Path, data: str) -> int:
-        raise AssertionError("written although the driver had done it")
+        raise AssertionError("the timer was written although the driver had set it")
 
     def as_ftdi_sio(request: int) -> None:
         if request == ttyioctl.termios.TIOCSSERIAL:
@@ -86,13 +87,13 @@ def test_a_driver_that_sets_the_timer_by_itself_needs_no_permission(
     assert timer.read_text() == "1\n"
 
 
-def test_another_adapter_has_only_the_flag(driver: EmulatedDriver, tmp_path: Path) -> None:
+def test_adapter_without_a_timer_gets_only_the_flag(driver: EmulatedDriver, tmp_path: Path) -> None:
     mode = LowLatency(0, "/dev/ttyS0", sysfs=tmp_path)
     mode.set(True)
     assert driver.flags == ttyioctl.ASYNC_LOW_LATENCY
 
 
-def test_a_driver_without_the_mode_refuses(driver: EmulatedDriver, tmp_path: Path) -> None:
+def test_driver_without_the_mode_refuses(driver: EmulatedDriver, tmp_path: Path) -> None:
     driver.has_flags = False
     with pytest.raises(OSError, match="Inappropriate ioctl"):
         LowLatency(0, "/dev/ttyS0", sysfs=tmp_path).set(True)

@@ -1,4 +1,4 @@
-"""Errors are sentences: they name the port once and say what to do."""
+"""Errors are sentences that name the port once and the remedy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.serial.sync import SerialPort, open_serial_port
 from tests.python.serial.pty_peer import PtyPeer
 
 
-def told(name: str, call: Callable[[], object]) -> str:
-    """The error's sentence, with the port's *name* once at its beginning taken off."""
+def message(name: str, call: Callable[[], object]) -> str:
+    """Return the error's sentence without the port's ``name`` at its start."""
     with pytest.raises(SerialError) as caught:
         call()
     sentence = str(caught.value)
@@ -38,10 +38,10 @@ def told(name: str, call: Callable[[], object]) -> str:
         ),
     ],
 )
-def test_what_a_driver_lacks_is_told_with_its_own_word(
+def test_setting_unsupported_by_a_driver_is_reported_with_the_kernels_reason(
     peer: PtyPeer, config: SerialConfig, sentence: str
 ) -> None:
-    assert told(peer.path, lambda: open_serial_port(peer.path, config)) == sentence
+    assert message(peer.path, lambda: open_serial_port(peer.path, config)) == sentence
 
 
 CALLS: list[tuple[str, Callable[[SerialPort], object]]] = [
@@ -52,31 +52,31 @@ CALLS: list[tuple[str, Callable[[SerialPort], object]]] = [
 
 
 @pytest.mark.parametrize(("feature", "call"), CALLS)
-def test_what_a_tty_lacks_is_told_with_a_remedy(
+def test_feature_unsupported_by_a_tty_is_reported_with_a_remedy(
     peer: PtyPeer, feature: str, call: Callable[[SerialPort], object]
 ) -> None:
     with open_serial_port(peer.path) as port:
-        assert told(peer.path, lambda: call(port)) == (
+        assert message(peer.path, lambda: call(port)) == (
             f"its driver does not support {feature}; leave it alone, or use an adapter that has it"
         )
 
 
 @pytest.mark.parametrize(("feature", "call"), CALLS)
-def test_what_a_socket_lacks_is_told_with_a_remedy(
+def test_feature_unsupported_by_a_socket_is_reported_with_a_remedy(
     feature: str, call: Callable[[SerialPort], object]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
         with open_serial_port(url) as port:
-            assert told(url, lambda: call(port)) == (
+            assert message(url, lambda: call(port)) == (
                 f"a socket does not support {feature}; leave it alone, or use rfc2217:// where "
                 "the server speaks that"
             )
 
 
-def test_a_log_that_cannot_be_written_is_told_with_a_remedy(tmp_path: Path) -> None:
+def test_unwritable_log_is_reported_with_a_remedy(tmp_path: Path) -> None:
     url = f"spy://loop://?file={tmp_path}/nowhere/log"
-    assert told(url, lambda: open_serial_port(url)) == (
+    assert message(url, lambda: open_serial_port(url)) == (
         f"cannot write the log {tmp_path}/nowhere/log (No such file or directory); name a file "
         "that you may write, in a folder that is there, as ?file=LOG"
     )
@@ -102,9 +102,29 @@ def test_a_log_that_cannot_be_written_is_told_with_a_remedy(tmp_path: Path) -> N
             lambda port: port.receive_into(None),
             "receive_into needs a writable buffer, such as a bytearray, not None",
         ),
+        (
+            lambda port: port.receive("10"),
+            "max_bytes must be a whole number of bytes, such as 4096, not '10'",
+        ),
+        (
+            lambda port: port.receive(1.5),
+            "max_bytes must be a whole number of bytes, such as 4096, not 1.5",
+        ),
+        (
+            lambda port: port.receive_until(b"\r", "10"),
+            "max_bytes must be a whole number of bytes, such as 4096, not '10'",
+        ),
+        (
+            lambda port: port.receive_available(limit="10"),
+            "limit must be a whole number of bytes, such as 4096, or None, not '10'",
+        ),
+        (
+            lambda port: port.receive_exactly(None),
+            "nbytes must be a whole number of bytes, such as 4096, not None",
+        ),
     ],
 )
-def test_a_value_of_another_type_is_refused_in_a_sentence(
+def test_value_of_another_type_is_refused_in_one_sentence(
     peer: PtyPeer, call: Callable[[Any], object], sentence: str
 ) -> None:
     with open_serial_port(peer.path) as port, pytest.raises(TypeError) as caught:

@@ -1,4 +1,4 @@
-"""Simulated ports: two ends of a cable, and the faults that a program must live with."""
+"""Simulated ports: two ends of a cable and the faults that a program must handle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def receive_exactly(port: SerialPort, count: int) -> bytes:
     return data
 
 
-async def test_what_one_end_sends_the_other_receives() -> None:
+async def test_bytes_sent_at_one_end_are_received_at_the_other() -> None:
     a, b = serial_port_pair(path_a="/dev/left", config_b=SerialConfig(baudrate=9600))
     async with a, b:
         assert (a.path, b.path, b.config.baudrate) == ("/dev/left", "/dev/mockB", 9600)
@@ -49,7 +49,7 @@ async def test_what_one_end_sends_the_other_receives() -> None:
         assert buffer[:4] == b"back"
 
 
-async def test_the_lines_are_crossed() -> None:
+async def test_modem_lines_are_crossed() -> None:
     a, b = serial_port_pair()
     async with a, b:
         before = await b.modem_lines()
@@ -65,7 +65,7 @@ async def test_the_lines_are_crossed() -> None:
         assert a.capabilities.modem_lines is Capability.SUPPORTED
 
 
-async def test_a_change_of_a_line_wakes_who_waits_for_it() -> None:
+async def test_line_change_wakes_a_wait_for_it() -> None:
     a, b = serial_port_pair()
     async with a, b:
 
@@ -95,7 +95,7 @@ async def test_parity_errors_fail_reads_and_are_counted() -> None:
 
 
 @pytest.mark.parametrize("reading", ["receive", "receive_into"])
-async def test_a_fault_that_is_over_leaves_no_trace_in_the_stream(reading: str) -> None:
+async def test_ended_fault_does_not_change_the_stream(reading: str) -> None:
     a, b = serial_port_pair()
     async with a, b:
         await a.send(b"before,")
@@ -118,7 +118,7 @@ async def test_a_fault_that_is_over_leaves_no_trace_in_the_stream(reading: str) 
         assert got == b"before,meanwhile,after"
 
 
-async def test_an_end_can_be_opened_by_hand() -> None:
+async def test_end_can_be_opened_directly() -> None:
     a, b = MockBackend.pair()
     a.open("/dev/other", SerialConfig(baudrate=300))
     assert (a.path, a.last_config) == ("/dev/other", SerialConfig(baudrate=300))
@@ -128,7 +128,7 @@ async def test_an_end_can_be_opened_by_hand() -> None:
     b.close()
 
 
-async def test_a_mock_remembers_what_was_done_to_it() -> None:
+async def test_mock_records_its_configuration_and_break() -> None:
     backend, other = MockBackend.pair()
     async with SerialPort(backend, SerialConfig()) as port, SerialPort(other, SerialConfig()):
         assert backend.is_open
@@ -146,7 +146,7 @@ async def test_a_mock_remembers_what_was_done_to_it() -> None:
     assert not backend.break_asserted
 
 
-async def test_counts_and_discards() -> None:
+async def test_counts_and_discards_work_on_a_pair() -> None:
     a, b = serial_port_pair()
     async with a, b:
         await a.send(b"12345")
@@ -157,7 +157,7 @@ async def test_counts_and_discards() -> None:
         await a.drain_exact()
 
 
-async def test_reads_that_find_nothing_or_are_interrupted_lose_nothing() -> None:
+async def test_empty_and_interrupted_reads_lose_nothing() -> None:
     a, b = serial_port_pair()
     async with a, b:
         faults = faults_of(b)
@@ -168,7 +168,7 @@ async def test_reads_that_find_nothing_or_are_interrupted_lose_nothing() -> None
         assert (faults.eagain_reads, faults.eintr_reads) == (0, 0)
 
 
-async def test_writes_that_are_refused_or_short_send_everything() -> None:
+async def test_refused_and_short_writes_send_everything() -> None:
     a, b = serial_port_pair()
     async with a, b:
         faults = faults_of(a)
@@ -181,7 +181,7 @@ async def test_writes_that_are_refused_or_short_send_everything() -> None:
 
 
 @pytest.mark.parametrize("fault", ["disconnected", "raise_eio_on_read"])
-async def test_a_device_that_goes_away_wakes_who_waits(fault: str) -> None:
+async def test_disconnect_wakes_waiting_calls(fault: str) -> None:
     a, b = serial_port_pair()
     async with a, b:
         async with anyio.create_task_group() as tasks:
@@ -196,7 +196,7 @@ async def test_a_device_that_goes_away_wakes_who_waits(fault: str) -> None:
         assert not b.is_open
 
 
-async def test_a_disconnected_device_says_so_from_every_call() -> None:
+async def test_every_call_on_a_disconnected_mock_raises_disconnected() -> None:
     a, b = serial_port_pair()
     async with a, b:
         faults_of(b).disconnected = True
@@ -207,7 +207,7 @@ async def test_a_disconnected_device_says_so_from_every_call() -> None:
             b.input_waiting()
 
 
-async def test_a_closed_end_is_a_disconnected_device_for_the_other() -> None:
+async def test_closed_end_is_a_disconnect_for_the_other_end() -> None:
     a, b = serial_port_pair()
     async with b:
         await a.aclose()
@@ -216,12 +216,12 @@ async def test_a_closed_end_is_a_disconnected_device_for_the_other() -> None:
             await b.receive()
 
 
-async def test_only_a_simulated_port_has_faults(peer: PtyPeer) -> None:
+async def test_only_simulated_ports_have_faults(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(TypeError, match="serial_port_pair"):
             faults_of(port)
 
 
-async def test_a_plan_compares_by_its_faults() -> None:
+async def test_fault_plans_compare_by_their_faults() -> None:
     assert FaultPlan() == FaultPlan(eagain_reads=0)
     assert FaultPlan(short_write_max=1) != FaultPlan()

@@ -1,4 +1,4 @@
-"""asyncio's own cancellation, which no shield holds off, while a driver takes its time."""
+"""asyncio's own cancellation, which ignores shields, while a driver call hangs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.serial import RS485Config, SerialConfig, open_serial_port, ttyioctl
+from penstock.serial import RS485Config, SerialConfig, open_serial_port
+from penstock.serial._tty import ttyioctl
 from penstock.serial.testing import EmulatedDriver
 from penstock.serial.transport import create_serial_connection
 from tests.python.conftest import BACKENDS
@@ -26,7 +27,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
 
 
 class Stuck:
-    """The driver hangs in a request until it is let go."""
+    """The driver hangs in a request until it is released."""
 
     def __init__(self) -> None:
         self.there = threading.Event()
@@ -53,23 +54,23 @@ def stuck_at(driver: EmulatedDriver, request: int) -> Iterator[Stuck]:
 async def cancelled_in(
     driver: EmulatedDriver, request: int, call: Coroutine[Any, Any, Any]
 ) -> None:
-    """Run *call*, cancel it in *request*, let the driver go on, and see it end cancelled."""
+    """Run ``call``, cancel it in ``request``, release the driver; the call ends cancelled."""
     with stuck_at(driver, request) as stuck:
         task = asyncio.ensure_future(call)
         await until(stuck.there.is_set)
         task.cancel()
         for _ in range(5):
             await asyncio.sleep(0)
-        task.cancel()  # whoever is impatient changes nothing
+        task.cancel()  # a second cancellation has no effect
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not task.done()  # the driver is still at it
+        assert not task.done()  # the driver has not answered
         stuck.go.set()
         with pytest.raises(asyncio.CancelledError):
             await task
 
 
-async def test_settings_that_took_effect_are_followed(
+async def test_settings_that_took_effect_are_reported(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path) as port:
@@ -80,7 +81,9 @@ async def test_settings_that_took_effect_are_followed(
         assert await port.receive() == b"\xff"
 
 
-async def test_a_break_does_not_outlive_its_caller(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_break_ends_when_its_caller_is_cancelled(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
     async with await open_serial_port(peer.path) as port:
         await cancelled_in(driver, ttyioctl.TIOCSBRK, port.send_break(60))
         assert not driver.breaking
@@ -88,7 +91,9 @@ async def test_a_break_does_not_outlive_its_caller(peer: PtyPeer, driver: Emulat
         assert not driver.breaking
 
 
-async def test_a_line_that_was_taken_is_released(peer: PtyPeer, driver: EmulatedDriver) -> None:
+async def test_rs485_line_is_released_after_a_cancellation(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
     config = SerialConfig(rs485=RS485Config(software=True))
     async with await open_serial_port(peer.path, config) as port:
         await cancelled_in(driver, termios.TIOCMBIS, port.send(b"x"))
@@ -96,7 +101,7 @@ async def test_a_line_that_was_taken_is_released(peer: PtyPeer, driver: Emulated
         assert peer.nothing_sent()
 
 
-async def test_a_port_whose_opening_was_cancelled_can_be_opened(
+async def test_port_can_be_opened_after_a_cancelled_open(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     await cancelled_in(driver, ttyioctl.TCSETS2, open_serial_port(peer.path))
@@ -111,7 +116,7 @@ async def test_a_port_whose_opening_was_cancelled_can_be_opened(
 
 
 @pytest.mark.parametrize("steps", range(1, 13))
-async def test_a_port_is_closed_and_put_back_however_often_its_task_is_cancelled(
+async def test_port_is_closed_and_restored_after_repeated_cancellations(
     peer: PtyPeer, driver: EmulatedDriver, steps: int
 ) -> None:
     async def use() -> None:
@@ -132,7 +137,7 @@ async def test_a_port_is_closed_and_put_back_however_often_its_task_is_cancelled
     assert not peer.is_exclusive()
 
 
-async def test_what_a_driver_refuses_is_raised_as_ever(
+async def test_driver_error_is_raised_without_a_cancellation(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path) as port:

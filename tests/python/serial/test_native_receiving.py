@@ -1,4 +1,4 @@
-"""Receiving on Penstock's loop: the extension reads, and the dispatcher continues the task."""
+"""Receiving on Penstock's loop: the extension reads and the dispatcher steps the task."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = [
 async def port(peer: PtyPeer) -> Any:
     async with await open_serial_port(peer.path) as opened:
         peer.write(b"!")
-        assert await opened.receive() == b"!"  # from now on it knows its loop
+        assert await opened.receive() == b"!"  # binds the port to this loop
         yield opened
 
 
 def watched_descriptors() -> set[int]:
-    """Every descriptor that some epoll of this process watches."""
+    """Return every descriptor that an epoll instance of this process watches."""
     watched = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
@@ -51,14 +51,14 @@ def is_watched(port: SerialPort) -> bool:
     return port._device.fileno() in watched_descriptors()
 
 
-async def test_data_that_waits_needs_no_registration(port: SerialPort, peer: PtyPeer) -> None:
+async def test_pending_data_needs_no_registration(port: SerialPort, peer: PtyPeer) -> None:
     for _ in range(50):
         peer.write(b"x")
         assert await port.receive(1) == b"x"
     assert not is_watched(port)
 
 
-async def test_a_registration_outlives_the_wait(port: SerialPort, peer: PtyPeer) -> None:
+async def test_registration_is_kept_after_the_wait(port: SerialPort, peer: PtyPeer) -> None:
     asyncio.get_running_loop().call_soon(peer.write, b"x")
     assert await port.receive() == b"x"
     assert is_watched(port)
@@ -66,7 +66,7 @@ async def test_a_registration_outlives_the_wait(port: SerialPort, peer: PtyPeer)
     assert not is_watched(port)
 
 
-async def test_unread_bytes_and_a_hang_up_do_not_keep_the_loop_busy(
+async def test_unread_bytes_and_a_hangup_do_not_keep_the_loop_busy(
     port: SerialPort, peer: PtyPeer
 ) -> None:
     for trouble in (lambda: peer.write(b"nobody asked"), peer.unplug):
@@ -79,7 +79,7 @@ async def test_unread_bytes_and_a_hang_up_do_not_keep_the_loop_busy(
             assert await port.receive() == b"nobody asked"
 
 
-async def test_other_tasks_run_beside_a_receiver_with_plenty(
+async def test_receiver_with_constant_input_does_not_starve_other_tasks(
     port: SerialPort, peer: PtyPeer
 ) -> None:
     turns = 0
@@ -99,32 +99,30 @@ async def test_other_tasks_run_beside_a_receiver_with_plenty(
     assert turns > 100
 
 
-async def test_what_a_cancelled_receiver_had_read_goes_to_the_next(
+async def test_bytes_read_by_a_cancelled_receiver_go_to_the_next(
     port: SerialPort, peer: PtyPeer
 ) -> None:
     for receive_once in (lambda: port.receive(2), lambda: port.receive_into(bytearray(2))):
         peer.write(b"abcd")
         with anyio.CancelScope() as scope:
-            scope.cancel()  # work for the loop: so the receive gives way, with its bytes in hand
+            scope.cancel()  # gives the loop work, so the receive yields while it holds bytes
             await receive_once()
         assert scope.cancelled_caught
         assert await port.receive_exactly(4) == b"abcd"
 
 
-async def test_a_receive_that_is_thrown_away_keeps_its_bytes(
-    port: SerialPort, peer: PtyPeer
-) -> None:
+async def test_discarded_receive_keeps_its_bytes(port: SerialPort, peer: PtyPeer) -> None:
     peer.write(b"abc")
     receiving: Any = port.receive(2)
     asyncio.get_running_loop().call_soon(lambda: None)
-    assert receiving.send(None) is None  # it gives way
+    assert receiving.send(None) is None  # it yields
     receiving.close()
     del receiving
     gc.collect()
     assert await port.receive_exactly(3) == b"abc"
 
 
-async def test_a_closed_reader_raises_wherever_it_is_asked(peer: PtyPeer) -> None:
+async def test_closed_reader_raises_from_every_call(peer: PtyPeer) -> None:
     port = await open_serial_port(peer.path)
     with anyio.move_on_after(0.001):
         await port.receive()
@@ -137,7 +135,7 @@ async def test_a_closed_reader_raises_wherever_it_is_asked(peer: PtyPeer) -> Non
         await port.receive()
 
 
-async def test_another_threads_loop_does_not_use_this_ones_reader(
+async def test_loop_of_another_thread_does_not_use_this_loops_reader(
     port: SerialPort, peer: PtyPeer
 ) -> None:
     received: list[bytes] = []
@@ -146,7 +144,7 @@ async def test_another_threads_loop_does_not_use_this_ones_reader(
     assert received == [b"x"]
 
 
-async def test_an_operation_is_awaited_once(port: SerialPort, peer: PtyPeer) -> None:
+async def test_operation_can_be_awaited_only_once(port: SerialPort, peer: PtyPeer) -> None:
     reader = port._reader
     assert reader is not None
     peer.write(b"ab")

@@ -1,4 +1,4 @@
-"""Opening: what is refused, how, and what a port finds and leaves."""
+"""Opening: refusals and their errors, and the settings that a port finds and restores."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from penstock.serial import (
     SerialStreamAttribute,
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
-    device,
     open_serial_port,
-    opening,
 )
 from penstock.serial import sync as blocking
+from penstock.serial._devices.open import open_device
+from penstock.serial._tty import device
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 
@@ -40,7 +40,7 @@ def open_descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
-async def test_a_missing_port_is_not_found() -> None:
+async def test_missing_port_raises_port_not_found() -> None:
     with pytest.raises(PortNotFoundError, match=r"^/dev/ttyUSB97 does not exist; check") as caught:
         await open_serial_port("/dev/ttyUSB97")
     assert isinstance(caught.value, FileNotFoundError)
@@ -48,7 +48,7 @@ async def test_a_missing_port_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("kind", ["device", "file", "folder", "fifo"])
-async def test_what_is_no_tty_is_refused_as_such(kind: str, tmp_path: Path) -> None:
+async def test_path_that_is_not_a_tty_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "thing"
     if kind == "device":
         path = Path("/dev/null")
@@ -69,7 +69,7 @@ import os, sys, anyio
 from penstock.serial import PortPermissionError, PortBusyError, open_serial_port
 
 async def main():
-    async with await open_serial_port(sys.argv[1]):  # loads every module while it can be read
+    async with await open_serial_port(sys.argv[1]):  # imports every module while it is readable
         pass
     os.setgroups([])
     os.setgid(65534)
@@ -85,7 +85,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
 @pytest.mark.parametrize(
     ("group", "mode", "remedy"),
     [
@@ -95,7 +95,7 @@ anyio.run(main)
         ("root", 0o660, "belongs to root:root with mode 0660, so no group helps; run sudo chgrp"),
     ],
 )
-def test_a_user_without_rights_is_told_what_helps(
+def test_missing_permission_is_reported_with_a_remedy(
     peer: PtyPeer, group: str, mode: int, remedy: str
 ) -> None:
     os.chown(peer.path, 0, grp.getgrnam(group).gr_gid)
@@ -113,21 +113,21 @@ def test_a_user_without_rights_is_told_what_helps(
 
 
 @pytest.mark.parametrize("name", [b"/dev/ttyUSB0", None, 7])
-async def test_a_name_of_another_type_is_refused_in_a_sentence(name: Any) -> None:
-    told = "decode it: os.fsdecode" if isinstance(name, bytes) else "is named by a path such as"
-    with pytest.raises(TypeError, match=told):
+async def test_port_name_of_another_type_is_refused_in_one_sentence(name: Any) -> None:
+    expected = "decode it: os.fsdecode" if isinstance(name, bytes) else "is named by a path such as"
+    with pytest.raises(TypeError, match=expected):
         await open_serial_port(name)
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=expected):
         blocking.open_serial_port(name)
 
 
-async def test_settings_that_are_none_are_refused() -> None:
+async def test_value_that_is_not_a_configuration_is_refused() -> None:
     wrong: Any = 9600
     with pytest.raises(ConfigurationError, match="must be a SerialConfig, not 9600"):
         await open_serial_port("/dev/ttyS0", wrong)
 
 
-async def test_the_tty_is_raw_whatever_it_was_before(peer: PtyPeer) -> None:
+async def test_tty_is_raw_whatever_its_previous_mode(peer: PtyPeer) -> None:
     peer.make_settings_odd()
     async with await open_serial_port(peer.path):
         settings = peer.settings()
@@ -136,7 +136,7 @@ async def test_the_tty_is_raw_whatever_it_was_before(peer: PtyPeer) -> None:
     assert settings[tty.CFLAG] & (termios.CREAD | termios.CLOCAL) == termios.CREAD | termios.CLOCAL
 
 
-async def test_bytes_of_every_value_pass_unchanged(peer: PtyPeer) -> None:
+async def test_every_byte_value_passes_unchanged(peer: PtyPeer) -> None:
     peer.make_settings_odd()
     everything = bytes(range(256))
     async with await open_serial_port(peer.path) as port:
@@ -150,23 +150,23 @@ async def test_bytes_of_every_value_pass_unchanged(peer: PtyPeer) -> None:
 
 
 @pytest.mark.parametrize("baudrate", [1200, 115_200, 250_000, 12_345, 3_686_400])
-async def test_any_rate_reaches_the_driver(peer: PtyPeer, baudrate: int) -> None:
+async def test_any_baudrate_reaches_the_driver(peer: PtyPeer, baudrate: int) -> None:
     async with await open_serial_port(peer.path, SerialConfig(baudrate=baudrate)) as port:
         assert port.actual_baudrate == baudrate
 
 
-async def test_a_closed_port_leaves_the_tty_as_it_was_found(peer: PtyPeer) -> None:
+async def test_close_restores_the_ttys_settings(peer: PtyPeer) -> None:
     found = peer.make_settings_odd()
     async with await open_serial_port(peer.path, SerialConfig(baudrate=9600)):
         assert peer.settings() != found
     assert peer.settings() == found
 
 
-async def test_a_failed_open_leaves_nothing_behind(
+async def test_failed_open_leaves_nothing_behind(
     peer: PtyPeer, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A pty keeps 8 bits without parity: looked at like a real line, it is a driver that drops
-    # a setting and reports success.
+    # A pty keeps 8 bits without parity. Treated as a real line, it is a driver that drops a
+    # setting and reports success.
     monkeypatch.setattr(device, "is_pty", lambda fd: False)
     found, before = peer.settings(), open_descriptors()
     with pytest.raises(UnsupportedConfigurationError, match="does not support the parity"):
@@ -177,7 +177,7 @@ async def test_a_failed_open_leaves_nothing_behind(
     assert open_descriptors() == before
 
 
-async def test_opening_in_a_cancelled_scope_opens_nothing(peer: PtyPeer) -> None:
+async def test_open_in_a_cancelled_scope_opens_nothing(peer: PtyPeer) -> None:
     found, before = peer.settings(), open_descriptors()
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -189,18 +189,18 @@ async def test_opening_in_a_cancelled_scope_opens_nothing(peer: PtyPeer) -> None
         pass
 
 
-async def test_a_port_opened_for_nobody_is_closed_again(
+async def test_port_opened_for_a_cancelled_task_is_closed(
     peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a task is cancelled natively while the worker thread opens the port."""
-    device_of_nobody, _ = opening._open(peer.path, SerialConfig())
+    """This happens when asyncio cancels a task while the worker thread opens the port."""
+    device_of_nobody, _ = open_device(peer.path, SerialConfig())
     assert peer.is_exclusive()
     del device_of_nobody
     assert not peer.is_exclusive()
     assert peer.settings() == peer.found_as
 
 
-async def test_a_link_to_a_port_opens_it(peer: PtyPeer, tmp_path: Path) -> None:
+async def test_link_to_a_port_can_be_opened(peer: PtyPeer, tmp_path: Path) -> None:
     link = tmp_path / "usb-FTDI_FT232R-if00-port0"
     link.symlink_to(peer.path)
     async with await open_serial_port(str(link)) as port:
@@ -209,18 +209,18 @@ async def test_a_link_to_a_port_opens_it(peer: PtyPeer, tmp_path: Path) -> None:
         assert await port.receive() == b"x"
 
 
-async def test_fields_open_a_port_in_one_call(peer: PtyPeer) -> None:
+async def test_port_can_be_opened_with_config_fields(peer: PtyPeer) -> None:
     async with await SerialPort.open(peer.path, baudrate=19_200) as port:
         assert port.config == SerialConfig(baudrate=19_200)
 
 
-async def test_a_connectable_opens_its_port(peer: PtyPeer) -> None:
+async def test_connectable_opens_its_port(peer: PtyPeer) -> None:
     connectable = SerialConnectable(path=peer.path, config=SerialConfig(baudrate=2400))
     async with await connectable.connect() as port:
         assert port.config.baudrate == 2400
 
 
-async def test_typed_attributes_tell_path_settings_and_descriptor(peer: PtyPeer) -> None:
+async def test_typed_attributes_give_path_settings_and_descriptor(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         assert port.extra(FileStreamAttribute.path) == Path(peer.path)
         assert os.ttyname(port.extra(FileStreamAttribute.fileno)) == peer.path
@@ -231,7 +231,7 @@ async def test_typed_attributes_tell_path_settings_and_descriptor(peer: PtyPeer)
         port.extra(FileStreamAttribute.fileno)
 
 
-async def test_capabilities_are_asked_from_the_device(peer: PtyPeer) -> None:
+async def test_capabilities_are_queried_from_the_device(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         assert port.capabilities.modem_lines == "unsupported"
         assert port.capabilities.rs485 == "unsupported"

@@ -1,4 +1,4 @@
-"""A blocking ioctl that is cancelled inside the kernel, on a real one: nothing is emulated here."""
+"""A blocking ioctl is cancelled inside the kernel, without emulation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import threading
 import anyio
 import pytest
 
-from penstock.serial import ttyioctl
-from penstock.serial.pending_ioctl import begin_ioctl
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.pending_ioctl import begin_ioctl
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
-# Receiving a notification of seccomp blocks until a filtered call is made: here never. It is one of
-# the few blocking ioctls that need no hardware. The filter lets every call pass but one unused one.
+# Receiving a seccomp notification blocks until a filtered call is made, which never happens here.
+# It is one of the few blocking ioctls that need no hardware. The filter allows every call except
+# one that is not used.
 PREPARED = """
 import builtins, ctypes, os, random, select, struct, sys, termios, threading, time
 from penstock._core import IoctlThread
@@ -60,8 +61,9 @@ assert everything_has_ended()
 print("done")
 """
 
-# Before the thread runs, in it, between the call and its end, after it: wherever the moment falls.
-# Calls that return at once (a drain of an empty pty) are among those that never would.
+# The cancellation falls at a random moment: before the thread runs, during the call, between the
+# call and the thread's exit, or after it. Calls that return at once (a drain of an empty pty) are
+# mixed with calls that never return.
 CANCELLED_AT_ANY_MOMENT = """
 _, quick = os.openpty()
 
@@ -98,7 +100,7 @@ for _ in range(20):
     pending = begin()
     child = os.fork()
     if child == 0:
-        pending.cancel()  # has no thread here
+        pending.cancel()  # the thread does not exist in the child
         own = begin()
         own.cancel()
         os._exit(0 if everything_has_ended() else 1)
@@ -128,10 +130,10 @@ print("done")
         pytest.param(THE_PROGRAM_ENDS, id="as the program ends"),
     ],
 )
-def test_a_call_that_blocks_in_the_kernel_ends_when_it_is_cancelled(program: str) -> None:
+def test_blocked_ioctl_ends_when_it_is_cancelled(program: str) -> None:
     pytest.importorskip("penstock._core")
     if os.uname().machine not in ("x86_64", "aarch64", "riscv64"):
-        pytest.skip("the number of seccomp(2) is not known here")
+        pytest.skip("the system call number of seccomp(2) is unknown on this machine")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PREPARED + program],
@@ -147,7 +149,7 @@ def test_a_call_that_blocks_in_the_kernel_ends_when_it_is_cancelled(program: str
 
 
 @pytest.mark.anyio
-async def test_a_finished_call_is_readable_and_tells_its_error(peer: PtyPeer) -> None:
+async def test_finished_ioctl_is_readable_and_has_its_error(peer: PtyPeer) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
     for request, fails in ((ttyioctl.termios.TCSBRK, False), (ttyioctl.TIOCMIWAIT, True)):
         pending = begin_ioctl(peer.fd, request, 1)
@@ -158,12 +160,12 @@ async def test_a_finished_call_is_readable_and_tells_its_error(peer: PtyPeer) ->
         else:
             pending.finish()
         pending.cancel()
-    # The thread's own, once it has ended too.
+    # The thread's own descriptor, after the thread has ended too.
     await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
 
 
 @pytest.mark.anyio
-async def test_an_emulated_call_that_is_cancelled_closes_what_it_holds(
+async def test_cancelled_emulated_ioctl_closes_its_descriptors(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     answer = threading.Event()

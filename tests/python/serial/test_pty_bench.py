@@ -1,4 +1,4 @@
-"""Two ttys with a cable: Penstock at both ends, or Penstock and an independent program."""
+"""Two ttys connected by a cable: Penstock at both ends, or Penstock and another program."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from penstock.serial import (
     SerialDisconnectedError,
     UnsupportedFeatureError,
     open_serial_port,
-    ttyioctl,
 )
+from penstock.serial._tty import ttyioctl
 from penstock.serial.testing import PtyBench, tty0tty_pairs
 from tests.python.serial.pty_peer import until
 from tests.python.serial.test_mock_ports import receive_exactly
@@ -48,7 +48,7 @@ async def test_bytes_cross_the_cable_both_ways(bench: PtyBench) -> None:
         assert await receive_exactly(a, len(payload)) == payload
 
 
-async def test_lines_and_errors_are_those_of_the_drivers(bench: PtyBench) -> None:
+async def test_lines_and_errors_come_from_the_emulated_drivers(bench: PtyBench) -> None:
     async with (
         await open_serial_port(bench.a.path) as a,
         await open_serial_port(bench.b.path) as b,
@@ -62,7 +62,7 @@ async def test_lines_and_errors_are_those_of_the_drivers(bench: PtyBench) -> Non
         await a.modem_lines()
 
 
-async def test_pulling_one_device_out_leaves_the_other(bench: PtyBench) -> None:
+async def test_unplugging_one_device_leaves_the_other(bench: PtyBench) -> None:
     async with (
         await open_serial_port(bench.a.path) as a,
         await open_serial_port(bench.b.path) as b,
@@ -81,7 +81,7 @@ async def test_pulling_one_device_out_leaves_the_other(bench: PtyBench) -> None:
         *("error_counters", "reset_input_buffer", "reset_output_buffer", "send_break"),
     ],
 )
-async def test_every_call_on_a_device_that_was_pulled_out_says_so(
+async def test_every_call_on_an_unplugged_device_raises_disconnected(
     bench: PtyBench, call: str
 ) -> None:
     async with await open_serial_port(bench.a.path) as port:
@@ -91,7 +91,7 @@ async def test_every_call_on_a_device_that_was_pulled_out_says_so(
         assert not port.is_open
 
 
-async def test_who_waits_for_a_line_learns_that_the_device_was_pulled_out(bench: PtyBench) -> None:
+async def test_unplugging_ends_a_wait_for_a_line(bench: PtyBench) -> None:
     async with await open_serial_port(bench.a.path) as port:
 
         async def wait() -> None:
@@ -104,7 +104,7 @@ async def test_who_waits_for_a_line_learns_that_the_device_was_pulled_out(bench:
             bench.unplug(bench.a)
 
 
-async def test_pyserial_at_the_other_end(bench: PtyBench) -> None:
+async def test_pyserial_works_at_the_other_end(bench: PtyBench) -> None:
     async with await open_serial_port(bench.a.path, SerialConfig(baudrate=57_600)) as port:
         with serial.Serial(bench.b.path, 57_600, timeout=30, exclusive=True) as other:
             await port.send(b"ping\n")
@@ -113,7 +113,7 @@ async def test_pyserial_at_the_other_end(bench: PtyBench) -> None:
             assert await receive_exactly(port, 5) == b"pong\n"
 
 
-async def test_socat_at_the_other_end(tmp_path: Path) -> None:
+async def test_socat_works_at_the_other_end(tmp_path: Path) -> None:
     if shutil.which("socat") is None:
         pytest.fail("socat is missing; run 'scripts/setup test' first")
     near, far = tmp_path / "near", tmp_path / "far"
@@ -135,7 +135,7 @@ async def test_socat_at_the_other_end(tmp_path: Path) -> None:
             socat.terminate()
 
 
-async def test_socat_as_a_device_server(tmp_path: Path) -> None:
+async def test_socat_works_as_a_device_server(tmp_path: Path) -> None:
     if shutil.which("socat") is None:
         pytest.fail("socat is missing; run 'scripts/setup test' first")
     link = tmp_path / "device"
@@ -163,7 +163,7 @@ async def test_socat_as_a_device_server(tmp_path: Path) -> None:
             socat.kill()
 
 
-async def test_a_null_modem_driver_of_the_kernel() -> None:
+async def test_tty0tty_ports_work() -> None:
     pairs = tty0tty_pairs()
     if not pairs:
         pytest.skip("the kernel has no tty0tty module loaded")
@@ -177,7 +177,7 @@ async def test_a_null_modem_driver_of_the_kernel() -> None:
         assert await receive_exactly(b, 6) == b"across"
 
 
-def test_null_modem_pairs_are_found_by_name(tmp_path: Path) -> None:
+def test_tty0tty_pairs_are_found_by_name(tmp_path: Path) -> None:
     for number in (0, 1, 4):
         (tmp_path / f"tnt{number}").touch()
     assert tty0tty_pairs(tmp_path) == [(str(tmp_path / "tnt0"), str(tmp_path / "tnt1"))]

@@ -1,4 +1,4 @@
-"""How often the descriptor is registered with the loop, and how often it is read."""
+"""Counts of the descriptor's registrations with the loop and of its reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def port(peer: PtyPeer) -> Any:
 
 
 async def exchange(port: SerialPort, peer: PtyPeer, count: int) -> None:
-    """A request and its reply, the receiver parked before the reply comes, *count* times."""
+    """Exchange a request and a reply ``count`` times; each receive waits before the reply."""
 
     async def reply() -> None:
         for _ in range(count):
@@ -38,8 +38,8 @@ async def exchange(port: SerialPort, peer: PtyPeer, count: int) -> None:
             assert await port.receive() == b"r"
 
 
-# Only asyncio's registration lasts; trio's is made anew for each wait, and Penstock's loop has its
-# own (test_native_receiving.py).
+# Only asyncio's registration persists. trio registers for each wait, and Penstock's loop is tested
+# in test_native_receiving.py.
 on_asyncio = pytest.mark.parametrize(
     "anyio_backend",
     [row for row in BACKENDS if row.id in ("asyncio", "asyncio+uvloop")],
@@ -48,7 +48,7 @@ on_asyncio = pytest.mark.parametrize(
 
 
 def count_registrations(port: SerialPort) -> dict[str, int]:
-    """Count what the port registers with its loop from now on."""
+    """Count the port's registrations with its loop from now on."""
     readiness = port._waiting_room()
     counts = {"add": 0, "remove": 0, "fired": 0}
     loop: Any = asyncio.get_running_loop()
@@ -76,7 +76,7 @@ def count_registrations(port: SerialPort) -> dict[str, int]:
 
 
 @on_asyncio
-async def test_requests_and_replies_register_once(port: SerialPort, peer: PtyPeer) -> None:
+async def test_requests_and_replies_need_one_registration(port: SerialPort, peer: PtyPeer) -> None:
     counts = count_registrations(port)
     await exchange(port, peer, 20)
     assert counts == {"add": 1, "remove": 0, "fired": 20}
@@ -98,7 +98,7 @@ async def test_unread_bytes_do_not_keep_the_loop_busy(port: SerialPort, peer: Pt
 
 
 @on_asyncio
-async def test_an_unplugged_idle_port_does_not_keep_the_loop_busy(
+async def test_unplugged_idle_port_does_not_keep_the_loop_busy(
     port: SerialPort, peer: PtyPeer
 ) -> None:
     counts = count_registrations(port)
@@ -121,7 +121,7 @@ async def test_closing_leaves_no_registration(peer: PtyPeer) -> None:
 
 
 class CannotWait(asyncio.SelectorEventLoop):
-    """A loop without descriptors' readiness, as asyncio's proactor is."""
+    """A loop without descriptor readiness, like asyncio's proactor loop."""
 
     def add_reader(self, *_: Any) -> None:
         raise NotImplementedError
@@ -130,7 +130,7 @@ class CannotWait(asyncio.SelectorEventLoop):
         raise NotImplementedError
 
 
-def test_a_loop_that_cannot_wait_for_a_port_is_named(peer: PtyPeer) -> None:
+def test_loop_that_cannot_wait_for_a_port_is_named(peer: PtyPeer) -> None:
     async def use() -> None:
         async with await open_serial_port(peer.path) as port:
             with pytest.raises(UnsupportedAsyncBackendError, match="CannotWait cannot wait for a"):
@@ -138,15 +138,15 @@ def test_a_loop_that_cannot_wait_for_a_port_is_named(peer: PtyPeer) -> None:
             with pytest.raises(UnsupportedAsyncBackendError, match=r"use penstock\.run, asyncio's"):
                 await port.send(bytes(200_000))
             peer.write(b"there")
-            assert await port.receive() == b"there"  # what needs no waiting works
+            assert await port.receive() == b"there"  # a receive of pending bytes needs no wait
             await port.reset_output_buffer()
 
     with asyncio.Runner(loop_factory=CannotWait) as runner:
-        # Its own wake-up goes around the refusal: it uses _add_reader.
+        # The loop's own wake-up is not refused, because it uses _add_reader.
         runner.run(use())
 
 
-def test_a_port_moves_with_its_user_to_another_loop(peer: PtyPeer) -> None:
+def test_port_can_be_used_on_another_loop_later(peer: PtyPeer) -> None:
     async def open_and_wait() -> SerialPort:
         port = await open_serial_port(peer.path)
         with anyio.move_on_after(0.001):

@@ -1,9 +1,10 @@
-"""Receiving: what is there at once, the first byte when it comes, and never a byte lost."""
+"""Receiving: pending bytes at once, else the first bytes to arrive, and no byte is lost."""
 
 from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -16,14 +17,14 @@ from tests.python.serial.pty_peer import PtyPeer, until
 pytestmark = pytest.mark.anyio
 
 
-async def test_waiting_bytes_come_up_to_the_asked_count(peer: PtyPeer) -> None:
+async def test_receive_returns_pending_bytes_up_to_the_limit(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.write(b"abcdef")
         assert await port.receive(4) == b"abcd"
         assert await port.receive() == b"ef"
 
 
-async def test_a_parked_receiver_gets_the_first_bytes(peer: PtyPeer) -> None:
+async def test_waiting_receiver_gets_the_first_bytes(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         received: list[bytes] = []
 
@@ -39,7 +40,7 @@ async def test_a_parked_receiver_gets_the_first_bytes(peer: PtyPeer) -> None:
     assert received == [b"one", b"two", b"three"]
 
 
-async def test_a_receiver_parked_for_less_leaves_the_rest(peer: PtyPeer) -> None:
+async def test_waiting_receiver_with_a_small_limit_leaves_the_rest(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         async with anyio.create_task_group() as tasks:
             received: list[bytes] = []
@@ -83,7 +84,7 @@ async def test_receive_into_waits_for_the_first_byte(peer: PtyPeer) -> None:
         assert buffer[:2] == b"hi"
 
 
-async def test_receive_available_takes_all_that_waits(peer: PtyPeer) -> None:
+async def test_receive_available_returns_all_pending_bytes(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.write(b"x" * 1000)
         assert await port.receive_available() == b"x" * 1000
@@ -92,7 +93,7 @@ async def test_receive_available_takes_all_that_waits(peer: PtyPeer) -> None:
         assert await port.receive_available() == b"ef"
 
 
-async def test_receive_available_heeds_the_chunk_size(peer: PtyPeer) -> None:
+async def test_receive_available_respects_the_chunk_size(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path, SerialConfig(read_chunk_size=64)) as port:
         peer.write(b"x" * 100)
         assert len(await port.receive_available()) == 64
@@ -100,7 +101,7 @@ async def test_receive_available_heeds_the_chunk_size(peer: PtyPeer) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1])
-async def test_a_count_below_one_is_refused_at_once(peer: PtyPeer, count: int) -> None:
+async def test_count_below_one_is_refused_at_once(peer: PtyPeer, count: int) -> None:
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(ValueError, match="at least 1"):
             await port.receive(count)
@@ -108,7 +109,7 @@ async def test_a_count_below_one_is_refused_at_once(peer: PtyPeer, count: int) -
             await port.receive_available(limit=count)
 
 
-async def test_a_buffer_that_cannot_take_bytes_is_refused_at_once(peer: PtyPeer) -> None:
+async def test_unusable_buffer_is_refused_at_once(peer: PtyPeer) -> None:
     read_only: Any = b"1234"
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(TypeError, match="writable"):
@@ -119,7 +120,7 @@ async def test_a_buffer_that_cannot_take_bytes_is_refused_at_once(peer: PtyPeer)
             await port.receive_into(bytearray())
 
 
-async def test_a_second_receiver_is_refused_and_the_first_goes_on(peer: PtyPeer) -> None:
+async def test_second_receiver_is_refused_and_the_first_continues(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         received: list[bytes] = []
 
@@ -136,7 +137,7 @@ async def test_a_second_receiver_is_refused_and_the_first_goes_on(peer: PtyPeer)
         assert received == [b"x"]
 
 
-async def test_a_cancelled_receiver_parks_and_leaves_without_a_trace(peer: PtyPeer) -> None:
+async def test_cancelled_receiver_leaves_no_state_behind(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         for _ in range(3):
             with anyio.move_on_after(0.001) as scope:
@@ -147,7 +148,7 @@ async def test_a_cancelled_receiver_parks_and_leaves_without_a_trace(peer: PtyPe
 
 
 @pytest.mark.parametrize("method", ["receive", "receive_into", "receive_available"])
-async def test_bytes_read_for_a_cancelled_receiver_go_to_the_next(
+async def test_bytes_read_for_a_cancelled_receiver_go_to_the_next_receiver(
     peer: PtyPeer, method: str
 ) -> None:
     async with await open_serial_port(peer.path) as port:
@@ -167,12 +168,10 @@ async def test_bytes_read_for_a_cancelled_receiver_go_to_the_next(
 
 
 @pytest.mark.parametrize("method", ["receive", "receive_into"])
-async def test_a_receiver_cancelled_as_its_bytes_arrive_loses_none(
-    peer: PtyPeer, method: str
-) -> None:
-    """On asyncio the loop has read them for the task, which is cancelled before it runs."""
+async def test_receiver_cancelled_as_bytes_arrive_loses_none(peer: PtyPeer, method: str) -> None:
+    """On asyncio the loop has read the bytes for a task that is cancelled before it runs."""
     async with await open_serial_port(peer.path) as port:
-        for turns in range(6):  # cancel a little later each time: before, while and after
+        for turns in range(6):  # cancel one turn later each time: before, during and after
             async with anyio.create_task_group() as tasks:
                 taken: list[bytes] = []
 
@@ -230,7 +229,7 @@ async def test_random_cancellation_keeps_every_byte_in_order(peer: PtyPeer) -> N
     assert bytes(received) == sent
 
 
-async def test_a_receiver_with_plenty_lets_other_tasks_run(peer: PtyPeer) -> None:
+async def test_receiver_with_constant_input_lets_other_tasks_run(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         turns: list[str] = []
 
@@ -255,7 +254,7 @@ async def test_anyios_buffered_stream_reads_lines_from_a_port(peer: PtyPeer) -> 
         assert await lines.receive_until(b"\r", 100) == b"B +2.0"
 
 
-async def test_discarded_input_is_gone_also_what_a_cancelled_receiver_left(peer: PtyPeer) -> None:
+async def test_discard_also_drops_bytes_kept_for_a_cancelled_receiver(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         peer.write(b"stale")
         with anyio.CancelScope() as scope:
@@ -265,3 +264,32 @@ async def test_discarded_input_is_gone_also_what_a_cancelled_receiver_left(peer:
         assert port.input_waiting() == 0
         peer.write(b"fresh")
         assert await port.receive() == b"fresh"
+
+
+async def test_receive_after_a_send_reads_only_once_the_answer_is_there(
+    peer: PtyPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await open_serial_port(peer.path) as port:
+        reads = []
+
+        def counted(size: int, read: Callable[[int], bytes] = port._read) -> bytes:
+            reads.append(size)
+            return read(size)
+
+        monkeypatch.setattr(port, "_read", counted)
+        for number in range(3):
+            await port.send(b"?")
+            async with anyio.create_task_group() as tasks:
+
+                async def answer(number: int = number) -> None:
+                    assert await peer.read(1) == b"?"
+                    peer.write(b"%d" % number)
+
+                tasks.start_soon(answer)
+                assert await port.receive() == b"%d" % number
+        assert len(reads) <= 3  # none on Penstock's loop, whose reader makes the call
+        # A receive without a send before it takes what is there at once.
+        await port.send(b"?")
+        peer.write(b"ab")
+        assert await port.receive(1) == b"a"
+        assert await port.receive(1) == b"b"

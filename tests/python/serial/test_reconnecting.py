@@ -1,4 +1,4 @@
-"""A port that comes back, on ptys behind a link, and on several kinds of device identity."""
+"""A reconnecting port: on ptys behind a link, and with several kinds of device identity."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from penstock.serial import (
     SerialDisconnectedError,
     SerialPort,
     open_serial_port,
-    opening,
-    reconnecting,
-    watching,
 )
-from penstock.serial.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
+from penstock.serial._devices import open as open_module
+from penstock.serial._finding import watching
+from penstock.serial._finding.watching import PortEvent
+from penstock.serial._port import reconnecting
+from penstock.serial._port.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
 from penstock.serial.testing import EmulatedDriver
-from penstock.serial.watching import PortEvent
 from tests.python.serial.pty_peer import PtyPeer, until
 from tests.python.serial.sysfs_tree import Sysfs
 from tests.python.serial.test_watching import announce, message, plug_in
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Socket:
-    """A place to plug a device into: a link to a pty, which comes and goes."""
+    """A socket to plug a device into: a link to a pty."""
 
     def __init__(self, folder: Path) -> None:
         self.link = folder / "usb-FTDI_A5XK3RJT-if00-port0"
@@ -74,8 +74,8 @@ def keeping(socket: Socket, **options: Any) -> ReconnectingSerialPort:
 
 
 @asynccontextmanager
-async def heard(port: ReconnectingSerialPort) -> AsyncIterator[list[ConnectionEvent]]:
-    """Everything that happens to the connection of *port* inside."""
+async def events_of(port: ReconnectingSerialPort) -> AsyncIterator[list[ConnectionEvent]]:
+    """Collect the connection events of ``port`` inside the ``with``."""
     events: list[ConnectionEvent] = []
 
     async def listen() -> None:
@@ -90,7 +90,7 @@ async def heard(port: ReconnectingSerialPort) -> AsyncIterator[list[ConnectionEv
 
 
 async def happened(events: list[ConnectionEvent], *kinds: str) -> None:
-    """Wait until these have been heard, in this order, whatever else in between."""
+    """Wait until these events have arrived in this order, possibly with others in between."""
     with anyio.fail_after(30):
         while True:
             rest = iter([event.kind for event in events])
@@ -99,7 +99,7 @@ async def happened(events: list[ConnectionEvent], *kinds: str) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_the_stream_goes_on_after_a_replugging(socket: Socket) -> None:
+async def test_stream_continues_after_replugging(socket: Socket) -> None:
     peer = socket.plug_in()
     async with keeping(socket) as port:
         await port.wait_connected()
@@ -114,8 +114,7 @@ async def test_the_stream_goes_on_after_a_replugging(socket: Socket) -> None:
                 assert await port.receive() == b"two"
 
             tasks.start_soon(receive)
-            await anyio.wait_all_tasks_blocked()
-            assert not port.is_connected
+            await until(lambda: not port.is_connected)
             peer = socket.plug_in()
             peer.write(b"two")
         assert port.is_connected
@@ -124,8 +123,8 @@ async def test_the_stream_goes_on_after_a_replugging(socket: Socket) -> None:
         assert port.path == str(socket.link)
 
 
-async def test_a_device_that_is_not_there_yet_is_waited_for(socket: Socket) -> None:
-    async with keeping(socket) as port, heard(port) as events:
+async def test_absent_device_is_waited_for(socket: Socket) -> None:
+    async with keeping(socket) as port, events_of(port) as events:
         await happened(events, "failed", "failed")
         assert isinstance(events[0].error, PortNotFoundError)
         assert events[0].delay is not None
@@ -139,9 +138,9 @@ async def test_a_device_that_is_not_there_yet_is_waited_for(socket: Socket) -> N
         await happened(events, "failed", "connected")
 
 
-async def test_what_happens_is_told_in_order(socket: Socket) -> None:
+async def test_events_are_reported_in_order(socket: Socket) -> None:
     socket.plug_in()
-    async with keeping(socket, receiving="fail") as port, heard(port) as events:
+    async with keeping(socket, receiving="fail") as port, events_of(port) as events:
         await port.wait_connected()
         socket.unplug()
         with pytest.raises(SerialDisconnectedError):
@@ -154,20 +153,20 @@ async def test_what_happens_is_told_in_order(socket: Socket) -> None:
         assert lost.path == str(socket.link)
 
 
-async def test_a_loss_is_reported_once_to_who_asked_for_it(socket: Socket) -> None:
+async def test_receiving_fail_reports_a_disconnect_once(socket: Socket) -> None:
     socket.plug_in()
     async with keeping(socket, receiving="fail") as port:
         await port.wait_connected()
         socket.unplug()
         with pytest.raises(SerialDisconnectedError):
-            await port.send(b"lost")  # the sender meets it first
+            await port.send(b"lost")  # the sender detects it first
         with pytest.raises(SerialDisconnectedError):
-            await port.receive()  # and the receiver is told all the same
+            await port.receive()  # and the receiver also gets the error
         socket.plug_in().write(b"new")
         assert await port.receive() == b"new"
 
 
-async def test_sends_fail_where_that_was_asked_for(socket: Socket) -> None:
+async def test_sending_fail_raises_at_once(socket: Socket) -> None:
     socket.plug_in()
     async with keeping(socket, sending="fail") as port:
         await port.wait_connected()
@@ -179,7 +178,7 @@ async def test_sends_fail_where_that_was_asked_for(socket: Socket) -> None:
             await port.modem_lines()
 
 
-async def test_settings_and_lines_are_the_same_after_a_return(socket: Socket) -> None:
+async def test_settings_and_lines_are_restored_after_a_reconnect(socket: Socket) -> None:
     driver = EmulatedDriver()
     with driver.installed():
         socket.plug_in()
@@ -228,7 +227,7 @@ async def test_closing_ends_waiting_and_events(socket: Socket) -> None:
         await port.send(b"x")
 
 
-async def test_any_task_may_close_and_the_block_goes_on(socket: Socket) -> None:
+async def test_any_task_may_close_and_the_block_continues(socket: Socket) -> None:
     socket.plug_in()
     async with keeping(socket) as port:
         await port.wait_connected()
@@ -239,10 +238,10 @@ async def test_any_task_may_close_and_the_block_goes_on(socket: Socket) -> None:
         with pytest.raises(SerialClosedError):
             await port.receive()
     async with keeping(socket) as port:
-        await port.wait_connected()  # the first one has let go of it
+        await port.wait_connected()  # the first one has closed it
 
 
-async def test_a_cancelled_block_lets_go_of_the_port(socket: Socket) -> None:
+async def test_cancelled_block_closes_the_port(socket: Socket) -> None:
     socket.plug_in()
     with anyio.CancelScope() as scope:
         async with keeping(socket) as port:
@@ -254,7 +253,7 @@ async def test_a_cancelled_block_lets_go_of_the_port(socket: Socket) -> None:
         await port.wait_connected()
 
 
-async def test_a_connection_that_is_made_while_the_port_is_closed_is_closed_quietly(
+async def test_connection_made_during_close_is_closed_without_an_error(
     socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[SerialPort] = []
@@ -271,7 +270,7 @@ async def test_a_connection_that_is_made_while_the_port_is_closed_is_closed_quie
 
     monkeypatch.setattr(reconnecting, "open_serial_port", open_late)
     async with keeping(socket) as port, aclosing(port.events()) as events:
-        # A listener that is busy with an event, and does not ask for the next one.
+        # A listener that handles an event and does not request the next one.
         assert (await anext(events)).kind == "failed"
         socket.plug_in()
         await opening_ports.wait()
@@ -282,7 +281,7 @@ async def test_a_connection_that_is_made_while_the_port_is_closed_is_closed_quie
     assert [found.is_open for found in opened] == [False]
 
 
-async def test_an_error_of_the_block_comes_out_as_it_is(socket: Socket) -> None:
+async def test_error_of_the_block_propagates_unchanged(socket: Socket) -> None:
     socket.plug_in()
     with pytest.raises(KeyError):
         async with keeping(socket) as port:
@@ -290,14 +289,14 @@ async def test_an_error_of_the_block_comes_out_as_it_is(socket: Socket) -> None:
             raise KeyError
 
 
-async def test_what_can_never_be_opened_is_told_instead_of_waited_for() -> None:
+async def test_port_that_can_never_be_opened_raises_instead_of_waiting() -> None:
     async with ReconnectingSerialPort("gopher://lab:70") as port:
         for call in (port.wait_connected, port.receive, lambda: port.send(b"x"), port.modem_lines):
             with anyio.fail_after(60), pytest.raises(ConfigurationError, match="'gopher'"):
                 await call()
 
 
-async def test_misuse_is_named() -> None:
+async def test_misuse_is_reported() -> None:
     wrong: Any = "maybe"
     with pytest.raises(ValueError, match="name the device"):
         ReconnectingSerialPort()
@@ -307,13 +306,13 @@ async def test_misuse_is_named() -> None:
         await ReconnectingSerialPort("/dev/x").send(b"")
 
 
-# ---- with discovery and watching as they are -----------------------------------------------------
+# ---- with real discovery and watching ------------------------------------------------------------
 
 
-async def test_a_message_of_the_kernel_cuts_a_long_delay_short(
+async def test_kernel_message_ends_a_long_delay(
     socket: Socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The messages come over netlink; only the trees of /sys and /dev are a test's."""
+    """The messages arrive over netlink; only the /sys and /dev trees belong to the test."""
     sysfs = Sysfs(tmp_path)
     plug_in(sysfs, "ttyUSB0")
     listening = anyio.Event()
@@ -322,17 +321,17 @@ async def test_a_message_of_the_kernel_cuts_a_long_delay_short(
         trees = watching.watch_trees(existing=True, sysfs=sysfs.tty, dev=sysfs.dev)
         async with aclosing(trees) as events:
             async for event in events:
-                if event.port.name == "ttyUSB0":  # was there before
+                if event.port.name == "ttyUSB0":  # it existed before
                     listening.set()
                 else:
                     yield event
 
-    monkeypatch.setattr(watching, "_LOOK_EVERY_S", 3600)
-    monkeypatch.setattr(watching, "_LOOK_WITHOUT_EVENTS_S", 3600)
+    monkeypatch.setattr(watching, "_RESCAN_INTERVAL_S", 3600)
+    monkeypatch.setattr(watching, "_RESCAN_WITHOUT_EVENTS_S", 3600)
     monkeypatch.setattr(reconnecting, "watch_serial_ports", watch)
-    patient = Backoff(first=3600, longest=3600)
-    async with ReconnectingSerialPort(str(socket.link), backoff=patient) as port:
-        async with heard(port) as events:
+    backoff = Backoff(first=3600, longest=3600)
+    async with ReconnectingSerialPort(str(socket.link), backoff=backoff) as port:
+        async with events_of(port) as events:
             await until(lambda: events)  # an attempt has failed; the next is an hour away
             await listening.wait()
         peer = socket.plug_in()
@@ -346,11 +345,11 @@ async def test_a_message_of_the_kernel_cuts_a_long_delay_short(
         assert events[0].kind == "failed"
 
 
-# ---- which device it is --------------------------------------------------------------------------
+# ---- device identity -----------------------------------------------------------------------------
 
 
 class Computer:
-    """What discovery finds: name -> serial number, each a pty."""
+    """The devices that discovery finds: name -> serial number, each a pty."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ports: list[PortInfo] = []
@@ -373,7 +372,7 @@ class Computer:
         monkeypatch.setattr(reconnecting, "list_serial_ports", listed)
         monkeypatch.setattr(reconnecting, "watch_serial_ports", watch)
         monkeypatch.setattr(
-            opening,
+            open_module,
             "port_info_for",
             lambda path: next((port for port in self.ports if port.device == path), None),
         )
@@ -405,7 +404,7 @@ async def computer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Computer]:
     machine.events.close()
 
 
-async def test_the_same_device_is_found_at_another_place(computer: Computer) -> None:
+async def test_same_device_is_found_at_another_path(computer: Computer) -> None:
     with computer.plug_in("A1") as first:
         async with ReconnectingSerialPort(first.path, backoff=quick()) as port:
             await port.wait_connected()
@@ -416,27 +415,27 @@ async def test_the_same_device_is_found_at_another_place(computer: Computer) -> 
                 assert port.path == again.path
 
 
-async def test_a_device_is_found_by_its_number(computer: Computer) -> None:
+async def test_device_is_found_by_its_serial_number(computer: Computer) -> None:
     with computer.plug_in("B2"), computer.plug_in("A1") as device:
         async with ReconnectingSerialPort(vid=0x0403, serial_number="A1", backoff=quick()) as port:
             device.write(b"here")
             assert await port.receive() == b"here"
 
 
-async def test_an_absent_number_is_named_in_the_event(computer: Computer) -> None:
+async def test_absent_serial_number_is_named_in_the_event(computer: Computer) -> None:
     async with (
         ReconnectingSerialPort(serial_number="C3", backoff=quick()) as port,
-        heard(port) as events,
+        events_of(port) as events,
     ):
         await happened(events, "failed")
         assert "serial_number=C3 is not plugged in" in str(events[0].error)
 
 
-async def test_another_kind_of_device_at_its_place_is_not_opened(computer: Computer) -> None:
+async def test_other_device_at_the_same_path_is_not_opened(computer: Computer) -> None:
     with computer.plug_in(None) as device:
         async with (
             ReconnectingSerialPort(device.path, backoff=quick()) as port,
-            heard(port) as events,
+            events_of(port) as events,
         ):
             await port.wait_connected()
             (known,) = computer.ports
@@ -448,7 +447,7 @@ async def test_another_kind_of_device_at_its_place_is_not_opened(computer: Compu
             await port.wait_connected()
 
 
-async def test_plugging_in_cuts_a_long_delay_short(computer: Computer) -> None:
+async def test_plugging_in_ends_a_long_delay(computer: Computer) -> None:
     delays: list[float] = []
 
     def longest(low: float, high: float) -> float:
@@ -462,11 +461,11 @@ async def test_plugging_in_cuts_a_long_delay_short(computer: Computer) -> None:
             await port.wait_connected()
 
 
-async def test_an_idle_port_learns_of_its_removal(computer: Computer) -> None:
+async def test_idle_port_detects_its_removal(computer: Computer) -> None:
     with computer.plug_in("A1") as device:
         async with (
             ReconnectingSerialPort(device.path, backoff=quick()) as port,
-            heard(port) as events,
+            events_of(port) as events,
         ):
             await port.wait_connected()
             computer.unplug(device)
@@ -474,7 +473,7 @@ async def test_an_idle_port_learns_of_its_removal(computer: Computer) -> None:
             assert not port.is_connected
 
 
-async def test_connections_that_do_not_last_are_made_ever_more_seldom() -> None:
+async def test_delay_grows_after_short_connections() -> None:
     delays: list[float] = []
 
     def longest(low: float, high: float) -> float:
@@ -519,7 +518,7 @@ async def test_connections_that_do_not_last_are_made_ever_more_seldom() -> None:
     st.integers(1, 200),
     st.randoms(use_true_random=False),
 )
-def test_delays_grow_to_the_longest_and_scatter(
+def test_delays_grow_to_the_longest_with_jitter(
     first: float, factor: float, jitter: float, count: int, chance: random.Random
 ) -> None:
     backoff = Backoff(first=first, longest=first * factor, jitter=jitter, uniform=chance.uniform)
@@ -536,6 +535,6 @@ def test_delays_grow_to_the_longest_and_scatter(
     "wrong",
     [{"first": 0}, {"first": 2, "longest": 1}, {"jitter": 1}, {"longest": float("inf")}],
 )
-def test_impossible_delays_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_delays_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be"):
         Backoff(**wrong)

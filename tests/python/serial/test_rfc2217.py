@@ -1,4 +1,4 @@
-"""RFC 2217: Penstock's client and server with each other."""
+"""RFC 2217: Penstock's client with Penstock's server."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from penstock.serial import (
     ByteSize,
     Capability,
     FlowControl,
     Parity,
-    PortBusyError,
     PortNotFoundError,
     SerialConfig,
     SerialDisconnectedError,
@@ -34,12 +31,11 @@ from penstock.serial import (
     open_serial_port,
 )
 from penstock.serial.exceptions import disconnected_error
-from penstock.serial.rfc2217 import Rfc2217Server, remote_client, serve_serial_port
-from penstock.serial.rfc2217.telnet import LONGEST_SUBNEGOTIATION, Option, subnegotiation
+from penstock.serial.rfc2217 import Rfc2217Server, serve_serial_port
 from penstock.serial.testing import PtyBench, serial_port_pair
 from tests.python.serial.line_waiting import event_during
 from tests.python.serial.pty_peer import until
-from tests.python.serial.rfc2217_serving import EVERY_BYTE, served
+from tests.python.serial.rfc2217_serving import EVERY_BYTE, serve_and_close, served
 from tests.python.serial.test_mock_ports import receive_exactly
 
 pytestmark = pytest.mark.anyio
@@ -51,10 +47,7 @@ def bench() -> Iterator[PtyBench]:
         yield wired
 
 
-# ---- client and server -------------------------------------------------------------------------
-
-
-async def test_every_byte_passes_both_ways(bench: PtyBench) -> None:
+async def test_every_byte_value_passes_both_ways(bench: PtyBench) -> None:
     async with (
         served(bench.a.path) as url,
         await open_serial_port(url) as remote,
@@ -67,7 +60,7 @@ async def test_every_byte_passes_both_ways(bench: PtyBench) -> None:
         await remote.drain_exact()
 
 
-async def test_much_data_at_once_both_ways(bench: PtyBench) -> None:
+async def test_large_data_passes_both_ways_at_once(bench: PtyBench) -> None:
     payload = os.urandom(300_000)
     async with (
         served(bench.a.path) as url,
@@ -88,7 +81,7 @@ async def test_much_data_at_once_both_ways(bench: PtyBench) -> None:
         assert received == {"device": payload, "remote": payload}
 
 
-async def test_settings_reach_the_device_and_are_put_back(bench: PtyBench) -> None:
+async def test_settings_reach_the_device_and_are_restored(bench: PtyBench) -> None:
     wanted = SerialConfig(
         baudrate=19_200,
         byte_size=ByteSize.SEVEN,
@@ -111,10 +104,10 @@ async def test_settings_reach_the_device_and_are_put_back(bench: PtyBench) -> No
         await until(lambda: termios.tcgetattr(bench.a._follower)[4] == termios.B57600)
 
 
-async def test_a_refused_setting_leaves_the_previous_ones(bench: PtyBench) -> None:
+async def test_refused_setting_keeps_the_previous_settings(bench: PtyBench) -> None:
     async with served(bench.a.path) as url, await open_serial_port(url) as remote:
         before = remote.config
-        with pytest.raises(UnsupportedConfigurationError, match="did not take stop bits"):
+        with pytest.raises(UnsupportedConfigurationError, match="did not accept stop bits"):
             await remote.configure(SerialConfig(baudrate=9600, stop_bits=StopBits.ONE_POINT_FIVE))
         assert remote.config == before
         assert termios.tcgetattr(bench.a._follower)[4] == termios.B115200
@@ -125,7 +118,7 @@ async def test_a_refused_setting_leaves_the_previous_ones(bench: PtyBench) -> No
         assert remote.config == before
 
 
-async def test_lines_both_ways(bench: PtyBench) -> None:
+async def test_modem_lines_pass_both_ways(bench: PtyBench) -> None:
     async with (
         served(bench.a.path) as url,
         await open_serial_port(url) as remote,
@@ -144,7 +137,7 @@ async def test_lines_both_ways(bench: PtyBench) -> None:
         assert remote.capabilities.modem_lines is Capability.SUPPORTED
 
 
-async def test_who_waits_for_a_line_is_woken(bench: PtyBench) -> None:
+async def test_line_change_wakes_a_remote_wait(bench: PtyBench) -> None:
     async with (
         served(bench.a.path) as url,
         await open_serial_port(url) as remote,
@@ -156,9 +149,9 @@ async def test_who_waits_for_a_line_is_woken(bench: PtyBench) -> None:
         assert event.cts_changed
 
 
-async def test_errors_of_the_device_are_counted_at_the_client(bench: PtyBench) -> None:
+async def test_device_errors_are_counted_at_the_client(bench: PtyBench) -> None:
     async with served(bench.a.path) as url, await open_serial_port(url) as remote:
-        await remote.configure(remote.config)  # the mask of errors has reached the server
+        await remote.configure(remote.config)  # the error mask has reached the server
         assert (await remote.error_counters()).total_errors == 0
         bench.a.driver.counters["parity"] += 3
         bench.a.driver.counters["brk"] += 1
@@ -169,7 +162,7 @@ async def test_errors_of_the_device_are_counted_at_the_client(bench: PtyBench) -
         assert (await remote.error_counters()).framing_errors == 0
 
 
-async def test_a_break_is_held_at_the_device(bench: PtyBench) -> None:
+async def test_break_is_held_at_the_device(bench: PtyBench) -> None:
     async with served(bench.a.path) as url, await open_serial_port(url) as remote:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(remote.send_break, 60)
@@ -178,7 +171,7 @@ async def test_a_break_is_held_at_the_device(bench: PtyBench) -> None:
         await until(lambda: not bench.a.driver.breaking)
 
 
-async def test_a_break_ends_with_the_connection(bench: PtyBench) -> None:
+async def test_break_ends_with_the_connection(bench: PtyBench) -> None:
     async with served(bench.a.path) as url:
         number = int(url.rpartition(":")[2])
         async with await anyio.connect_tcp("127.0.0.1", number) as stream:
@@ -187,7 +180,7 @@ async def test_a_break_ends_with_the_connection(bench: PtyBench) -> None:
         await until(lambda: not bench.a.driver.breaking)
 
 
-async def test_bytes_behind_a_break_arrive_though_the_client_has_left(bench: PtyBench) -> None:
+async def test_bytes_after_a_break_arrive_after_the_client_has_left(bench: PtyBench) -> None:
     async with (
         served(bench.a.path) as url,
         await open_serial_port(bench.b.path) as device,
@@ -200,7 +193,7 @@ async def test_bytes_behind_a_break_arrive_though_the_client_has_left(bench: Pty
         assert not bench.a.driver.breaking
 
 
-async def test_a_line_that_the_server_does_not_switch_is_told(bench: PtyBench) -> None:
+async def test_line_that_the_server_does_not_switch_raises(bench: PtyBench) -> None:
     bench.a.driver.lines = termios.TIOCM_RTS | termios.TIOCM_DTR
     async with served(bench.a.path) as url, await open_serial_port(url) as remote:
         bench.a.driver.fail[termios.TIOCMBIC] = errno.EPERM
@@ -218,25 +211,27 @@ async def test_a_line_that_the_server_does_not_switch_is_told(bench: PtyBench) -
 @pytest.mark.parametrize(
     "call", ["modem_lines", "control_lines", "error_counters", "wait_modem_event", "drain"]
 )
-async def test_every_call_says_that_the_server_has_gone(bench: PtyBench, call: str) -> None:
+async def test_every_call_raises_disconnected_when_the_server_has_gone(
+    bench: PtyBench, call: str
+) -> None:
     async with anyio.create_task_group() as tasks:
         async with served(bench.a.path) as url:
             remote = await open_serial_port(url)
             await remote.modem_lines()
             if call == "wait_modem_event":
-                tasks.start_soon(says_disconnected, remote, call)
+                tasks.start_soon(assert_disconnected, remote, call)
                 await anyio.wait_all_tasks_blocked()
-        # Nobody has received since: the bytes do not tell.
+        # There was no receive since, so no read has detected it.
         await anyio.wait_readable(remote._device.fileno())
-        await says_disconnected(remote, call)
+        await assert_disconnected(remote, call)
         with pytest.raises(SerialDisconnectedError):
             remote.input_waiting()
         assert not remote.is_open
-    # Not before who waits has been told: closing would tell him something else.
+    # Close only after the waiting task has its error; an earlier close would raise another one.
     await remote.aclose()
 
 
-async def says_disconnected(port: SerialPort, call: str) -> None:
+async def assert_disconnected(port: SerialPort, call: str) -> None:
     with anyio.fail_after(60), pytest.raises(SerialDisconnectedError):
         await getattr(port, call)()
 
@@ -253,7 +248,7 @@ async def test_discards_reach_the_server(bench: PtyBench) -> None:
                 await anyio.lowlevel.checkpoint()
         await remote.reset_input_buffer()
         await remote.modem_lines()
-        await remote.configure(remote.config)  # answered after the discard has been
+        await remote.configure(remote.config)  # answered after the discard
         assert remote.input_waiting() == 0
         await device.send(b"fresh")
         assert await receive_exactly(remote, 5) == b"fresh"
@@ -262,7 +257,7 @@ async def test_discards_reach_the_server(bench: PtyBench) -> None:
         assert await receive_exactly(device, 6) == b"and on"
 
 
-async def test_a_slow_reader_holds_the_device_back_and_still_hears_answers(
+async def test_slow_reader_suspends_the_data_and_still_gets_answers(
     bench: PtyBench,
 ) -> None:
     payload = os.urandom(600_000)
@@ -281,13 +276,13 @@ async def test_a_slow_reader_holds_the_device_back_and_still_hears_answers(
         assert await receive_exactly(remote, len(payload)) == payload
 
 
-async def test_a_device_that_takes_nothing_can_still_be_spoken_to(bench: PtyBench) -> None:
+async def test_commands_pass_while_the_device_accepts_no_data(bench: PtyBench) -> None:
     async with served(bench.a.path) as url, await open_serial_port(url) as remote:
         async with anyio.create_task_group() as tasks:
-            # Nobody reads at the far end: the server's device, then the server, are full.
+            # Nobody reads at the far end, so the device and then the server fill up.
             tasks.start_soon(remote.send, bytes(4_000_000))
             session = remote._device._session  # type: ignore[attr-defined]
-            # The server may say so while all that was sent so far is still on its way.
+            # The server may report it while sent bytes are still in transit.
             await until(lambda: session._held_back and remote.output_waiting() > 0)
             tasks.cancel_scope.cancel()
         await remote.reset_output_buffer()
@@ -301,7 +296,7 @@ async def test_a_device_that_takes_nothing_can_still_be_spoken_to(bench: PtyBenc
                 data += await device.receive()
 
 
-async def test_an_unplugged_device_ends_server_and_clients(bench: PtyBench) -> None:
+async def test_unplugged_device_ends_server_and_clients(bench: PtyBench) -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
         async with anyio.create_task_group() as tasks:
 
@@ -316,16 +311,16 @@ async def test_an_unplugged_device_ends_server_and_clients(bench: PtyBench) -> N
     assert caught.group_contains(SerialDisconnectedError)
 
 
-async def test_a_device_that_goes_during_a_command_ends_the_serving() -> None:
+async def test_disconnect_during_a_command_ends_the_server() -> None:
     port, device = serial_port_pair()
     async with port, device:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
         number = listener.extra(anyio.abc.SocketAttribute.local_port)
 
-        async def go_away() -> None:
+        async def unplug() -> None:
             raise disconnected_error(port.path)
 
-        port.reset_output_buffer = go_away  # type: ignore[method-assign]
+        port.reset_output_buffer = unplug  # type: ignore[method-assign]
         with pytest.raises(BaseExceptionGroup) as caught:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(serve_and_close, Rfc2217Server(port), listener)
@@ -335,7 +330,7 @@ async def test_a_device_that_goes_during_a_command_ends_the_serving() -> None:
         assert caught.group_contains(SerialDisconnectedError)
 
 
-async def test_a_loop_can_be_served() -> None:
+async def test_loop_port_can_be_served() -> None:
     async with served("loop://") as url, await open_serial_port(url) as remote:
         await remote.send(b"\xffecho")
         assert await receive_exactly(remote, 5) == b"\xffecho"
@@ -345,143 +340,14 @@ async def test_a_loop_can_be_served() -> None:
         assert event.cts_changed
 
 
-async def test_an_unplugging_is_noticed_while_nobody_is_connected(bench: PtyBench) -> None:
-    with pytest.raises(BaseExceptionGroup) as caught:
-        async with anyio.create_task_group() as tasks:
-
-            async def serve(*, task_status: Any) -> None:
-                await serve_serial_port(bench.a.path, port=0, task_status=task_status)
-
-            url = f"rfc2217://127.0.0.1:{await tasks.start(serve)}"
-            async with await open_serial_port(url) as remote:
-                await remote.configure(remote.config)
-            await anyio.wait_all_tasks_blocked()
-            bench.unplug(bench.a)
-            await anyio.sleep(30)
-    assert caught.group_contains(SerialDisconnectedError)
-
-
-async def serve_and_close(server: Rfc2217Server, listener: Any) -> None:
-    async with listener:
-        await server.serve(listener)
-
-
-async def test_what_comes_between_two_clients_is_not_for_the_second() -> None:
-    port, device = serial_port_pair()
-    async with port, device, anyio.create_task_group() as tasks:
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        number = listener.extra(anyio.abc.SocketAttribute.local_port)
-        tasks.start_soon(serve_and_close, Rfc2217Server(port), listener)
-        await device.send(b"nobody hears")
-        await until(lambda: port.input_waiting() == 0)
-        async with await open_serial_port(f"rfc2217://127.0.0.1:{number}") as remote:
-            await remote.configure(remote.config)
-            await device.send(b"for you")
-            assert await receive_exactly(remote, 7) == b"for you"
-        tasks.cancel_scope.cancel()
-
-
-async def test_a_second_client_is_sent_away_and_a_later_one_served(bench: PtyBench) -> None:
-    async with served(bench.a.path) as url:
-        async with await open_serial_port(url) as remote:
-            with pytest.raises(PortBusyError, match="in use by another client"):
-                await open_serial_port(url)
-            await remote.configure(remote.config)
-        async with await open_serial_port(url) as later:
-            await later.configure(later.config)
-
-
-async def test_a_client_that_comes_back_at_once_is_served(bench: PtyBench) -> None:
-    async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
-        for turn in range(20):
-            async with await open_serial_port(url) as remote:
-                await remote.send(bytes((turn,)))
-            assert await receive_exactly(device, 1) == bytes((turn,))
-
-
-async def test_clients_that_wait_for_their_turn_are_served_one_after_another(
-    bench: PtyBench,
-) -> None:
-    served_now = most = 0
-
-    async def use(url: str) -> None:
-        nonlocal served_now, most
-        while True:
-            try:
-                async with await open_serial_port(url) as remote:
-                    served_now += 1
-                    most = max(most, served_now)
-                    await remote.configure(remote.config)
-                    served_now -= 1
-                    return
-            except PortBusyError:
-                continue
-
-    async with served(bench.a.path) as url, anyio.create_task_group() as tasks:
-        for _ in range(4):
-            tasks.start_soon(use, url)
-    assert most == 1
-
-
-async def test_who_meets_a_client_that_is_being_wound_up_is_told_so(bench: PtyBench) -> None:
-    async with served(bench.a.path) as url:
-        number = int(url.rpartition(":")[2])
-        async with await open_serial_port(bench.b.path):  # takes nothing
-            with socket.create_connection(("127.0.0.1", number)) as client:
-                client.sendall(bytes(100_000))
-                client.shutdown(socket.SHUT_WR)
-                with pytest.raises(PortBusyError, match="sends what its last client left"):
-                    await open_serial_port(url)
-
-
-async def test_a_client_that_left_more_than_the_device_takes_makes_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(remote_client, "_STOP_READING_AT", 1000)
-    monkeypatch.setattr(remote_client, "_LOOK_FOR_CLIENT_S", 0.001)
-    monkeypatch.setattr(remote_client, "_LONGEST_LINGER_S", 0.001)
-    port, device = serial_port_pair()
-    async with port, device, anyio.create_task_group() as tasks:
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        server = Rfc2217Server(port)
-        tasks.start_soon(serve_and_close, server, listener)
-        number = listener.extra(anyio.abc.SocketAttribute.local_port)
-
-        def send_until_held_back(client: socket.socket) -> None:
-            client.settimeout(0.5)
-            with contextlib.suppress(TimeoutError):
-                while client.send(bytes(65_536)):
-                    pass
-
-        with socket.create_connection(("127.0.0.1", number)) as client:
-            await anyio.to_thread.run_sync(send_until_held_back, client)
-            assert server.is_serving
-        await until(lambda: not server.is_serving)
-        tasks.cancel_scope.cancel()
-
-
-async def test_what_was_sent_before_the_client_left_arrives(bench: PtyBench) -> None:
-    payload = os.urandom(50_000)
-    async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
-        remote = await open_serial_port(url)
-        async with anyio.create_task_group() as tasks:
-
-            async def send_and_leave() -> None:
-                await remote.send(payload)
-                await remote.aclose()
-
-            tasks.start_soon(send_and_leave)
-            assert await receive_exactly(device, len(payload)) == payload
-
-
-async def test_a_telnet_server_that_is_none_is_named() -> None:
+async def test_server_that_does_not_speak_rfc2217_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"rfc2217://127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(SerialTimeoutError, match="did not answer the telnet negotiation"):
             await open_serial_port(url + "?timeout=0.2")
 
         def refuse() -> None:
-            peer, _ = listener.accept()  # the one that timed out
+            peer, _ = listener.accept()  # the connection that timed out
             peer.close()
             peer, _ = listener.accept()
             with peer:
@@ -498,120 +364,45 @@ async def test_a_telnet_server_that_is_none_is_named() -> None:
         await open_serial_port(url)
 
 
-async def test_a_server_that_stops_answering_times_out() -> None:
+async def error_of_a_server_that_stops_answering(timeout: float) -> str:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def agree_and_fall_silent() -> None:
+        def agree_then_stop_answering() -> None:
             peer, _ = listener.accept()
-            with peer:
+            with peer, contextlib.suppress(OSError):
                 peer.sendall(b"\xff\xfd\x2c")
                 while peer.recv(1000):
                     pass
 
-        thread = threading.Thread(target=agree_and_fall_silent)
+        thread = threading.Thread(target=agree_then_stop_answering)
         thread.start()
-        url = f"rfc2217://127.0.0.1:{listener.getsockname()[1]}?timeout=0.2"
-        with pytest.raises(SerialTimeoutError, match=r"setting of the baud rate within 0\.2 s"):
+        url = f"rfc2217://127.0.0.1:{listener.getsockname()[1]}?timeout={timeout}"
+        with pytest.raises(SerialTimeoutError) as caught:
             await open_serial_port(url)
         await anyio.to_thread.run_sync(thread.join)
+    return str(caught.value)
 
 
-async def test_a_client_that_babbles_is_no_harm(bench: PtyBench) -> None:
-    async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
-        number = int(url.rpartition(":")[2])
-        async with await anyio.connect_tcp("127.0.0.1", number) as stream:
-            await stream.send(
-                b"\xff\xfd\x63\xff\xfb\x63"  # unknown options
-                b"\xff\xfa\x2c\x01\xff\xf0"  # a baud rate without its bytes
-                b"\xff\xfa\x2c\xff\xf0\xff\xfa\x2c\x63\x01\xff\xf0"  # no command, unknown command
-                b"\xff\xfa\x2c\x05\x63\xff\xf0\xff\xfa\x2c\x0c\x09\xff\xf0"  # unknown values
-                b"\xff\xf6\xff\xf0\xff\xfa\x2c\x00\xff\xf0through"  # then a question: who are you
-            )
-            assert await receive_exactly(device, 7) == b"through"
-            answer = b""
-            while b"penstock.serial\xff\xf0" not in answer:
-                answer += await stream.receive()
-            assert b"\xff\xfc\x63\xff\xfe\x63" in answer
+async def test_server_that_stops_answering_times_out() -> None:
+    # On a busy machine the server may need longer than the first time-out to agree.
+    for timeout in (0.2, 2, 20):
+        error = await error_of_a_server_that_stops_answering(timeout)
+        if f"setting of the baud rate within {timeout} s" in error:
+            return
+    pytest.fail(error)
 
 
-async def test_a_client_that_never_ends_a_subnegotiation_is_dropped(bench: PtyBench) -> None:
-    async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
-        number = int(url.rpartition(":")[2])
-        async with await anyio.connect_tcp("127.0.0.1", number) as stream:
-            await stream.send(b"before\xff\xfa\x2c")
-            assert await receive_exactly(device, 6) == b"before"
-            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-                with anyio.fail_after(60):
-                    while True:
-                        await stream.send(bytes(2 * LONGEST_SUBNEGOTIATION))
-                        await stream.receive()
+async def test_disconnect_is_detected_without_a_client(bench: PtyBench) -> None:
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with anyio.create_task_group() as tasks:
 
+            async def serve(*, task_status: Any) -> None:
+                await serve_serial_port(bench.a.path, port=0, task_status=task_status)
 
-async def test_what_comes_under_a_suspension_waits_for_its_end() -> None:
-    port, device = serial_port_pair()
-    async with port, device, anyio.create_task_group() as tasks:
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        tasks.start_soon(serve_and_close, Rfc2217Server(port), listener)
-        number = listener.extra(anyio.abc.SocketAttribute.local_port)
-        async with await anyio.connect_tcp("127.0.0.1", number) as stream:
-
-            async def after(command: int) -> bytes:
-                """What comes until the server has passed a command and a question behind it."""
-                await stream.send(
-                    subnegotiation(Option.COM_PORT, bytes((command,)))
-                    + subnegotiation(Option.COM_PORT, bytes((0,)))
-                )
-                received = b""
-                while b"penstock.serial\xff\xf0" not in received:
-                    received += await stream.receive()
-                return received
-
-            await after(8)  # FLOWCONTROL-SUSPEND, while the server waits for the device
-            await device.send(b"held")
-            await until(lambda: port.input_waiting() == 0)  # the server has it
-            assert b"held" not in await after(0)
-            received = await after(9)  # FLOWCONTROL-RESUME
-            while b"held" not in received:
-                received += await stream.receive()
-        tasks.cancel_scope.cancel()
-
-
-noise = st.one_of(
-    st.binary(max_size=20),
-    st.builds(
-        lambda command, value: subnegotiation(Option.COM_PORT, bytes((command,)) + value),
-        st.integers(0, 13),
-        st.binary(max_size=5),
-    ),
-    st.builds(lambda *three: bytes((255, *three)), st.integers(240, 254), st.integers(0, 255)),
-)
-
-
-@settings(max_examples=40)
-@given(st.lists(noise, max_size=20))
-def test_whatever_a_client_sends_the_next_one_is_served(babble: list[bytes]) -> None:
-    async def serve_both() -> None:
-        port, device = serial_port_pair()
-        async with port, device, anyio.create_task_group() as tasks:
-            listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-            number = listener.extra(anyio.abc.SocketAttribute.local_port)
-            server = Rfc2217Server(port)
-            tasks.start_soon(serve_and_close, server, listener)
-            async with await anyio.connect_tcp("127.0.0.1", number) as stream:
-                with contextlib.suppress(anyio.BrokenResourceError):
-                    await stream.send(b"".join(babble))
-                    await stream.send_eof()
-                    while True:
-                        try:
-                            await stream.receive()
-                        except anyio.EndOfStream:
-                            break
-            await until(lambda: not server.is_serving)
-            assert port.config == SerialConfig()
-            await device.reset_input_buffer()
-            async with await open_serial_port(f"rfc2217://127.0.0.1:{number}") as remote:
-                await remote.send(b"\xffserved")
-                assert await receive_exactly(device, 7) == b"\xffserved"
-            tasks.cancel_scope.cancel()
-
-    anyio.run(serve_both)
+            url = f"rfc2217://127.0.0.1:{await tasks.start(serve)}"
+            async with await open_serial_port(url) as remote:
+                await remote.configure(remote.config)
+            await anyio.wait_all_tasks_blocked()
+            bench.unplug(bench.a)
+            await anyio.sleep(30)
+    assert caught.group_contains(SerialDisconnectedError)

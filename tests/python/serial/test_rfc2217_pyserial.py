@@ -1,4 +1,4 @@
-"""RFC 2217: Penstock's client and server, each with pyserial's."""
+"""RFC 2217: Penstock's client and server, each with pyserial's counterpart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.filterwarnings("ignore:set(Daemon|Name):DeprecationWarning")  # of pyserial 3.5
-async def test_pyserials_client_on_this_server() -> None:
+async def test_pyserials_client_works_with_this_server() -> None:
     with PtyBench() as bench:
         await use_pyserials_client(bench)
 
@@ -30,35 +30,35 @@ async def test_pyserials_client_on_this_server() -> None:
 async def use_pyserials_client(bench: PtyBench) -> None:
     async with served(bench.a.path) as url, await open_serial_port(bench.b.path) as device:
 
-        def open_theirs() -> Any:
+        def open_pyserial() -> Any:
             return serial.serial_for_url(url, baudrate=57_600, timeout=30, parity="E", bytesize=7)
 
-        theirs = await anyio.to_thread.run_sync(open_theirs)
+        client = await anyio.to_thread.run_sync(open_pyserial)
         try:
             assert termios.tcgetattr(bench.a._follower)[4] == termios.B57600
-            await anyio.to_thread.run_sync(theirs.write, EVERY_BYTE)
+            await anyio.to_thread.run_sync(client.write, EVERY_BYTE)
             assert await receive_exactly(device, len(EVERY_BYTE)) == EVERY_BYTE
             await device.send(EVERY_BYTE)
-            read = await anyio.to_thread.run_sync(theirs.read, len(EVERY_BYTE))
+            read = await anyio.to_thread.run_sync(client.read, len(EVERY_BYTE))
             assert read == EVERY_BYTE
 
             def use_lines() -> tuple[bool, bool]:
-                theirs.rts = False
-                theirs.dtr = True
-                theirs.reset_input_buffer()
-                theirs.reset_output_buffer()
-                return theirs.cts, theirs.cd
+                client.rts = False
+                client.dtr = True
+                client.reset_input_buffer()
+                client.reset_output_buffer()
+                return client.cts, client.cd
 
             await device.set_control_lines(rts=True)
             await anyio.to_thread.run_sync(use_lines)
             lines = await device.modem_lines()
             assert (lines.cts, lines.dsr) == (False, True)
         finally:
-            await anyio.to_thread.run_sync(theirs.close)
+            await anyio.to_thread.run_sync(client.close)
 
 
-class TheirServer:
-    """pyserial's PortManager around its loop:// port, for one client."""
+class PyserialServer:
+    """pyserial's PortManager on its loop:// port, for one client."""
 
     def __init__(self) -> None:
         self.port = serial.serial_for_url("loop://", timeout=0.01)
@@ -93,7 +93,7 @@ class TheirServer:
         with self._lock:
             self._socket.sendall(data)
 
-    def __enter__(self) -> TheirServer:
+    def __enter__(self) -> PyserialServer:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -103,8 +103,8 @@ class TheirServer:
 
 
 @pytest.mark.parametrize("options", ["", "?ign_set_control&poll_modem&logging=debug"])
-async def test_this_client_on_pyserials_server(options: str) -> None:
-    with TheirServer() as server:
+async def test_this_client_works_with_pyserials_server(options: str) -> None:
+    with PyserialServer() as server:
         async with await open_serial_port(
             server.url + options, SerialConfig(baudrate=19_200, parity=Parity.ODD)
         ) as remote:

@@ -1,4 +1,4 @@
-"""RS-485: the driver's words, read back, and put back."""
+"""RS-485: the driver's settings, read back and restored."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.serial import RS485Config, UnsupportedFeatureError, ttyioctl
-from penstock.serial.rs485 import RS485Mode
+from penstock.serial import RS485Config, UnsupportedFeatureError
+from penstock.serial._tty import ttyioctl
+from penstock.serial._tty.rs485 import RS485Mode
 from penstock.serial.testing import EmulatedDriver
 
 ENABLED, ON_SEND, AFTER_SEND, DURING_TX, TERMINATE = 1, 2, 4, 16, 32
@@ -28,7 +29,7 @@ ENABLED, ON_SEND, AFTER_SEND, DURING_TX, TERMINATE = 1, 2, 4, 16, 32
     )
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_settings_reach_the_driver_and_leave_it_as_it_was(
+def test_rs485_settings_reach_the_driver_and_are_restored(
     driver: EmulatedDriver, config: RS485Config
 ) -> None:
     before = driver.rs485
@@ -47,7 +48,9 @@ def test_settings_reach_the_driver_and_leave_it_as_it_was(
     assert driver.rs485 == before
 
 
-def test_settings_that_the_driver_drops_are_refused_and_undone(driver: EmulatedDriver) -> None:
+def test_rs485_settings_that_the_driver_ignores_are_refused_and_undone(
+    driver: EmulatedDriver,
+) -> None:
     before = driver.rs485
 
     def without_delays(request: int) -> None:
@@ -62,14 +65,14 @@ def test_settings_that_the_driver_drops_are_refused_and_undone(driver: EmulatedD
     assert mode.active is None
 
 
-def test_a_driver_without_the_mode_refuses(driver: EmulatedDriver) -> None:
+def test_driver_without_the_mode_refuses(driver: EmulatedDriver) -> None:
     driver.has_rs485 = False
     with pytest.raises(OSError, match="Inappropriate ioctl") as caught:
         RS485Mode(0, "port").set(RS485Config())
     assert caught.value.errno == errno.ENOTTY
 
 
-def test_an_interrupted_ioctl_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_ioctl_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([InterruptedError(), bytes(4)])
 
     def interrupted(fd: int, request: int, argument: object) -> object:

@@ -1,4 +1,4 @@
-"""Sending: all bytes or an error, room waited for, one sender at a time."""
+"""Sending: all bytes or an error, waits for room, one sender at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock.serial import open_serial_port
+from penstock.serial import RS485Config, SerialConfig, open_serial_port
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer
 
 pytestmark = pytest.mark.anyio
@@ -21,14 +22,14 @@ async def test_sent_bytes_arrive(peer: PtyPeer) -> None:
         assert await peer.read(2) == b"A\r"
 
 
-async def test_more_than_the_kernel_holds_arrives_whole(peer: PtyPeer) -> None:
+async def test_more_than_the_kernel_buffers_arrives_complete(peer: PtyPeer) -> None:
     data = os.urandom(300_000)
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         tasks.start_soon(port.send, data)
         assert await peer.read(len(data)) == data
 
 
-async def test_sending_and_receiving_go_on_at_once(peer: PtyPeer) -> None:
+async def test_sending_and_receiving_run_concurrently(peer: PtyPeer) -> None:
     data = os.urandom(50_000)
     echoed = bytearray()
 
@@ -64,7 +65,7 @@ async def test_any_buffer_can_be_sent(peer: PtyPeer) -> None:
             assert await peer.read(4) == b"abcd"
 
 
-async def test_text_is_refused_and_nothing_is_sent(peer: PtyPeer) -> None:
+async def test_text_is_refused_and_no_byte_is_sent(peer: PtyPeer) -> None:
     text: Any = "abc"
     async with await open_serial_port(peer.path) as port:
         with pytest.raises(TypeError):
@@ -78,7 +79,7 @@ async def test_sending_nothing_sends_nothing(peer: PtyPeer) -> None:
         assert peer.nothing_sent()
 
 
-async def test_a_cancelled_scope_sends_nothing(peer: PtyPeer) -> None:
+async def test_send_in_a_cancelled_scope_sends_nothing(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -87,7 +88,7 @@ async def test_a_cancelled_scope_sends_nothing(peer: PtyPeer) -> None:
         assert peer.nothing_sent()
 
 
-async def test_a_second_sender_is_refused_and_the_first_goes_on(peer: PtyPeer) -> None:
+async def test_second_sender_is_refused_and_the_first_continues(peer: PtyPeer) -> None:
     data = bytes(200_000)
     async with await open_serial_port(peer.path) as port, anyio.create_task_group() as tasks:
         tasks.start_soon(port.send, data)
@@ -98,7 +99,7 @@ async def test_a_second_sender_is_refused_and_the_first_goes_on(peer: PtyPeer) -
         assert await peer.read(len(data)) == data
 
 
-async def test_a_sender_that_waits_for_room_can_be_cancelled(peer: PtyPeer) -> None:
+async def test_sender_that_waits_for_room_can_be_cancelled(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         with anyio.move_on_after(0.01) as scope:
             await port.send(bytes(200_000))
@@ -107,3 +108,31 @@ async def test_a_sender_that_waits_for_room_can_be_cancelled(peer: PtyPeer) -> N
             pass
         await port.send(b"next")
         assert (await peer.read(4)) == b"next"
+
+
+async def test_what_needs_no_waiting_is_sent_without_waiting(peer: PtyPeer) -> None:
+    data = bytes(range(256)) * 1000
+    async with await open_serial_port(peer.path) as port:
+        assert port.send_nowait(b"abc") == 3
+        assert await peer.read(3) == b"abc"
+        assert port.send_nowait(b"") == 0
+        taken = 0
+        # The kernel passes bytes on to the peer's side at any time, and has room again.
+        while count := port.send_nowait(data[taken:]):
+            taken += count
+        assert 0 < taken < len(data)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(port.send, data[taken:])
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(anyio.BusyResourceError):
+                port.send_nowait(b"x")
+            assert await peer.read(len(data)) == data
+
+
+async def test_line_that_is_switched_in_software_takes_nothing_without_waiting(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    config = SerialConfig(rs485=RS485Config(software=True))
+    async with await open_serial_port(peer.path, config) as port:
+        assert port.send_nowait(b"abc") == 0
+        assert peer.nothing_sent()

@@ -1,4 +1,4 @@
-"""A short soak on every loop: cancelled and reconfigured at random, no byte goes astray."""
+"""A short soak test on every loop: random cancellation and reconfiguration lose no byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.serial_ports.contenders import LOOPS_OF
+from benchmarks.serial_ports.libraries import LOOPS_OF
 from benchmarks.serial_ports.soak import FarEnd, NearEnd, frame, pattern
 from tests.python.serial.pty_peer import PtyPeer
 
@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).resolve().parents[3] / "benchmarks" / "serial_ports" / 
 
 
 @pytest.mark.parametrize("loop", LOOPS_OF["penstock"])
-def test_no_byte_is_lost_doubled_or_out_of_order(loop: str) -> None:
+def test_no_byte_is_lost_duplicated_or_reordered(loop: str) -> None:
     if loop != "asyncio":
         pytest.importorskip("penstock._core" if loop == "penstock" else loop)
     done = subprocess.run(
@@ -40,7 +40,7 @@ def test_no_byte_is_lost_doubled_or_out_of_order(loop: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["lost", "doubled", "swapped"])
-def test_a_wrong_byte_is_noticed_at_either_end(wrong: str) -> None:
+def test_wrong_byte_is_detected_at_either_end(wrong: str) -> None:
     stream = pattern(0)
     good = stream[:50]
     bad = {

@@ -1,4 +1,4 @@
-"""What the kernel is asked for: one read a receive, counted by strace from outside."""
+"""System calls counted by strace: one read per receive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECEIVES = 60
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 @pytest.mark.parametrize("loop", ["penstock", "asyncio", "uvloop", "trio"])
-def test_data_that_waits_costs_one_read(loop: str, tmp_path: Path) -> None:
+def test_pending_data_costs_one_read(loop: str, tmp_path: Path) -> None:
     if loop != "asyncio":
         pytest.importorskip("penstock._core" if loop == "penstock" else loop)
     log = tmp_path / "log"
@@ -31,7 +31,7 @@ def test_data_that_waits_costs_one_read(loop: str, tmp_path: Path) -> None:
         timeout=60,
     )
     if "Operation not permitted" in done.stderr:
-        pytest.skip("strace may not trace here")
+        pytest.skip("strace is not permitted to trace here")
     assert done.returncode == 0, done.stderr
     descriptor = int(done.stdout)
     calls: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The telnet layer: however a stream is cut, and whatever a peer sends."""
+"""The telnet layer: streams split at any position, and any bytes from a peer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.serial.rfc2217.telnet import (
+from penstock.serial._rfc2217.telnet import (
     LONGEST_SUBNEGOTIATION,
     Command,
     Event,
@@ -41,7 +41,7 @@ def on_the_wire(event: Event) -> bytes:
 
 
 def joined(found: list[Event]) -> list[Event]:
-    """Neighbouring pieces of data as one: how they are cut is no matter."""
+    """Return the events with adjacent pieces of data joined, to compare different chunkings."""
     result: list[Event] = []
     for event in found:
         if isinstance(event, bytes) and result and isinstance(result[-1], bytes):
@@ -61,7 +61,7 @@ def decode(stream: bytes, cuts: list[int]) -> list[Event]:
 
 
 @given(st.lists(events), st.lists(st.integers(0, 10_000)))
-def test_what_was_encoded_is_decoded_however_it_is_cut(sent: list[Event], cuts: list[int]) -> None:
+def test_encoded_stream_is_decoded_at_any_chunking(sent: list[Event], cuts: list[int]) -> None:
     stream = b"".join(map(on_the_wire, sent))
     assert joined(decode(stream, cuts)) == joined(sent)
 
@@ -70,44 +70,46 @@ def test_what_was_encoded_is_decoded_however_it_is_cut(sent: list[Event], cuts: 
 @given(
     st.one_of(
         st.binary(max_size=300),
-        # Bytes that mean something, far more often than chance has them.
+        # Bytes with a meaning, more frequent than in random data.
         st.lists(st.sampled_from([255, 255, 250, 240, 251, 252, 253, 254, 44, 0, 65])).map(bytes),
     ),
     st.lists(st.integers(0, 10_000)),
 )
-def test_any_bytes_are_taken_and_cuts_change_nothing(stream: bytes, cuts: list[int]) -> None:
+def test_any_bytes_are_accepted_and_chunking_changes_nothing(
+    stream: bytes, cuts: list[int]
+) -> None:
     assert joined(decode(stream, cuts)) == joined(decode(stream, []))
 
 
 @given(st.binary(max_size=200))
-def test_after_any_nonsense_the_stream_is_in_step_again(nonsense: bytes) -> None:
-    # IAC SE ends whatever was open; at most a verb waits for its option, or an IAC for a command.
+def test_decoder_resynchronizes_after_any_bytes(nonsense: bytes) -> None:
+    # IAC SE ends any open subnegotiation; at most a verb or an IAC is still incomplete.
     decoder = TelnetDecoder()
     list(decoder.feed(nonsense + b"\x00\x00\xff\xf0\x00\xff\xf0"))
     assert list(decoder.feed(b"data")) == [b"data"]
 
 
-def test_data_is_handed_on_in_one_piece() -> None:
+def test_data_is_passed_on_in_one_piece() -> None:
     assert list(TelnetDecoder().feed(b"a\xff\xffb" * 100)) == [b"a\xffb" * 100]
 
 
-def test_a_subnegotiation_without_end_ends_the_decoding_and_takes_no_memory() -> None:
+def test_unterminated_subnegotiation_ends_the_decoding_in_bounded_memory() -> None:
     decoder = TelnetDecoder()
     assert list(decoder.feed(b"before\xff\xfa\x2c")) == [b"before"]
     assert list(decoder.feed(bytes(LONGEST_SUBNEGOTIATION))) == []
-    assert not decoder.gave_up
+    assert not decoder.limit_exceeded
     assert list(decoder.feed(bytes(1))) == []
-    assert decoder.gave_up
+    assert decoder.limit_exceeded
     assert len(decoder._payload) == 0
     assert list(decoder.feed(b"\xff\xf0after")) == []
 
 
-def test_a_subnegotiation_of_the_greatest_length_is_whole() -> None:
+def test_subnegotiation_of_maximum_length_is_complete() -> None:
     payload = bytes(LONGEST_SUBNEGOTIATION)
     assert list(TelnetDecoder().feed(subnegotiation(7, payload))) == [Subnegotiation(7, payload)]
 
 
-def test_a_subnegotiation_that_was_given_up_makes_room_for_what_follows() -> None:
+def test_aborted_subnegotiation_does_not_affect_the_next() -> None:
     stream = b"\xff\xfa\x2c\x01half" + bytes((255, Verb.WILL, Option.BINARY)) + b"data"
     assert list(TelnetDecoder().feed(stream)) == [
         Negotiation(Verb.WILL, Option.BINARY),
@@ -120,13 +122,13 @@ NONE: frozenset[int] = frozenset()
 
 
 def exchange(a: Negotiator, b: Negotiator, first: bytes, second: bytes = b"") -> int:
-    """Carry messages both ways until nobody has more to say; the number of messages."""
+    """Pass messages both ways until neither side has any left; return their number."""
     decoders = TelnetDecoder(), TelnetDecoder()
     for_b, for_a = first, second
     count = 0
     while for_a or for_b:
         count += 1
-        assert count < 20, "they talk in circles"
+        assert count < 20, "the negotiation does not end"
         answers = b"".join(
             b.receive(event) for event in decoders[1].feed(for_b) if isinstance(event, Negotiation)
         )
@@ -137,7 +139,7 @@ def exchange(a: Negotiator, b: Negotiator, first: bytes, second: bytes = b"") ->
     return count
 
 
-def test_an_option_that_both_want_is_agreed() -> None:
+def test_option_that_both_sides_want_is_agreed() -> None:
     client, server = Negotiator(ALL, ALL), Negotiator(ALL, ALL)
     exchange(client, server, client.start(ALL, ALL), server.start(NONE, ALL))
     for side in (client, server):
@@ -146,14 +148,14 @@ def test_an_option_that_both_want_is_agreed() -> None:
         assert not side.is_refused(Option.COM_PORT)
 
 
-def test_an_option_that_one_does_not_know_is_refused() -> None:
+def test_option_unknown_to_one_side_is_refused() -> None:
     client, server = Negotiator(ALL, ALL), Negotiator(NONE, NONE)
     exchange(client, server, client.start(ALL, NONE))
     assert client.is_refused(Option.COM_PORT)
     assert not client.is_agreed(Option.COM_PORT)
 
 
-def test_an_option_can_be_given_up() -> None:
+def test_agreed_option_can_be_disabled() -> None:
     side = Negotiator(ALL, ALL)
     assert side.receive(Negotiation(Verb.DO, Option.BINARY)) == bytes((255, Verb.WILL, 0))
     assert side.receive(Negotiation(Verb.DO, Option.BINARY)) == b""
@@ -166,7 +168,7 @@ options = st.frozensets(st.sampled_from([0, 1, 3, 44, 99]))
 
 
 @given(options, options, options, options, st.booleans())
-def test_no_two_negotiators_talk_in_circles(
+def test_negotiation_between_any_two_sides_terminates(
     offer_a: frozenset[int],
     ask_a: frozenset[int],
     offer_b: frozenset[int],

@@ -1,4 +1,4 @@
-"""From settings to the kernel's words and back."""
+"""Conversion of settings to the kernel's termios2 flags and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.serial import (
     StopBits,
     UnsupportedFeatureError,
 )
-from penstock.serial.termios2 import BOTHER, CMSPAR, LineSettings, settings_for, unmet_requests
+from penstock.serial._tty.termios2 import BOTHER, CMSPAR, LineSettings, settings_for, unmet_requests
 
 WORD = st.integers(0, 2**32 - 1)
 ANY_SETTINGS = st.builds(
@@ -48,7 +48,7 @@ def test_packing_and_unpacking_lose_nothing(settings: LineSettings) -> None:
 
 
 @given(CONFIGS, ANY_SETTINGS, ANY_SETTINGS)
-def test_nothing_that_an_earlier_user_left_survives(
+def test_no_setting_of_an_earlier_user_survives(
     config: SerialConfig, one: LineSettings, other: LineSettings
 ) -> None:
     first = settings_for(config, one, "port")
@@ -62,7 +62,7 @@ def test_nothing_that_an_earlier_user_left_survives(
 
 
 @given(CONFIGS, ANY_SETTINGS)
-def test_settings_that_were_taken_over_meet_every_request(
+def test_accepted_settings_match_every_request(
     config: SerialConfig, previous: LineSettings
 ) -> None:
     wanted = settings_for(config, previous, "port")
@@ -73,7 +73,7 @@ def test_settings_that_were_taken_over_meet_every_request(
 BLANK = LineSettings(0, 0, 0, 0, 0, bytes(19), 0, 0)
 
 
-def test_a_standard_rate_goes_by_its_constant_and_another_by_number() -> None:
+def test_standard_rate_uses_its_constant_and_any_other_its_number() -> None:
     # The kernel's B9600; termios.B9600 is the number 9600 since glibc 2.42.
     assert settings_for(SerialConfig(baudrate=9600), BLANK, "p").cflag & 0o010017 == 0o15
     custom = settings_for(SerialConfig(baudrate=250_001), BLANK, "p")
@@ -91,7 +91,7 @@ def test_a_standard_rate_goes_by_its_constant_and_another_by_number() -> None:
         (Parity.MARK, termios.PARENB | termios.PARODD | CMSPAR),
     ],
 )
-def test_each_parity_has_its_bits(parity: Parity, bits: int) -> None:
+def test_each_parity_sets_its_bits(parity: Parity, bits: int) -> None:
     cflag = settings_for(SerialConfig(parity=parity), BLANK, "p").cflag
     assert cflag & (termios.PARENB | termios.PARODD | CMSPAR) == bits
 
@@ -103,13 +103,13 @@ def test_each_parity_has_its_bits(parity: Parity, bits: int) -> None:
         SerialConfig(flow_control=FlowControl(dtr_dsr=True)),
     ],
 )
-def test_what_linux_lacks_is_refused_with_an_alternative(config: SerialConfig) -> None:
+def test_setting_unsupported_by_linux_is_refused_with_an_alternative(config: SerialConfig) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"/dev/ttyS0: Linux has no .*; use "):
         settings_for(config, BLANK, "/dev/ttyS0")
 
 
 @pytest.mark.parametrize(("actual", "accepted"), [(9600, True), (9615, True), (9200, False)])
-def test_a_rate_is_met_within_a_receivers_tolerance(actual: int, accepted: bool) -> None:
+def test_rate_is_accepted_within_a_receivers_tolerance(actual: int, accepted: bool) -> None:
     wanted = settings_for(SerialConfig(baudrate=9600), BLANK, "p")
     taken = dataclasses.replace(wanted, output_rate=actual)
     assert (unmet_requests(wanted, taken, has_wire=True) == []) is accepted

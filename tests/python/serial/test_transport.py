@@ -82,7 +82,7 @@ async def connected(peer: PtyPeer, **settings: Any) -> tuple[SerialTransport, Re
     return transport, protocol
 
 
-async def test_bytes_both_ways_and_the_end(peer: PtyPeer) -> None:
+async def test_bytes_pass_both_ways_until_connection_lost(peer: PtyPeer) -> None:
     transport, protocol = await connected(peer, baudrate=19_200)
     assert protocol.transport is transport
     port = transport.get_extra_info("serial")
@@ -121,7 +121,7 @@ async def test_reading_can_be_paused(peer: PtyPeer) -> None:
     await until(lambda: "lost" in protocol.calls)
 
 
-async def test_a_full_line_pauses_the_protocol_and_loses_nothing(peer: PtyPeer) -> None:
+async def test_full_buffer_pauses_the_protocol_and_loses_nothing(peer: PtyPeer) -> None:
     transport, protocol = await connected(peer)
     transport.set_write_buffer_limits(high=10_000)
     assert transport.get_write_buffer_limits() == (2_500, 10_000)
@@ -129,14 +129,14 @@ async def test_a_full_line_pauses_the_protocol_and_loses_nothing(peer: PtyPeer) 
     transport.write(payload)
     assert transport.get_write_buffer_size() > 10_000
     assert protocol.calls == ["made", "pause"]
-    transport.close()  # what is buffered still goes out
+    transport.close()  # buffered bytes are still sent
     assert await peer.read(len(payload)) == payload
     await until(lambda: "lost" in protocol.calls)
     assert protocol.calls == ["made", "pause", "resume", "lost"]
     assert protocol.error is None
 
 
-async def test_the_buffer_can_be_dropped(peer: PtyPeer) -> None:
+async def test_flush_discards_the_buffer(peer: PtyPeer) -> None:
     transport, protocol = await connected(peer)
     transport.write(bytes(300_000))
     assert transport.get_write_buffer_size()
@@ -150,7 +150,7 @@ async def test_the_buffer_can_be_dropped(peer: PtyPeer) -> None:
 
 
 @pytest.mark.parametrize("busy", ["idle", "writing"])
-async def test_an_unplugged_device_is_a_lost_connection(peer: PtyPeer, busy: str) -> None:
+async def test_unplugged_device_is_a_lost_connection(peer: PtyPeer, busy: str) -> None:
     transport, protocol = await connected(peer)
     if busy == "writing":
         transport.write(bytes(300_000))
@@ -165,7 +165,7 @@ async def test_an_unplugged_device_is_a_lost_connection(peer: PtyPeer, busy: str
     transport.abort()
 
 
-async def test_a_port_that_is_open_already_gets_a_transport(peer: PtyPeer) -> None:
+async def test_open_port_can_get_a_transport(peer: PtyPeer) -> None:
     loop = asyncio.get_running_loop()
     with pytest.raises(SerialException, match="must be open"):
         await connection_for_serial(loop, Recorder, Serial())
@@ -181,11 +181,11 @@ async def test_a_port_that_is_open_already_gets_a_transport(peer: PtyPeer) -> No
     assert protocol.calls == ["made"]
 
 
-async def test_what_an_earlier_close_still_waits_for_can_be_dropped(peer: PtyPeer) -> None:
+async def test_abort_after_close_discards_unsent_output(peer: PtyPeer) -> None:
     driver = EmulatedDriver(peer.path)
     with driver.installed():
         transport, protocol = await connected(peer)
-        driver.output_queue = 5  # flow control has stopped it: it will never be less
+        driver.output_queue = 5  # flow control has stopped the transmitter
         looks = len(driver.requests)
         transport.close()
         await until(lambda: len(driver.requests) > looks + 3)
@@ -196,7 +196,7 @@ async def test_what_an_earlier_close_still_waits_for_can_be_dropped(peer: PtyPee
         assert protocol.error is None
 
 
-async def test_a_protocol_with_a_buffer_of_its_own(peer: PtyPeer) -> None:
+async def test_buffered_protocol_receives_into_its_own_buffer(peer: PtyPeer) -> None:
     loop = asyncio.get_running_loop()
     transport, protocol = await create_serial_connection(loop, Buffered, peer.path)
     assert isinstance(protocol, Buffered)
@@ -210,7 +210,7 @@ async def test_a_protocol_with_a_buffer_of_its_own(peer: PtyPeer) -> None:
     assert not transport.serial.is_open
 
 
-async def test_a_connection_that_nobody_waits_for_any_more_is_closed(peer: PtyPeer) -> None:
+async def test_abandoned_connection_is_closed(peer: PtyPeer) -> None:
     loop = asyncio.get_running_loop()
     port = Serial(peer.path)
     task = asyncio.ensure_future(connection_for_serial(loop, Recorder, port))
@@ -221,7 +221,7 @@ async def test_a_connection_that_nobody_waits_for_any_more_is_closed(peer: PtyPe
     await until(lambda: not port.is_open)
 
 
-async def test_an_absent_port_is_an_error_at_once() -> None:
+async def test_absent_port_raises_at_once() -> None:
     with pytest.raises(SerialException, match="/dev/ttyUSB97"):
         await open_serial_connection(url="/dev/ttyUSB97")
 
@@ -232,7 +232,7 @@ def bench() -> Iterator[PtyBench]:
         yield wired
 
 
-async def test_streams_over_two_ports(bench: PtyBench) -> None:
+async def test_streams_work_over_two_ports(bench: PtyBench) -> None:
     reader, writer = await open_serial_connection(url=bench.a.path, baudrate=115_200)
     other_reader, other_writer = await open_serial_connection(url=bench.b.path)
     payload = os.urandom(200_000)
@@ -255,7 +255,7 @@ async def test_streams_over_two_ports(bench: PtyBench) -> None:
     assert await reader.read() == b"rest"
 
 
-async def test_streams_over_a_url() -> None:
+async def test_streams_work_over_a_url() -> None:
     reader, writer = await open_serial_connection(url="loop://")
     writer.write(b"echo\n")
     assert await reader.readline() == b"echo\n"
@@ -263,15 +263,15 @@ async def test_streams_over_a_url() -> None:
     await writer.wait_closed()
 
 
-# ---- callbacks in the midst of the transport's own work ------------------------------------------
+# ---- callbacks that change the transport while it works ------------------------------------------
 
 
-class Meddling(Buffered):
-    """Does something to its transport when it is asked for its buffer."""
+class CallingInGetBuffer(Buffered):
+    """Calls a method of its transport inside ``get_buffer``."""
 
-    def __init__(self, meddle: str) -> None:
+    def __init__(self, action: str) -> None:
         super().__init__()
-        self.meddle = meddle
+        self.action = action
         self.asked = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -280,16 +280,16 @@ class Meddling(Buffered):
     def get_buffer(self, sizehint: int) -> bytearray:
         self.asked += 1
         if self.asked == 1:
-            getattr(self.transport, self.meddle)()
+            getattr(self.transport, self.action)()
         return self.buffer
 
 
-@pytest.mark.parametrize("meddle", ["close", "abort", "pause_reading"])
-async def test_a_port_that_get_buffer_has_closed_or_paused_is_not_read(
-    peer: PtyPeer, meddle: str
-) -> None:
+@pytest.mark.parametrize("action", ["close", "abort", "pause_reading"])
+async def test_port_closed_or_paused_by_get_buffer_is_not_read(peer: PtyPeer, action: str) -> None:
     loop = asyncio.get_running_loop()
-    transport, protocol = await create_serial_connection(loop, lambda: Meddling(meddle), peer.path)
+    transport, protocol = await create_serial_connection(
+        loop, lambda: CallingInGetBuffer(action), peer.path
+    )
     readings: list[int] = []
     device: Any = transport._device
     original = device.readinto
@@ -302,7 +302,7 @@ async def test_a_port_that_get_buffer_has_closed_or_paused_is_not_read(
     peer.write(b"abc")
     await until(lambda: protocol.asked)
     assert (readings, protocol.data) == ([], b"")
-    if meddle == "pause_reading":
+    if action == "pause_reading":
         transport.resume_reading()
         await until(lambda: protocol.data == b"abc")
         transport.close()
@@ -314,7 +314,7 @@ async def fill(transport: SerialTransport) -> None:
         transport.write(bytes(65_536))
 
 
-async def test_dropping_the_rest_after_a_close_ends_it(peer: PtyPeer) -> None:
+async def test_flush_ends_a_pending_close(peer: PtyPeer) -> None:
     transport, protocol = await connected(peer)
     await fill(transport)
     transport.close()
@@ -323,7 +323,7 @@ async def test_dropping_the_rest_after_a_close_ends_it(peer: PtyPeer) -> None:
     assert protocol.error is None
 
 
-async def test_a_protocol_that_fails_to_go_on_does_not_keep_the_port_open(peer: PtyPeer) -> None:
+async def test_failing_resume_writing_does_not_keep_the_port_open(peer: PtyPeer) -> None:
     transport, protocol = await connected(peer)
     reported: list[dict[str, Any]] = []
     transport.loop.set_exception_handler(lambda loop, context: reported.append(context))
@@ -346,8 +346,8 @@ async def test_a_protocol_that_fails_to_go_on_does_not_keep_the_port_open(peer: 
     assert [str(context["exception"]) for context in reported] == ["cannot go on"]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is Python's since 3.12")
-async def test_data_that_aborts_the_transport_is_not_written(peer: PtyPeer) -> None:
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ exists since Python 3.12")
+async def test_data_whose_buffer_aborts_the_transport_is_not_written(peer: PtyPeer) -> None:
     transport, protocol = await connected(peer)
     written: list[int] = []
     device: Any = transport._device

@@ -1,4 +1,4 @@
-"""Ports named by URL: socket://, loop://, spy://, and what is wrong with a URL."""
+"""Ports named by URL: socket://, loop://, spy://, and malformed URLs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from penstock.serial import (
     open_serial_port,
     sync,
 )
-from penstock.serial.spy import hex_dump
-from penstock.serial.urls import is_url, open_backend
+from penstock.serial._devices.open import open_backend
+from penstock.serial._devices.spy import hex_dump
+from penstock.serial._devices.url import is_url
 from tests.python.serial.line_waiting import event_during
 from tests.python.serial.pty_peer import PtyPeer
 from tests.python.serial.test_mock_ports import receive_exactly
@@ -52,7 +53,7 @@ def url_of(listener: socket.socket) -> str:
 # ---- socket:// ---------------------------------------------------------------------------------
 
 
-async def test_a_socket_carries_the_bytes_as_they_are(listener: socket.socket) -> None:
+async def test_socket_carries_bytes_unchanged(listener: socket.socket) -> None:
     url = url_of(listener)
     async with await open_serial_port(url, SerialConfig(baudrate=9600)) as port:
         peer, _ = listener.accept()
@@ -67,7 +68,7 @@ async def test_a_socket_carries_the_bytes_as_they_are(listener: socket.socket) -
             assert port.port_info is None
 
 
-async def test_counts_and_discards_of_a_socket(listener: socket.socket) -> None:
+async def test_counts_and_discards_work_on_a_socket(listener: socket.socket) -> None:
     async with await SerialPort.open(url_of(listener)) as port:
         peer, _ = listener.accept()
         with peer:
@@ -80,7 +81,7 @@ async def test_counts_and_discards_of_a_socket(listener: socket.socket) -> None:
             assert port.input_waiting() == 0
 
 
-async def test_a_server_that_leaves_is_an_unplugged_device(listener: socket.socket) -> None:
+async def test_server_that_closes_the_connection_is_a_disconnect(listener: socket.socket) -> None:
     async with await SerialConnectable(path=url_of(listener)).connect() as port:
         peer, _ = listener.accept()
         peer.close()
@@ -89,7 +90,7 @@ async def test_a_server_that_leaves_is_an_unplugged_device(listener: socket.sock
         assert not port.is_open
 
 
-async def test_a_server_that_has_left_counts_as_unplugged_not_as_silent(
+async def test_closed_connection_is_a_disconnect_and_not_a_timeout(
     listener: socket.socket,
 ) -> None:
     async with await open_serial_port(url_of(listener)) as port:
@@ -106,7 +107,7 @@ async def test_a_server_that_has_left_counts_as_unplugged_not_as_silent(
         assert not port.is_open
 
 
-async def test_what_a_socket_lacks_is_said(listener: socket.socket) -> None:
+async def test_unsupported_feature_of_a_socket_is_reported(listener: socket.socket) -> None:
     async with await open_serial_port(url_of(listener)) as port:
         listener.accept()[0].close()
         with pytest.raises(UnsupportedFeatureError, match="does not support modem control lines"):
@@ -120,7 +121,7 @@ async def test_what_a_socket_lacks_is_said(listener: socket.socket) -> None:
             )
 
 
-async def test_nobody_at_that_address(listener: socket.socket) -> None:
+async def test_address_without_a_server_raises_port_not_found(listener: socket.socket) -> None:
     url = url_of(listener)
     listener.close()
     with pytest.raises(PortNotFoundError, match=r"no connection to 127\.0\.0\.1 port .* server"):
@@ -129,8 +130,8 @@ async def test_nobody_at_that_address(listener: socket.socket) -> None:
         await open_serial_port("socket://no-such-host.invalid:1")
 
 
-async def test_a_server_that_does_not_answer_times_out() -> None:
-    # A listener whose queue is full drops further requests to connect: the kernel's silence.
+async def test_server_that_does_not_answer_times_out() -> None:
+    # If a listener's queue is full, the kernel drops further connection requests unanswered.
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
@@ -157,7 +158,7 @@ async def test_connecting_can_be_cancelled() -> None:
 # ---- loop:// -----------------------------------------------------------------------------------
 
 
-async def test_a_loop_gives_back_what_was_written() -> None:
+async def test_loop_returns_written_bytes() -> None:
     async with await open_serial_port("loop://") as port:
         await port.send(b"echo")
         assert port.input_waiting() == 4
@@ -168,13 +169,13 @@ async def test_a_loop_gives_back_what_was_written() -> None:
         assert (lines.cts, lines.dsr, lines.cd) == (False, True, True)
 
 
-async def test_who_waits_for_a_line_of_a_loop_is_woken() -> None:
+async def test_line_change_wakes_a_wait_on_a_loop() -> None:
     async with await open_serial_port("loop://") as port:
         event = await event_during(port, lambda state: port.set_control_lines(rts=True, dtr=state))
         assert (event.cts_changed, event.dsr_changed) == (False, True)
 
 
-async def test_a_full_loop_makes_the_writer_wait() -> None:
+async def test_write_to_a_full_loop_waits() -> None:
     payload = bytes(range(256)) * 1000
     async with await open_serial_port("loop://") as port, anyio.create_task_group() as tasks:
         tasks.start_soon(port.send, payload)
@@ -183,7 +184,7 @@ async def test_a_full_loop_makes_the_writer_wait() -> None:
         assert await receive_exactly(port, len(payload)) == payload
 
 
-async def test_who_waits_on_an_empty_loop_is_woken() -> None:
+async def test_send_and_close_wake_a_wait_on_an_empty_loop() -> None:
     async with await open_serial_port("loop://") as port:
         async with anyio.create_task_group() as tasks:
 
@@ -205,7 +206,7 @@ async def test_who_waits_on_an_empty_loop_is_woken() -> None:
 
 
 @given(st.lists(st.one_of(st.binary(min_size=1, max_size=40_000), st.integers(1, 70_000))))
-def test_a_loop_is_a_byte_queue(steps: list[bytes | int]) -> None:
+def test_loop_is_a_byte_queue(steps: list[bytes | int]) -> None:
     device = open_backend("loop://", SerialConfig())
     expected = b""
     try:
@@ -227,7 +228,7 @@ def test_a_loop_is_a_byte_queue(steps: list[bytes | int]) -> None:
 # ---- spy:// ------------------------------------------------------------------------------------
 
 
-async def test_a_spy_logs_what_passes(peer: PtyPeer, tmp_path: Path) -> None:
+async def test_spy_logs_the_traffic(peer: PtyPeer, tmp_path: Path) -> None:
     log = tmp_path / "traffic.log"
     async with await open_serial_port(f"spy://{peer.path}?file={log}") as port:
         await port.send(b"HELLO\r\n")
@@ -243,7 +244,7 @@ async def test_a_spy_logs_what_passes(peer: PtyPeer, tmp_path: Path) -> None:
     assert rows[3] == "Q-RX discard input"
 
 
-async def test_a_raw_spy_keeps_the_bytes(tmp_path: Path) -> None:
+async def test_raw_spy_logs_the_bytes(tmp_path: Path) -> None:
     log = tmp_path / "raw.log"
     async with await open_serial_port(f"spy://loop://?raw&file={log}") as port:
         await port.send(b"\x00\xff")
@@ -252,7 +253,7 @@ async def test_a_raw_spy_keeps_the_bytes(tmp_path: Path) -> None:
     assert log.read_bytes() == b"\x00\xff\x00\xff"
 
 
-async def test_a_spy_with_all_logs_questions_too(tmp_path: Path) -> None:
+async def test_spy_with_all_logs_queries(tmp_path: Path) -> None:
     log = tmp_path / "all.log"
     async with await open_serial_port(f"spy://loop://?all&color&file={log}") as port:
         await port.modem_lines()
@@ -267,19 +268,17 @@ async def test_a_spy_with_all_logs_questions_too(tmp_path: Path) -> None:
     assert "\x1b[36m" in text
 
 
-async def test_a_spy_on_nothing_or_without_a_log_leaves_nothing_open(
-    peer: PtyPeer, tmp_path: Path
-) -> None:
+async def test_spy_that_fails_to_open_leaves_nothing_open(peer: PtyPeer, tmp_path: Path) -> None:
     with pytest.raises(PortNotFoundError):
         await open_serial_port(f"spy:///dev/ttyUSB97?file={tmp_path / 'log'}")
     with pytest.raises(ConfigurationError, match="cannot write the log"):
         await open_serial_port(f"spy://{peer.path}?file={tmp_path}")
     async with await open_serial_port(peer.path):
-        pass  # it was not left locked
+        pass  # the first open left no lock
 
 
 @given(st.binary(max_size=200))
-def test_a_dump_holds_every_byte(data: bytes) -> None:
+def test_dump_contains_every_byte(data: bytes) -> None:
     rows = list(hex_dump(data))
     assert bytes.fromhex("".join(row[6:54] for row in rows)) == data
     assert [row[:4] for row in rows] == [f"{n:04X}" for n in range(0, len(data), 16)]
@@ -318,21 +317,23 @@ def test_urls_need_no_event_loop() -> None:
         ("spy://loop://?fiel=x", "unknown option fiel"),
     ],
 )
-async def test_a_malformed_url_is_refused_with_its_form(url: str, words: str) -> None:
+async def test_malformed_url_is_refused_with_the_correct_form(url: str, words: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         await open_serial_port(url)
     assert words in str(caught.value)
 
 
 @given(st.sampled_from(["socket", "loop", "spy", "SOCKET"]), st.text(max_size=30))
-def test_any_text_after_a_scheme_is_a_port_or_a_serial_error(scheme: str, rest: str) -> None:
-    # A name to look up, or a file to write, is no matter of this test.
+def test_any_text_after_a_scheme_opens_a_port_or_raises_serial_error(
+    scheme: str, rest: str
+) -> None:
+    # This test covers neither name lookups nor files to write.
     text = rest.replace(":", "").replace("file", "")
     with contextlib.suppress(SerialError):
         open_backend(f"{scheme}://{text}", SerialConfig()).close()
 
 
-def test_a_path_is_no_url() -> None:
+def test_path_is_not_a_url() -> None:
     assert not is_url("/dev/ttyUSB0")
     assert not is_url("./a://b")
     assert not is_url("://x")

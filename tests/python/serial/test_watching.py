@@ -1,4 +1,4 @@
-"""Plug and unplug: the kernel's messages, injected, over trees like those of /sys and /dev."""
+"""Plugging and unplugging: injected kernel messages over trees like /sys and /dev."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.serial import watching
-from penstock.serial.uevents import NetlinkUevents, Uevent, parse_uevent
-from penstock.serial.watching import PortEvent, watch_trees
+from penstock.serial._finding import watching
+from penstock.serial._finding.uevents import NetlinkUevents, Uevent, parse_uevent
+from penstock.serial._finding.watching import PortEvent, watch_trees
 from tests.python.serial.sysfs_tree import Sysfs
 
 ADD = (
@@ -40,7 +40,7 @@ def from_udev(strings: bytes, offset: int = 40) -> bytes:
 # ---- the messages --------------------------------------------------------------------------------
 
 
-def test_a_message_of_the_kernel_is_understood() -> None:
+def test_kernel_message_is_parsed() -> None:
     event = parse_uevent(ADD)
     assert event is not None
     assert (event.action, event.subsystem, event.device_name) == ("add", "tty", "ttyUSB0")
@@ -48,7 +48,7 @@ def test_a_message_of_the_kernel_is_understood() -> None:
     assert event.properties["MAJOR"] == "188"
 
 
-def test_a_message_of_udev_is_understood() -> None:
+def test_udev_message_is_parsed() -> None:
     strings = b"ACTION=remove\0DEVPATH=/d\0SUBSYSTEM=tty\0DEVNAME=/dev/ttyACM3\0"
     event = parse_uevent(from_udev(strings))
     assert event is not None
@@ -68,7 +68,7 @@ def test_a_message_of_udev_is_understood() -> None:
         b"add@/x\0ACTION=add\0DEVPATH\0=x\0",
     ],
 )
-def test_what_is_no_message_is_none(nonsense: bytes) -> None:
+def test_invalid_message_is_none(nonsense: bytes) -> None:
     assert parse_uevent(nonsense) is None
 
 
@@ -80,7 +80,7 @@ def test_what_is_no_message_is_none(nonsense: bytes) -> None:
         st.builds(lambda data, n: data[:n], st.just(ADD), st.integers(0, len(ADD))),
     )
 )
-def test_any_bytes_are_a_message_or_none(data: bytes) -> None:
+def test_any_bytes_are_parsed_or_none(data: bytes) -> None:
     event = parse_uevent(data)
     assert event is None or isinstance(event, Uevent)
 
@@ -89,7 +89,7 @@ words = st.text(st.characters(exclude_characters="\0=", exclude_categories=["Cs"
 
 
 @given(st.dictionaries(words, words.filter(lambda word: "=" not in word)))
-def test_every_property_arrives(properties: dict[str, str]) -> None:
+def test_every_property_is_parsed(properties: dict[str, str]) -> None:
     properties = {**properties, "ACTION": "add", "DEVPATH": "/d", "SUBSYSTEM": "tty"}
     strings = "".join(f"{key}={value}\0" for key, value in properties.items()).encode()
     event = parse_uevent(b"add@/d\0" + strings)
@@ -101,7 +101,7 @@ def test_every_property_arrives(properties: dict[str, str]) -> None:
 
 
 class Injected:
-    """A source of messages for a test; an errno in place of one fails the call."""
+    """A source of messages for a test; an errno instead of a message fails the call."""
 
     def __init__(self) -> None:
         self._send, self._receive = anyio.create_memory_object_stream[bytes | int](100)
@@ -141,32 +141,32 @@ def watch(
     return watch_trees(existing=existing, source=lambda: source, sysfs=sysfs.tty, dev=sysfs.dev)
 
 
-def told(event: PortEvent) -> tuple[str, str | None, str | None]:
+def summary_of(event: PortEvent) -> tuple[str, str | None, str | None]:
     return event.action, event.port.name, event.port.serial_number
 
 
 @pytest.mark.anyio
-async def test_ports_that_come_and_go_are_told(sysfs: Sysfs) -> None:
+async def test_added_and_removed_ports_are_reported(sysfs: Sysfs) -> None:
     source = Injected()
     plug_in(sysfs, "ttyUSB0")
     async with aclosing(watch(sysfs, source, existing=True)) as events:
-        assert told(await anext(events)) == ("added", "ttyUSB0", "A1")
+        assert summary_of(await anext(events)) == ("added", "ttyUSB0", "A1")
         plug_in(sysfs, "ttyUSB1", "B2")
         source.say(message("add", "ttyUSB1"))
-        assert told(await anext(events)) == ("added", "ttyUSB1", "B2")
-        # The kernel tells of a removal before the port has left sysfs.
+        assert summary_of(await anext(events)) == ("added", "ttyUSB1", "B2")
+        # The kernel announces a removal before the port has left sysfs.
         source.say(message("remove", "ttyUSB0"))
-        assert told(await anext(events)) == ("removed", "ttyUSB0", "A1")
+        assert summary_of(await anext(events)) == ("removed", "ttyUSB0", "A1")
     assert source.closed
 
 
 @pytest.mark.anyio
-async def test_without_existing_only_changes_are_told(sysfs: Sysfs) -> None:
+async def test_without_existing_only_changes_are_reported(sysfs: Sysfs) -> None:
     source = Injected()
     plug_in(sysfs, "ttyUSB0")
     plug_in(sysfs, "ttyUSB1", "B2")
     source.say(
-        message("add", "ttyUSB0"),  # known already
+        message("add", "ttyUSB0"),  # already known
         message("change", "ttyUSB0"),
         message("remove", "ttyUSB9"),  # never known
         message("add", "sda", "block"),
@@ -175,11 +175,11 @@ async def test_without_existing_only_changes_are_told(sysfs: Sysfs) -> None:
         message("remove", "ttyUSB1"),
     )
     async with aclosing(watch(sysfs, source)) as events:
-        assert told(await anext(events)) == ("removed", "ttyUSB1", "B2")
+        assert summary_of(await anext(events)) == ("removed", "ttyUSB1", "B2")
 
 
 @pytest.mark.anyio
-async def test_another_device_under_the_same_name_is_another_port(sysfs: Sysfs) -> None:
+async def test_other_device_under_the_same_name_is_another_port(sysfs: Sysfs) -> None:
     source = Injected()
     plug_in(sysfs, "ttyUSB0")
     async with aclosing(watch(sysfs, source, existing=True)) as events:
@@ -187,12 +187,12 @@ async def test_another_device_under_the_same_name_is_another_port(sysfs: Sysfs) 
         sysfs.remove("ttyUSB0")
         plug_in(sysfs, "ttyUSB0", "B2")
         source.say(message("add", "ttyUSB0"))  # the removal was lost
-        assert told(await anext(events)) == ("removed", "ttyUSB0", "A1")
-        assert told(await anext(events)) == ("added", "ttyUSB0", "B2")
+        assert summary_of(await anext(events)) == ("removed", "ttyUSB0", "A1")
+        assert summary_of(await anext(events)) == ("added", "ttyUSB0", "B2")
 
 
 @pytest.mark.anyio
-async def test_lost_messages_are_made_up_for_by_looking(sysfs: Sysfs) -> None:
+async def test_lost_messages_are_compensated_by_scanning(sysfs: Sysfs) -> None:
     source = Injected()
     plug_in(sysfs, "ttyUSB0")
     async with aclosing(watch(sysfs, source, existing=True)) as events:
@@ -200,17 +200,17 @@ async def test_lost_messages_are_made_up_for_by_looking(sysfs: Sysfs) -> None:
         sysfs.remove("ttyUSB0")
         plug_in(sysfs, "ttyUSB1", "B2")
         source.say(errno.ENOBUFS)
-        assert told(await anext(events)) == ("removed", "ttyUSB0", "A1")
-        assert told(await anext(events)) == ("added", "ttyUSB1", "B2")
+        assert summary_of(await anext(events)) == ("removed", "ttyUSB0", "A1")
+        assert summary_of(await anext(events)) == ("added", "ttyUSB1", "B2")
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("trouble", ["refused", "fails later", "silent"])
-async def test_without_messages_ports_are_found_all_the_same(
+async def test_ports_are_found_without_messages(
     sysfs: Sysfs, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr(watching, "_LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(watching, "_LOOK_WITHOUT_EVENTS_S", 0.01)
+    monkeypatch.setattr(watching, "_RESCAN_INTERVAL_S", 0.01)
+    monkeypatch.setattr(watching, "_RESCAN_WITHOUT_EVENTS_S", 0.01)
     source = Injected()
 
     def open_source() -> Injected:
@@ -223,22 +223,24 @@ async def test_without_messages_ports_are_found_all_the_same(
     plug_in(sysfs, "ttyUSB0")
     watched = watch_trees(existing=True, source=open_source, sysfs=sysfs.tty, dev=sysfs.dev)
     async with aclosing(watched) as events:
-        assert told(await anext(events)) == ("added", "ttyUSB0", "A1")
+        assert summary_of(await anext(events)) == ("added", "ttyUSB0", "A1")
         plug_in(sysfs, "ttyUSB1", "B2")
         with anyio.fail_after(30):
-            assert told(await anext(events)) == ("added", "ttyUSB1", "B2")
+            assert summary_of(await anext(events)) == ("added", "ttyUSB1", "B2")
     source.close()
 
 
-# ---- over the kernel's socket --------------------------------------------------------------------
+# ---- over a netlink socket -----------------------------------------------------------------------
 
 
 def announce(text: bytes) -> None:
-    """Send a message to whom the kernel's, or udev's, go; skips where that is not allowed."""
+    """Send a message to the kernel's or udev's netlink group; skip if that is not allowed."""
     group = 1
     if Path("/run/udev/control").exists():
         group = 2
-        text = from_udev(text.partition(b"\0")[2])  # its magic is wrong: udev's own users drop it
+        text = from_udev(
+            text.partition(b"\0")[2]
+        )  # its magic is wrong, so real udev clients drop it
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15) as sender:
         try:
             sender.sendto(text, (0, group))
@@ -247,7 +249,7 @@ def announce(text: bytes) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_message_over_netlink_is_received_whole() -> None:
+async def test_netlink_message_is_received_completely() -> None:
     try:
         source = NetlinkUevents()
     except OSError as exc:
@@ -260,7 +262,7 @@ async def test_a_message_over_netlink_is_received_whole() -> None:
         announce(text)
         with anyio.fail_after(60):
             while True:
-                event = parse_uevent(await source.receive())  # other messages may come between
+                event = parse_uevent(await source.receive())  # other messages may arrive in between
                 if event is not None and event == parse_uevent(text):
                     break
     finally:
@@ -268,31 +270,31 @@ async def test_a_message_over_netlink_is_received_whole() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_port_that_netlink_announces_is_told(
+async def test_port_announced_over_netlink_is_reported(
     sysfs: Sysfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_LOOK_EVERY_S", 3600)  # by the message alone
-    monkeypatch.setattr(watching, "_LOOK_WITHOUT_EVENTS_S", 3600)
+    monkeypatch.setattr(watching, "_RESCAN_INTERVAL_S", 3600)  # only the message can report it
+    monkeypatch.setattr(watching, "_RESCAN_WITHOUT_EVENTS_S", 3600)
     name = f"ttyUSB{os.getpid()}"
     plug_in(sysfs, "ttyUSB0")
     async with aclosing(watch_trees(existing=True, sysfs=sysfs.tty, dev=sysfs.dev)) as events:
-        assert told(await anext(events)) == ("added", "ttyUSB0", "A1")
+        assert summary_of(await anext(events)) == ("added", "ttyUSB0", "A1")
         plug_in(sysfs, name, "B2")
         announce(message("add", name))
         with anyio.fail_after(60):
-            assert told(await anext(events)) == ("added", name, "B2")
+            assert summary_of(await anext(events)) == ("added", name, "B2")
         announce(message("remove", name))
         with anyio.fail_after(60):
-            assert told(await anext(events)) == ("removed", name, "B2")
+            assert summary_of(await anext(events)) == ("removed", name, "B2")
 
 
 @pytest.mark.anyio
-async def test_what_the_kernel_announces_is_received() -> None:
-    # Writing to a device's "uevent" file makes the kernel announce it again; root only. Whether its
-    # messages come into this network namespace another socket tells.
+async def test_kernel_announcement_is_received() -> None:
+    # Writing to a device's "uevent" file makes the kernel announce it again; only root may do it.
+    # A second socket checks whether the messages reach this network namespace.
     trigger = Path("/sys/class/tty/ptmx/uevent")
     if not os.access(trigger, os.W_OK) or Path("/run/udev/control").exists():
-        pytest.skip("the kernel cannot be asked for a message here")
+        pytest.skip("no kernel message can be triggered here")
     source = NetlinkUevents()
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15) as witness:
@@ -303,7 +305,7 @@ async def test_what_the_kernel_announces_is_received() -> None:
                 while b"DEVNAME=ptmx" not in witness.recv(65_536):
                     pass
             except OSError as exc:
-                pytest.skip(f"the kernel's messages do not come here: {exc}")
+                pytest.skip(f"the kernel's messages do not arrive here: {exc}")
         with anyio.fail_after(60):
             while True:
                 event = parse_uevent(await source.receive())

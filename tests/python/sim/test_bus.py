@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sim import FIRMWARE_5V12, Bus, FaultPlan, MassFlowController
+from penstock.sim import FIRMWARE_5V12, Bus, BusFaults, MassFlowController
 
 FRAME = " +014.62 +021.89 +000.00 +000.00 +000.00     N2\r"
 POLL_BYTES = len("A" + FRAME)
@@ -22,7 +22,7 @@ class Clock:
         return self.now
 
 
-def instant_bus(*ids: str, faults: FaultPlan | None = None) -> Bus:
+def instant_bus(*ids: str, faults: BusFaults | None = None) -> Bus:
     """No time passes on its line, so that an answer is there as soon as the request is."""
     units = [MassFlowController(unit_id) for unit_id in ids]
     return Bus(units, baudrate=None, turnaround=0.0, faults=faults, clock=lambda: 1.0)
@@ -248,7 +248,7 @@ def test_what_was_streamed_while_nobody_looked_is_lost() -> None:
 
 
 def test_a_unit_may_be_left_streaming_from_the_start() -> None:
-    bus = instant_bus("A", "B", faults=FaultPlan(streaming=["B"]))
+    bus = instant_bus("A", "B", faults=BusFaults(streaming=["B"]))
     assert bus.take_due() == f" {FRAME}".encode()
     assert ask(bus, b"A\r") == f"A{FRAME}".encode()
 
@@ -257,7 +257,7 @@ def test_a_unit_may_be_left_streaming_from_the_start() -> None:
 
 
 def test_a_dropped_reply_is_missing_and_the_next_one_is_there() -> None:
-    bus = instant_bus("A", faults=FaultPlan(drop=[2]))
+    bus = instant_bus("A", faults=BusFaults(drop=[2]))
     answers = [ask(bus, request) for request in (b"A\r", b"AVE\r", b"ALSS\r")]
     assert answers == [f"A{FRAME}".encode(), b"", b"A S\r"]
     assert bus.replies == 3
@@ -270,7 +270,7 @@ def test_a_late_reply_comes_complete_after_its_delay() -> None:
         baudrate=None,
         turnaround=0.0,
         clock=clock,
-        faults=FaultPlan(late={1: 0.75}),
+        faults=BusFaults(late={1: 0.75}),
     )
     bus.feed(b"ALSS\r")
     clock.now += 0.74
@@ -280,13 +280,13 @@ def test_a_late_reply_comes_complete_after_its_delay() -> None:
 
 
 def test_a_reply_may_carry_another_units_id() -> None:
-    bus = instant_bus("A", faults=FaultPlan(foreign_id={1: "B"}))
+    bus = instant_bus("A", faults=BusFaults(foreign_id={1: "B"}))
     assert ask(bus, b"A\r") == f"B{FRAME}".encode()
     assert ask(bus, b"A\r") == f"A{FRAME}".encode()
 
 
 def test_a_corrupt_reply_differs_in_one_byte_and_keeps_its_end() -> None:
-    bus = instant_bus("A", faults=FaultPlan(corrupt=[1]))
+    bus = instant_bus("A", faults=BusFaults(corrupt=[1]))
     good = f"A{FRAME}".encode()
     bad = ask(bus, b"A\r")
     assert len(bad) == len(good)
@@ -297,7 +297,7 @@ def test_a_corrupt_reply_differs_in_one_byte_and_keeps_its_end() -> None:
 
 def test_random_faults_are_the_same_for_the_same_seed() -> None:
     def run(seed: int) -> list[bytes]:
-        faults = FaultPlan(drop_rate=0.2, corrupt_rate=0.2, seed=seed)
+        faults = BusFaults(drop_rate=0.2, corrupt_rate=0.2, seed=seed)
         bus = instant_bus("A", faults=faults)
         return [ask(bus, b"A\r") for _ in range(200)]
 
@@ -313,7 +313,7 @@ def test_random_faults_are_the_same_for_the_same_seed() -> None:
 )
 def test_impossible_faults_are_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"between 0 and 1|negative"):
-        FaultPlan(**arguments)  # type: ignore[arg-type]
+        BusFaults(**arguments)  # type: ignore[arg-type]
 
 
 # -- anything at all ---------------------------------------------------------------------------

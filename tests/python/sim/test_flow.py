@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.sim import MassFlowController
-from penstock.sim.flow import FlowLoop, ValveHold, volumetric_flow
+from penstock.sim._physics.flow import FlowControlLoop, ValveHold, volumetric_flow
 
 
 def test_flow_covers_63_percent_of_a_step_after_one_time_constant() -> None:
@@ -28,8 +28,8 @@ def test_flow_covers_63_percent_of_a_step_after_one_time_constant() -> None:
 def test_the_curve_does_not_depend_on_how_often_it_is_looked_at(
     steps: list[float], ramp: float
 ) -> None:
-    once = FlowLoop(tau=0.4, ramp=ramp)
-    often = FlowLoop(tau=0.4, ramp=ramp)
+    once = FlowControlLoop(tau=0.4, ramp=ramp)
+    often = FlowControlLoop(tau=0.4, ramp=ramp)
     for loop in (once, often):
         loop.advance(0.0)
         loop.requested = 100.0
@@ -44,7 +44,7 @@ def test_the_curve_does_not_depend_on_how_often_it_is_looked_at(
 
 
 def test_a_long_ramp_is_followed_one_time_constant_behind() -> None:
-    loop = FlowLoop(tau=0.5, ramp=10.0)
+    loop = FlowControlLoop(tau=0.5, ramp=10.0)
     loop.advance(0.0)
     loop.requested = 100.0
     loop.advance(6.0)
@@ -53,7 +53,7 @@ def test_a_long_ramp_is_followed_one_time_constant_behind() -> None:
 
 
 def test_a_step_back_in_time_changes_nothing() -> None:
-    loop = FlowLoop(tau=0.5, requested=10.0)
+    loop = FlowControlLoop(tau=0.5, requested=10.0)
     loop.advance(5.0)
     loop.advance(6.0)
     before = loop.flow
@@ -62,7 +62,7 @@ def test_a_step_back_in_time_changes_nothing() -> None:
 
 
 def test_zero_time_constant_follows_at_once() -> None:
-    loop = FlowLoop(tau=0.0)
+    loop = FlowControlLoop(tau=0.0)
     loop.advance(0.0)
     loop.requested = 7.0
     loop.advance(0.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from penstock.sim import Bus, FaultPlan, MassFlowController, open_memory, open_tcp
+from penstock.sim import Bus, BusFaults, MassFlowController, open_memory, open_tcp
 
 FRAME = b" +014.62 +021.89 +000.00 +000.00 +000.00     N2\r"
 
 
-def bus_of(*ids: str, faults: FaultPlan | None = None) -> Bus:
+def bus_of(*ids: str, faults: BusFaults | None = None) -> Bus:
     return Bus([MassFlowController(i) for i in ids], baudrate=115200, faults=faults)
 
 
@@ -40,7 +40,7 @@ async def test_a_waiting_receive_is_woken_by_a_request_of_another_task() -> None
 
 @pytest.mark.anyio
 async def test_a_cancelled_receive_loses_nothing() -> None:
-    async with open_memory(bus_of("A", faults=FaultPlan(late={1: 0.02}))) as stream:
+    async with open_memory(bus_of("A", faults=BusFaults(late={1: 0.5}))) as stream:
         await stream.send(b"A\r")
         with anyio.move_on_after(0.001) as scope:
             await stream.receive()

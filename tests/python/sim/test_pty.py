@@ -13,12 +13,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from penstock.sim import Bus, FaultPlan, MassFlowController, PtyPort, open_pty
+from penstock.sim import Bus, BusFaults, MassFlowController, PtyPort, open_pty
 
 FRAME = b" +014.62 +021.89 +000.00 +000.00 +000.00     N2\r"
 
 
-def bus_of(*ids: str, faults: FaultPlan | None = None, baudrate: int | None = 115200) -> Bus:
+def bus_of(*ids: str, faults: BusFaults | None = None, baudrate: int | None = 115200) -> Bus:
     return Bus([MassFlowController(i) for i in ids], baudrate=baudrate, faults=faults)
 
 
@@ -94,7 +94,7 @@ async def test_a_long_table_arrives_complete_at_the_lines_pace() -> None:
 
 @pytest.mark.anyio
 async def test_a_stream_reaches_the_client_until_it_is_stopped() -> None:
-    async with open_pty(bus_of("A", faults=FaultPlan(streaming=["A"]))) as path:
+    async with open_pty(bus_of("A", faults=BusFaults(streaming=["A"]))) as path:
         with opened(path) as descriptor:
             frames = await read_until(descriptor, b"\r", count=3)
             assert frames.startswith(b" " + FRAME)
@@ -104,7 +104,7 @@ async def test_a_stream_reaches_the_client_until_it_is_stopped() -> None:
 
 @pytest.mark.anyio
 async def test_unplugging_hangs_up_and_replugging_makes_the_same_path_work_again() -> None:
-    bus = bus_of("A", faults=FaultPlan(unplug=[(0.05, 0.05)]))
+    bus = bus_of("A", faults=BusFaults(unplug=[(0.05, 0.05)]))
     async with open_pty(bus) as path:
         assert Path(path).is_symlink()
         with opened(path) as descriptor:

@@ -1,4 +1,4 @@
-"""Rings for the tests; where the kernel refuses io_uring they are skipped with its reason."""
+"""Rings for the tests, which are skipped with a reason where the kernel refuses io_uring."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def results(completions: list[tuple[Any, Any, int]]) -> dict[Any, Any]:
-    """Results by user_data; each must have come once."""
+    """Return results by user_data, each of which must occur once."""
     found = {tag: result for tag, result, _ in completions}
     assert len(found) == len(completions)
     return found
 
 
 def run_python(program: str, *, seconds: float = 120) -> str:
-    """What a program prints, in a process of its own: a test of what may crash or hang.
+    """Run a program that may crash or hang in its own process, and return its output.
 
-    One that hangs is ended after ``seconds``, far more than it needs, and tells where it was.
+    A program that hangs is ended after ``seconds``, far more than it needs, and prints a traceback.
     """
     with subprocess.Popen(
         [sys.executable, "-X", "dev", "-c", program],
@@ -93,9 +93,9 @@ def run_python(program: str, *, seconds: float = 120) -> str:
         text=True,
     ) as process:
         try:
-            told, _ = process.communicate(timeout=seconds)
+            printed, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)  # "-X dev" has it print a trace
-            told, _ = process.communicate()
-    assert process.returncode == 0, f"exit code {process.returncode}: {told}"
-    return told
+            process.send_signal(signal.SIGABRT)  # "-X dev" makes it print a traceback
+            printed, _ = process.communicate()
+    assert process.returncode == 0, f"exit code {process.returncode}: {printed}"
+    return printed

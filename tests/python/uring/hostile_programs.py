@@ -1,9 +1,9 @@
-"""Random programs whose Python code interferes in the middle of a ring's calls.
+"""Random programs whose Python code interferes during a ring's calls.
 
 Conversions, comparisons, destructors, buffers, signal handlers and the garbage collector's
-callbacks close, submit, discard, cancel, wait, register and prepare, also within each other. What
-comes of a program is not predicted. Checked: nothing but documented exceptions, every batch whole
-and right, no user_data told twice, and that nothing is held once the ring is closed.
+callbacks close, submit, discard, cancel, wait, register and prepare, also in nested calls. The
+result of a program is not predicted. The checks: only documented exceptions occur, every batch is
+complete and correct, no user_data is delivered twice, and a closed ring holds no references.
 
     python -m tests.python.uring.hostile_programs --programs 1000 --seed 1 --gc-threshold 1
 """
@@ -29,16 +29,16 @@ from penstock.uring import BufferPool, UringCtx
 
 BLOCK = 64
 BLOCKS = 16
-# Where cores are few, a ring with a kernel thread waits for that thread most of the time.
+# On few cores, a ring with a kernel thread waits for that thread most of the time.
 SQPOLL: dict[str, Any] = {"sqpoll": True, "sqpoll_idle": 0.001}
 KINDS: tuple[dict[str, Any], ...] = (*[{}] * 4, *[{"defer_taskrun": False}] * 4, SQPOLL)
 DEEPEST = 3
 MOST_ACTS = 120
-PATIENCE = 240.0  # seconds: far more than a program takes
+TIME_LIMIT = 240.0  # seconds: far more than a program needs
 
 
 class InterferenceError(Exception):
-    """What hostile code raises now and then."""
+    """Raised by hostile code at random."""
 
 
 DOCUMENTED = (
@@ -53,7 +53,7 @@ DOCUMENTED = (
 
 
 class Program:
-    """One random program: a ring, what it works on, and the code that interferes."""
+    """One random program: a ring, its files and buffers, and the code that interferes."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.random = random.Random(seed)
@@ -62,7 +62,7 @@ class Program:
         path.write_bytes(self.content)
         self.fd = os.open(path, os.O_RDWR)
         self.pipe = os.pipe()
-        # What waits for an idle pipe holds up whatever comes behind a drain.
+        # An operation on an idle pipe delays all operations after a drain.
         self.drains = self.random.random() < 0.3
         self.source = self.fd if self.drains else self.pipe[0]
         self.depth = 0
@@ -77,10 +77,10 @@ class Program:
     def open_ring(self) -> UringCtx:
         return UringCtx(self.random.choice([4, 16]), **self.random.choice(KINDS))
 
-    # What hostile code does
+    # Actions of hostile code
 
     def interfere(self) -> None:
-        """Called in the middle of something else."""
+        """Run some calls in the middle of another call."""
         if self.depth >= DEEPEST or self.acts > MOST_ACTS or self.random.random() < 0.4:
             return
         self.depth += 1
@@ -244,17 +244,17 @@ class Program:
     def note(self, completions: list[tuple[Any, Any, int]]) -> None:
         for tag, _, flags in completions:
             if isinstance(tag, HostileTag) and flags == 0:
-                tag.told += 1
-                assert tag.told == 1, "a user_data that was told twice"
+                tag.deliveries += 1
+                assert tag.deliveries == 1, "a user_data was delivered twice"
 
-    # Its course
+    # Execution
 
     def run(self) -> None:
         before = len(self.tags)
         with self.interrupted():
             for _ in range(40):
                 self.attempt(self.random.choice(self.steps))
-        self.acts = 1 << 30  # peace
+        self.acts = 1 << 30  # no more interference
         self.ctx.close()
         for each in self.rings:
             each.close()
@@ -270,7 +270,7 @@ class Program:
 
     @contextlib.contextmanager
     def interrupted(self) -> Iterator[None]:
-        """Signal handlers and the collector's callbacks interfere meanwhile."""
+        """Let signal handlers and the collector's callbacks interfere in the block."""
 
         def handle(*_: object) -> None:
             self.interfere()
@@ -298,7 +298,7 @@ class HostileTag:
     def __init__(self, program: Program, number: int) -> None:
         self.program = program
         self.number = number
-        self.told = 0
+        self.deliveries = 0
 
     def __hash__(self) -> int:
         self.program.interfere()
@@ -386,8 +386,12 @@ def is_exported(memory: bytearray) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--programs", type=int, default=1000, help="how many (default: 1000)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
-    parser.add_argument("--gc-threshold", type=int, help="collect garbage after so many objects")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the first program; the others follow"
+    )
+    parser.add_argument(
+        "--gc-threshold", type=int, help="number of objects between garbage collections"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ResourceWarning)
     if arguments.gc_threshold is not None:
@@ -396,7 +400,7 @@ def main() -> int:
     acts = findings = 0
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(arguments.seed, arguments.seed + arguments.programs):
-            faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            faulthandler.dump_traceback_later(TIME_LIMIT, exit=True)
             program = Program(seed, Path(folder))
             try:
                 program.run()

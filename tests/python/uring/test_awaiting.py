@@ -63,8 +63,8 @@ def test_a_cancelled_wait_loses_no_completion(
             await asyncio.sleep(0)
             os.write(pipe[1], b"x")
             if number % 3:
-                # Cancelled after its future has the completion, before it goes on.
-                loop.call_soon(ring._hand_out)
+                # Cancelled after its future has the completion, before the task resumes.
+                loop.call_soon(ring._distribute_completions)
                 loop.call_soon(first.cancel)
             else:
                 first.cancel()
@@ -94,7 +94,7 @@ def test_closing_ends_the_waits(run: Any, watched: UringCtx, pipe: tuple[int, in
     run(main())
 
 
-def test_a_ring_that_no_selector_sees_is_refused() -> None:
+def test_a_ring_that_cannot_be_polled_is_refused() -> None:
     with UringCtx(4, defer_taskrun=True) as ctx, pytest.raises(ValueError, match="defer_taskrun"):
         UringAsync(ctx)
     ctx = UringCtx(4, defer_taskrun=False)

@@ -74,12 +74,14 @@ def test_buffers_are_acquired_and_released() -> None:
         ((20_000, 100), {"registered": True}),
     ],
 )
-def test_a_pool_that_makes_no_sense_is_refused(arguments: Any, options: Any) -> None:
-    with pytest.raises(ValueError, match=r"must be|more than|at most"):
+def test_invalid_pool_arguments_are_refused(arguments: Any, options: Any) -> None:
+    with pytest.raises(ValueError, match=r"must be|exceed|at most"):
         BufferPool(*arguments, **options)
 
 
-def test_a_pools_memory_outlives_the_pools_name(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_a_pools_memory_outlives_its_last_python_reference(
+    ctx: UringCtx, pipe: tuple[int, int]
+) -> None:
     buffer = BufferPool(1, 64).acquire()
     ctx.prep_read(pipe[0], buffer, -1)
     ctx.submit()
@@ -89,7 +91,7 @@ def test_a_pools_memory_outlives_the_pools_name(ctx: UringCtx, pipe: tuple[int, 
     assert ctx.wait_completions()[0][1] == 11
 
 
-def test_a_buffer_in_flight_is_not_given_back(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_a_buffer_in_flight_cannot_be_released(ctx: UringCtx, pipe: tuple[int, int]) -> None:
     with BufferPool(1, 64) as pool:
         buffer = pool.acquire()
         ctx.prep_read(pipe[0], buffer, -1)
@@ -215,7 +217,7 @@ def test_registered_files_are_named_by_index(any_ctx: UringCtx, letters: int) ->
         any_ctx.update_files(1, [letters, letters])
     with pytest.raises(UringError, match="registered already"):
         any_ctx.register_files([letters])
-    with pytest.raises(ValueError, match="no index"):
+    with pytest.raises(ValueError, match="index of a registered file"):
         any_ctx.prep_read(-1, 2, 0, fixed_file=True)
     any_ctx.unregister_files()
     with pytest.raises(UringError, match="no files are registered"):
@@ -233,7 +235,7 @@ def test_files_that_cannot_be_registered_are_refused(ctx: UringCtx) -> None:
         ctx.register_files_sparse(0)
 
 
-def test_the_kernel_picks_a_buffer(any_ctx: UringCtx, pair: Pair) -> None:
+def test_the_kernel_selects_a_buffer(any_ctx: UringCtx, pair: Pair) -> None:
     one, other = pair
     buffers = any_ctx.register_buffer_ring(4, 16)
     any_ctx.prep_recv(other, buffers, user_data="recv")
@@ -250,7 +252,7 @@ def test_the_kernel_picks_a_buffer(any_ctx: UringCtx, pair: Pair) -> None:
         buffers.take(count, 0)
 
 
-def test_receiving_goes_on_until_the_buffers_are_used_up(ctx: UringCtx, pair: Pair) -> None:
+def test_receiving_continues_until_no_buffer_is_left(ctx: UringCtx, pair: Pair) -> None:
     one, other = pair
     buffers = ctx.register_buffer_ring(2, 4)
     ctx.prep_recv_multishot(other, buffers, user_data="recv")
@@ -270,7 +272,7 @@ def test_receiving_goes_on_until_the_buffers_are_used_up(ctx: UringCtx, pair: Pa
     assert buffers.take(count, flags) == b"cccc"
 
 
-def test_every_byte_of_a_stream_comes_in_order(ctx: UringCtx, pair: Pair) -> None:
+def test_every_byte_of_a_stream_arrives_in_order(ctx: UringCtx, pair: Pair) -> None:
     one, other = pair
     sent = os.urandom(50_000)
     buffers = ctx.register_buffer_ring(8, 512)
@@ -293,7 +295,9 @@ def test_every_byte_of_a_stream_comes_in_order(ctx: UringCtx, pair: Pair) -> Non
     assert received == sent
 
 
-def test_a_pipe_is_read_again_and_again(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_a_multishot_read_delivers_each_write_to_a_pipe(
+    ctx: UringCtx, pipe: tuple[int, int]
+) -> None:
     if not probe().supports("read_multishot"):
         pytest.skip("the kernel has no multishot read")
     buffers = ctx.register_buffer_ring(2, 16)
@@ -306,7 +310,7 @@ def test_a_pipe_is_read_again_and_again(ctx: UringCtx, pipe: tuple[int, int]) ->
         assert buffers.take(count, flags) == word
 
 
-def test_multishot_wants_a_buffer_ring(ctx: UringCtx, pair: Pair) -> None:
+def test_multishot_requires_a_buffer_ring(ctx: UringCtx, pair: Pair) -> None:
     with pytest.raises(TypeError, match="needs a BufferRing, not bytearray"):
         ctx.prep_recv_multishot(pair[0], bytearray(5))  # type: ignore[arg-type]
     for count, size in ((3, 10), (0, 10), (4, 0), (1 << 16, 10)):
@@ -336,16 +340,16 @@ def resident_kilobytes() -> int:
         return next(int(line.split()[1]) for line in file if line.startswith("Rss"))
 
 
-def test_a_buffer_ring_that_nobody_knows_any_more_is_freed(ctx: UringCtx, pair: Pair) -> None:
+def test_an_unreferenced_buffer_ring_is_freed(ctx: UringCtx, pair: Pair) -> None:
     def use(ring: UringCtx) -> None:
-        # The kernel is registered to every page of it; only the list of buffers is touched here.
+        # Every page is registered with the kernel; only the list of buffers is touched here.
         buffers = ring.register_buffer_ring(1 << 15, 64)
         ring.prep_recv(pair[0], buffers)
         ring.submit()
 
     for _ in range(3):
         with UringCtx(8) as other:
-            use(other)  # freed while its ring is being closed
+            use(other)  # freed during the close of its ring
     before = resident_kilobytes()
     for _ in range(40):
         with UringCtx(8) as other:

@@ -1,4 +1,4 @@
-"""Cancelled operations: what becomes of their buffers, their data and their descriptors."""
+"""Cancelled operations: the fate of their buffers, data and descriptors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_an_operation_is_cancelled_by_its_user_data(
     assert any_ctx.wait_completions() == [("other", b"!", 0)]
 
 
-def test_what_is_not_in_flight_cannot_be_cancelled(ctx: UringCtx) -> None:
+def test_cancelling_an_unknown_user_data_raises(ctx: UringCtx) -> None:
     with pytest.raises(KeyError, match="nothing in flight has user_data 'unknown'"):
         ctx.prep_cancel("unknown")
     with pytest.raises(TypeError, match="unhashable"):
@@ -39,7 +39,7 @@ def test_what_is_not_in_flight_cannot_be_cancelled(ctx: UringCtx) -> None:
     assert ctx.in_flight == 0
 
 
-def test_cancelling_what_has_completed_meanwhile_says_so(ctx: UringCtx) -> None:
+def test_cancelling_a_completed_operation_results_in_enoent(ctx: UringCtx) -> None:
     ctx.prep_nop("done")
     ctx.submit()
     ctx.prep_cancel("done", user_data="cancel")
@@ -57,7 +57,7 @@ def test_a_tag_is_in_use_until_its_completion_is_taken(ctx: UringCtx) -> None:
     assert ctx.wait_completions() == [("tag", 0, 0)]
 
 
-def test_everything_on_a_descriptor_is_cancelled(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_all_operations_on_a_descriptor_are_cancelled(ctx: UringCtx, pipe: tuple[int, int]) -> None:
     other_reader, other_writer = os.pipe()
     try:
         for tag in "abc":
@@ -75,7 +75,7 @@ def test_everything_on_a_descriptor_is_cancelled(ctx: UringCtx, pipe: tuple[int,
         os.close(other_writer)
 
 
-def test_everything_is_cancelled(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_all_operations_are_cancelled(ctx: UringCtx, pipe: tuple[int, int]) -> None:
     for tag in range(5):
         ctx.prep_read(pipe[0], 1, -1, tag)
     ctx.prep_timeout(30, user_data="timer")
@@ -116,7 +116,9 @@ def test_a_buffer_is_held_until_the_final_completion_after_a_cancel(
     memory.clear()
 
 
-def test_closing_ends_what_is_in_flight_and_lets_go_of_it(pipe: tuple[int, int]) -> None:
+def test_closing_ends_operations_in_flight_and_releases_their_buffers(
+    pipe: tuple[int, int],
+) -> None:
     for options in KINDS.values():
         memory = bytearray(CANARY)
         with UringCtx(16, **options) as ctx:
@@ -131,11 +133,11 @@ def test_closing_ends_what_is_in_flight_and_lets_go_of_it(pipe: tuple[int, int])
         assert ctx.in_flight == 0
         os.write(pipe[1], b"written after closing")
         assert memory == CANARY
-        memory.append(1)  # not held any more
+        memory.append(1)  # no longer held
         assert os.read(pipe[0], 100) == b"written after closing"
 
 
-def test_closing_ends_a_chain_whose_next_part_would_wait(pipe: tuple[int, int]) -> None:
+def test_closing_ends_a_chain_with_a_later_part_that_would_wait(pipe: tuple[int, int]) -> None:
     ctx = UringCtx(16)
     for number in range(5):
         ctx.prep_read(pipe[0], 1, -1, number, hardlink=True)
@@ -152,7 +154,7 @@ def test_closing_twice_is_allowed(ctx: UringCtx) -> None:
     assert repr(ctx) == "<UringCtx closed>"
 
 
-def test_garbage_collection_with_operations_in_flight_is_orderly(pipe: tuple[int, int]) -> None:
+def test_a_ring_with_operations_in_flight_can_be_garbage_collected(pipe: tuple[int, int]) -> None:
     memory = bytearray(CANARY)
     ctx = UringCtx(8)
     ctx.prep_read(pipe[0], memory, -1, ctx)  # a cycle: the ring holds the tag, the tag the ring
@@ -168,7 +170,7 @@ def test_garbage_collection_with_operations_in_flight_is_orderly(pipe: tuple[int
     assert os.read(pipe[0], 9) == b"after"
 
 
-def test_the_only_reference_to_a_buffer_may_be_the_rings(
+def test_a_ring_keeps_a_buffer_alive_without_another_reference(
     ctx: UringCtx, pipe: tuple[int, int]
 ) -> None:
     class Watched(bytearray):
@@ -197,7 +199,7 @@ def test_a_connection_accepted_by_a_cancelled_operation_is_not_lost() -> None:
             ctx.prep_cancel("accept", user_data="cancel")
             ctx.submit_and_wait(2)
             ctx.close()
-            # Whichever was faster: the connection waits for the next accept, or it was closed.
+            # Either the connection waits for the next accept, or the ring has closed it.
             server.settimeout(0)
             try:
                 accepted, _ = server.accept()
@@ -219,22 +221,22 @@ def test_a_buffer_whose_release_runs_python_code_may_use_the_ring(
             ctx.prep_nop("from a destructor")
 
     ctx.prep_read(letters, 1, 0, Tag(), skip_success=True)
-    ctx.prep_nop("told")
+    ctx.prep_nop("from the test")
     taken = ctx.wait_completions(2)
     while ctx.in_flight:
         taken += ctx.wait_completions()
     for batch in seen:
         taken += batch
-    assert results(taken) == {"told": 0, "from a destructor": 0}
+    assert results(taken) == {"from the test": 0, "from a destructor": 0}
 
 
-def test_the_opening_of_a_pipe_ends_with_an_errno(ctx: UringCtx, tmp_path: Path) -> None:
+def test_a_cancelled_opening_of_a_pipe_ends_with_an_errno(ctx: UringCtx, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for flags in (os.O_RDONLY, os.O_WRONLY):
         ctx.prep_openat(tmp_path / "fifo", flags, user_data="open", force_async=True)
         ctx.submit()
         found: dict[Any, Any] = {}
-        while "open" not in found:  # it may be on its way to its thread, and then is not found
+        while "open" not in found:  # not found while it moves to its kernel thread
             ctx.prep_cancel("open", user_data="cancel")
             found = results(ctx.wait_completions(1))
             found |= results(ctx.wait_completions(1)) if "cancel" not in found else {}

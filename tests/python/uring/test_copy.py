@@ -1,4 +1,4 @@
-"""Copying: every byte, or nothing at all."""
+"""Copying: every byte, or no target at all."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def test_blocks_may_be_chosen_one_by_one(source: Path) -> None:
     assert target.read_bytes() == DATA
 
 
-def test_progress_is_told_and_may_cancel(source: Path) -> None:
+def test_progress_is_reported_and_may_cancel(source: Path) -> None:
     target = source.parent / "target"
     target.write_bytes(b"as it was")
-    told = []
+    reported = []
 
     def progress(done: int, total: int) -> bool:
-        told.append((done, total))
+        reported.append((done, total))
         return done > 100_000
 
     with pytest.raises(UringError) as caught:
@@ -89,10 +89,10 @@ def test_progress_is_told_and_may_cancel(source: Path) -> None:
     assert caught.value.errno == errno.ECANCELED
     assert target.read_bytes() == b"as it was"
     assert names(source.parent) == {"source", "target"}
-    assert [total for _, total in told] == [len(DATA)] * len(told)
-    told.clear()
-    copy(source, target, progress_cb=lambda done, total: told.append((done, total)))
-    assert told[-1] == (len(DATA), len(DATA))
+    assert [total for _, total in reported] == [len(DATA)] * len(reported)
+    reported.clear()
+    copy(source, target, progress_cb=lambda done, total: reported.append((done, total)))
+    assert reported[-1] == (len(DATA), len(DATA))
 
 
 def test_a_callbacks_exception_ends_the_copy(source: Path) -> None:
@@ -126,7 +126,9 @@ def test_a_missing_source_is_named(tmp_path: Path) -> None:
         ("loop/target", OSError),
     ],
 )
-def test_a_target_that_cannot_be_is_named(source: Path, target: str, kind: type[Exception]) -> None:
+def test_an_error_names_an_impossible_target(
+    source: Path, target: str, kind: type[Exception]
+) -> None:
     (source.parent / "loop").symlink_to("loop")
     path = os.path.join(source.parent, target)
     with pytest.raises(UringError) as caught:
@@ -141,7 +143,7 @@ def test_a_target_that_cannot_be_is_named(source: Path, target: str, kind: type[
 
 
 def test_a_target_that_cannot_be_replaced_is_refused(source: Path) -> None:
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         copy(source, "/dev/null")
     with pytest.raises(ValueError, match="the source itself"):
         copy(source, source)
@@ -204,7 +206,7 @@ def test_a_bad_argument_is_named(source: Path, options: Any) -> None:
     assert names(source.parent) == {"source"}
 
 
-def test_a_full_disk_leaves_nothing_behind(source: Path) -> None:
+def test_a_full_disk_leaves_no_file(source: Path) -> None:
     import resource
     import signal
 
@@ -219,3 +221,22 @@ def test_a_full_disk_leaves_nothing_behind(source: Path) -> None:
         signal.signal(signal.SIGXFSZ, before)
     assert caught.value.errno == errno.EFBIG
     assert names(source.parent) == {"source"}
+
+
+def test_the_target_may_have_a_name_of_255_bytes(source: Path) -> None:
+    target = source.with_name("流" * 85)
+    copy(source, target, fsync=True)
+    assert target.read_bytes() == source.read_bytes()
+    assert names(source.parent) == {source.name, target.name}
+
+
+def test_a_callbacks_oserror_is_raised_unchanged(source: Path) -> None:
+    failure = OSError("the screen is gone")
+
+    def progress(done: int, total: int) -> bool:
+        raise failure
+
+    with pytest.raises(OSError) as caught:
+        copy(source, source.with_name("target"), progress_cb=progress)
+    assert caught.value is failure
+    assert names(source.parent) == {source.name}

@@ -1,4 +1,4 @@
-"""Every example of docs/uring.md runs, and so does the example program."""
+"""Every example of docs/uring.md and the example program run."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ def test_attributes_are_set_and_read_by_descriptor(any_ctx: UringCtx, file: Path
         value = bytearray(5)
         assert any_ctx.run(any_ctx.prep_fgetxattr, opened, "user.size", value) == 5
         assert value == b"large"
-        # A value of no room asks for the length.
+        # An empty buffer queries the length.
         assert any_ctx.run(any_ctx.prep_fgetxattr, opened, "user.size", bytearray()) == 5
 
 
-def test_refusals_are_told(ctx: UringCtx, file: Path) -> None:
+def test_refusals_raise_errors(ctx: UringCtx, file: Path) -> None:
     with pytest.raises(UringError) as caught:
         ctx.run(ctx.prep_getxattr, file, "user.none", bytearray(5))
     assert caught.value.errno == errno.ENODATA

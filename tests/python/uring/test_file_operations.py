@@ -1,4 +1,4 @@
-"""Operations on files and their names, each against what os says."""
+"""Operations on files and their names, each compared with os."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_open_read_and_close(any_ctx: UringCtx, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [str, os.fsencode, Path])
-def test_paths_come_in_every_kind(ctx: UringCtx, tmp_path: Path, kind: Any) -> None:
+def test_paths_may_have_every_type(ctx: UringCtx, tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "päth"
     path.touch()
     ctx.prep_openat(kind(str(path)))
@@ -87,7 +87,7 @@ def test_rename_can_refuse_to_replace(ctx: UringCtx, tmp_path: Path) -> None:
     assert (tmp_path / "b").read_text() == "a"
 
 
-def test_statx_tells_what_stat_tells(ctx: UringCtx, tmp_path: Path, letters: int) -> None:
+def test_statx_equals_stat(ctx: UringCtx, tmp_path: Path, letters: int) -> None:
     found = StatxBuffer()
     ctx.prep_statx(tmp_path / "letters", found)
     assert one(ctx) == 0
@@ -118,7 +118,7 @@ def test_statx_tells_what_stat_tells(ctx: UringCtx, tmp_path: Path, letters: int
     assert stat.S_ISLNK(other.result().mode)
 
 
-def test_sizes_change(ctx: UringCtx, letters: int) -> None:
+def test_fallocate_and_ftruncate_change_the_size(ctx: UringCtx, letters: int) -> None:
     ctx.prep_fallocate(letters, 0, 10_000)
     assert one(ctx) == 0
     assert os.fstat(letters).st_size == 10_000
@@ -137,7 +137,7 @@ def test_syncing_and_advising_succeed(ctx: UringCtx, letters: int) -> None:
     assert set(results(ctx.wait_completions(4)).values()) == {0}
 
 
-def test_splice_and_tee_move_through_pipes(
+def test_splice_and_tee_move_data_through_pipes(
     ctx: UringCtx, letters: int, pipe: tuple[int, int]
 ) -> None:
     ctx.prep_splice(letters, pipe[1], 10, source_offset=95)
@@ -153,7 +153,7 @@ def test_splice_and_tee_move_through_pipes(
         os.close(other_writer)
 
 
-def test_registered_places_take_opened_files(ctx: UringCtx, tmp_path: Path) -> None:
+def test_files_are_opened_into_registered_places(ctx: UringCtx, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     ctx.register_files_sparse(4)
     ctx.prep_openat(tmp_path / "file", direct=2)
@@ -188,12 +188,12 @@ def test_open_read_close_in_one_chain(ctx: UringCtx, tmp_path: Path) -> None:
     assert ctx.in_flight == 0
 
 
-def test_a_descriptor_must_be_told(ctx: UringCtx, tmp_path: Path) -> None:
+def test_skip_success_is_refused_for_an_opening(ctx: UringCtx, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="would lose the descriptor"):
         ctx.prep_openat(tmp_path, skip_success=True)
 
 
-def test_descriptors_that_nobody_took_are_closed_with_the_ring(tmp_path: Path) -> None:
+def test_descriptors_of_untaken_completions_are_closed_with_the_ring(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     before = set(os.listdir("/proc/self/fd"))
     ctx = UringCtx(8)
@@ -205,7 +205,7 @@ def test_descriptors_that_nobody_took_are_closed_with_the_ring(tmp_path: Path) -
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_path_can_be_kept_beneath_a_folder(any_ctx: UringCtx, tmp_path: Path) -> None:
+def test_a_path_can_be_confined_to_a_folder(any_ctx: UringCtx, tmp_path: Path) -> None:
     (tmp_path / "inside").write_bytes(b"inside")
     (tmp_path / "out").symlink_to("/etc/passwd")
     folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)

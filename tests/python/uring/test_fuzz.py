@@ -1,8 +1,8 @@
-"""Random operations, links, cancels, discards, closes and collections against a byte-exact model.
+"""Compares random operations, links, cancels, discards, closes and collections with a model.
 
-The model knows for each operation what it may have done. Checked: every operation completes exactly
-once; a read gives the bytes that were there, a cancelled one touches nothing; no byte of the pipe
-is lost or told twice; buffers are free again afterwards.
+The model is exact to the byte. For each operation it holds the possible effects. The checks: every
+operation completes exactly once; a read returns the bytes of the file, a cancelled read changes no
+memory; no byte of the pipe is lost or delivered twice; buffers are free again afterwards.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Model:
                 assert memory.startswith(MARGIN)
                 assert memory.endswith(MARGIN)
                 view.release()
-                memory.clear()  # nothing holds it any more
+                memory.clear()  # no longer held
             if result == -errno.ECANCELED:
                 assert kind == "pool" or found == bytes(BLOCK)
             elif kind == "size":
@@ -160,7 +160,7 @@ class Model:
             memory.clear()
 
         buffer: Any = RECORD if by_size else memory
-        # Not linked: what follows would wait for the pipe.
+        # Not linked: a later operation would wait for the pipe.
         self.prepare(tag, check, lambda: self.ctx.prep_read(self.reader, buffer, -1, tag))
 
     def write_pipe(self) -> None:
@@ -225,7 +225,7 @@ class Model:
             self.end_ring()
             self.open_ring()
 
-    # Their parts
+    # Parts of steps
 
     def prepare(
         self,
@@ -246,12 +246,12 @@ class Model:
             self.checks[tag] = check
 
     def finish_chain(self) -> bool:
-        """Prepare what an open chain needs to be submitted."""
+        """Prepare the end that an open chain needs before its submission."""
         tag = self.new_tag()
         try:
             self.ctx.prep_nop(tag)
         except UringError:
-            return True  # full: link() leaves the last place for an end
+            return True  # full: link() reserves the last place for an end
         self.checks[tag] = lambda _: None
         return True
 
@@ -271,7 +271,7 @@ class Model:
                 warnings.simplefilter("ignore", ResourceWarning)
                 del self.ctx
                 gc.collect()
-        # Nobody is told now what was done. Reads from the pipe may have taken records with them.
+        # The results are now lost. Reads from the pipe may have consumed records.
         self.checks.clear()
         self.reading = dict.fromkeys(range(BLOCKS), 0)
         self.writing.clear()
@@ -287,7 +287,7 @@ class Model:
         self.received.clear()
 
     def finish(self) -> None:
-        """Write for all reads of the pipe, until no operation is left."""
+        """Write to the pipe for all its reads, until no operation is in flight."""
         self.finish_chain()
         while self.ctx.in_flight:
             self.write_pipe()
@@ -328,7 +328,7 @@ STEPS = [
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("PENSTOCK_FUZZ_SEEDS", "12"))))
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_operations_keep_to_the_model(tmp_path: Path, kind: str, seed: int) -> None:
+def test_random_operations_agree_with_the_model(tmp_path: Path, kind: str, seed: int) -> None:
     model = Model(tmp_path, kind, seed)
     for _ in range(300):
         model.random.choice(STEPS)(model)
@@ -336,11 +336,11 @@ def test_random_operations_keep_to_the_model(tmp_path: Path, kind: str, seed: in
 
 
 @pytest.mark.parametrize("options", ["", "--gc-threshold 1"])
-def test_python_code_in_the_middle_of_any_call_breaks_nothing(options: str) -> None:
+def test_python_code_in_the_middle_of_any_call_keeps_the_ring_consistent(options: str) -> None:
     program = f"""
 import runpy, sys
 sys.argv = ["", "--programs", "40", "--seed", "1", *{options!r}.split()]
 runpy.run_module("tests.python.uring.hostile_programs", run_name="__main__")
 """
-    assert "40: " in (told := run_python(program, seconds=300))
-    assert ", 0 findings" in told
+    assert "40: " in (output := run_python(program, seconds=300))
+    assert ", 0 findings" in output

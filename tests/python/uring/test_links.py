@@ -1,4 +1,4 @@
-"""Order among operations: links, drain, limits of time, and completions that are not told."""
+"""Order of operations: links, drain, time limits, and skipped completions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_short_read_breaks_a_link_but_not_a_hard_one(ctx: UringCtx, letters: i
     assert results(ctx.wait_completions(2)) == {"short": b"z" * 50, "after it": 0}
 
 
-def test_a_chain_cannot_be_cut_by_submitting(ctx: UringCtx, letters: int) -> None:
+def test_an_open_chain_cannot_be_submitted(ctx: UringCtx, letters: int) -> None:
     ctx.prep_nop(1, link=True)
     for submits in (ctx.submit, ctx.wait_completions, lambda: ctx.read_offsets(letters, 1, [0])):
         with pytest.raises(ValueError, match=r"linked to a next one; .* discard\(\)"):
@@ -52,7 +52,7 @@ def test_a_chain_cannot_be_cut_by_submitting(ctx: UringCtx, letters: int) -> Non
     assert len(ctx.wait_completions(2)) == 2
 
 
-def test_a_chain_that_does_not_fit_can_be_taken_back(ctx: UringCtx) -> None:
+def test_a_chain_that_does_not_fit_can_be_discarded(ctx: UringCtx) -> None:
     with pytest.raises(UringError, match="full"):
         for number in range(ctx.entries + 1):
             ctx.prep_nop(number, link=True)
@@ -61,7 +61,7 @@ def test_a_chain_that_does_not_fit_can_be_taken_back(ctx: UringCtx) -> None:
     assert ctx.wait_completions() == [("works", 0, 0)]
 
 
-def test_a_drain_waits_for_what_is_before_it(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_a_drain_waits_for_earlier_operations(ctx: UringCtx, pipe: tuple[int, int]) -> None:
     ctx.prep_read(pipe[0], 1, -1, "slow")
     ctx.prep_nop("drain", drain=True)
     ctx.submit()
@@ -70,19 +70,19 @@ def test_a_drain_waits_for_what_is_before_it(ctx: UringCtx, pipe: tuple[int, int
     assert [tag for tag, _, _ in ctx.wait_completions(2)] == ["slow", "drain"]
 
 
-def test_a_success_may_stay_untold_but_not_a_failure(any_ctx: UringCtx, letters: int) -> None:
+def test_skip_success_skips_a_success_but_not_a_failure(any_ctx: UringCtx, letters: int) -> None:
     memory = bytearray(3)
     any_ctx.prep_read(letters, memory, 0, "untold", skip_success=True)
-    any_ctx.prep_read(9999, 1, 0, "told", skip_success=True)
+    any_ctx.prep_read(9999, 1, 0, "failed", skip_success=True)
     any_ctx.prep_nop("last")
-    assert results(any_ctx.wait_completions(3)) == {"told": -errno.EBADF, "last": 0}
+    assert results(any_ctx.wait_completions(3)) == {"failed": -errno.EBADF, "last": 0}
     assert memory == b"aaa"
-    memory.append(0)  # let go, though nothing was told
+    memory.append(0)  # released without a completion
     any_ctx.prep_nop("untold")
     assert any_ctx.wait_completions() == [("untold", 0, 0)]
 
 
-def test_untold_operations_of_a_failed_chain_are_told(ctx: UringCtx) -> None:
+def test_skip_success_operations_of_a_failed_chain_complete(ctx: UringCtx) -> None:
     ctx.prep_read(9999, 1, 0, "a", link=True, skip_success=True)
     ctx.prep_nop("b", link=True, skip_success=True)
     ctx.prep_nop("c")

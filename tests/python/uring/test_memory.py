@@ -1,4 +1,4 @@
-"""When memory runs out nothing is lost, and nothing that was used stays behind."""
+"""When memory is exhausted, no completion is lost and no reference leaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _failing_allocations() -> None:
 
 
 def starved(allocation: int, function: Callable[[], Any]) -> Any:
-    """Call it while the allocation of this number, and it alone, fails; None for a MemoryError."""
+    """Call it while only the allocation with this number fails; return None for a MemoryError."""
     testcapi.set_nomemory(allocation, allocation + 1)
     try:
         return function()
@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Any:
     os.close(fd)
 
 
-def test_no_completion_is_lost_when_it_cannot_be_told(ctx: UringCtx, file: int) -> None:
+def test_a_completion_that_cannot_be_delivered_is_not_lost(ctx: UringCtx, file: int) -> None:
     for allocation in range(1, 40):
         tags = [(allocation, i) for i in range(4)]
         ctx.prep_read(file, 3000, 0, tags[0])
@@ -65,7 +65,7 @@ def test_no_completion_is_lost_when_it_cannot_be_told(ctx: UringCtx, file: int) 
         assert len(found) == 4
 
 
-def test_an_operation_that_cannot_be_prepared_leaves_nothing(ctx: UringCtx, file: int) -> None:
+def test_an_operation_that_cannot_be_prepared_leaves_no_trace(ctx: UringCtx, file: int) -> None:
     memory = bytearray(100)
     for allocation in range(1, 20):
         tag = ("tag", allocation)
@@ -86,7 +86,7 @@ def test_an_operation_that_cannot_be_prepared_leaves_nothing(ctx: UringCtx, file
             memory.pop()
 
 
-def test_a_batch_that_cannot_be_told_is_finished_all_the_same(ctx: UringCtx, file: int) -> None:
+def test_a_batch_with_an_undeliverable_result_still_finishes(ctx: UringCtx, file: int) -> None:
     for allocation in range(1, 60):
         blocks = starved(allocation, lambda: ctx.read_offsets(file, 1000, range(0, 5000, 1000)))
         assert blocks in (None, [b"x" * 1000] * 5)
@@ -94,7 +94,7 @@ def test_a_batch_that_cannot_be_told_is_finished_all_the_same(ctx: UringCtx, fil
         assert ctx.completions() == []
 
 
-def test_references_are_given_back(ctx: UringCtx, file: int) -> None:
+def test_references_are_released(ctx: UringCtx, file: int) -> None:
     tag, memory = ("a tag",), bytearray(10)
     options: dict[str, Any] = {"user_data": tag}
 

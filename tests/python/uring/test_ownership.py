@@ -1,4 +1,4 @@
-"""Who may use a ring: one thread of one process, as long as it is open."""
+"""Only one thread of one process may use a ring, and only while it is open."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def in_thread(function: Callable[[], Any]) -> list[BaseException]:
 
 
 @pytest.mark.parametrize("options", [{}, {"defer_taskrun": False}], ids=str)
-def test_another_thread_is_refused_and_disturbs_nothing(options: dict[str, Any]) -> None:
+def test_another_thread_is_refused_without_an_effect(options: dict[str, Any]) -> None:
     with UringCtx(4, **options) as ctx:
         ctx.prep_nop("mine")
         for call in CALLS:
@@ -139,7 +139,7 @@ def test_a_message_does_not_complete_an_operation() -> None:
         os.close(writer)
 
 
-def test_a_stale_number_completes_nothing() -> None:
+def test_a_stale_number_completes_no_operation() -> None:
     with UringCtx(8) as target, UringCtx(8) as sender:
         reader, writer = os.pipe()
         target.prep_read(reader, 1, -1, "first")
@@ -149,7 +149,7 @@ def test_a_stale_number_completes_nothing() -> None:
         target.prep_read(reader, 1, -1, "second")
         assert target._key("second") != stale
         target.submit()
-        # As a program that is not this one's might: with any 64 bits.
+        # A message of another program may contain any 64 bits.
         sender._prep(OPCODE["msg_ring"], target.ring_fd, 0, 99, offset=stale)
         sender.wait_completions()
         assert target.wait_completions(1, 5) == [(Message((stale,)), 99, 0)]
@@ -159,7 +159,7 @@ def test_a_stale_number_completes_nothing() -> None:
         os.close(writer)
 
 
-def test_a_child_of_fork_is_refused_and_the_parent_goes_on() -> None:
+def test_a_child_of_fork_is_refused_and_the_parent_continues() -> None:
     program = """
 import os
 from penstock.uring import BufferPool, UringCtx
@@ -202,7 +202,7 @@ ctx.close()
     assert run_python(program) == ""
 
 
-def test_a_child_that_only_forgets_its_ring_is_silent() -> None:
+def test_a_child_that_only_drops_its_ring_does_not_warn() -> None:
     program = """
 import gc, os
 from penstock.uring import UringCtx
@@ -221,7 +221,7 @@ ctx.close()
     assert run_python(program) == ""
 
 
-def test_a_ring_left_open_at_the_end_of_the_program_is_told() -> None:
+def test_a_ring_left_open_at_the_end_of_the_program_warns() -> None:
     program = """
 import os
 from penstock.uring import UringCtx
@@ -257,7 +257,7 @@ def test_a_ring_whose_thread_has_ended_is_freed() -> None:
     os.close(writer)
 
 
-def test_a_ring_whose_descriptor_somebody_closed_keeps_its_memory(
+def test_a_ring_with_a_foreign_close_of_its_descriptor_keeps_its_memory(
     pipe: tuple[int, int],
 ) -> None:
     ctx = UringCtx(8)
@@ -267,4 +267,4 @@ def test_a_ring_whose_descriptor_somebody_closed_keeps_its_memory(
     os.close(ctx.ring_fd)
     ctx.close()
     with pytest.raises(BufferError):
-        memory.clear()  # the kernel might still write there: it stays for good
+        memory.clear()  # the kernel might still write there, so it is never freed

@@ -21,7 +21,7 @@ def other() -> Iterator[UringCtx]:
         yield made
 
 
-def test_a_futex_is_waited_for_and_woken(any_ctx: UringCtx, other: UringCtx) -> None:
+def test_a_futex_wait_is_woken(any_ctx: UringCtx, other: UringCtx) -> None:
     word = bytearray((7).to_bytes(4, sys.byteorder))
     any_ctx.prep_futex_wait(word, 7, user_data="waits")
     any_ctx.submit()
@@ -37,7 +37,7 @@ def test_a_futex_is_waited_for_and_woken(any_ctx: UringCtx, other: UringCtx) -> 
     word.clear()
 
 
-def test_a_futex_of_another_value_is_not_waited_for(ctx: UringCtx) -> None:
+def test_a_futex_wait_on_another_value_does_not_wait(ctx: UringCtx) -> None:
     with pytest.raises(UringError) as caught:
         ctx.run(ctx.prep_futex_wait, bytearray(4), 1)
     assert caught.value.errno == errno.EAGAIN
@@ -45,7 +45,7 @@ def test_a_futex_of_another_value_is_not_waited_for(ctx: UringCtx) -> None:
         ctx.prep_futex_wait(b"0000", 0)
 
 
-def test_a_mask_chooses_who_wakes(ctx: UringCtx, other: UringCtx) -> None:
+def test_a_mask_selects_the_waiters_to_wake(ctx: UringCtx, other: UringCtx) -> None:
     word = bytearray(4)
     ctx.prep_futex_wait(word, 0, mask=1, user_data="one")
     ctx.prep_futex_wait(word, 0, mask=2, user_data="two")
@@ -56,7 +56,7 @@ def test_a_mask_chooses_who_wakes(ctx: UringCtx, other: UringCtx) -> None:
     assert ctx.wait_completion() == ("one", 0, 0)
 
 
-def test_one_of_several_futexes_is_waited_for(ctx: UringCtx, other: UringCtx) -> None:
+def test_a_wait_on_several_futexes_ends_with_any_of_them(ctx: UringCtx, other: UringCtx) -> None:
     words = [bytearray(4) for _ in range(3)]
     ctx.prep_futex_waitv([(word, 0) for word in words], user_data="waits")
     ctx.submit()
@@ -82,7 +82,7 @@ def test_a_shared_futex_wakes_another_process(ctx: UringCtx) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_child_is_waited_for(any_ctx: UringCtx) -> None:
+def test_a_waitid_completes_when_the_child_ends(any_ctx: UringCtx) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input(); exit(3)"], stdin=subprocess.PIPE)
     about = WaitidBuffer()
     assert (
@@ -113,7 +113,7 @@ def test_advice_is_given_on_memory(ctx: UringCtx) -> None:
     assert caught.value.errno == errno.EINVAL
 
 
-def test_closing_frees_what_is_waited_for(ctx: UringCtx) -> None:
+def test_closing_ends_futex_waits(ctx: UringCtx) -> None:
     word = bytearray(4)
     ctx.prep_futex_wait(word, 0)
     ctx.prep_futex_waitv([(word, 0)])

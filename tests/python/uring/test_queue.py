@@ -23,7 +23,7 @@ def test_completions_carry_the_user_data_the_result_and_the_flags(any_ctx: Uring
     assert set(any_ctx.completions()) == {("first", 0, 0), (2, 0, 0)}
 
 
-def test_nothing_is_submitted_before_it_is_asked_for(ctx: UringCtx) -> None:
+def test_no_operation_is_submitted_before_a_submit(ctx: UringCtx) -> None:
     ctx.prep_nop(1)
     assert (ctx.prepared, ctx.in_flight) == (1, 1)
     assert ctx.completions() == []
@@ -31,14 +31,14 @@ def test_nothing_is_submitted_before_it_is_asked_for(ctx: UringCtx) -> None:
     assert (ctx.prepared, ctx.in_flight) == (0, 0)
 
 
-def test_the_same_object_comes_back_as_user_data(ctx: UringCtx) -> None:
+def test_user_data_is_returned_as_the_same_object(ctx: UringCtx) -> None:
     tag = frozenset([object()])
     assert ctx.prep_nop(tag) is tag
     [(given, _, _)] = ctx.wait_completions()
     assert given is tag
 
 
-def test_without_user_data_each_operation_gets_a_number_of_its_own(ctx: UringCtx) -> None:
+def test_without_user_data_each_operation_gets_its_own_number(ctx: UringCtx) -> None:
     numbers = [ctx.prep_nop() for _ in range(20)]
     assert len(set(numbers)) == 20
     assert {tag for tag, _, _ in ctx.wait_completions(20)} == set(numbers)
@@ -67,7 +67,7 @@ def test_a_tag_without_a_hash_is_refused(ctx: UringCtx) -> None:
     assert ctx.in_flight == 0
 
 
-def test_tags_with_one_hash_are_told_apart(ctx: UringCtx) -> None:
+def test_tags_with_equal_hashes_are_distinguished(ctx: UringCtx) -> None:
     class Tag:
         def __init__(self, name: str) -> None:
             self.name = name
@@ -89,7 +89,7 @@ def test_tags_with_one_hash_are_told_apart(ctx: UringCtx) -> None:
     ctx.wait_completions()
 
 
-def test_a_comparison_that_fails_prepares_nothing(ctx: UringCtx) -> None:
+def test_a_failed_comparison_prepares_no_operation(ctx: UringCtx) -> None:
     class Tag:
         def __hash__(self) -> int:
             return 1
@@ -104,7 +104,7 @@ def test_a_comparison_that_fails_prepares_nothing(ctx: UringCtx) -> None:
     ctx.wait_completions()
 
 
-def test_a_ring_closed_by_a_comparison_is_left_alone() -> None:
+def test_a_ring_closed_by_a_comparison_is_not_used_again() -> None:
     ctx = UringCtx(8)
 
     class Tag:
@@ -120,7 +120,7 @@ def test_a_ring_closed_by_a_comparison_is_left_alone() -> None:
         ctx.prep_nop(Tag())
 
 
-def test_a_full_queue_is_an_error_and_holds_what_it_had(ctx: UringCtx) -> None:
+def test_a_full_queue_is_an_error_and_keeps_its_operations(ctx: UringCtx) -> None:
     for number in range(ctx.entries):
         ctx.prep_nop(number)
     with pytest.raises(UringError, match="submission queue is full: 32 operations") as caught:
@@ -149,13 +149,13 @@ def test_completions_may_be_taken_a_few_at_a_time(ctx: UringCtx) -> None:
     assert len(results(first + ctx.completions())) == 10
 
 
-def test_discard_takes_back_what_is_prepared(ctx: UringCtx) -> None:
+def test_discard_removes_the_prepared_operations(ctx: UringCtx) -> None:
     buffer = bytearray(10)
     ctx.prep_read(0, buffer, 0, "never")
     ctx.prep_nop("nor this")
     assert ctx.discard() == 2
     assert (ctx.prepared, ctx.in_flight) == (0, 0)
-    buffer.extend(b"resized")  # nothing holds it
+    buffer.extend(b"resized")  # no longer held
     ctx.prep_nop("never")
     assert ctx.wait_completions() == [("never", 0, 0)]
 
@@ -173,7 +173,7 @@ def test_a_wait_ends_at_its_time_limit(any_ctx: UringCtx, pipe: tuple[int, int])
     assert time.monotonic() - before >= 0.02
     assert any_ctx.wait_completions(1, timeout=0) == []
     os.write(pipe[1], b"here")
-    assert any_ctx.wait_completions(1, 10) == [("waiting", b"here", 0)]
+    assert any_ctx.wait_completions(1, 30) == [("waiting", b"here", 0)]
 
 
 def test_a_completion_wakes_a_wait(any_ctx: UringCtx, pipe: tuple[int, int]) -> None:
@@ -185,7 +185,7 @@ def test_a_completion_wakes_a_wait(any_ctx: UringCtx, pipe: tuple[int, int]) -> 
     writer.join()
 
 
-def test_a_signal_handlers_exception_ends_a_wait_and_loses_nothing(
+def test_a_signal_handlers_exception_ends_a_wait_without_losing_completions(
     ctx: UringCtx, pipe: tuple[int, int]
 ) -> None:
     def handler(*_: object) -> None:
@@ -194,8 +194,8 @@ def test_a_signal_handlers_exception_ends_a_wait_and_loses_nothing(
     before = signal.signal(signal.SIGALRM, handler)
     try:
         ctx.prep_read(pipe[0], 4, -1, "waiting")
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(InterruptedError, match="stop waiting"):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             ctx.wait_completions()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -205,7 +205,7 @@ def test_a_signal_handlers_exception_ends_a_wait_and_loses_nothing(
     assert ctx.wait_completions() == [("waiting", b"data", 0)]
 
 
-def test_a_storm_of_signals_only_delays_a_wait(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_frequent_signals_only_delay_a_wait(ctx: UringCtx, pipe: tuple[int, int]) -> None:
     seen = []
     before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
     try:
@@ -265,21 +265,21 @@ def test_other_threads_run_while_a_ring_waits(ctx: UringCtx, pipe: tuple[int, in
 
 
 @pytest.mark.parametrize("count", [-1, "x", None])
-def test_a_wait_for_a_count_that_makes_no_sense_is_refused(ctx: UringCtx, count: Any) -> None:
+def test_a_wait_for_an_invalid_count_is_refused(ctx: UringCtx, count: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         ctx.wait_completions(count)
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "x"])
-def test_a_wait_for_a_time_that_makes_no_sense_is_refused(ctx: UringCtx, timeout: Any) -> None:
+def test_a_wait_for_an_invalid_time_is_refused(ctx: UringCtx, timeout: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         ctx.wait_completions(1, timeout)
 
 
-def test_unknown_missing_and_doubled_arguments_are_told(ctx: UringCtx) -> None:
+def test_unknown_missing_and_repeated_arguments_are_refused(ctx: UringCtx) -> None:
     with pytest.raises(TypeError, match=r"prep_nop\(\) has no parameter 'lnk'"):
         ctx.prep_nop(lnk=True)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"prep_read\(\) misses 'buffer'"):
+    with pytest.raises(TypeError, match=r"prep_read\(\) .*'buffer'"):
         ctx.prep_read(0)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"got two values for 'user_data'"):
         ctx.prep_nop(1, user_data=2)  # type: ignore[misc]
@@ -290,7 +290,7 @@ def test_unknown_missing_and_doubled_arguments_are_told(ctx: UringCtx) -> None:
     assert ctx.wait_completions() == [("given", 0, 0)]
 
 
-def test_many_are_prepared_all_or_none(ctx: UringCtx) -> None:
+def test_a_prep_many_call_prepares_all_or_none(ctx: UringCtx) -> None:
     ctx.prep_nop("taken")
     with pytest.raises(ValueError, match="in flight"):
         ctx.prep_nop_many(["new", "taken"])
@@ -311,7 +311,7 @@ def test_entries_out_of_range_are_refused() -> None:
         UringCtx(16, sqpoll=True, defer_taskrun=True)
 
 
-def test_a_deferring_ring_cannot_be_polled_and_says_so(pipe: tuple[int, int]) -> None:
+def test_polling_a_deferring_ring_raises(pipe: tuple[int, int]) -> None:
     import select
 
     with UringCtx(8, defer_taskrun=True) as ctx:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.uring import EpollBuffer, UringCtx, UringError
-from penstock.uring.control_operations import EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD
+from penstock.uring._operations.control import EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD
 
 SOCKET_URING_OP_SIOCINQ = 0
 
@@ -23,7 +23,7 @@ def epoll() -> Iterator[select.epoll]:
         yield made
 
 
-def test_an_epoll_is_changed_and_waited_for(
+def test_an_epoll_set_is_changed_and_polled(
     any_ctx: UringCtx, epoll: select.epoll, pipe: tuple[int, int]
 ) -> None:
     reader, writer = pipe
@@ -68,7 +68,7 @@ def test_an_eventfd_counts_completions(kind: dict[str, Any], pipe: tuple[int, in
     os.close(counter)
 
 
-def test_a_socket_takes_commands(
+def test_a_socket_accepts_commands(
     any_ctx: UringCtx, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     client, server = pair
@@ -86,11 +86,13 @@ def test_a_command_is_refused_where_it_does_not_fit(ctx: UringCtx, letters: int)
         ctx.prep_uring_cmd(letters, 0, bytes(17))
 
 
-def test_what_the_kernel_lacks_is_named(ctx: UringCtx, monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.uring import Capabilities, capabilities
+def test_an_error_names_an_operation_that_the_kernel_lacks(
+    ctx: UringCtx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.uring import Capabilities, _capabilities
 
     old = Capabilities(True, "an old kernel", frozenset({"read"}))
-    monkeypatch.setattr(capabilities, "_probe_once", lambda: old)
+    monkeypatch.setattr(_capabilities, "_probe_once", lambda: old)
     with pytest.raises(UringError, match=r"has no futex_wait; Linux 6\.7 is the first") as caught:
         ctx.prep_futex_wait(bytearray(4), 0)
     assert caught.value.errno == errno.EOPNOTSUPP

@@ -1,4 +1,4 @@
-"""Reads and writes of files, and the memory that they use."""
+"""Reads and writes of files, and their memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_read_into_a_buffer_gives_the_count(ctx: UringCtx, letters: int) -> No
         assert bytes(memory) == b"ccccc"
 
 
-def test_a_part_of_a_buffer_is_written_to_and_no_more(ctx: UringCtx, letters: int) -> None:
+def test_a_read_into_a_slice_changes_only_the_slice(ctx: UringCtx, letters: int) -> None:
     memory = bytearray(b"." * 10)
     ctx.prep_read(letters, memoryview(memory)[3:7], 0)
     ctx.wait_completions()
@@ -55,7 +55,7 @@ def test_the_files_own_position_is_used_without_an_offset(ctx: UringCtx, letters
     assert os.pread(letters, 4, 100) == b"bXYb"
 
 
-def test_writes_take_any_buffer(ctx: UringCtx, letters: int) -> None:
+def test_writes_accept_any_buffer(ctx: UringCtx, letters: int) -> None:
     for data in (b"12345", bytearray(b"12345"), memoryview(b"0123456")[1:6]):
         os.pwrite(letters, b".....", 0)
         ctx.prep_write(letters, data, 0)
@@ -100,19 +100,19 @@ def test_a_buffer_in_flight_cannot_be_resized(ctx: UringCtx, pipe: tuple[int, in
 
 
 @pytest.mark.parametrize("value", [-2, 1 << 63, "0", None])
-def test_an_offset_that_makes_no_sense_is_refused(ctx: UringCtx, letters: int, value: Any) -> None:
+def test_an_invalid_offset_is_refused(ctx: UringCtx, letters: int, value: Any) -> None:
     with pytest.raises((ValueError, TypeError, OverflowError)):
         ctx.prep_read(letters, 1, value)
     assert ctx.in_flight == 0
 
 
-def test_a_size_that_makes_no_sense_is_refused(ctx: UringCtx, letters: int) -> None:
+def test_an_invalid_size_is_refused(ctx: UringCtx, letters: int) -> None:
     for size in (-1, 1 << 31, 1 << 70):
         with pytest.raises((ValueError, OverflowError)):
             ctx.prep_read(letters, size)
 
 
-def test_a_descriptor_that_makes_no_sense_is_refused(ctx: UringCtx) -> None:
+def test_an_invalid_descriptor_is_refused(ctx: UringCtx) -> None:
     with pytest.raises(ValueError, match="negative"):
         ctx.prep_read(-1, 1)
     with pytest.raises(TypeError, match="fileno"):
@@ -137,7 +137,7 @@ def test_a_batch_of_reads_returns_each_block(any_ctx: UringCtx, letters: int) ->
     assert any_ctx.read_offsets(letters, 1, []) == []
 
 
-def test_a_batch_leaves_other_completions_alone(
+def test_a_batch_keeps_other_completions(
     ctx: UringCtx, letters: int, pipe: tuple[int, int]
 ) -> None:
     ctx.prep_read(pipe[0], 8, -1, "pipe")
@@ -147,7 +147,7 @@ def test_a_batch_leaves_other_completions_alone(
     assert results(ctx.wait_completions(2)) == {"pipe": b"for pipe", "nop": 0}
 
 
-def test_a_batch_tells_the_read_that_failed(ctx: UringCtx, letters: int) -> None:
+def test_a_batch_names_the_read_that_failed(ctx: UringCtx, letters: int) -> None:
     with pytest.raises(UringError, match="the read at offset 100 failed") as caught:
         ctx.read_offsets(9999, 10, [100])
     assert caught.value.errno == errno.EBADF
@@ -174,7 +174,7 @@ def test_many_reads_and_writes_are_prepared_in_one_call(ctx: UringCtx, letters: 
     with pytest.raises(BufferError):
         ctx.prep_read_many(letters, [bytearray(2), b"no"], [0, 1])
     assert ctx.prepared == 0
-    buffers[0].append(0)  # nothing holds it
+    buffers[0].append(0)  # no longer held
 
 
 def _needs_alignment(fd: int) -> bool:
@@ -187,7 +187,7 @@ def _needs_alignment(fd: int) -> bool:
 
 @pytest.fixture
 def direct(tmp_path: Path) -> Iterator[int]:
-    """A descriptor with O_DIRECT, on a file system that minds the alignment."""
+    """Yield a descriptor with O_DIRECT, on a file system that requires alignment."""
     for folder in (str(tmp_path), "/var/tmp", os.getcwd()):
         with tempfile.NamedTemporaryFile(dir=folder) as file:
             file.write(bytes(range(256)) * 64)
@@ -202,10 +202,10 @@ def direct(tmp_path: Path) -> Iterator[int]:
                     return
             finally:
                 os.close(fd)
-    pytest.skip("no file system here minds the alignment of O_DIRECT")
+    pytest.skip("no file system here requires alignment for O_DIRECT")
 
 
-def test_aligned_buffers_serve_o_direct(ctx: UringCtx, direct: int) -> None:
+def test_aligned_buffers_work_with_o_direct(ctx: UringCtx, direct: int) -> None:
     with BufferPool(2, 4096) as pool:
         with pool.acquire() as buffer:
             ctx.prep_read(direct, buffer, 4096)
@@ -251,10 +251,8 @@ def test_large_transfers_move_every_byte(any_ctx: UringCtx, tmp_path: Path) -> N
         os.close(fd)
 
 
-def test_bytes_that_the_program_keeps_are_never_written_to_again(
-    any_ctx: UringCtx, tmp_path: Path
-) -> None:
-    # From 512 bytes on a ring uses the objects of dropped results again.
+def test_bytes_that_the_program_keeps_are_never_reused(any_ctx: UringCtx, tmp_path: Path) -> None:
+    # From 512 bytes on, a ring reuses the objects of dropped results.
     data = random.Random(6).randbytes(40 * 1024)
     (tmp_path / "file").write_bytes(data)
     fd = os.open(tmp_path / "file", os.O_RDONLY)
@@ -274,7 +272,7 @@ def test_bytes_that_the_program_keeps_are_never_written_to_again(
                 read = [found[at] for at in some]
             assert read == blocks[: len(read)]
             for number, block in enumerate(read):
-                hash(block)  # remembered in the object
+                hash(block)  # cached in the object
                 if choose.random() < 0.05:
                     kept.append((number, block))
                 if choose.random() < 0.05:
@@ -287,7 +285,7 @@ def test_bytes_that_the_program_keeps_are_never_written_to_again(
         os.close(fd)
 
 
-def test_bytes_used_again_have_the_hash_of_what_they_hold(ctx: UringCtx, tmp_path: Path) -> None:
+def test_reused_bytes_have_the_hash_of_their_content(ctx: UringCtx, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1" * 600 + b"2" * 600)
     with open(tmp_path / "file", "rb") as file:
         for offset, expected in ((0, b"1" * 600), (600, b"2" * 600)) * 3:

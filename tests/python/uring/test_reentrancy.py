@@ -1,7 +1,7 @@
-"""What Python code may do in the middle of a call: conversions, destructors and signal handlers
-that close, submit or discard.
+"""Python code in the middle of a call: conversions, destructors and signal handlers that close,
+submit or discard.
 
-Each program runs in a process of its own, because what it asks for has crashed or hung.
+Each program runs in its own process, because such code has crashed or hung.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ needs_python_buffers = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="__buffer__ is from Python 3.12 on"
 )
 
-# A ring, a pipe with five bytes in it, and what a program does with both in the middle of a call.
+# A ring, a pipe that holds five bytes, and an object that acts in the middle of a call.
 SETTING = """
 import atexit, gc, os, signal
 from penstock.uring import BufferPool, UringCtx, UringError
@@ -34,7 +34,7 @@ def raises(kind, call, *arguments, **options):
     raise AssertionError(f"no {kind.__name__}, but {found!r}")
 
 class Index:
-    'A descriptor, a truth and a hash that do something first.'
+    'A descriptor, a truth value and a hash that first run a function.'
     def __init__(self, act, number=5):
         self.act, self.number = act, number
     def fileno(self):
@@ -68,8 +68,8 @@ else:
 
 @pytest.mark.parametrize("act", ["c.close()", "c.submit()", "c.discard()"])
 @pytest.mark.parametrize("method", ["prep_read_many", "prep_write_many"])
-def test_nothing_is_taken_back_that_was_submitted_meanwhile(method: str, act: str) -> None:
-    # The last item is invalid: all before it must not be there either.
+def test_a_failed_prepare_removes_no_operation_submitted_meanwhile(method: str, act: str) -> None:
+    # The last item is invalid, so the items before it must not be prepared either.
     program = f"""
 memory = [bytearray(2) for _ in range(3)]
 tags = [1, Index(lambda: {act}), 3, ["no hash"]]
@@ -83,7 +83,7 @@ if not c.closed:
     assert (c.prepared, c.in_flight) == (0, 0)
     c.close()
 for each in memory:
-    each.clear()  # nothing holds them
+    each.clear()  # no longer held
 """
     assert run_python(SETTING + program) == ""
 
@@ -106,13 +106,13 @@ for last in (bytearray(2), b"read-only"):
         assert c.in_flight == 0
     else:
         os.write(writer, b"6")
-        found = {{(tag, result) for tag, result, _ in c.wait_completions(3, 5)}}
+        found = {{(tag, result) for tag, result, _ in c.wait_completions(3, 30)}}
         assert found == {{(1, 2), (2, 2), (3, 2)}}
 """
     assert run_python(SETTING + program) == ""
 
 
-def test_a_ring_closes_behind_an_operation_that_waits_for_all_before_it() -> None:
+def test_a_ring_closes_with_a_drained_operation_in_flight() -> None:
     program = """
 for end in ("close", "collect"):
     ctx = UringCtx(8)
@@ -133,7 +133,7 @@ for end in ("close", "collect"):
 
 
 @pytest.mark.parametrize("kind", ["{}", "{'defer_taskrun': False}", "{'sqpoll': True}"])
-def test_a_ring_closes_though_operations_behind_a_drain_wait_as_well(kind: str) -> None:
+def test_a_ring_closes_with_operations_waiting_after_a_drain(kind: str) -> None:
     program = f"""
 ctx = UringCtx(8, **{kind})
 idle, other = os.pipe()
@@ -182,7 +182,7 @@ c.close()
 
 
 @pytest.mark.parametrize("act", ["c.close()", "c.discard()", "c.submit()", "c.prep_nop()"])
-def test_a_tag_that_ends_may_do_anything_while_operations_are_discarded(act: str) -> None:
+def test_a_tags_destructor_may_do_anything_during_a_discard(act: str) -> None:
     program = f"""
 class Tag:
     def __del__(self):
@@ -254,7 +254,7 @@ for each in buffers:
     assert run_python(SETTING + program) == ""
 
 
-def test_a_pool_or_ring_that_is_initialised_while_it_is_initialised_is_so_once() -> None:
+def test_a_nested_initialisation_of_a_pool_or_ring_is_refused() -> None:
     program = """
 pool = BufferPool.__new__(BufferPool)
 def again():
@@ -279,7 +279,7 @@ assert len(os.listdir("/proc/self/fd")) == before
     assert run_python(SETTING + program) == ""
 
 
-def test_a_tag_that_is_prepared_while_it_is_compared_is_in_flight() -> None:
+def test_a_tag_prepared_during_a_comparison_is_in_flight() -> None:
     program = """
 class Tag:
     def __init__(self, act=None):
@@ -333,7 +333,7 @@ assert len(found) in (3, 20)
     assert run_python(SETTING + program) == ""
 
 
-def test_what_a_completed_operation_lets_go_of_may_close_or_fork() -> None:
+def test_an_object_released_by_a_completion_may_close_or_fork() -> None:
     program = """
 c.close()
 class Tag:
@@ -362,7 +362,7 @@ for act in (fork, lambda: c.close()):
 @pytest.mark.parametrize(
     "call", ["c.read(Index(act, zero), 1)", "c.read_offsets(zero, 1, [0] * 9)"]
 )
-def test_a_call_does_not_join_a_chain_that_was_begun_in_its_middle(call: str) -> None:
+def test_a_call_does_not_join_a_chain_begun_during_the_call(call: str) -> None:
     program = f"""
 idle, other = os.pipe()
 zero = os.open("/dev/zero", os.O_RDONLY)

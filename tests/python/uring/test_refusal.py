@@ -1,4 +1,4 @@
-"""Where the kernel or the build has no io_uring: imports work, and the reason is told."""
+"""Without io_uring in the kernel or the build, imports work and errors state the reason."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pickle
 import pytest
 
 from penstock.uring import Capabilities, UringError, check_result, probe
-from penstock.uring.errors import explain_refusal
+from penstock.uring._errors import explain_refusal
 from tests.python.uring.conftest import run_python
 
 REFUSE = """
 import ctypes, struct
 
 def refuse(number):
-    # A seccomp filter as a container has it: io_uring_setup(2), 425 everywhere, fails.
+    # A seccomp filter like a container's: io_uring_setup(2), 425 everywhere, fails.
     libc = ctypes.CDLL(None, use_errno=True)
     program = b"".join(struct.pack("=HBBI", *each) for each in (
         (0x20, 0, 0, 0),                    # load the system call's number
@@ -38,7 +38,7 @@ def refuse(number):
         (errno.ENOMEM, "RLIMIT_MEMLOCK"),
     ],
 )
-def test_a_refusing_kernel_is_explained(number: int, words: str) -> None:
+def test_a_refusal_by_the_kernel_is_explained(number: int, words: str) -> None:
     program = f"""{REFUSE}
 refuse({number})
 from penstock import uring
@@ -59,16 +59,16 @@ except uring.UringError as error:
 
 
 @pytest.mark.parametrize("limit", [0, 8192, 65536, 1 << 20])
-def test_what_is_said_of_locked_memory_is_what_happens(limit: int) -> None:
+def test_the_probe_agrees_with_the_limit_of_locked_memory(limit: int) -> None:
     program = f"""
 import os, resource
 from penstock import uring
 resource.setrlimit(resource.RLIMIT_MEMLOCK, ({limit}, {limit}))
-if os.getuid() == 0:  # whose memory nobody counts
+if os.getuid() == 0:  # not subject to the limit
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
-for _ in range(3):  # what a closed ring has locked is given back a little later
+for _ in range(3):  # the kernel unlocks a closed ring's memory a little later
     found = uring.probe()
     try:
         with uring.UringCtx() as ctx:
@@ -87,7 +87,7 @@ if {limit} >= 65536:
     run_python(program)
 
 
-def test_a_build_without_liburing_imports_and_says_so() -> None:
+def test_a_build_without_liburing_imports_and_states_the_reason() -> None:
     program = """
 import sys
 sys.modules["penstock._uring"] = None
@@ -114,22 +114,22 @@ assert "asyncio" not in sys.modules
     run_python(program)
 
 
-def test_the_switch_of_the_system_is_named(
+def test_an_error_names_the_sysctl_that_disables_io_uring(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     from pathlib import Path
 
-    from penstock.uring import errors
+    from penstock.uring import _errors
 
     switch = Path(str(tmp_path)) / "io_uring_disabled"
     switch.write_text("2\n")
-    monkeypatch.setattr(errors, "DISABLED", switch)
+    monkeypatch.setattr(_errors, "DISABLED", switch)
     assert "kernel.io_uring_disabled is 2" in explain_refusal(errno.EPERM)
     switch.write_text("0\n")
     assert "sandbox" in explain_refusal(errno.EPERM)
 
 
-def test_what_is_found_can_be_asked() -> None:
+def test_the_probe_reports_supported_operations() -> None:
     found = probe()
     assert isinstance(found, Capabilities)
     assert found.available
@@ -138,7 +138,7 @@ def test_what_is_found_can_be_asked() -> None:
         found.supports("raed")
 
 
-def test_errors_have_the_kin_that_python_has() -> None:
+def test_errors_are_also_the_matching_subclasses_of_oserror() -> None:
     error = UringError(errno.ENOENT, "No such file or directory", "name")
     assert isinstance(error, FileNotFoundError)
     assert (error.errno, error.filename) == (errno.ENOENT, "name")

@@ -1,4 +1,4 @@
-"""One operation in one call, and completions one by one."""
+"""Single operations in one call, and completions one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_read_and_a_write_are_one_call(any_ctx: UringCtx, tmp_path: Path) -> N
     assert any_ctx.in_flight == 0
 
 
-def test_completions_of_others_are_kept(any_ctx: UringCtx, letters: int) -> None:
+def test_a_call_keeps_other_completions(any_ctx: UringCtx, letters: int) -> None:
     reader, writer = os.pipe()
     any_ctx.prep_read(reader, 4, -1, "pipe")
     any_ctx.prep_nop("prepared")
@@ -47,7 +47,7 @@ def test_completions_of_others_are_kept(any_ctx: UringCtx, letters: int) -> None
     os.close(writer)
 
 
-def test_completions_come_one_by_one(any_ctx: UringCtx) -> None:
+def test_completions_can_be_taken_one_by_one(any_ctx: UringCtx) -> None:
     assert any_ctx.peek_completion() is None
     assert any_ctx.wait_completion() is None
     any_ctx.prep_nop(1)
@@ -66,7 +66,7 @@ def test_a_call_refuses_to_break_a_chain(ctx: UringCtx, letters: int) -> None:
     assert ctx.prepared == 1
 
 
-def test_a_zero_copy_send_is_over_when_the_data_is_free(
+def test_a_zero_copy_send_ends_when_its_data_are_released(
     ctx: UringCtx, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     data = bytearray(b"zero copy")
@@ -105,7 +105,7 @@ with UringCtx(8, **{kind}) as ctx:
 
 
 @pytest.mark.parametrize("act", ["c.close()", "c.discard()", "c.completions()", "c.read(zero, 1)"])
-def test_code_in_the_middle_of_a_call_may_do_anything(act: str) -> None:
+def test_code_in_the_middle_of_a_call_may_call_anything(act: str) -> None:
     program = f"""
 import os, signal
 from penstock.uring import UringCtx
@@ -127,7 +127,7 @@ c.close()
     assert run_python(program) == ""
 
 
-def test_each_thread_has_a_ring_of_a_pool(letters: int) -> None:
+def test_each_thread_uses_its_own_ring_of_a_pool(letters: int) -> None:
     with UringPool(3, entries=8) as pool:
         assert len(pool) == 3
         assert pool.rings() == []
@@ -152,7 +152,7 @@ def test_each_thread_has_a_ring_of_a_pool(letters: int) -> None:
         UringPool(0)
 
 
-def test_a_pool_tells_of_rings_that_only_others_can_close() -> None:
+def test_closing_a_pool_reports_rings_of_other_threads() -> None:
     pool = UringPool(2, entries=8)
     go, made = threading.Event(), threading.Event()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.uring import CQE_F_MORE, CQE_F_NOTIF, ReceivedMessage, UringCtx, probe
-from penstock.uring.socket_operations import encode_address
+from penstock.uring._operations.sockets import encode_address
 from tests.python.uring.conftest import results
 
 Pair = tuple[socket.socket, socket.socket]
@@ -42,7 +42,7 @@ def test_several_buffers_are_sent_and_received_at_once(ctx: UringCtx, pair: Pair
     assert parts == [b"abc", b"defg" + bytes(5)]
 
 
-def test_datagrams_go_to_an_address(ctx: UringCtx) -> None:
+def test_datagrams_are_sent_to_an_address(ctx: UringCtx) -> None:
     with (
         socket.socket(type=socket.SOCK_DGRAM) as one,
         socket.socket(type=socket.SOCK_DGRAM) as other,
@@ -60,7 +60,7 @@ def test_datagrams_go_to_an_address(ctx: UringCtx) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_server_is_made_of_operations(ctx: UringCtx, host: str) -> None:
+def test_operations_alone_make_a_server(ctx: UringCtx, host: str) -> None:
     if not probe().supports("listen"):
         pytest.skip("the kernel has no bind and listen operations")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -114,7 +114,7 @@ def test_addresses_that_cannot_be_used_are_refused() -> None:
         encode_address("x" * 108)
 
 
-def test_accepting_goes_on_while_more_is_said_to_come(ctx: UringCtx) -> None:
+def test_accepting_continues_while_the_more_flag_is_set(ctx: UringCtx) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         ctx.prep_accept_multishot(server, user_data="accept")
         clients = [socket.create_connection(server.getsockname()) for _ in range(3)]
@@ -135,7 +135,7 @@ def test_accepting_goes_on_while_more_is_said_to_come(ctx: UringCtx) -> None:
             each.close()
 
 
-def test_connections_go_into_registered_places(ctx: UringCtx) -> None:
+def test_connections_are_accepted_into_registered_places(ctx: UringCtx) -> None:
     ctx.register_files_sparse(2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         ctx.prep_accept_multishot(server, direct=True, user_data="accept")
@@ -147,7 +147,7 @@ def test_connections_go_into_registered_places(ctx: UringCtx) -> None:
             assert client.recv(2) == b"hi"
 
 
-def test_a_poll_tells_the_events_that_came(any_ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_a_poll_returns_its_events(any_ctx: UringCtx, pipe: tuple[int, int]) -> None:
     any_ctx.prep_poll_add(pipe[0], user_data="readable")
     any_ctx.prep_poll_add(pipe[1], select.POLLOUT, user_data="writable")
     assert results(any_ctx.wait_completions()) == {"writable": select.POLLOUT}
@@ -155,7 +155,7 @@ def test_a_poll_tells_the_events_that_came(any_ctx: UringCtx, pipe: tuple[int, i
     assert results(any_ctx.wait_completions()) == {"readable": select.POLLIN}
 
 
-def test_a_multishot_poll_tells_again_and_again(ctx: UringCtx, pipe: tuple[int, int]) -> None:
+def test_a_multishot_poll_completes_repeatedly(ctx: UringCtx, pipe: tuple[int, int]) -> None:
     ctx.prep_poll_add(pipe[0], multishot=True, user_data="poll")
     ctx.submit()
     for _ in range(3):
@@ -187,7 +187,7 @@ def test_zero_copy_data_is_held_until_the_notification(ctx: UringCtx, pair: Pair
     ctx.prep_send(one, memory, zero_copy=True, user_data="send")
     taken = ctx.wait_completions()
     while ctx.in_flight:
-        # The kernel may hold the pages until the other end has read them.
+        # The kernel may hold the pages until the peer has read them.
         with pytest.raises(BufferError):
             memory.clear()
         other.recv(30_000)
@@ -200,7 +200,7 @@ def test_zero_copy_data_is_held_until_the_notification(ctx: UringCtx, pair: Pair
     memory.clear()
 
 
-def test_a_failed_zero_copy_send_lets_go_of_its_data(ctx: UringCtx) -> None:
+def test_a_failed_zero_copy_send_releases_its_data(ctx: UringCtx) -> None:
     if not probe().supports("send_zc"):
         pytest.skip("the kernel has no zero-copy send")
     memory = bytearray(100)
@@ -223,14 +223,14 @@ def test_a_message_is_sent_without_a_copy(
     assert flags & CQE_F_MORE
     assert last & CQE_F_NOTIF
     for part in parts:
-        part.clear()  # the kernel has let go
+        part.clear()  # released by the kernel
     assert pair[1].recv(100) == b"several parts"
 
 
 SO_TIMESTAMP = 29  # asm-generic/socket.h
 
 
-def test_messages_are_received_again_and_again(any_ctx: UringCtx) -> None:
+def test_a_multishot_recvmsg_receives_repeatedly(any_ctx: UringCtx) -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,

@@ -1,4 +1,4 @@
-"""read_many and write_many: whole files, in order, completely or not at all."""
+"""read_many and write_many: whole files, in order, complete or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.uring import UringError, read_many, whole_files, write_many
+from penstock.uring import UringError, read_many, write_many
+from penstock.uring._whole_files import many
 
 WRITER = """
 import sys
@@ -24,9 +25,9 @@ with open(sys.argv[1], "wb", buffering=0) as pipe:
 
 @pytest.fixture(autouse=True, params=["cached", "ring"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in the page cache does not get to the ring; all is read both ways."""
+    """Run each test with and without the page cache, because cached data bypass the ring."""
     if request.param == "ring":
-        monkeypatch.setattr(whole_files, "read_cached_file", lambda path: -errno.EAGAIN)
+        monkeypatch.setattr(many, "read_cached_file", lambda path: -errno.EAGAIN)
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def contents() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("queue_depth", [1, 7, 200])
-def test_what_is_written_is_read(
+def test_written_files_are_read_back(
     tmp_path: Path, contents: dict[str, bytes], queue_depth: int
 ) -> None:
     files = {tmp_path / name: data for name, data in contents.items()}
@@ -55,7 +56,7 @@ def test_what_is_written_is_read(
     assert read_many(files, queue_depth=queue_depth) == list(contents.values())
 
 
-def test_pairs_buffers_and_kinds_of_paths_are_taken(tmp_path: Path) -> None:
+def test_pairs_buffers_and_all_path_types_are_accepted(tmp_path: Path) -> None:
     pairs = [
         (str(tmp_path / "a"), bytearray(b"array")),
         (os.fsencode(tmp_path / "b"), memoryview(b"memory")),
@@ -78,9 +79,9 @@ def test_cached_files_and_others_keep_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(5)
-    read_cached_file = whole_files.read_cached_file
+    read_cached_file = many.read_cached_file
     monkeypatch.setattr(
-        whole_files,
+        many,
         "read_cached_file",
         lambda path: read_cached_file(path) if chance.random() < 0.5 else -errno.EAGAIN,
     )
@@ -90,8 +91,8 @@ def test_cached_files_and_others_keep_their_order(
     assert read_many(paths, queue_depth=3) == [path.name.encode() for path in paths]
 
 
-def test_a_pipe_is_read_to_its_end_by_one_opening(tmp_path: Path) -> None:
-    """Opening it only to see what it is would let its writer go on, whose reader is then gone."""
+def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
+    """A separate opening to find the type would let the writer continue, and lose its reader."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)]) as writer:
@@ -119,12 +120,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no folder"):
         write_many({tmp_path / "no folder" / "file": b"data"})
     with pytest.raises(IsADirectoryError):
         write_many({tmp_path: b"data"})
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         write_many({"/dev/null": b"data"})
     with pytest.raises(TypeError, match="bytes-like"):
         write_many({tmp_path / "text": "data"})  # type: ignore[dict-item]
@@ -160,24 +161,31 @@ def test_a_replaced_file_keeps_its_permissions_and_a_link_stays(tmp_path: Path) 
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
 
-def test_progress_is_told_and_may_cancel(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_and_may_cancel(tmp_path: Path) -> None:
+    reported: list[tuple[int, int]] = []
     files = {tmp_path / str(number): b"12" for number in range(50)}
 
     def progress(count: int, total: int) -> bool:
-        told.append((count, total))
+        reported.append((count, total))
         return count == 10
 
     with pytest.raises(UringError) as caught:
         write_many(files, queue_depth=4, progress_cb=progress)
     assert caught.value.errno == errno.ECANCELED
-    assert told[9] == (10, 20)
+    assert reported[9] == (10, 20)
     written = list(tmp_path.iterdir())
     assert 10 <= len(written) <= 14
     assert all(path.read_bytes() == b"12" for path in written)
 
 
-def test_a_depth_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_depth_is_refused(tmp_path: Path) -> None:
     for depth in (0, 5000):
         with pytest.raises(ValueError, match="queue_depth"):
             read_many([], queue_depth=depth)
+
+
+def test_a_name_of_the_greatest_length_is_valid(tmp_path: Path) -> None:
+    for name in ("流" * 85, "x" * 255):
+        write_many({tmp_path / name: b"content"}, fsync=True)
+        assert (tmp_path / name).read_bytes() == b"content"
+    assert len(os.listdir(tmp_path)) == 2

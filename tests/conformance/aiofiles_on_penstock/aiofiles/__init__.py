@@ -5,7 +5,6 @@ from typing import Any
 from penstock import files
 from penstock.files import (
     open,
-    opening,
     stderr,
     stderr_bytes,
     stdin,
@@ -14,6 +13,7 @@ from penstock.files import (
     stdout_bytes,
     tempfile,
 )
+from penstock.files._file_objects import opening
 
 __all__ = [
     "open",

@@ -1,6 +1,6 @@
-"""Handles that a program runs itself: what they call may close the loop, drop it, or come back.
+"""Handles that a program runs itself: the callback may close or drop the loop, or run the handle.
 
-Each program runs in an interpreter of its own, which a fault in native code would end.
+Each program runs in its own interpreter, because a fault in native code would end it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import gc, sys, threading
 
 loop = new_loop()
 reported = []
-# Not a handler, which is called in the handle's context: that may be entered already.
+# Not a handler: the loop calls a handler in the handle's context, which may be entered already.
 loop.call_exception_handler = lambda context: reported.append(context["exception"])
 loop.set_debug({debug})
 schedule = {schedule}
@@ -90,7 +90,7 @@ SCHEDULE = {
         "runs twice, closing": """
             handle = schedule(loop.close)
             handle._run()
-            if type(loop) is not asyncio.SelectorEventLoop:  # which runs it again
+            if type(loop) is not asyncio.SelectorEventLoop:  # which runs the handle again
                 handle._run()
         """,
         "is closed by another thread": """
@@ -151,7 +151,7 @@ SCHEDULE = {
     }.items(),
     ids=lambda program: program[0],
 )
-def test_a_handle_run_by_hand(
+def test_a_handle_may_be_run_by_the_program(
     run_script: RunScript, schedule: str, debug: bool, program: tuple[str, str]
 ) -> None:
     survives(

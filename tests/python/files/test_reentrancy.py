@@ -1,8 +1,8 @@
-"""Python code that runs in the middle of a file operation may close, end or ask for anything.
+"""Python code that runs in the middle of a file operation may call anything.
 
-It runs where arguments are converted, where buffers and paths are given back, and where a
-completion resumes a task or calls a callback. Each program runs in an interpreter of its own: what
-is wrong here crashes or hangs.
+Such code runs where arguments are converted, where buffers and paths are released, and where a
+completion resumes a task or calls a callback. Each program runs in its own interpreter, because a
+defect here crashes or hangs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PREPARE = """
 import asyncio, gc, os, sys, tempfile, warnings
 import penstock
 from penstock import files
-from penstock.files.backend import current_backend
+from penstock.files._backend import current_backend
 
 folder = tempfile.mkdtemp()
 path = os.path.join(folder, "file")
@@ -36,7 +36,7 @@ async def until(condition):
 
 
 def run(body: str, new_loop: str = LOOPS[0], engine: str = "auto") -> str:
-    """What a program prints whose ``main`` has this body, on this loop."""
+    """Run a program whose ``main`` has this body, and return its output."""
     source = "\n".join(
         [
             PREPARE,
@@ -61,7 +61,7 @@ needs_python_buffers = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("call", ["read_file(path)", "read(fd, 7, 0)", "read(fd, 70, 0)"])
-def test_a_result_that_nobody_awaited_is_handed_out_once(call: str) -> None:
+def test_a_result_of_a_cancelled_await_is_delivered_once(call: str) -> None:
     printed = run(
         f"""
         operation = backend.{call}
@@ -70,9 +70,9 @@ def test_a_result_that_nobody_awaited_is_handed_out_once(call: str) -> None:
         task.cancel()
         await asyncio.wait([task])
         for _ in range(3):
-            operation.when_settled(print)
+            operation.when_released(print)
         operation.close()
-        operation.when_settled(print)
+        operation.when_released(print)
         """
     )
     assert printed == "b'content'\nNone\nNone\nNone\n"
@@ -80,7 +80,7 @@ def test_a_result_that_nobody_awaited_is_handed_out_once(call: str) -> None:
 
 @pytest.mark.parametrize("new_loop", LOOPS)
 @pytest.mark.parametrize("call", ["read_file(path)", "stat(path)", "read(ends[0], 5, -1)"])
-def test_a_result_that_was_let_go_of_is_none(call: str, new_loop: str) -> None:
+def test_the_result_of_a_closed_operation_is_none(call: str, new_loop: str) -> None:
     printed = run(
         f"""
         ends = os.pipe()
@@ -92,8 +92,8 @@ def test_a_result_that_was_let_go_of_is_none(call: str, new_loop: str) -> None:
         operation.close()
         os.write(ends[1], b"bytes")
         await until(lambda: not operation.in_flight)
-        operation.when_settled(lambda result: print("settled"))
-        operation.when_settled(lambda result: print("settled"))
+        operation.when_released(lambda result: print("settled"))
+        operation.when_released(lambda result: print("settled"))
         """,
         new_loop,
     )
@@ -101,7 +101,7 @@ def test_a_result_that_was_let_go_of_is_none(call: str, new_loop: str) -> None:
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_a_callback_may_ask_and_close_again(new_loop: str) -> None:
+def test_a_callback_may_register_another_and_close_the_operation(new_loop: str) -> None:
     printed = run(
         """
         ends = os.pipe()
@@ -109,10 +109,10 @@ def test_a_callback_may_ask_and_close_again(new_loop: str) -> None:
 
         def settled(result):
             print(result)
-            operation.when_settled(lambda result: print("once more", result))
+            operation.when_released(lambda result: print("once more", result))
             operation.close()
 
-        operation.when_settled(settled)
+        operation.when_released(settled)
         operation.close()
         await until(lambda: not operation.in_flight)
         """,
@@ -123,7 +123,7 @@ def test_a_callback_may_ask_and_close_again(new_loop: str) -> None:
 
 @pytest.mark.parametrize("engine", ["uring", "threads"])
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_an_engine_is_not_shut_down_by_what_it_resumes(new_loop: str, engine: str) -> None:
+def test_an_engine_cannot_be_shut_down_from_its_own_callback(new_loop: str, engine: str) -> None:
     printed = run(
         """
         ends = os.pipe()
@@ -136,7 +136,7 @@ def test_an_engine_is_not_shut_down_by_what_it_resumes(new_loop: str, engine: st
                 print("later" in str(error))
             backend.process()
 
-        operation.when_settled(settled)
+        operation.when_released(settled)
         os.write(ends[1], b"bytes")
         others = [backend.stat(path).start() for _ in range(20)]
         print(await operation)
@@ -172,7 +172,7 @@ def test_a_task_may_shut_its_engine_down(new_loop: str, engine: str) -> None:
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_several_closings_wait_and_code_runs_between_their_beginnings(new_loop: str) -> None:
+def test_callbacks_may_begin_more_closings_while_several_wait(new_loop: str) -> None:
     run(
         """
         ends = os.pipe()
@@ -181,12 +181,12 @@ def test_several_closings_wait_and_code_runs_between_their_beginnings(new_loop: 
         closings = []
 
         def settled(result):
-            # More that is held, and more that is not, while the list is walked.
+            # More closings, waiting and not waiting, during the list's iteration.
             closings.append(backend.close(os.dup(ends[1])).start())
             backend.process()
 
         for operation in reading:
-            operation.when_settled(settled)
+            operation.when_released(settled)
         closings += [backend.close(ends[0]).start() for _ in range(1)]
         for operation in reading:
             operation.close()
@@ -200,7 +200,7 @@ def test_several_closings_wait_and_code_runs_between_their_beginnings(new_loop: 
 
 
 @pytest.mark.parametrize("call", ["stat(path)", "open(path, 0)", "read_file(path)", "call(list)"])
-def test_a_finalizer_that_runs_while_a_result_is_made_cannot_take_it_away(call: str) -> None:
+def test_a_finalizer_during_the_making_of_a_result_cannot_remove_it(call: str) -> None:
     run(
         f"""
         closed = []
@@ -224,7 +224,7 @@ def test_a_finalizer_that_runs_while_a_result_is_made_cannot_take_it_away(call: 
             try:
                 result = await operation
             except RuntimeError:
-                continue  # it was closed before there was a result
+                continue  # closed before the result existed
             finally:
                 gc.set_threshold(700)
             if isinstance(result, int):
@@ -233,7 +233,7 @@ def test_a_finalizer_that_runs_while_a_result_is_made_cannot_take_it_away(call: 
     )
 
 
-def test_an_argument_that_shuts_the_engine_down_makes_no_operation() -> None:
+def test_an_argument_that_shuts_the_engine_down_starts_no_operation() -> None:
     printed = run(
         """
         class Path:
@@ -256,7 +256,7 @@ def test_an_argument_that_shuts_the_engine_down_makes_no_operation() -> None:
     assert printed == "True\nTrue\n"
 
 
-def test_after_a_wrong_argument_no_other_is_looked_at() -> None:
+def test_no_argument_after_an_invalid_one_is_converted() -> None:
     printed = run(
         """
         class Wrong:
@@ -290,7 +290,7 @@ def test_after_a_wrong_argument_no_other_is_looked_at() -> None:
 
 @needs_python_buffers
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_a_buffer_that_is_given_back_may_close_and_ask(new_loop: str) -> None:
+def test_a_buffers_release_may_close_its_operation(new_loop: str) -> None:
     printed = run(
         """
         class Buffer:
@@ -304,7 +304,7 @@ def test_a_buffer_that_is_given_back_may_close_and_ask(new_loop: str) -> None:
                 self.releases += 1
                 if self.operation is not None:
                     self.operation.close()
-                    self.operation.when_settled(lambda result: None)
+                    self.operation.when_released(lambda result: None)
                     self.operation.close()
 
         ends = os.pipe()
@@ -331,7 +331,7 @@ def test_a_buffer_that_is_given_back_may_close_and_ask(new_loop: str) -> None:
 
 
 @needs_python_buffers
-def test_a_buffer_that_changes_its_size_is_written_as_it_was_counted() -> None:
+def test_writes_of_a_buffer_that_changes_its_size_return_their_true_counts() -> None:
     printed = run(
         """
         class Growing:
@@ -350,12 +350,12 @@ def test_a_buffer_that_changes_its_size_is_written_as_it_was_counted() -> None:
     assert printed == "True\n"
 
 
-def test_a_wait_on_trio_is_not_woken_through_asyncio() -> None:
+def test_a_wait_on_trio_does_not_wake_through_asyncio() -> None:
     pytest.importorskip("trio")
     result = run_script(
         """
         import os, trio
-        from penstock.files.backend import current_backend
+        from penstock.files._backend import current_backend
 
         ends = os.pipe()
 

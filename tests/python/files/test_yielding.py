@@ -1,6 +1,6 @@
-"""Nothing that finds all it needs in the caches keeps the loop to itself.
+"""Operations whose data are all cached still let other tasks run.
 
-How long a turn is, only benchmarks can say. Here it is counted what is done in one.
+Only benchmarks can measure the length of a turn. These tests count the steps in one turn.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import anyio.lowlevel
 import pytest
 
 from penstock import files
-from penstock.files import append_log, log_reader
-from penstock.files.backend import current_backend
-from penstock.files.log_format import encode_header, new_file_header, parse_file_header
+from penstock.files._backend import current_backend
+from penstock.files._log import append_log, log_reader
+from penstock.files._log.log_format import encode_header, new_file_header, parse_file_header
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
 async def counted_turns() -> AsyncIterator[Callable[[], int]]:
-    """Counts how often another task gets its turn."""
+    """Count the turns of another task."""
     turns = 0
 
     async def count() -> None:
@@ -43,7 +43,7 @@ async def counted_turns() -> AsyncIterator[Callable[[], int]]:
 
 
 class LongestRun:
-    """How many steps were made in one turn at most."""
+    """The largest number of steps in one turn."""
 
     def __init__(self, turns: Callable[[], int]) -> None:
         self._turns = turns
@@ -58,7 +58,7 @@ class LongestRun:
         self.longest = max(self.longest, self._run)
 
 
-async def test_reading_many_cached_files(tmp_path: Path) -> None:
+async def test_reading_many_cached_files_lets_other_tasks_run(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")
     async with counted_turns() as turns:
@@ -68,7 +68,7 @@ async def test_reading_many_cached_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["r", "rb"])
-async def test_a_loop_over_empty_lines(mode: str, tmp_path: Path) -> None:
+async def test_a_loop_over_empty_lines_lets_other_tasks_run(mode: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\n" * 600_000)
     async with files.open(path, mode) as file, counted_turns() as turns:
@@ -81,7 +81,7 @@ async def test_a_loop_over_empty_lines(mode: str, tmp_path: Path) -> None:
     assert run.longest < 100_000
 
 
-async def test_a_loop_over_the_records_of_a_log(tmp_path: Path) -> None:
+async def test_a_loop_over_the_records_of_a_log_lets_other_tasks_run(tmp_path: Path) -> None:
     path = tmp_path / "log"
     header = new_file_header()
     marker = parse_file_header(header)
@@ -98,7 +98,7 @@ async def test_a_loop_over_the_records_of_a_log(tmp_path: Path) -> None:
     assert run.longest < 20_000
 
 
-async def test_tasks_that_give_way_take_turns(tmp_path: Path) -> None:
+async def test_tasks_that_yield_run_alternately(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(4096))
     done: list[int] = []
@@ -116,7 +116,7 @@ async def test_tasks_that_give_way_take_turns(tmp_path: Path) -> None:
 
 
 class Recorded:
-    """A codec that keeps the sizes of what it is given."""
+    """A codec that records the sizes of its inputs."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -150,7 +150,7 @@ class Recorded:
 @pytest.fixture
 def recorded() -> Iterator[Recorded]:
     codec = Recorded()
-    find = codec.find  # it is found again by its identity
+    find = codec.find  # unregister compares by identity
     codecs.register(find)
     yield codec
     codecs.unregister(find)
@@ -175,7 +175,7 @@ async def test_a_large_text_is_decoded_and_encoded_in_slices(
     assert max(recorded.sizes) <= 1 << 20
 
 
-async def test_nothing_of_a_large_text_is_written_that_has_what_cannot_be_encoded(
+async def test_a_large_text_that_cannot_be_encoded_is_not_written_at_all(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "file"
@@ -186,7 +186,7 @@ async def test_nothing_of_a_large_text_is_written_that_has_what_cannot_be_encode
     assert path.read_text() == "after"
 
 
-async def test_a_large_read_that_is_cancelled_leaves_the_position(tmp_path: Path) -> None:
+async def test_a_cancelled_large_read_keeps_the_position(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(TEXT)
     async with files.open(path, encoding="utf-8") as file:
@@ -198,7 +198,7 @@ async def test_a_large_read_that_is_cancelled_leaves_the_position(tmp_path: Path
         assert text + await file.read() == TEXT[5:]
 
 
-async def test_a_large_record_is_checked_beside_the_loop_and_not_copied(
+async def test_a_large_record_is_checked_off_the_loop_without_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = threading.get_ident()
@@ -224,7 +224,7 @@ async def test_a_large_record_is_checked_beside_the_loop_and_not_copied(
     assert sorted(elsewhere) == [3 << 20] * 3 + [5 << 20] * 3
 
 
-async def test_a_large_record_that_was_cut_or_damaged_is_found_out(tmp_path: Path) -> None:
+async def test_a_large_record_that_was_cut_or_damaged_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "log"
     async with files.AppendLog(path) as log:
         await log.append(b"first")
@@ -244,11 +244,11 @@ async def test_a_large_record_that_was_cut_or_damaged_is_found_out(tmp_path: Pat
         assert [record async for record in files.read_log(path)] == [b"first"]
 
 
-async def test_giving_way_can_be_cancelled_and_given_up() -> None:
+async def test_a_yield_can_be_cancelled_and_abandoned() -> None:
     backend = current_backend()
-    given_up = backend.give_way()
+    given_up = backend.yield_now()
     given_up.close()
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await backend.give_way()
-    await backend.give_way()
+        await backend.yield_now()
+    await backend.yield_now()

@@ -1,0 +1,251 @@
+"""Controllers besides their setpoint: registers, gains, mixes, settling, safe states."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from penstock.alicat import (
+    AlicatCommandRejectedError,
+    AlicatConnectionError,
+    AlicatManager,
+    AlicatMissingHardwareError,
+    AlicatTimeoutError,
+    AlicatValidationError,
+    Capability,
+    FlowController,
+    LoopAlgorithm,
+    PidSettings,
+    SafeState,
+    TimeUnit,
+    TotalizerId,
+    open_device,
+)
+from penstock.sim import Bus, MassFlowController, open_memory
+
+from .scripted_bus import ScriptedBus, controller, meter, old_controller
+
+pytestmark = pytest.mark.anyio
+
+TIMEOUT = 5.0
+
+
+@asynccontextmanager
+async def simulated(
+    unit: MassFlowController, *, safe_state: SafeState = SafeState.LEAVE
+) -> AsyncIterator[FlowController]:
+    async with open_memory(Bus([unit], baudrate=None, turnaround=0)) as wire:
+        device = await open_device(
+            wire,
+            timeout=TIMEOUT,
+            safe_state=safe_state,
+            assume_capabilities=Capability.MULTI_VALVE,
+        )
+        async with device:
+            assert isinstance(device, FlowController)
+            yield device
+
+
+async def test_registers_are_read_and_written() -> None:
+    unit = MassFlowController("A")
+    async with simulated(unit) as device:
+        assert await device.read_register(46) == 8
+        assert await device.write_register(46, 4, confirm=True) == 4
+        assert unit.gas.short == "CO2"
+        assert (await device.poll()).values["Gas"] == "CO2"
+        with pytest.raises(AlicatValidationError, match="confirm=True"):
+            await device.write_register(46, 8)
+        with pytest.raises(AlicatCommandRejectedError):
+            await device.write_register(46, 99, confirm=True)
+
+
+async def test_register_that_keeps_its_value_is_an_error() -> None:
+    unit = controller()
+    unit.replies[b"$$W*"] = b"A   091 = 50"
+    device = await open_device(ScriptedBus(unit), timeout=TIMEOUT)
+    with pytest.raises(AlicatCommandRejectedError, match="was to hold 20 and holds 50"):
+        await device.write_register(91, 20, confirm=True)
+
+
+async def test_controlled_quantity_chosen_by_register_changes_the_frame() -> None:
+    async with simulated(MassFlowController("A")) as device:
+        await device.write_register(122, 36, confirm=True)
+        assert "Volu_Flow_Setpt" in (await device.poll()).values
+
+
+async def test_gains_are_read_and_set() -> None:
+    async with simulated(MassFlowController("A")) as device:
+        assert await device.pid() == PidSettings("A", LoopAlgorithm.PD_PDF, 200, 20, 100)
+        with pytest.raises(AlicatValidationError, match="oscillate"):
+            await device.pid(proportional=300)
+        changed = await device.pid(
+            algorithm=LoopAlgorithm.PD2I, proportional=300, integral=150, confirm=True
+        )
+        assert changed == PidSettings("A", LoopAlgorithm.PD2I, 300, 20, 150)
+        assert await device.pid() == changed
+
+
+async def test_mix_is_made_chosen_and_forgotten() -> None:
+    async with simulated(MassFlowController("A")) as device:
+        mix = await device.create_mix(236, "Shield", {"Ar": 75, "CO2": 25})
+        assert mix.number == 236
+        assert (await device.gas(236)).label == "Shield"
+        await device.poll()
+        await device.gas("N2")
+        with pytest.raises(AlicatValidationError, match="the mix is lost"):
+            await device.delete_mix(236)
+        await device.delete_mix(236, confirm=True)
+        with pytest.raises(AlicatCommandRejectedError):
+            await device.delete_mix(236, confirm=True)
+
+
+async def test_batch_and_ramp_options_are_read_and_set() -> None:
+    async with simulated(MassFlowController("A")) as device:
+        assert (await device.totalizer_batch()).volume == 0
+        batch = await device.totalizer_batch(12.5, totalizer=TotalizerId.SECOND)
+        assert (batch.volume, batch.totalizer) == (12.5, TotalizerId.SECOND)
+        options = await device.ramp_options(up=True, down=False, to_zero=True, at_power_up=False)
+        assert (options.up, options.down, options.to_zero) == (True, False, True)
+        assert await device.ramp_options() == options
+
+
+async def test_exhaust_needs_its_valve_and_a_confirmation() -> None:
+    async with simulated(MassFlowController("A")) as device:
+        with pytest.raises(AlicatValidationError, match="confirm=True"):
+            await device.exhaust()
+        assert (await device.exhaust(confirm=True)).held
+    single = await open_device(ScriptedBus(controller()), timeout=TIMEOUT)
+    assert isinstance(single, FlowController)
+    with pytest.raises(AlicatMissingHardwareError, match="MULTI_VALVE"):
+        await single.exhaust(confirm=True)
+
+
+async def test_settling_waits_until_the_flow_has_arrived() -> None:
+    unit = MassFlowController("A", tau=0.05)
+    async with simulated(unit) as device:
+        await device.setpoint(100)
+        reading = await device.settle(hold_s=0.05, interval_s=0.005, timeout=30)
+        flow = reading.get_float("Mass_Flow")
+        assert flow is not None and abs(flow - 100) <= 1.0
+
+
+async def test_settling_says_how_far_off_it_is_when_it_gives_up() -> None:
+    unit = MassFlowController("A", tau=0)
+    async with simulated(unit) as device:
+        await device.setpoint(100)
+        unit.force_flow(40)
+        with pytest.raises(AlicatTimeoutError, match=r"settled at 100.*Mass_Flow is 40"):
+            await device.settle(timeout=0.05, interval_s=0.01)
+
+
+async def test_ramp_ends_where_it_was_to() -> None:
+    unit = MassFlowController("A", tau=0)
+    async with simulated(unit) as device:
+        reading = await device.ramp_to(50, 1000, TimeUnit.SECOND, unit="SCCM", timeout=30)
+        assert reading.values["Mass_Flow_Setpt"] == 50
+        assert (await device.ramp_rate()).max_ramp == 1000
+        with pytest.raises(AlicatValidationError, match="above 0"):
+            await device.ramp_to(50, 0, TimeUnit.SECOND)
+
+
+async def test_setpoint_outside_of_the_users_limits_is_not_sent() -> None:
+    bus = ScriptedBus(controller())
+    device = await open_device(bus, timeout=TIMEOUT)
+    assert isinstance(device, FlowController)
+    device.limit_setpoint(high=50)
+    bus.commands.clear()
+    with pytest.raises(AlicatValidationError, match="outside of the limits"):
+        await device.setpoint(60)
+    assert bus.commands == []
+    device.limit_setpoint()
+    assert (await device.setpoint(60)).accepted
+    with pytest.raises(AlicatValidationError, match="above the upper limit"):
+        device.limit_setpoint(2, 1)
+
+
+async def test_setpoint_is_refused_while_the_source_is_known_to_be_analogue(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unit = MassFlowController("A")
+    async with simulated(unit) as device:
+        unit.answer("LSS A")
+        state = await device.setpoint(10)
+        assert not state.accepted
+        assert "its setpoint source is 'A'" in caplog.text
+        with pytest.raises(AlicatValidationError, match=r"setpoint_source\('S'\)"):
+            await device.setpoint(10)
+        unit.answer("LSS S")  # at the panel
+        assert (await device.setpoint(10)).accepted
+
+
+@pytest.mark.parametrize(
+    ("state", "setpoint", "held"),
+    [(SafeState.LEAVE, 100.0, False), (SafeState.ZERO, 0.0, False), (SafeState.HOLD, 100.0, True)],
+)
+async def test_controller_is_left_in_the_safe_state(
+    state: SafeState, setpoint: float, held: bool
+) -> None:
+    unit = MassFlowController("A", tau=0)
+    async with simulated(unit, safe_state=state) as device:
+        await device.setpoint(100)
+    assert unit.setpoint == setpoint
+    assert ("HLD" in unit.answer("")[0]) is held
+
+
+async def test_old_controller_is_set_to_zero_too() -> None:
+    bus = ScriptedBus(old_controller())
+    device = await open_device(bus, timeout=TIMEOUT, safe_state=SafeState.ZERO)
+    await device.close()
+    assert b"AS 0.0" in bus.commands
+    assert bus.closed
+
+
+async def test_safe_state_is_reached_by_a_cancelled_task() -> None:
+    unit = MassFlowController("A", tau=0)
+    with anyio.CancelScope() as scope:
+        async with simulated(unit, safe_state=SafeState.ZERO) as device:
+            await device.setpoint(100)
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert unit.setpoint == 0
+
+
+async def test_safe_state_that_is_not_reached_is_told_and_all_is_closed() -> None:
+    bus = ScriptedBus(controller())
+    device = await open_device(bus, timeout=0.1, safe_state=SafeState.ZERO)
+    bus.lost = OSError("unplugged")
+    with pytest.raises(AlicatConnectionError):
+        await device.close()
+    assert bus.closed
+    await device.close()
+
+
+async def test_what_ended_the_block_is_not_hidden_by_the_safe_state() -> None:
+    bus = ScriptedBus(controller())
+    with pytest.raises(KeyError) as caught:
+        async with await open_device(bus, timeout=0.1, safe_state=SafeState.ZERO):
+            bus.lost = OSError("unplugged")
+            raise KeyError("mine")
+    assert "the safe state was not reached" in caught.value.__notes__[0]
+
+
+async def test_safe_state_of_a_meter_sends_nothing() -> None:
+    bus = ScriptedBus(meter())
+    device = await open_device(bus, timeout=TIMEOUT, safe_state=SafeState.ZERO)
+    bus.commands.clear()
+    await device.close()
+    assert bus.commands == []
+
+
+async def test_manager_closes_its_ports_although_a_safe_state_is_not_reached() -> None:
+    bus = ScriptedBus(controller())
+    manager = AlicatManager()
+    await manager.add("fuel", bus, timeout=0.1, safe_state=SafeState.ZERO)
+    bus.lost = OSError("unplugged")
+    with pytest.raises(ExceptionGroup):
+        await manager.close()
+    assert bus.closed

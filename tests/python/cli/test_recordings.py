@@ -1,0 +1,398 @@
+"""``verify``, ``export`` and ``plot``: what is done with recorded files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.cli import main
+from penstock.cli._recordings.checks import check
+from penstock.cli._recordings.reading import read_parts
+from penstock.cli._recordings.terminal_plot import dot_plot, sparkline
+from penstock.cli._recordings.units import UnitError, convert_factor, parse_conditions
+from penstock.record import CsvSink, JsonlSink, ParquetSink, SqliteSink, pipe, record
+from tests.python.record.instruments import DescribedBench, FakeField, FakeResult, HandClock, reply
+
+
+def record_into(
+    folder: Path,
+    *,
+    slow_at: int | None = None,
+    rate_hz: float = 10.0,
+    names: tuple[str, str] = ("fuel", "air"),
+    units: tuple[str, str] = ("SCCM", "SCCM"),
+    new_unit: str | None = None,
+) -> None:
+    """Two devices for 10 s; the flow is 60 times the number of the poll.
+
+    At poll 50 both change to ``new_unit``, if there is one.
+    """
+    clock = HandClock()
+
+    async def answer(name: str, count: int) -> FakeResult:
+        asked = clock.now
+        clock.now += 1_000_000
+        if name == "fuel" and count == slow_at:
+            clock.now += 500_000_000
+        if count == 50 and new_unit is not None and name == names[0]:
+            source.schemas = dict.fromkeys(names, in_new_unit)
+            source.revision += 1
+        return reply({"Mass_Flow": 60.0 * count}, asked_ns=asked)
+
+    in_new_unit = [FakeField("Mass_Flow", "float", new_unit)]
+    schemas = {
+        name: [FakeField("Mass_Flow", "float", unit)]
+        for name, unit in zip(names, units, strict=True)
+    }
+    source = DescribedBench([list(names)], answer, schemas=schemas)
+
+    async def run() -> None:
+        async with record(source, rate_hz=rate_hz, duration=10, clock=clock) as recording:
+            await pipe(
+                recording,
+                CsvSink(folder / "run.csv"),
+                ParquetSink(folder / "run.parquet"),
+                JsonlSink(folder / "run.jsonl"),
+                SqliteSink(folder / "run.sqlite"),
+            )
+
+    anyio.run(run)
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def rewritten(path: Path, rows: Sequence[int]) -> Path:
+    """The rows of a Parquet file in another order, or some of them."""
+    table = pq.read_table(path)
+    pq.write_table(table.take(list(rows)), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.parquet", "run.jsonl", "run.sqlite", ""])
+def test_a_whole_recording_verifies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    record_into(tmp_path)
+    code, out, err = output(capsys, "verify", tmp_path / name)
+    assert (code, err) == (0, "")
+    assert "no problem; parts 1, runs 1, events 0" in out
+    assert "fuel: samples 100, failed 0, missed slots 0, gaps 0" in out
+
+
+def test_slots_that_the_rows_report_as_missed_are_no_gap(tmp_path: Path) -> None:
+    record_into(tmp_path, slow_at=30)
+    findings = check(read_parts(tmp_path / "run.parquet"))
+    assert findings.problems == 0
+    assert findings.devices["fuel"].missed_slots > 0
+    assert findings.devices["fuel"].samples + findings.devices["fuel"].missed_slots == 100
+
+
+def test_rows_that_are_gone_are_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_into(tmp_path)
+    rewritten(tmp_path / "run.parquet", [n for n in range(200) if not 50 <= n < 60])
+    code, out, _ = output(capsys, "verify", "--json", tmp_path / "run.parquet")
+    assert code == 8
+    (found,) = json.loads(out).values()
+    assert found["problems"] == 2
+    for device in found["devices"].values():
+        assert (device["gaps"], device["out_of_order"], device["duplicates"]) == (1, 0, 0)
+        assert device["longest_gap_s"] == pytest.approx(0.6)
+
+
+def test_duplicates_and_wrong_order_are_found(tmp_path: Path) -> None:
+    record_into(tmp_path)
+    order = [*range(100), 98, 99, *range(100, 150), 149, 140, *range(150, 200)]
+    findings = check(read_parts(rewritten(tmp_path / "run.parquet", order)))
+    duplicates = sum(device.duplicates for device in findings.devices.values())
+    out_of_order = sum(device.out_of_order for device in findings.devices.values())
+    assert (duplicates, out_of_order) == (3, 1)
+
+
+def test_a_file_without_the_columns_of_a_recording_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(pa.table({"device": ["a"], "flow": [1.0]}), tmp_path / "other.parquet")
+    code, out, _ = output(capsys, "verify", tmp_path / "other.parquet")
+    assert code == 8
+    assert "other.parquet has no column unit_id, t_utc, t_mono_ns" in out
+
+
+def test_what_cannot_be_read_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 and nothing more")
+    code, _, err = output(capsys, "verify", tmp_path / "torn.parquet")
+    assert code == 5
+    assert f"run penstock recover {tmp_path / 'torn.parquet'} first" in err
+    code, _, err = output(capsys, "verify", tmp_path / "nowhere")
+    assert (code, "does not exist" in err) == (5, True)
+
+
+def test_a_table_that_is_not_there_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    code, out, err = output(capsys, "verify", tmp_path / "run.sqlite", "--table", "kiln")
+    assert (code, out) == (5, "")
+    assert "has no recording kiln yet; check the path and --table" in err
+
+
+READERS: dict[str, Any] = {
+    ".parquet": pq.read_table,
+    ".csv": pyarrow.csv.read_csv,
+    ".arrow": lambda path: pyarrow.ipc.open_file(path).read_all(),
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".jsonl"])
+def test_every_format_has_the_same_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    record_into(tmp_path)
+    out = tmp_path / f"out{suffix}"
+    code, text, _ = output(capsys, "export", tmp_path / "run.csv", out)
+    assert (code, text) == (0, f"wrote {out}: 200 rows\n")
+    if suffix == ".jsonl":
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+        flows = [row["Mass_Flow"] for row in rows]
+    else:
+        flows = READERS[suffix](out)["Mass_Flow"].to_pylist()
+    assert flows == [60.0 * count for count in range(100) for _ in range(2)]
+
+
+def test_an_export_at_steps_has_a_row_for_each_device_and_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    out = tmp_path / "steps.parquet"
+    assert output(capsys, "export", tmp_path / "run.parquet", out, "--every", "2")[0] == 0
+    table = pq.read_table(out)
+    steps = table["t_utc"].cast(pa.int64()).to_pylist()
+    assert all(step % 2_000_000_000 == 0 for step in steps)
+    assert steps == sorted(steps)
+    fuel = table.filter(pa.compute.equal(table["device"], "fuel"))["Mass_Flow"].to_pylist()
+    whole = pq.read_table(tmp_path / "run.parquet")
+    assert sum(fuel) / len(fuel) == pytest.approx(
+        sum(whole["Mass_Flow"].to_pylist()) / len(whole), rel=0.2
+    )
+    assert output(
+        capsys, "export", tmp_path / "run.parquet", out, "--every", "2", "--method", "max",
+        "--overwrite",
+    )[0] == 0  # fmt: skip
+    assert max(pq.read_table(out)["Mass_Flow"].to_pylist()) == 60.0 * 99
+
+
+def test_an_export_converts_a_unit_and_says_how(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    out = tmp_path / "converted.parquet"
+    arguments = ["--unit", "Mass_Flow=NLPM", "--standard", "25C,14.696psia"]
+    code, text, _ = output(capsys, "export", tmp_path / "run.parquet", out, *arguments)
+    assert code == 0
+    assert "Mass_Flow: SCCM to NLPM, factor 0.00091615" in text
+    table = pq.read_table(out)
+    assert table.schema.field("Mass_Flow").metadata == {b"unit": b"NLPM"}
+    assert b"25C,101.325kPa" in table.schema.metadata[b"penstock.converted"]
+    assert max(table["Mass_Flow"].to_pylist()) == pytest.approx(99 * 60 * 0.000916152782, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--unit", "Mass_Flow=NLPM"], "needs the standard conditions of both"),
+        (["--unit", "Mass_Flow=PSIA"], "SCCM cannot be converted to PSIA"),
+        (["--unit", "Volume=SLPM"], "has no number column Volume; it has Mass_Flow"),
+        (["--unit", "Mass_Flow"], "is not a conversion"),
+        (["--unit", "Mass_Flow=SLPM", "--standard", "warm"], "'warm' are no standard conditions"),
+    ],
+)
+def test_an_export_that_is_not_possible_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    record_into(tmp_path)
+    out = tmp_path / "out.csv"
+    code, _, err = output(capsys, "export", tmp_path / "run.parquet", out, *arguments)
+    assert code == 2
+    assert words in err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.parquet", "run.jsonl", "run.sqlite"])
+def test_devices_with_different_units_are_converted_each_by_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    record_into(tmp_path, units=("SCCM", "SLPM"))
+    out = tmp_path / "converted.parquet"
+    code, text, _ = output(capsys, "export", tmp_path / name, out, "--unit", "Mass_Flow=SLPM")
+    assert code == 0
+    assert "Mass_Flow: SCCM to SLPM, factor 0.001; SLPM to SLPM, factor 1\n" in text
+    rows = pq.read_table(out).select(["device", "Mass_Flow"]).to_pylist()
+    assert [row["Mass_Flow"] for row in rows if row["device"] == "fuel"] == pytest.approx(
+        [0.06 * count for count in range(100)]
+    )
+    assert [row["Mass_Flow"] for row in rows if row["device"] == "air"] == pytest.approx(
+        [60.0 * count for count in range(100)]
+    )
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.parquet", "run.jsonl", "run.sqlite"])
+def test_two_units_of_a_device_are_not_exported_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    record_into(tmp_path, new_unit="SLPM")
+    out = tmp_path / "out.parquet"
+    code, _, err = output(capsys, "export", tmp_path / name, out)
+    assert (code, out.exists()) == (2, False)
+    assert "Mass_Flow of fuel is in SCCM and later in SLPM; add --unit Mass_Flow=SLPM" in err
+    assert output(capsys, "export", tmp_path / name, out, "--unit", "Mass_Flow=SLPM")[0] == 0
+    flows = [row["Mass_Flow"] for row in pq.read_table(out).to_pylist() if row["device"] == "fuel"]
+    assert max(flow for flow in flows[:50] if flow is not None) < 3
+    assert flows[-1] == 60.0 * 99
+
+
+def test_a_device_whose_unit_changes_is_two_curves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path, new_unit="SLPM")
+    code, out, _ = output(capsys, "plot", tmp_path / "run.parquet", "--device", "fuel")
+    assert code == 0
+    titles = [line for line in out.splitlines() if line.startswith("fuel")]
+    assert titles == ["fuel Mass_Flow (SCCM)", "fuel Mass_Flow (SLPM)"]
+
+
+def test_a_server_is_neither_recovered_nor_exported_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = "postgresql://me:secret@localhost:1/gone"
+    code, _, err = output(capsys, "recover", server)
+    assert (code, "needs no recovery" in err, "secret" in err) == (2, True, False)
+    code, _, err = output(capsys, "export", tmp_path / "run.csv", server)
+    assert (code, "is written to a file" in err, "secret" in err) == (2, True, False)
+
+
+def test_an_export_replaces_nothing_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    (tmp_path / "out.csv").write_text("precious")
+    code, _, err = output(capsys, "export", tmp_path / "run.parquet", tmp_path / "out.csv")
+    assert (code, "add --overwrite" in err) == (5, True)
+    assert (tmp_path / "out.csv").read_text() == "precious"
+    code, _, err = output(capsys, "export", tmp_path / "run.parquet", tmp_path / "out.txt")
+    assert (code, "suffix must be one of .csv" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "standard", "to", "value", "expected"),
+    [
+        ("SCCM", "SLPM", None, None, 1500.0, 1.5),
+        ("SLPM", "SLPM", "25C,14.696psia", "0C,1atm", 1.0, 273.15 / 298.15),
+        ("NLPM", "SLPM", "25C,1atm", None, 1.0, 298.15 / 273.15),
+        ("SLPM", "SCFM", None, None, 28.316846592, 1.0),
+        ("CCM", "LPM", None, None, 100.0, 0.1),
+        ("PSIA", "kPaA", None, None, 14.695948775, 101.325),
+        ("bar", "kPa", None, None, 1.0, 100.0),
+        ("`C", "`F", None, None, 100.0, 212.0),
+        ("C", "K", None, None, 25.0, 298.15),
+    ],
+)
+def test_units_convert(
+    source: str, target: str, standard: str | None, to: str | None, value: float, expected: float
+) -> None:
+    factor, summand = convert_factor(
+        source,
+        target,
+        standard=parse_conditions(standard) if standard else None,
+        to=parse_conditions(to) if to else None,
+    )
+    assert value * factor + summand == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("PSIA", "PSIG"), ("SCCM", "CCM"), ("SCCM", "kPa"), ("x", "y")]
+)
+def test_units_of_different_quantities_do_not_convert(source: str, target: str) -> None:
+    with pytest.raises(UnitError):
+        convert_factor(source, target, standard=parse_conditions("25C,1atm"))
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_conditions_or_refused(text: str) -> None:
+    try:
+        conditions = parse_conditions(text)
+    except UnitError:
+        return
+    assert conditions.kelvins > 0
+    assert conditions.pascals > 0
+
+
+def test_a_plot_in_the_terminal_has_a_curve_for_each_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    code, out, _ = output(capsys, "plot", tmp_path / "run.parquet", "--device", "fuel")
+    assert code == 0
+    assert out.splitlines()[0] == "fuel Mass_Flow (SCCM)"
+    assert "5940 ┤" in out
+    assert "air" not in out
+    code, _, err = output(capsys, "plot", tmp_path / "run.parquet", "--field", "Volume")
+    assert (code, "has no number column Volume" in err) == (2, True)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="matplotlib of the extra")
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_plot_is_written_as_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    record_into(tmp_path)
+    picture = tmp_path / f"run.{suffix}"
+    assert output(capsys, "plot", tmp_path / "run.csv", "--out", picture)[0] == 0
+    head = picture.read_bytes()[:200]
+    assert head.startswith(b"\x89PNG") or b"<?xml" in head
+    assert output(capsys, "plot", tmp_path / "run.csv", "--out", picture)[0] == 5
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_any_device_name_stands_in_the_legend(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    record_into(tmp_path, names=("_fuel $x^$", "流量 🎈"))
+    code, _, err = output(capfd, "plot", tmp_path / "run.csv", "--out", tmp_path / f"p.{suffix}")
+    assert (code, err) == (0, "")
+    if suffix == "svg":
+        assert "<!-- _fuel $x^$ Mass_Flow -->" in (tmp_path / "p.svg").read_text()
+
+
+def test_a_sparkline_has_a_bar_for_each_value() -> None:
+    assert sparkline([0.0, 1.0, None, 7.0, float("nan")], 5) == "▁▂ █ "
+    assert sparkline([3.0, 3.0], 10) == "▄▄"
+    assert sparkline([None, None], 10) == "  "
+    assert sparkline([1.0, 2.0, 3.0], 2) == "▁█"
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=50), st.integers(10, 100))
+@example(values=[1.7976931348623157e308, -9.9792015476736e291], width=40)
+def test_any_curve_fits_its_width(values: list[float], width: int) -> None:
+    at = [float(n) for n in range(len(values))]
+    lines = dot_plot(at, values, width=max(width, 40), height=4, title="t").splitlines()
+    assert lines[0] == "t"
+    assert all(len(line) <= max(width, 40) for line in lines)

@@ -1,0 +1,54 @@
+"""``penstock record --resume``: a recording that goes on in the same files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("native_loop")
+
+
+def test_a_resumed_run_continues_every_file(penstock: Any, simulator: Any, tmp_path: Path) -> None:
+    _, (port,) = simulator("A:500")
+    formats = ["parts", "csv", "jsonl", "sqlite", "parquet", "arrow"]
+    (tmp_path / "run.toml").write_text(
+        f"""
+        [record]
+        rate_hz = 20
+        duration = 0.5
+        out = "out"
+        formats = {json.dumps(formats)}
+        [[device]]
+        name = "fuel"
+        port = "{port}"
+        baudrate = 115200
+        timeout = 10
+        """
+    )
+    samples = 0
+    for _ in range(3):
+        done = penstock("record", "run.toml", "--resume", "--no-plot", "--json")
+        assert done.returncode == 0, done.stderr
+        samples += json.loads(done.stdout)["samples"]
+    out = tmp_path / "out"
+    suffixes = ("", ".csv", ".jsonl", ".sqlite", ".parquet", ".arrow")
+    done = penstock("verify", *(out / f"samples{suffix}" for suffix in suffixes), "--json")
+    for file, found in json.loads(done.stdout).items():
+        assert (found["problems"], found["runs"]) == (0, 3), (file, found)
+        assert found["devices"]["fuel"]["samples"] == samples
+    assert done.returncode == 0
+    lines = [line for path in out.glob("*.jsonl") for line in path.read_text().splitlines()]
+    rows = [json.loads(line) for line in lines]
+    assert sum("t_mono_ns" in row and not row.get("event") for row in rows) == samples
+    tables = [list(csv.DictReader(path.read_text().splitlines())) for path in out.glob("*.csv")]
+    assert sum(not row["event"] for table in tables for row in table) == samples
+
+
+def test_resume_and_overwrite_exclude_each_other(penstock: Any, tmp_path: Path) -> None:
+    done = penstock("record", "run.toml", "--resume", "--overwrite")
+    assert done.returncode == 2
+    assert "--resume continues the files and --overwrite replaces them" in done.stderr

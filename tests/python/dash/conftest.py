@@ -1,0 +1,140 @@
+"""Fixtures: a dashboard that is served on Penstock's loop in a thread, and a WebSocket client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+import threading
+from array import array
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import anyio
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+import penstock
+from penstock.dash import Board, Controls, Dashboard, listening_socket, serving
+
+
+class Served:
+    """A dashboard behind a real socket; ``do`` runs a function on its loop."""
+
+    def __init__(self, dashboard: Dashboard, port: int = 0) -> None:
+        self.dashboard = dashboard
+        self.board = dashboard.board
+        self._ready: Future[None] = Future()
+        self._listener = listening_socket("127.0.0.1", port)
+        self.port: int = self._listener.getsockname()[1]
+        self.failures: list[Exception] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        self._ready.result(30)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def _run(self) -> None:
+        async def main() -> None:
+            self._loop = asyncio.get_running_loop()
+            self._leave = anyio.Event()
+
+            async def failed(error: Exception) -> None:
+                self.failures.append(error)
+
+            async with serving(self.dashboard, self._listener, on_failure=failed):
+                self._ready.set_result(None)
+                await self._leave.wait()
+
+        try:
+            penstock.run(main())
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+    def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        async def call() -> Any:
+            return function(*arguments)
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(30)
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._leave.set)
+            self._thread.join(30)
+        assert not self._thread.is_alive()
+        assert self.failures == []
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    with contextlib.ExitStack() as stack:
+
+        def call(
+            board: Board, controls: Controls | None = None, *, port: int = 0, **options: Any
+        ) -> Served:
+            served = Served(Dashboard(board, controls, **options), port)
+            stack.callback(served.close)
+            return served
+
+        yield call
+
+
+class Browser:
+    """A WebSocket client that reads as the page does."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    def send(self, **message: Any) -> None:
+        self.socket.send(json.dumps(message))
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; points are unpacked into lists by device."""
+        data = self.socket.recv(timeout=30)
+        if isinstance(data, str):
+            message: dict[str, Any] = json.loads(data)
+            return message
+        (size,) = struct.unpack_from("<I", data)
+        head: dict[str, Any] = json.loads(data[4 : 4 + size])
+        numbers = array("d", data[4 + size :])
+        offset = 0
+        for device in head["devices"]:
+            rows = device["rows"]
+            device["columns"] = [
+                numbers[offset + n * rows : offset + (n + 1) * rows].tolist() for n in range(5)
+            ]
+            offset += 5 * rows
+        assert offset == len(numbers)
+        return {"type": "points", **head}
+
+    def wait_for(self, kind: str, **wanted: Any) -> dict[str, Any]:
+        """Read, and confirm states, until a message of this type has these entries."""
+        while True:
+            message = self.receive()
+            if message["type"] == "state":
+                self.send(type="ack", seq=message["seq"])
+            if message["type"] == kind and wanted.items() <= message.items():
+                return message
+
+
+@pytest.fixture
+def browse() -> Iterator[Callable[..., Browser]]:
+    with contextlib.ExitStack() as stack:
+
+        def call(served: Served, *, token: str | None = None, **options: Any) -> Browser:
+            options.setdefault("max_size", None)
+            options.setdefault("origin", f"http://127.0.0.1:{served.port}")
+            socket = connect(
+                f"ws://127.0.0.1:{served.port}/live", compression=None, proxy=None, **options
+            )
+            browser = Browser(stack.enter_context(socket))
+            browser.send(type="hello", token=token)
+            return browser
+
+        yield call

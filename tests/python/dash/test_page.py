@@ -1,0 +1,272 @@
+"""The page in Chromium: charts, values, control, reconnection, narrow screens, keys."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from penstock.dash import Board, Limits
+from tests.python.conftest import CORE_MISSING, skip_absent
+from tests.python.dash.tables import START, sample, table, wave
+from tests.python.dash.test_server import FakeControls
+
+pytestmark = pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built")
+
+PATIENCE_MS = 30_000
+DATA = """name => {
+  const card = window.penstock.cards.get(name);
+  return card.plot === null ? null : card.data;
+}"""
+# Pixels of a chart that are neither empty nor a grid line's grey.
+COLOURED = """name => {
+  const canvas = document.querySelector(`[data-device="${name}"] canvas`);
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let n = 0; n < data.length; n += 4) {
+    if (data[n + 3] > 100 && Math.abs(data[n] - data[n + 2]) > 60) found++;
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        skip_absent("Chromium is missing; run scripts/setup test")
+    with sync_playwright() as playwright:
+        # The sandbox refuses to run as root and inside of containers.
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=program, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    context = chromium.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    page = context.new_page()
+    page.errors = []  # type: ignore[attr-defined]
+    page.on("pageerror", lambda error: page.errors.append(str(error)))  # type: ignore[attr-defined]
+    yield page
+    context.close()
+    assert page.errors == []  # type: ignore[attr-defined]
+
+
+def reached(page: Page, condition: str, arg: object = None) -> None:
+    """Wait for a condition. Playwright's own wait needs eval, which the page's policy forbids."""
+    deadline = time.monotonic() + PATIENCE_MS / 1e3
+    while not page.evaluate(condition, arg):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(20)
+
+
+def drawn(page: Page, name: str, rows: int) -> list[list[Any]]:
+    reached(
+        page,
+        "([name, rows]) => window.penstock.cards.get(name)?.plot?.data[0].length >= rows",
+        arg=[name, rows],
+    )
+    data: list[list[Any]] = page.evaluate(DATA, name)
+    return data
+
+
+def recorded() -> Board:
+    board = Board("furnace", live=False, limits={"argon": Limits(None, 149)})
+    rows = [*wave("argon", 150), *wave("oxygen", 150)]
+    rows[70] = sample("argon", 3.5, error="TimeoutError: no answer")
+    rows.append(sample("oxygen", 7.5, 123.456, status="HLD,MOV"))
+    board.add(table(rows))
+    return board
+
+
+def test_charts_and_tiles_show_the_values_of_the_recording(serve: Any, page: Page) -> None:
+    page.goto(serve(recorded()).url)
+    t, low, high, _, setpoint = drawn(page, "argon", 150)
+    rows = wave("argon", 150)
+    values = [row.values["Mass_Flow"] for row in rows]
+    values[70] = None
+    assert t == pytest.approx([START / 1e9 + n / 20 for n in range(150)], abs=1e-6)
+    assert low == high == values
+    assert {value for value in setpoint if value is not None} == {100}
+    for name in ("argon", "oxygen"):
+        assert page.evaluate(COLOURED, name) > 300
+    oxygen = page.locator('[data-device="oxygen"]')
+    expect(oxygen.locator(".value")).to_have_text("123.456")
+    expect(oxygen.locator(".unit")).to_have_text(" SCCM ")
+    expect(oxygen.locator(".aim")).to_have_text("setpoint 100")
+    expect(oxygen.locator(".mark")).to_have_text(["HLD", "MOV"])
+    expect(page.locator('[data-device="argon"] .counts')).to_have_text("150 samples, 1 failed")
+    expect(page.locator("#events tr").first).to_contain_text("argon")
+    expect(page.get_by_role("img", name="Chart of argon: from")).to_be_visible()
+    expect(page.locator("#connection")).to_have_text("recorded")
+    assert page.title() == "furnace – Penstock"
+
+
+def test_zoom_by_mouse_and_keys_and_the_csv_of_what_is_visible(
+    serve: Any, page: Page, tmp_path: Path
+) -> None:
+    page.goto(serve(recorded()).url)
+    drawn(page, "argon", 150)
+    box = page.locator('[data-device="argon"] .u-over').bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 40, steps=4)
+    page.mouse.up()
+    reached(page, "() => window.penstock.visible[1] - window.penstock.visible[0] < 2.5")
+    begin, end = page.evaluate("() => window.penstock.visible")
+    assert START / 1e9 < begin < end < START / 1e9 + 8
+    page.evaluate("() => window.penstock.draw()")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    download.value.save_as(tmp_path / "visible.csv")
+    with open(tmp_path / "visible.csv", newline="", encoding="utf-8") as file:
+        found = [row["value_max"] for row in csv.DictReader(file) if row["device"] == "oxygen"]
+    wanted = [
+        repr(row.values["Mass_Flow"]).removesuffix(".0")
+        for row in wave("oxygen", 150)
+        if begin <= row.t_utc.timestamp() <= end
+    ]
+    assert found == wanted
+    page.keyboard.press("ArrowRight")
+    reached(page, "begin => window.penstock.visible[0] > begin", arg=begin)
+    page.keyboard.press("+")
+    reached(
+        page,
+        "span => window.penstock.visible[1] - window.penstock.visible[0] < span",
+        arg=0.6 * (end - begin),
+    )
+    page.keyboard.press("0")
+    reached(page, "() => window.penstock.visible[1] - window.penstock.visible[0] > 7")
+
+
+def test_live_rows_arrive_alarms_show_and_pause_stops(serve: Any, page: Page) -> None:
+    board = Board("live", limits={"argon": Limits(0, 200)})
+    board.add(table(wave("argon", 100)))
+    served = serve(board)
+    page.goto(served.url)
+    page.evaluate(f"() => window.penstock.zoomTo([{START / 1e9 - 1}, {START / 1e9 + 12}])")
+    drawn(page, "argon", 100)
+    served.do(board.add, table(wave("argon", 100, begin=5)))
+    assert drawn(page, "argon", 200)[1][-1] == wave("argon", 100)[-1].values["Mass_Flow"]
+    served.do(board.add, table([sample("argon", 10.0, 250.0)]))
+    expect(page.get_by_role("alert")).to_contain_text("argon: high")
+    expect(page.locator('[data-device="argon"] .mark').first).to_have_text("above limit")
+    expect(page.locator("#events")).to_contain_text("250 SCCM is above the limit 200 SCCM")
+    served.do(board.add, table([sample("argon", 10.1, 150.0)]))
+    expect(page.locator("#alarms")).to_be_hidden()
+    page.get_by_role("button", name="1 min").click()
+    expect(page.get_by_role("button", name="1 min")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("p")
+    expect(page.get_by_role("button", name="Go on")).to_be_visible()
+    paused = page.evaluate("() => window.penstock.visible")
+    served.do(board.add, table([sample("argon", 10.2, 151.0)]))
+    expect(page.locator('[data-device="argon"] .value')).to_have_text("151")
+    assert page.evaluate("() => window.penstock.visible") == paused
+
+
+def test_a_setpoint_needs_token_and_confirmation(serve: Any, page: Page) -> None:
+    controls = FakeControls()
+    served = serve(recorded(), controls)
+    page.goto(served.url)
+    setpoint = page.get_by_role("button", name="Setpoint of argon")
+    expect(page.get_by_role("button", name="Control")).to_be_visible()
+    expect(setpoint).to_have_count(0)
+    refused = page.evaluate(
+        """() => window.penstock.connection.ask(
+             {type: "setpoint", device: "argon", value: 5, confirmed: true})"""
+    )
+    assert refused["ok"] is False
+    page.get_by_role("button", name="Control").click()
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Unlock").click()
+    expect(page.locator("#unlock")).to_be_hidden()
+    expect(setpoint).to_have_count(0)
+    page.get_by_role("button", name="Control").click()
+    page.get_by_label("Token").fill(served.dashboard.token.text)
+    page.get_by_label("Token").press("Enter")
+    expect(page.get_by_role("button", name="Control: unlocked")).to_be_visible()
+    assert served.dashboard.token.text not in page.url
+    setpoint.click()
+    page.get_by_label("New setpoint in SCCM").fill("42.5")
+    page.get_by_label("New setpoint in SCCM").press("Enter")
+    expect(page.locator("#change-question")).to_have_text(
+        "Change the setpoint of argon from 100 to 42.5 SCCM?"
+    )
+    assert controls.changes == []
+    page.get_by_role("button", name="Change it").click()
+    expect(page.locator("#change-answer")).to_have_text("argon has 42.5")
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Gas of oxygen").click()
+    page.get_by_label("New gas").select_option("N2")
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.locator("#change-answer")).to_have_text("oxygen has N2")
+    assert controls.changes == [("argon", 42.5), ("oxygen", "N2")]
+
+
+def test_the_page_reconnects_when_the_server_is_there_again(serve: Any, page: Page) -> None:
+    first = serve(recorded())
+    page.goto(first.url)
+    drawn(page, "argon", 150)
+    first.close()
+    expect(page.locator("#connection")).to_have_text("connection lost, trying again")
+    board = recorded()
+    board.add(table([sample("oxygen", 21.0, 77.0)]))
+    serve(board, port=first.port)
+    expect(page.locator("#connection")).to_have_text("recorded")
+    expect(page.locator('[data-device="oxygen"] .value')).to_have_text("77")
+    rows = page.locator("#events tr").count()
+    assert rows == board.events_seen  # the log is not there twice
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_scrolls_in_one_direction_only(serve: Any, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    board = recorded()
+    board.add(table(wave("a device with quite a long name of its own, unbroken_" * 2, 10)))
+    board.log("alarm", "a_sentence_without_blanks_" * 10, "argon")
+    page.goto(serve(board).url)
+    drawn(page, "argon", 100)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert page.evaluate(COLOURED, "argon") > 100
+
+
+def test_dark_and_light_follow_the_system_or_the_button(serve: Any, page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(serve(recorded()).url)
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.emulate_media(color_scheme="light")
+    expect(root).to_have_attribute("data-theme", "light")
+    page.get_by_role("button", name="Theme: system").click()
+    page.get_by_role("button", name="Theme: light").click()
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(root).to_have_attribute("data-theme", "dark")
+
+
+def test_every_control_has_a_name_and_the_keyboard_reaches_it(serve: Any, page: Page) -> None:
+    page.goto(serve(recorded()).url)
+    drawn(page, "argon", 150)
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, a, input, [role=img], [role=region]")]
+             .filter(e => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") ||
+                            e.textContent.trim() || e.closest("label")))
+             .map(e => e.outerHTML)"""
+    )
+    assert nameless == []
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the devices")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="1 min")).to_be_focused()

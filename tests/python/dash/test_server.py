@@ -1,0 +1,437 @@
+"""The server, by real sockets: snapshots, increments, refusals, controls, slow browsers."""
+
+from __future__ import annotations
+
+import csv
+import http.client
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from penstock.dash import Board, ControlError, Limits
+from penstock.record.shown_quantity import Quantity
+from tests.python.conftest import CORE_MISSING
+from tests.python.dash.tables import START, sample, table, wave
+
+pytestmark = pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built")
+
+BEGIN = START / 1e9
+
+
+class FakeControls:
+    """Controls that keep what was asked of them."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, object]] = []
+        self.hold: anyio.Event | None = None
+
+    def abilities(self, device: str) -> Sequence[str]:
+        return ["setpoint", "gas"]
+
+    async def set_setpoint(self, device: str, value: float) -> str:
+        if value < 0:
+            raise ControlError(f"{device} takes no negative setpoint")
+        if self.hold is not None:
+            await self.hold.wait()
+        self.changes.append((device, value))
+        return f"{device} has {value:g}"
+
+    async def set_gas(self, device: str, gas: str) -> str:
+        self.changes.append((device, gas))
+        return f"{device} has {gas}"
+
+    async def gases(self, device: str) -> Sequence[str]:
+        return ["Ar", "N2"]
+
+
+def get(served: Any, path: str = "/", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    try:
+        skip_host = "Host" in headers
+        connection.putrequest("GET", path, skip_host=skip_host, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        names = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, names, answer.read()
+    finally:
+        connection.close()
+
+
+def recorded(*devices: str, count: int = 200) -> Board:
+    board = Board("run", live=False)
+    board.add(table([row for device in devices for row in wave(device, count)]))
+    return board
+
+
+def test_snapshot_has_the_values_of_the_recording(serve: Any, browse: Any) -> None:
+    browser = browse(serve(recorded("argon", "oxygen")))
+    hello = browser.wait_for("hello")
+    assert [device["name"] for device in hello["devices"]] == ["argon", "oxygen"]
+    assert hello["devices"][0]["unit"] == "SCCM"
+    assert hello["control"] == "none"
+    span = {"from": BEGIN - 1, "to": BEGIN + 20}
+    browser.send(type="view", id=1, devices=["argon", "oxygen"], width=4096, **span)
+    points = browser.wait_for("points", view=1)
+    rows = wave("argon", 200)
+    for device in points["devices"]:
+        t, low, high, setpoint_low, setpoint_high = device["columns"]
+        assert t == pytest.approx([row.t_utc.timestamp() for row in rows], abs=1e-6)
+        assert low == high == [row.values["Mass_Flow"] for row in rows]
+        assert setpoint_low == setpoint_high == [100.0] * 200
+    state = browser.wait_for("state")
+    assert state["devices"]["argon"]["value"] == rows[-1].values["Mass_Flow"]
+    assert state["devices"]["argon"]["samples"] == 200
+    assert (state["first"], state["live"]) == (pytest.approx(BEGIN), False)
+
+
+def test_thinned_points_keep_lowest_and_highest(serve: Any, browse: Any) -> None:
+    rows = wave("argon", 2000)
+    rows[777] = sample("argon", 777 / 20, 999.0)
+    board = Board("run", live=False)
+    board.add(table(rows))
+    browser = browse(serve(board))
+    browser.send(
+        type="view", id=1, devices=["argon"], width=50, **{"from": BEGIN, "to": BEGIN + 100}
+    )
+    (device,) = browser.wait_for("points")["devices"]
+    t, low, high, _, _ = device["columns"]
+    assert 50 <= len(t) <= 52
+    assert max(high) == 999.0
+    assert min(low) == min(row.values["Mass_Flow"] for row in rows)
+
+
+def test_increments_and_the_snapshot_agree_with_one_later_snapshot(serve: Any, browse: Any) -> None:
+    board = Board("run")
+    board.expect({"argon": Quantity("Mass_Flow", "Mass_Flow_Setpt", "SCCM")})
+    served = serve(board)
+    browser = browse(served)
+    rows = wave("argon", 600)
+    served.do(board.add, table(rows[:100]))
+    span = {"from": BEGIN, "to": BEGIN + 60}
+    browser.send(type="view", id=1, devices=["argon"], width=77, **span)
+    shown: list[list[float]] = [[] for _ in range(5)]
+    samples = 0
+    given = 100
+    while samples < 600:
+        message = browser.receive()
+        if message["type"] == "points":
+            (device,) = message["devices"]
+            kept = sum(t < device["from"] for t in shown[0])
+            shown = [old[:kept] + new for old, new in zip(shown, device["columns"], strict=True)]
+        elif message["type"] == "state":
+            samples = message["devices"]["argon"]["samples"]
+            if given < 600:
+                served.do(board.add, table(rows[given : given + 50]))
+                given += 50
+            browser.send(type="ack", seq=message["seq"])
+    browser.send(type="view", id=2, devices=["argon"], width=77, **span)
+    (device,) = browser.wait_for("points", view=2)["devices"]
+    assert shown == device["columns"]
+
+
+def test_a_live_view_ends_now_and_a_recorded_one_at_the_newest_sample(
+    serve: Any, browse: Any
+) -> None:
+    browser = browse(serve(recorded("argon")))
+    browser.send(type="view", id=1, devices=["argon"], width=1000, span=2.0)
+    (device,) = browser.wait_for("points")["devices"]
+    assert device["columns"][0][0] == pytest.approx(BEGIN + 199 / 20 - 2, abs=0.06)
+
+
+def test_a_browser_that_confirms_nothing_gets_two_messages_and_then_the_newest(
+    serve: Any, browse: Any
+) -> None:
+    board = Board("run")
+    served = serve(board)
+    served.do(board.add, table(wave("argon", 10)))
+    slow, quick = browse(served), browse(served)
+    for browser in (slow, quick):
+        browser.send(
+            type="view", id=1, devices=["argon"], width=50, **{"from": BEGIN, "to": BEGIN + 600}
+        )
+    for number in range(12):
+        served.do(board.add, table(wave("argon", 10, begin=1 + number)))
+        # Each round ends when the quick one has it, which takes at least a tick.
+        while quick.wait_for("state")["devices"]["argon"]["samples"] < 20 + 10 * number:
+            pass
+    states = []
+    while len(states) < 2:
+        message = slow.receive()
+        if message["type"] == "state":
+            states.append(message)
+    with pytest.raises(TimeoutError):
+        slow.socket.recv(timeout=0.6)
+    slow.send(type="ack", seq=states[-1]["seq"])
+    latest = slow.wait_for("state")
+    assert latest["seq"] == 3
+    assert latest["devices"]["argon"]["samples"] == 130
+
+
+def test_a_browser_that_reads_nothing_delays_nobody(serve: Any, browse: Any) -> None:
+    board = recorded(*(f"device {number}" for number in range(40)), count=2000)
+    served = serve(board)
+    names = list(board.devices)
+    stuck = browse(served, max_queue=1, close_timeout=0.1)
+    browser = browse(served)
+    for each in (stuck, browser):
+        each.send(
+            type="view", id=1, devices=names, width=4096, **{"from": BEGIN, "to": BEGIN + 100}
+        )
+    found: set[str] = set()
+    while len(found) < 40:
+        found |= {device["name"] for device in browser.wait_for("points")["devices"]}
+    served.do(board.add, table(wave("device 0", 10, begin=200)))
+    # A server that waited for the other one would never send this.
+    while browser.wait_for("state")["devices"]["device 0"]["samples"] < 2010:
+        pass
+
+
+def test_alarms_events_and_new_devices_reach_the_browser(serve: Any, browse: Any) -> None:
+    board = Board("run", limits={"argon": Limits(None, 120)})
+    served = serve(board)
+    browser = browse(served)
+    assert browser.wait_for("hello")["devices"] == []
+    browser.wait_for("state")
+    served.do(board.add, table([sample("argon", 0, 500.0)]))
+    hello = browser.wait_for("hello")
+    assert hello["devices"][0]["limits"] == [None, 120]
+    state = browser.wait_for("state")
+    assert "high" in state["devices"]["argon"]["alarms"]
+    assert [event[1:3] for event in state["events"]] == [["argon", "alarm"]]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:{port}", "localhost.evil.example", "a b", "user@127.0.0.1"],
+)
+def test_another_host_is_refused(serve: Any, host: str) -> None:
+    served = serve(Board("run"))
+    status, _, body = get(served, Host=host.format(port=served.port))
+    assert status in (400, 403)
+    assert b"Penstock" not in body
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "lab.local"]
+)
+def test_own_hosts_are_served(serve: Any, host: str) -> None:
+    served = serve(Board("run"), names=["lab.local"])
+    status, headers, body = get(served, Host=host.format(port=served.port))
+    assert (status, b"Penstock" in body) == (200, True)
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
+def test_the_page_of_another_site_gets_no_websocket(serve: Any, browse: Any, origin: str) -> None:
+    served = serve(Board("run"))
+    with pytest.raises(InvalidStatus) as refused:
+        browse(served, origin=origin)
+    assert refused.value.response.status_code == 403
+
+
+def test_a_program_without_origin_is_served(serve: Any, browse: Any) -> None:
+    assert browse(serve(Board("run")), origin=None).wait_for("hello")["title"] == "run"
+
+
+def test_a_dashboard_without_controls_changes_nothing(serve: Any, browse: Any) -> None:
+    browser = browse(serve(recorded("argon")), token="anything")
+    assert browser.wait_for("hello")["control"] == "none"
+    browser.send(type="setpoint", id=1, device="argon", value=1, confirmed=True)
+    answer = browser.wait_for("result")
+    assert (answer["ok"], "only shows" in answer["text"]) == (False, True)
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", 7, ["x"]])
+def test_changes_are_refused_without_the_token(serve: Any, browse: Any, token: Any) -> None:
+    controls = FakeControls()
+    browser = browse(serve(recorded("argon"), controls), token=token)
+    assert browser.wait_for("hello")["control"] == "locked"
+    for number, kind in enumerate(("setpoint", "gas", "gases")):
+        browser.send(type=kind, id=number, device="argon", value=1, gas="Ar", confirmed=True)
+        answer = browser.wait_for("result", id=number)
+        assert (answer["ok"], "token" in answer["text"]) == (False, True)
+    assert controls.changes == []
+
+
+@pytest.mark.parametrize("way", ["first message", "header", "later"])
+def test_the_token_allows_confirmed_changes(serve: Any, browse: Any, way: str) -> None:
+    controls = FakeControls()
+    served = serve(recorded("argon"), controls)
+    token = served.dashboard.token.text
+    if way == "header":
+        browser = browse(served, additional_headers={"Authorization": f"Bearer {token}"})
+    else:
+        browser = browse(served, token=token if way == "first message" else None)
+    if way == "later":
+        browser.wait_for("hello", control="locked")
+        browser.send(type="hello", token=token)
+    assert browser.wait_for("hello", control="granted")["devices"][0]["abilities"] == [
+        "setpoint",
+        "gas",
+    ]
+    browser.send(type="setpoint", id=1, device="argon", value=12.5)
+    assert "not confirmed" in browser.wait_for("result", id=1)["text"]
+    assert controls.changes == []
+    browser.send(type="setpoint", id=2, device="argon", value=12.5, confirmed=True)
+    assert browser.wait_for("result", id=2) == {
+        "type": "result",
+        "id": 2,
+        "ok": True,
+        "text": "argon has 12.5",
+    }
+    browser.send(type="gas", id=3, device="argon", gas="N2", confirmed=True)
+    assert browser.wait_for("result", id=3)["ok"]
+    browser.send(type="gases", id=4, device="argon")
+    assert browser.wait_for("result", id=4)["gases"] == ["Ar", "N2"]
+    assert controls.changes == [("argon", 12.5), ("argon", "N2")]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ({"device": "xenon", "value": 1}, "no such device"),
+        ({"device": "argon", "value": "1"}, "not a number"),
+        ({"device": "argon", "value": 1e300}, "not from"),
+        ({"device": "argon"}, "not a number"),
+        ({"device": "argon", "value": True}, "not a number"),
+        ({"device": "argon", "value": -1}, "negative"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_answered(
+    serve: Any, browse: Any, message: dict[str, Any], reason: str
+) -> None:
+    controls = FakeControls()
+    served = serve(recorded("argon"), controls)
+    browser = browse(served, token=served.dashboard.token.text)
+    browser.send(type="setpoint", id=1, confirmed=True, **message)
+    answer = browser.wait_for("result")
+    assert (answer["ok"], reason in answer["text"]) == (False, True)
+    assert controls.changes == []
+
+
+def test_a_change_under_way_is_finished_when_the_browser_leaves(serve: Any, browse: Any) -> None:
+    controls = FakeControls()
+    served = serve(recorded("argon"), controls)
+    controls.hold = served.do(anyio.Event)
+    leaving = browse(served, token=served.dashboard.token.text)
+    staying = browse(served, token=served.dashboard.token.text)
+    leaving.send(type="setpoint", id=1, device="argon", value=5, confirmed=True)
+    leaving.wait_for("state")  # sent after the change was begun
+    leaving.wait_for("state")
+    leaving.socket.close()
+    served.do(controls.hold.set)
+    controls.hold = None
+    staying.send(type="setpoint", id=2, device="argon", value=6, confirmed=True)
+    assert staying.wait_for("result")["ok"]
+    while len(controls.changes) < 2:
+        staying.wait_for("state")
+    assert sorted(controls.changes) == [("argon", 5), ("argon", 6)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json",
+        "[]",
+        "{}",
+        '{"type": 1}',
+        '{"type": "other"}',
+        '{"type": "view"}',
+        '{"type": "view", "id": 1, "devices": ["argon"], "width": 10, "span": -1}',
+        '{"type": "view", "id": 1, "devices": ["argon"], "width": 10, "from": 5, "to": 5}',
+        '{"type": "view", "id": 1, "devices": ["argon"], "width": 10, "span": NaN}',
+        '{"type": "view", "id": 1, "devices": ["argon"], "width": 1e999, "span": 1}',
+        '{"type": "view", "id": 1, "devices": "argon", "width": 10, "span": 1}',
+        '{"type": "ack", "seq": 1' + "0" * 5000 + "}",
+        "[" * 20_000,
+    ],
+)
+def test_a_message_that_the_page_never_sends_closes_its_connection_only(
+    serve: Any, browse: Any, text: str
+) -> None:
+    served = serve(recorded("argon"))
+    bad, good = browse(served), browse(served)
+    bad.socket.send(text)
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            bad.receive()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008
+    assert good.wait_for("state")["devices"]
+
+
+def test_a_binary_message_closes_the_connection(serve: Any, browse: Any) -> None:
+    bad = browse(serve(recorded("argon")))
+    bad.socket.send(b"\x00")
+    with pytest.raises(ConnectionClosed):
+        while True:
+            bad.receive()
+
+
+def test_csv_has_the_samples_of_the_range(serve: Any) -> None:
+    rows = wave("argon", 400)
+    rows[150] = sample("argon", 7.5, error="TimeoutError: no answer")
+    board = Board("run", live=False)
+    board.add(table([*rows, *wave('2" line', 10)]))
+    status, headers, body = get(serve(board), f"/csv?from={BEGIN + 5}&to={BEGIN + 10}&device=argon")
+    assert status == 200
+    assert headers["content-type"].startswith("text/csv")
+    assert "attachment" in headers["content-disposition"]
+    found = list(csv.DictReader(io.StringIO(body.decode(), newline="")))
+    wanted = rows[100:201]
+    assert [row["value_min"] for row in found] == [row["value_max"] for row in found]
+    assert [float(row["value_min"] or math.nan) for row in found] == pytest.approx(
+        [row.values.get("Mass_Flow", math.nan) for row in wanted], rel=0, abs=0, nan_ok=True
+    )
+    assert found[0]["t_utc"] == wanted[0].t_utc.strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+    assert (found[0]["device"], found[0]["quantity"], found[0]["unit"]) == (
+        "argon",
+        "Mass_Flow",
+        "SCCM",
+    )
+    _, _, everything = get(serve(board), f"/csv?from={BEGIN}&to={BEGIN + 99}")
+    assert everything.count(b"\r\n") == 411
+    assert b'"2"" line"' in everything
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?from=1", "?from=a&to=2", "?from=nan&to=2", "?from=1&to=1e99"]
+)
+def test_csv_without_a_range_names_the_remedy(serve: Any, query: str) -> None:
+    status, _, body = get(serve(Board("run")), f"/csv{query}")
+    assert (status, b"from=T&to=T" in body) == (400, True)
+
+
+def test_the_page_is_small_and_complete(serve: Any) -> None:
+    served = serve(Board("run"))
+    total = 0
+    pages = ["/", "/dash.css", "/dash.js", "/card.js", "/connection.js", "/change_dialog.js"]
+    for path in [*pages, "/icon.svg", "/vendor/uPlot.iife.min.js", "/vendor/uPlot.min.css"]:
+        status, headers, body = get(served, path, **{"Accept-Encoding": "gzip"})
+        assert (status, headers.get("content-encoding")) == (200, "gzip"), path
+        total += len(body)
+        again, _, _ = get(served, path, **{"If-None-Match": headers["etag"]})
+        assert again == 304
+    assert total < 400 * 1024
+    assert get(served, "/vendor/../dash.js")[0] in (200, 404)
+    assert get(served, "/../../__init__.py")[0] == 404
+
+
+def test_closing_the_server_closes_its_browsers(serve: Callable[..., Any], browse: Any) -> None:
+    served = serve(recorded("argon"))
+    browser = browse(served)
+    browser.wait_for("state")
+    served.close()
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            browser.receive()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1012  # RFC 6455's registry: service restart

@@ -1,0 +1,114 @@
+"""Recordings on disk on a board: each row once, also while they grow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import penstock.record
+from penstock.dash import Board, follow
+from penstock.dash._stored import StoredRows
+from penstock.record import CsvSink, JsonlSink, ParquetSink, RecordError, SqliteSink
+from tests.python.dash.tables import batch, sample, wave
+
+pytestmark = pytest.mark.anyio
+
+SINKS: dict[str, Callable[[Path], Any]] = {
+    "csv": lambda path: CsvSink(path / "run.csv", loss_rows=0),
+    "jsonl": lambda path: JsonlSink(path / "run.jsonl", loss_rows=0),
+    "sqlite": lambda path: SqliteSink(path / "run.sqlite", loss_rows=0),
+    "parquet": lambda path: ParquetSink(path / "run.parquet", loss_rows=0),
+    "parts": lambda path: ParquetSink(path / "run", loss_rows=0, part_rows=50),
+    "partitions": lambda path: ParquetSink(
+        path / "run", loss_rows=0, part_rows=50, partition_by=("device",)
+    ),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def reached(condition: Callable[[], object]) -> None:
+    """Wait for what another task brings about; a board has no event to wait for."""
+    with anyio.fail_after(30):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+def counted(rows: StoredRows) -> dict[str, int]:
+    board = Board("run")
+    for table in rows.new_tables():
+        board.add(table)
+    return {name: device.curve.rows for name, device in board.devices.items()}
+
+
+@pytest.mark.parametrize("kind", SINKS)
+async def test_each_row_of_a_growing_recording_is_given_once(kind: str, tmp_path: Path) -> None:
+    sink = SINKS[kind](tmp_path)
+    async with sink:
+        await sink.write_batch(batch([*wave("argon", 30), *wave("oxygen", 10)]))
+        rows = StoredRows(penstock.record.open(sink.path))
+        assert counted(rows) == {"argon": 30, "oxygen": 10}
+        assert not rows.changed()
+        assert counted(rows) == {}
+        await sink.write_batch(batch([*wave("oxygen", 25, begin=2), *wave("argon", 5, begin=2)]))
+        assert rows.changed()
+        assert counted(rows) == {"argon": 5, "oxygen": 25}
+        await sink.write_batch(batch([*wave("argon", 60, begin=4), sample("helium", 9, 1.0)]))
+    # The journal has become a part, and the parts of a single file were joined.
+    assert counted(rows) == {"argon": 60, "helium": 1}
+    assert counted(rows) == {}
+
+
+async def test_a_board_follows_a_recording(tmp_path: Path) -> None:
+    board = Board("run")
+    async with CsvSink(tmp_path / "run.csv", loss_rows=0) as sink:
+        await sink.write_batch(batch(wave("argon", 10)))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow, board, penstock.record.open(sink.path))
+            await reached(lambda: board.devices)
+            assert board.devices["argon"].curve.rows == 10
+            await sink.write_batch(batch(wave("argon", 10, begin=1)))
+            await reached(lambda: board.devices["argon"].curve.rows == 20)
+            assert board.live
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_recording_that_cannot_be_read_any_more_is_in_the_log(tmp_path: Path) -> None:
+    board = Board("run")
+    path = tmp_path / "run.parquet"
+    async with ParquetSink(path) as sink:
+        await sink.write_batch(batch(wave("argon", 10)))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow, board, penstock.record.open(path))
+        await reached(lambda: board.devices)
+        path.write_bytes(b"no parquet")
+        await reached(lambda: board.events_since(0))
+        tasks.cancel_scope.cancel()
+    assert "run.parquet cannot be read" in board.events_since(0)[0].message
+    assert board.devices["argon"].curve.rows == 10
+
+
+async def test_an_old_recording_counts_as_finished(tmp_path: Path) -> None:
+    board = Board("run")
+    async with CsvSink(tmp_path / "run.csv") as sink:
+        await sink.write_batch(batch(wave("argon", 10)))
+    for file in tmp_path.iterdir():
+        os.utime(file, (1e9, 1e9))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow, board, penstock.record.open(sink.path))
+        await reached(lambda: board.devices)
+        assert not board.live
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="does not exist"):
+        penstock.record.open(tmp_path / "run.parquet")

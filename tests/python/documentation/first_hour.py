@@ -1,0 +1,199 @@
+"""Follows each page of docs/start to the letter, as a new user would, and writes down the result.
+
+``python -m tests.python.documentation.first_hour [PAGE...]`` makes a clone of the last commit for
+each page, types the page's commands into shells, writes the page's files, and compares what is
+printed with what the page shows. Times, commands and output go to tests/results/first_hour.md.
+A page whose output differs ends the run. Where ccache is installed, its cache is empty at first:
+the first page compiles everything, later ones what no page before them has compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.python.documentation.page_steps import DOCS, ROOT, blocks, matches
+
+RESULT = ROOT / "tests" / "results" / "first_hour.md"
+SECONDS, COMMANDS = 300, 3
+ENDED = "-- ended with"
+SHOWN_LINES = 12
+"""Of the output of an installation or a build, at its end."""
+
+
+class Terminal:
+    """A shell that commands are typed into."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        own = ("VIRTUAL_ENV", "PYTHONPATH", "CMAKE_", "CC", "CXX")
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
+        self._shell = subprocess.Popen(
+            ["bash"],
+            cwd=folder,
+            env={**kept, "CCACHE_DIR": str(cache), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def type(self, command: str, until: str | None = None) -> str:
+        """Run a command to its end, or until it prints ``until``; what it has printed.
+
+        Raises:
+            SystemExit: it has failed.
+        """
+        assert self._shell.stdin is not None and self._shell.stdout is not None
+        self._shell.stdin.write(f"{command}\necho '{ENDED}' $?\n")
+        self._shell.stdin.flush()
+        printed = ""
+        for line in self._shell.stdout:
+            if line.startswith(ENDED):
+                if int(line.split()[-1]) or until is not None:
+                    break
+                return printed
+            printed += line
+            if until is not None and until in line:
+                return printed
+        raise SystemExit(f"{command}\n{printed}has failed")
+
+    def close(self) -> None:
+        """End the shell and what runs in it."""
+        os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.communicate()
+
+
+class Followed(NamedTuple):
+    """A page that was followed: the seconds are those since the first command."""
+
+    page: Path
+    commands: int
+    installed: float
+    first_byte: float
+    transcript: str
+
+
+def last_lines(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(["…\n", *lines[-SHOWN_LINES:]] if len(lines) > SHOWN_LINES else lines)
+
+
+def follow(page: Path, folder: Path, cache: Path) -> Followed:
+    """Take every step of a page in a clone."""
+    text = page.read_text(encoding="utf-8")
+    terminal = Terminal(folder, cache)
+    terminals = [terminal]
+    commands, installed, first_byte, typed = 0, 0.0, 0.0, ""
+    sequence = blocks(page)
+    begin = time.monotonic()
+    try:
+        for number, block in enumerate(sequence):
+            kind, _, argument = (block.mark or "").partition(": ")
+            if kind in ("file", "cpp"):
+                name = argument if kind == "file" else f"{argument}.cpp"
+                (folder / name).write_text(block.text, encoding="utf-8")
+                typed += f"(writes {name})\n"
+            if block.language != "sh":
+                continue
+            shown = sequence[number + 1] if number + 1 < len(sequence) else None
+            for command in block.text.splitlines():
+                printed = terminal.type(command, argument if kind == "serve" else None)
+                typed += f"$ {command}\n{last_lines(printed)}"
+                commands += kind != "also"
+            if not installed:
+                installed = time.monotonic() - begin
+            if shown is not None and shown.language == "text":
+                if not matches(shown.text, printed):
+                    raise SystemExit(f"{page}: {command!r} printed\n{printed}and not\n{shown.text}")
+                if kind != "also":
+                    first_byte = time.monotonic() - begin
+            if kind == "serve":
+                terminal = Terminal(folder, cache)
+                terminals.append(terminal)
+                typed += "(in a second terminal)\n"
+    finally:
+        for each in terminals:
+            each.close()
+    assert first_byte, text
+    return Followed(page, commands, installed, first_byte, typed)
+
+
+def report(followed: list[Followed]) -> str:
+    commit = subprocess.check_output(["git", "describe", "--always"], cwd=ROOT, text=True).strip()
+    rows = [
+        f"| [{each.page.stem}](../../docs/start/{each.page.name}) | {each.commands} |"
+        f" {each.installed:.0f} | {each.first_byte:.0f} |"
+        for each in followed
+    ]
+    transcripts = [
+        f"## {each.page.stem}\n\n```text\n{anonymous(each.transcript)}```\n" for each in followed
+    ]
+    return "\n".join(
+        [
+            "# The first hour",
+            "",
+            "Each page of docs/start followed to the letter, in a clone of its own:",
+            "`python -m tests.python.documentation.first_hour`. At most"
+            f" {COMMANDS} commands and {SECONDS} s lead to the",
+            "first received byte. ccache is empty before the first page, so that one compiles",
+            "everything, and the later ones what is new.",
+            "",
+            f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {machine()},"
+            f" load {os.getloadavg()[2]:.0f}.",
+            "",
+            "| page | commands | s, installed | s, first byte |",
+            "|---|---:|---:|---:|",
+            *rows,
+            "",
+            *transcripts,
+        ]
+    )
+
+
+def machine() -> str:
+    name = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            name = line.partition(":")[2].strip()
+            break
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    return f"{system}, {os.cpu_count()} × {name}, CPython {platform.python_version()}"
+
+
+def anonymous(text: str) -> str:
+    """Without the places of this machine."""
+    text = re.sub(r"\S*/tmp\w+/penstock", "~/penstock", text)
+    noise = r"^(Looking in indexes|\[notice\]| +Stored in directory| .*still running).*\n"
+    return re.sub(noise, "", text, flags=re.M)
+
+
+def main(names: list[str]) -> int:
+    pages = [DOCS / "start" / f"{name}.md" for name in names] or sorted(DOCS.glob("start/*.md"))
+    followed: list[Followed] = []
+    with tempfile.TemporaryDirectory() as folder:
+        # Each at the same place, which a compiler's cache takes into account.
+        clone, cache = Path(folder) / "penstock", Path(folder) / "ccache"
+        for page in pages:
+            subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+            each = follow(page, clone, cache)
+            followed.append(each)
+            print(f"{page.stem}: {each.commands} commands, {each.first_byte:.0f} s", flush=True)
+            RESULT.write_text(report(followed), encoding="utf-8")
+            shutil.rmtree(clone)
+    missed = [each for each in followed if each.first_byte > SECONDS or each.commands > COMMANDS]
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""The names in the tables of docs/migrate exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.python.conftest import CORE_MISSING
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted((ROOT / "docs/migrate").glob("*.md"))
+PYTHON = [page for page in PAGES if page.stem != "asio"]
+
+pytestmark = pytest.mark.skipif(
+    CORE_MISSING, reason="penstock._core is not built (run 'make build')"
+)
+
+
+def names(page: Path) -> list[str]:
+    """The names in the second column of the page's tables."""
+    found = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ") and "|---" not in line:
+            found += re.findall(r"`([^`]+)`", line.split(" | ")[1])
+    return found
+
+
+def resolve(name: str) -> object:
+    parts = name.replace(":", ".").split(".")
+    value: object = importlib.import_module(parts[0])
+    for number, part in enumerate(parts[1:], 2):
+        if not hasattr(value, part):
+            importlib.import_module(".".join(parts[:number]))
+        value = getattr(value, part)
+    return value
+
+
+def test_there_is_a_page_for_each_system() -> None:
+    systems = "uvloop aiofiles pyserial anyserial alicatlib alicat pyuring asio"
+    assert {page.stem for page in PAGES} == set(systems.split())
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.stem)
+def test_every_python_name_can_be_imported(page: Path) -> None:
+    found = names(page)
+    assert len(found) >= 6
+    for name in found:
+        assert name.startswith(("penstock", "anyio.")), name
+        resolve(name)
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.stem)
+def test_the_named_methods_are_public(page: Path) -> None:
+    assert [name for name in names(page) if re.search(r"\._", name)] == []
+
+
+def test_every_cpp_name_is_declared() -> None:
+    headers = "".join(
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "include/penstock").rglob("*.hpp")
+        if "detail" not in path.parts
+    )
+    found = [name for name in names(ROOT / "docs/migrate/asio.md") if name != "std::error_code"]
+    assert len(found) >= 25
+    for name in found:
+        last = re.sub(r"<.*>", "", name).rpartition("::")[2]
+        declared = rf"(?:class|struct|enum class|using) (?:\[\[nodiscard\]\] )?{last}\b|\b{last}\("
+        assert re.search(declared, headers), name

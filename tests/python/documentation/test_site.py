@@ -1,0 +1,155 @@
+"""How the site is made of pages and docstrings; `make docs` checks the whole of it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.python.conftest import CORE_MISSING
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def site() -> Iterator[dict[str, ModuleType]]:
+    """The modules of scripts/site that need no Sphinx."""
+    sys.path.insert(0, str(ROOT / "scripts/site"))
+    names = ("pages", "checks", "python_reference")
+    try:
+        yield {name: importlib.import_module(name) for name in names}
+    finally:
+        sys.path.remove(str(ROOT / "scripts/site"))
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small repository: a README, an index, a page, a program."""
+    for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        (tmp_path / name).write_text(f"# {name}\n")
+    (tmp_path / "docs/start").mkdir(parents=True)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples/program.py").write_text("print()\n")
+    (tmp_path / "docs/index.md").write_text(
+        "# Docs\n\n[Overview](../README.md)\n\n## Start\n\n- [loop](start/loop.md#there)\n"
+    )
+    (tmp_path / "docs/start/loop.md").write_text("# Loop\n\n[up](../index.md)\n")
+    return tmp_path
+
+
+def staged(site: dict[str, ModuleType], tree: Path) -> Path:
+    target = tree / "staged"
+    site["pages"].Staging(tree, target).run()
+    return target
+
+
+def test_links_between_pages_hold_in_the_site(site: dict[str, ModuleType], tree: Path) -> None:
+    index = (staged(site, tree) / "index.md").read_text()
+    assert "[Overview](README.md)" in index
+    assert "[loop](start/loop.md#there)" in index
+
+
+def test_a_section_of_an_index_page_is_a_table_of_contents(
+    site: dict[str, ModuleType], tree: Path
+) -> None:
+    index = (staged(site, tree) / "index.md").read_text()
+    assert "```{toctree}\n:hidden:\n:caption: Start\n\nstart/loop\n```" in index
+
+
+def test_a_linked_file_is_copied_into_the_site(site: dict[str, ModuleType], tree: Path) -> None:
+    (tree / "docs/start/loop.md").write_text("# Loop\n\n[it](../../examples/program.py)\n")
+    target = staged(site, tree)
+    assert "[it](../repository/examples/program.py)" in (target / "start/loop.md").read_text()
+    assert (target / "repository/examples/program.py").read_text() == "print()\n"
+
+
+def test_a_link_to_nothing_is_an_error_that_names_the_page(
+    site: dict[str, ModuleType], tree: Path
+) -> None:
+    (tree / "docs/start/loop.md").write_text("# Loop\n\n[gone](../gone.md)\n")
+    with pytest.raises(
+        site["pages"].BrokenLinkError, match=r"docs/start/loop\.md: '\.\./gone\.md'"
+    ):
+        staged(site, tree)
+
+
+def test_code_is_not_taken_for_links(site: dict[str, ModuleType], tree: Path) -> None:
+    code = "# Loop\n\n```cpp\n[](Request& r)\nf[i](gone.md)\n```\n\n`a[1](gone.md)`\n"
+    (tree / "docs/start/loop.md").write_text(code)
+    assert (staged(site, tree) / "start/loop.md").read_text() == code
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<script src="https://cdn.example/x.js"></script>',
+        '<link rel="stylesheet" href="//cdn.example/x.css">',
+        '<img src="http://cdn.example/x.png">',
+        '<p style="background: url(https://cdn.example/x.png)">',
+        "<style>@import 'https://cdn.example/x.css';</style>",
+    ],
+)
+def test_what_a_browser_would_load_from_elsewhere_is_found(
+    site: dict[str, ModuleType], tmp_path: Path, html: str
+) -> None:
+    (tmp_path / "page.html").write_text(html)
+    (found,) = site["checks"].loads_from_elsewhere(tmp_path)
+    assert found.startswith("page.html: ") and "cdn.example/x." in found
+
+
+def test_a_font_from_elsewhere_is_found(site: dict[str, ModuleType], tmp_path: Path) -> None:
+    (tmp_path / "style.css").write_text("@font-face { src: url('https://cdn.example/x.woff2') }")
+    assert list(site["checks"].loads_from_elsewhere(tmp_path)) == [
+        "style.css: https://cdn.example/x.woff2"
+    ]
+
+
+def test_links_to_follow_and_own_files_are_allowed(
+    site: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    (tmp_path / "page.html").write_text(
+        '<a href="https://example.org">there</a><script src="_static/own.js"></script>'
+        '<img src="data:image/png;base64,AA=="><code>url(https://example.org)</code>'
+    )
+    assert list(site["checks"].loads_from_elsewhere(tmp_path)) == []
+
+
+def test_the_reference_is_compared_in_both_directions(site: dict[str, ModuleType]) -> None:
+    checks = site["checks"]
+    public = {"penstock.run", "penstock.Loop"}
+    described = {"penstock.run", "penstock.run_twice"}
+    assert checks.missing_names(described, public) == ["penstock.Loop"]
+    assert checks.foreign_names(described, public) == ["penstock.run_twice"]
+    assert checks.foreign_names({"penstock.Loop.close"}, public) == []
+
+
+def test_public_names_of_a_header_are_found_without_a_compiler(
+    site: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    header = tmp_path / "a.hpp"
+    header.write_text(
+        "namespace penstock {\nnamespace detail {\nclass Hidden {\n};\n} // namespace detail\n"
+        "class Ahead;\nclass Shown final : public Base {\n    class Inner {};\n};\n"
+        "template <typename T> concept Readable = true;\nusing Bytes = int;\n"
+        "} // namespace penstock\n"
+    )
+    assert site["checks"].names_in_headers([header]) == {"Shown", "Readable", "Bytes"}
+
+
+@pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built (run 'make build')")
+def test_every_public_name_is_described_once(site: dict[str, ModuleType]) -> None:
+    entries = site["python_reference"].entries()
+    names = {entry.full_name for entry in entries}
+    for module in ("penstock", "penstock.files", "penstock.serial", "penstock.alicat"):
+        loaded = importlib.import_module(module)
+        exported = {f"{module}.{name}" for name in loaded.__all__ if name != "__version__"}
+        assert exported <= names
+    described = [entry.full_name for entry in entries if entry.is_described_here]
+    assert len(described) == len(set(described)) > 300
+    assert not [name for name in described if "._" in name]

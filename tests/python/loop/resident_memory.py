@@ -1,0 +1,18 @@
+"""The resident memory of this process, and the mark of tests that compare it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+measures_memory = pytest.mark.skipif(
+    os.environ.get("PENSTOCK_SANITIZED") == "1",
+    reason="the sanitizer's own allocator keeps freed memory",
+)
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

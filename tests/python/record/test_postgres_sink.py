@@ -1,0 +1,186 @@
+"""The PostgreSQL sink against a real server, which is stopped and started."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock.record
+from penstock.record import (
+    Field,
+    PostgresSink,
+    RecordError,
+    RecordSchema,
+    SinkExistsError,
+    SinkWriteError,
+)
+from tests.python.integration.postgres import PostgresServer, postgres_server
+from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
+
+psycopg = pytest.importorskip("psycopg")
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture
+def sink(server: PostgresServer, tmp_path: Path) -> Iterator[Any]:
+    """A maker of sinks for a database that is empty."""
+    query(server, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+    def make(**options: Any) -> PostgresSink:
+        return PostgresSink(server.dsn(), spool=tmp_path / "spool", **options)
+
+    yield make
+    assert not (tmp_path / "spool").exists()
+
+
+def query(server: PostgresServer, text: str) -> list[Any]:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        cursor = connection.execute(text)
+        return cursor.fetchall() if cursor.description else []
+
+
+def flows(server: PostgresServer, table: str = "samples") -> list[float]:
+    return [row[0] for row in query(server, f'SELECT "Mass_Flow" FROM {table} ORDER BY t_mono_ns')]
+
+
+async def test_rows_and_metadata_are_in_tables(server: PostgresServer, sink: Any) -> None:
+    async with sink() as opened:
+        await opened.open(MASS_FLOW, {"run_id": "r1"})
+        await opened.write_batch(flow_batch(3))
+        opened.add_metadata({"summary": {"errors": 0}})
+    assert flows(server) == [0.0, 1.0, 2.0]
+    [row] = query(server, "SELECT device, unit_id, t_utc, t_mono_ns, error FROM samples LIMIT 1")
+    assert row[:2] == ("fuel", "A")
+    assert row[2].isoformat() == "2026-11-21T12:00:00.004123+00:00"
+    assert row[3:] == (4_123_456, None)
+    [(columns, recording, facts)] = query(
+        server, "SELECT columns, recording, facts FROM penstock_parts"
+    )
+    assert {"name": "Mass_Flow", "unit": "SCCM", "kind": "float"} in columns
+    assert recording == {"rate_hz": 20, "run_id": "r1"}
+    assert facts == {"rows": 3, "summary": {"errors": 0}}
+
+
+async def test_psql_reads_the_table(server: PostgresServer, sink: Any) -> None:
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(3))
+    shown = subprocess.run(
+        ["psql", server.dsn(), "-At", "-c", 'SELECT sum("Mass_Flow") FROM samples'],
+        capture_output=True,
+        text=True,
+    )
+    assert shown.stdout == "3\n", shown.stderr
+
+
+async def test_a_recording_is_opened_by_its_uri(server: PostgresServer, sink: Any) -> None:
+    pytest.importorskip("pyarrow")
+    litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(3))
+        await opened.write_batch(flow_batch(2, first=3, schema=litres))
+    recording = penstock.record.open(server.uri())
+    assert recording.to_arrow()["Mass_Flow"].to_pylist() == [float(n) for n in range(5)]
+    assert [part.units for part in recording.parts()] == [
+        {"Mass_Flow": "SCCM"},
+        {"Mass_Flow": "SLPM"},
+    ]
+    assert recording.metadata == {"rate_hz": 20}
+    assert str(recording.to_numpy()["t_utc"][0]) == "2026-11-21T12:00:00.004123000"
+    with pytest.raises(RecordError, match="cannot read PostgreSQL at localhost:1/gone"):
+        penstock.record.open("postgresql://me:secret@localhost:1/gone").to_arrow()
+
+
+async def test_every_kind_of_field_comes_back(server: PostgresServer, sink: Any) -> None:
+    batch = typed_batch()
+    async with sink() as opened:
+        await opened.write_batch(batch)
+    rows = query(server, 'SELECT "Flow", "Count", "Open", "Gas" FROM samples')
+    names = ("Flow", "Count", "Open", "Gas")
+    assert rows == list(zip(*(batch.column(name) for name in names), strict=True))
+
+
+async def test_a_table_that_is_there_is_refused_continued_or_replaced(
+    server: PostgresServer, sink: Any
+) -> None:
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(2))
+    with pytest.raises(SinkExistsError, match="append=True"):
+        await sink().open()
+    async with sink(append=True) as opened:
+        await opened.write_batch(flow_batch(2, first=2))
+    assert flows(server) == [0.0, 1.0, 2.0, 3.0]
+    async with sink(overwrite=True) as opened:
+        await opened.write_batch(flow_batch(1))
+    assert flows(server) == [0.0]
+
+
+async def test_another_unit_begins_a_table(server: PostgresServer, sink: Any) -> None:
+    litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(2))
+        await opened.write_batch(flow_batch(3, first=2, schema=litres))
+    assert flows(server) + flows(server, "samples_2") == [float(n) for n in range(5)]
+
+
+async def test_a_server_that_stops_and_starts_has_every_row_once(
+    server: PostgresServer, sink: Any, tmp_path: Path
+) -> None:
+    async with sink(loss_rows=0, append=True) as opened:
+        await opened.write_batch(flow_batch(10))
+        server.stop()
+        try:
+            for start in range(10, 50, 10):
+                await opened.write_batch(flow_batch(10, first=start))
+                assert (tmp_path / "spool").stat().st_size > 0
+                assert opened.rows_at_risk == 0
+        finally:
+            server.start()
+        await opened.write_batch(flow_batch(10, first=50))
+    assert flows(server) == [float(n) for n in range(60)]
+
+
+async def test_what_is_left_in_the_spool_is_sent_by_the_next_sink(
+    server: PostgresServer, sink: Any, tmp_path: Path
+) -> None:
+    opened = sink(loss_rows=0)
+    await opened.open()
+    await opened.write_batch(flow_batch(10))
+    server.stop()
+    try:
+        await opened.write_batch(flow_batch(10, first=10))
+        with pytest.raises(SinkWriteError, match="the last rows wait in"):
+            await opened.close()
+    finally:
+        server.start()
+    # A process that was killed after the server took the rows, and before it emptied the spool.
+    content = (tmp_path / "spool").read_bytes()
+    async with sink(append=True):
+        pass
+    (tmp_path / "spool").write_bytes(content + content[:100])
+    async with sink(append=True) as opened:
+        await opened.write_batch(flow_batch(10, first=20))
+    assert flows(server) == [float(n) for n in range(30)]
+
+
+async def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    dsn = f"host={tmp_path} password=secret"
+    with pytest.raises(SinkWriteError, match="cannot open PostgreSQL at") as caught:
+        await PostgresSink(dsn, spool=tmp_path / "spool").open()
+    assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
+    assert not (tmp_path / "spool").exists()
+
+
+async def test_a_table_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be named"):
+        PostgresSink("", table="")

@@ -1,0 +1,278 @@
+"""Closing and failing connections, judged by what `websockets` does in the same conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from penstock import websocket
+
+from .libraries import CLIENTS, SERVERS, address, seen
+
+Conversation = Callable[[Any], Awaitable[object]]
+
+
+async def hold(connection: Any) -> object:
+    """Receive until the end, and return how it ended."""
+    messages = []
+    try:
+        while True:
+            messages.append(await connection.recv())
+    except Exception as exception:
+        return messages, seen(exception)
+
+
+async def end_of_iteration(connection: Any) -> object:
+    try:
+        return [message async for message in connection]
+    except Exception as exception:
+        return seen(exception)
+
+
+async def close_normally(connection: Any) -> object:
+    await connection.send("last")
+    await connection.close(1000, "done")
+    return (await hold(connection), connection.close_code, connection.close_reason)
+
+
+async def close_with_own_code(connection: Any) -> object:
+    await connection.close(3456, "grüße")
+    await connection.close(1000)
+    return (await hold(connection), connection.close_code)
+
+
+async def send_after_close(connection: Any) -> object:
+    await connection.close(1001)
+    try:
+        await connection.send("late")
+    except Exception as exception:
+        return seen(exception)
+    return None
+
+
+async def ping_after_close(connection: Any) -> object:
+    await connection.close()
+    try:
+        await connection.ping()
+    except Exception as exception:
+        return seen(exception)
+    return None
+
+
+async def oversized(connection: Any) -> object:
+    await connection.send("x" * 3000)
+    return await hold(connection)
+
+
+async def oversized_in_fragments(connection: Any) -> object:
+    await connection.send(["x" * 600, "x" * 600, "x" * 600])
+    return await hold(connection)
+
+
+async def oversized_when_decompressed(connection: Any) -> object:
+    await connection.send("x" * 100_000)
+    return await hold(connection)
+
+
+async def ping_and_pong(connection: Any) -> object:
+    first = await connection.ping(b"1")
+    second = await connection.ping("2")
+    await second
+    await connection.pong(b"unasked")
+    await connection.close()
+    return first.done()
+
+
+async def leave_without_close(connection: Any) -> object:
+    connection.transport.abort()
+    return await hold(connection)
+
+
+async def wrong_types(connection: Any) -> object:
+    names = []
+    for message in (1, None, {"a": 1}, [b"a", "b"]):
+        try:
+            await connection.send(message)
+        except Exception as exception:
+            names.append(type(exception).__name__)
+    await connection.wait_closed()
+    return (names, await hold(connection))
+
+
+async def ignore(connection: Any) -> None:
+    """Wait for the end: `websockets` alone refuses a close frame between two fragments."""
+    await connection.wait_closed()
+
+
+CONVERSATIONS: list[tuple[Conversation, Conversation]] = [
+    (close_normally, hold),
+    (close_normally, end_of_iteration),
+    (close_with_own_code, hold),
+    (close_with_own_code, end_of_iteration),
+    (hold, close_normally),
+    (end_of_iteration, close_normally),
+    (hold, close_with_own_code),
+    (send_after_close, hold),
+    (ping_after_close, hold),
+    (oversized, hold),
+    (hold, oversized),
+    (oversized_in_fragments, hold),
+    (ping_and_pong, hold),
+    (hold, ping_and_pong),
+    (leave_without_close, hold),
+    (hold, leave_without_close),
+    (wrong_types, ignore),
+]
+
+
+async def converse(
+    library: tuple[str, str], ours: Conversation, theirs: Conversation, **options: Any
+) -> tuple[object, object]:
+    """Return what the client's and the server's end saw."""
+    client, server = library
+    ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    async def handler(connection: Any) -> None:
+        ended.set_result(await theirs(connection))
+
+    options = {"max_size": 1000, "compression": None, **options}
+    async with SERVERS[server](handler, "127.0.0.1", 0, **options) as served:
+        connection = await CLIENTS[client](address(served), **options)
+        result = await ours(connection)
+        await connection.close()
+        return result, await ended
+
+
+@pytest.mark.parametrize(
+    "roles", [("penstock", "penstock"), ("penstock", "websockets"), ("websockets", "penstock")]
+)
+@pytest.mark.parametrize(
+    ("ours", "theirs"), CONVERSATIONS, ids=lambda conversation: conversation.__name__
+)
+def test_ends_of_a_conversation_see_what_those_of_websockets_see(
+    run: Callable[..., Any], roles: tuple[str, str], ours: Conversation, theirs: Conversation
+) -> None:
+    async def main() -> None:
+        expected = await converse(("websockets", "websockets"), ours, theirs)
+        assert await converse(roles, ours, theirs) == expected
+
+    run(main())
+
+
+def test_message_that_is_oversized_when_decompressed_fails_the_connection(
+    run: Callable[..., Any],
+) -> None:
+    async def main() -> None:
+        for roles in (("penstock", "penstock"), ("websockets", "penstock")):
+            ours, theirs = await converse(
+                roles, oversized_when_decompressed, hold, compression="deflate"
+            )
+            assert ours == ([], ("ConnectionClosedError", (1009, True), 1009))
+            assert theirs[1][2] == 1009  # type: ignore[index]
+
+    run(main())
+
+
+def test_handler_that_raises_closes_with_1011(
+    run: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(connection: Any) -> None:
+        raise ValueError("broken")
+
+    async def main() -> None:
+        async with websocket.serve(handler, "127.0.0.1", 0) as served:
+            connection = await websocket.connect(address(served))
+            with pytest.raises(websocket.ConnectionClosedError) as caught:
+                await connection.recv()
+            assert caught.value.rcvd == websocket.Close(1011, "")
+
+    run(main())
+    assert "connection handler failed" in caplog.text
+
+
+def test_close_of_the_server_closes_connections_with_1001(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with websocket.serve(hold, "127.0.0.1", 0) as served:
+            connection = await websocket.connect(address(served))
+            assert len(served.connections) == 1
+        assert not served.connections
+        assert [message async for message in connection] == []
+        assert connection.close_code == 1001
+        with pytest.raises(OSError):
+            await websocket.connect(address_before)
+
+    async def with_address() -> None:
+        nonlocal address_before
+        server = await websocket.serve(hold, "127.0.0.1", 0)
+        address_before = address(server)
+        server.close()
+        await server.wait_closed()
+
+    address_before = ""
+    run(with_address())
+    run(main())
+
+
+def test_unanswered_ping_fails_the_connection(run: Callable[..., Any]) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        fields = websocket.http.Headers(
+            [tuple(line.split(": ", 1)) for line in head.decode().split("\r\n")[1:-2]]  # type: ignore[misc]
+        )
+        key = fields["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+        writer.write(
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: WEBSOCKET\r\nconnection: upgrade\r\n"
+            f"sec-websocket-accept: {accept}\r\n\r\n".encode()
+        )
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        connection = await websocket.connect(
+            address(server), ping_interval=0.05, ping_timeout=0.05, close_timeout=0.5
+        )
+        with pytest.raises(websocket.ConnectionClosedError) as caught:
+            await connection.recv()
+        assert caught.value.sent == websocket.Close(1011, "keepalive ping timeout")
+        await connection.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+def test_answered_pings_keep_the_connection(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with (
+            websocket.serve(hold, "127.0.0.1", 0) as served,
+            websocket.connect(address(served), ping_interval=0.01, ping_timeout=20) as connection,
+        ):
+            keepalive = connection.loop.create_future()
+            pong = connection._on_pong
+            connection._on_pong = lambda *a: (pong(*a), keepalive.set_result(None))  # type: ignore[method-assign]
+            await keepalive
+            assert connection.latency > 0
+            assert connection.state is websocket.State.OPEN
+
+    run(main())
+
+
+def test_payload_of_a_ping_is_limited(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with (
+            websocket.serve(hold, "127.0.0.1", 0) as served,
+            websocket.connect(address(served)) as connection,
+        ):
+            with pytest.raises(ValueError, match="126 bytes"):
+                await connection.ping(b"x" * 126)
+            with pytest.raises(ValueError, match="close code 1005"):
+                await connection.close(1005)
+
+    run(main())

@@ -1,0 +1,181 @@
+"""The opening handshake: what is refused, selected and passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock import websocket
+
+from .libraries import address, echo
+
+
+async def talk(port: int, request: bytes) -> bytes:
+    """The whole answer of a server to a request, which is sent byte by byte in part."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request[:7])
+    await asyncio.sleep(0)
+    writer.write(request[7:])
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def request(*lines: str, first: str = "GET / HTTP/1.1") -> bytes:
+    fields = {
+        "Host": "a",
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    text = [first]
+    for line in lines:
+        name, _, value = line.partition(": ")
+        fields[name] = value
+    text += [f"{name}: {value}" for name, value in fields.items() if value]
+    return ("\r\n".join(text) + "\r\n\r\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (request("Upgrade: "), 426),
+        (request("Sec-WebSocket-Version: 8"), 426),
+        (request("Sec-WebSocket-Key: x"), 400),
+        (request("Connection: close"), 426),
+        (request(first="POST / HTTP/1.1"), 405),
+        (request("Host: "), 400),
+        (request("Origin: http://evil"), 403),
+        (b"GET / HTTP/1.1\nHost: a\n\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01", 400),
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", 400),
+    ],
+)
+def test_invalid_request_is_refused(run: Callable[..., Any], sent: bytes, status: int) -> None:
+    async def main() -> None:
+        origins = [None, "http://good", re.compile(r"https://.*\.example")]
+        async with websocket.serve(echo, "127.0.0.1", 0, origins=origins) as served:
+            answer = await talk(served.sockets[0].getsockname()[1], sent)
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+            for origin in (None, "http://good", "https://a.example"):
+                async with websocket.connect(address(served), origin=origin):
+                    pass
+            with pytest.raises(websocket.InvalidStatus) as caught:
+                await websocket.connect(address(served), origin="http://good.evil")
+            assert caught.value.response.status_code == 403
+
+    run(main())
+
+
+def test_message_that_follows_the_request_at_once_is_received(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with websocket.serve(echo, "127.0.0.1", 0) as served:
+            port = served.sockets[0].getsockname()[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request() + bytes([0x81, 0x82, 0, 0, 0, 0]) + b"hi")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
+            assert await reader.readexactly(4) == b"\x81\x02hi"
+            writer.write(bytes([0x88, 0x80, 0, 0, 0, 0]))
+            assert await reader.read() == b"\x88\x00"
+            writer.close()
+
+    run(main())
+
+
+def test_process_request_may_answer_and_sees_the_request(run: Callable[..., Any]) -> None:
+    async def process(
+        connection: websocket.ServerConnection, request: websocket.Request
+    ) -> websocket.Response | None:
+        await asyncio.sleep(0)
+        if request.path == "/health":
+            return connection.respond(200, "OK\n")
+        assert request.headers["x-token"] == "secret"
+        return None
+
+    async def main() -> None:
+        async with websocket.serve(echo, "127.0.0.1", 0, process_request=process) as served:
+            with pytest.raises(websocket.InvalidStatus) as caught:
+                await websocket.connect(address(served, "/health"))
+            assert caught.value.response.body == b"OK\n"
+            headers = {"X-Token": "secret"}
+            async with websocket.connect(address(served, "/a?b"), additional_headers=headers) as c:
+                await c.send("hi")
+                assert await c.recv() == "hi"
+            with pytest.raises(ValueError, match="control character"):
+                await websocket.connect(address(served), additional_headers={"A": "b\r\nC: d"})
+
+    run(main())
+
+
+def test_subprotocol_is_negotiated(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with websocket.serve(echo, "127.0.0.1", 0, subprotocols=["b", "c"]) as served:
+            for offered, selected in (
+                (["a", "c"], "c"),
+                (["c", "b"], "b"),
+                (["a"], None),
+                ([], None),
+            ):
+                async with websocket.connect(address(served), subprotocols=offered) as connection:
+                    assert connection.subprotocol == selected
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "exception"),
+    [
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nwait", websocket.InvalidStatus),
+        (
+            b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            websocket.InvalidUpgrade,
+        ),
+        (b"SSH-2.0-OpenSSH\r\n", websocket.InvalidMessage),
+        (b"", websocket.InvalidMessage),
+    ],
+)
+def test_invalid_response_is_refused(
+    run: Callable[..., Any], answer: bytes, exception: type[Exception]
+) -> None:
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        with pytest.raises(exception) as caught:
+            await websocket.connect(address(server))
+        if isinstance(caught.value, websocket.InvalidStatus):
+            assert caught.value.response.body == b"wait"
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+@pytest.mark.parametrize("uri", ["http://a/", "ws:///path", "ws://a/#b", "ws://a:b/"])
+def test_invalid_address_is_refused(uri: str) -> None:
+    with pytest.raises(websocket.InvalidURI, match=re.escape(uri)):
+        websocket.connect(uri)
+
+
+def test_silent_server_ends_with_a_timeout(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        with pytest.raises(TimeoutError):
+            await websocket.connect(address(server), open_timeout=0.05)
+        server.close()
+        await server.wait_closed()
+
+    run(main())
