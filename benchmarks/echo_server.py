@@ -1,9 +1,10 @@
-"""The echo server of the echo pages: one program, any asyncio loop, several ways to write it.
+"""The echo server of the echo pages: the same program for every asyncio loop, in several styles.
 
     python benchmarks/echo_server.py --loop penstock --style protocol
 
-It listens on a free TCP port of loopback, or with ``--unix PATH`` on a Unix socket, and prints the
-port or the path when it is ready. With ``--certificate`` and ``--key`` (PEM files) it speaks TLS.
+It listens on a free TCP port of the loopback interface, or with ``--unix PATH`` on a Unix socket,
+and prints the port or the path when it is ready. With ``--certificate`` and ``--key`` (PEM files)
+it uses TLS.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+# Python puts the folder of a script on the path; the package is in a folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import (  # noqa: E402
+from benchmarks.measured_program import (  # noqa: E402
     Unavailable,
     exit_code,
     loop_factory,
@@ -34,9 +35,9 @@ BACKLOG = 4096
 
 
 def set_no_delay(transport: asyncio.BaseTransport) -> None:
-    """Turn Nagle's algorithm off, as asyncio does itself; not every loop does."""
+    """Turn Nagle's algorithm off, as asyncio does; not every loop does."""
     sock = transport.get_extra_info("socket")
-    # Some loops hand out a socket object without setsockopt; a Unix socket has no such option.
+    # The socket object of some loops has no setsockopt; a Unix socket has no such option.
     with contextlib.suppress(AttributeError, NotImplementedError, OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -55,8 +56,8 @@ class EchoProtocol(asyncio.Protocol):
 class EchoBufferedProtocol(asyncio.BufferedProtocol):
     """Echo by ``get_buffer`` and ``buffer_updated``.
 
-    The slice is written without a copy. That is safe here, and only here, because the client has
-    one message in flight, far smaller than the kernel's send buffer: the write never waits.
+    The slice is written without a copy. That is safe only because the client has one message in
+    flight, far smaller than the kernel's send buffer, so that no write has to wait.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -72,7 +73,7 @@ class EchoBufferedProtocol(asyncio.BufferedProtocol):
 
 
 class EchoBufferedCopyProtocol(asyncio.BufferedProtocol):
-    """Echo by ``get_buffer`` and ``buffer_updated``, of a copy: right for messages of any size."""
+    """Echo a copy by ``get_buffer`` and ``buffer_updated``: correct for messages of any size."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         set_no_delay(transport)
@@ -96,7 +97,7 @@ async def echo_streams(reader: Any, writer: Any) -> None:
 
 
 async def echo_streams_undrained(reader: Any, writer: Any) -> None:
-    """Echo by a stream reader and writer, all that there is and without ``drain``."""
+    """Echo by a stream reader and writer: read whatever is available, never ``drain``."""
     set_no_delay(writer.transport)
     while data := await reader.read(1_000_000):
         writer.write(data)
@@ -130,7 +131,7 @@ Serve = Callable[[asyncio.AbstractEventLoop, socket.socket, Tls], Awaitable[obje
 
 
 def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
-    """A style that answers by a protocol."""
+    """A style that uses a protocol."""
 
     async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
         if listener.family == socket.AF_UNIX:
@@ -141,7 +142,7 @@ def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
 
 
 def streams_server(echo: Callable[[Any, Any], Awaitable[None]]) -> Serve:
-    """A style that answers by asyncio's streams."""
+    """A style that uses asyncio's streams."""
 
     async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
         if listener.family == socket.AF_UNIX:
@@ -154,7 +155,7 @@ def streams_server(echo: Callable[[Any, Any], Awaitable[None]]) -> Serve:
 async def serve_native_streams(
     loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls
 ) -> object:
-    # On any other loop than Penstock's these are asyncio's functions: the style's peers.
+    # On loops other than Penstock's, these are asyncio's functions: the peers of this style.
     import penstock
 
     if listener.family == socket.AF_UNIX:
@@ -164,7 +165,7 @@ async def serve_native_streams(
 
 async def serve_sock(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
     if tls is not None:
-        raise Unavailable("loop.sock_recv and its like do not speak TLS")
+        raise Unavailable("loop.sock_recv and related methods have no TLS")
     await check_sock_calls(loop)
     clients: set[asyncio.Task[None]] = set()
 
@@ -179,7 +180,7 @@ async def serve_sock(loop: asyncio.AbstractEventLoop, listener: socket.socket, t
 
 
 async def check_sock_calls(loop: asyncio.AbstractEventLoop) -> None:
-    """Use each call once, so that a missing one is told before the port is."""
+    """Use each call once, so that a missing one is reported before the port is printed."""
     near, far = socket.socketpair()
     with near, far:
         near.setblocking(False)

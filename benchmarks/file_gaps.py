@@ -1,10 +1,10 @@
-"""How long a file operation keeps the loop from everybody else: the program of the page file_gaps.
+"""How long a file operation blocks the loop: the program of the page file_gaps.
 
     python benchmarks/file_gaps.py --peer penstock --operation lines --folder /tmp
 
 Runs one operation beside a timer of 1 ms on the same loop. Prints one JSON line: ``gap``, the
-longest time between two ticks, and ``seconds``, what the operation took. What it reads is made
-first, unless it is there.
+longest time between two ticks, and ``seconds``, the duration of the operation. Files that it reads
+are created first unless they exist.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import Unavailable, exit_code, loop_factory
+from benchmarks.measured_program import Unavailable, exit_code, loop_factory
 
 TICK = 0.001
 MIB = 1 << 20
@@ -33,7 +33,7 @@ CHARACTERS = "some wörds of a text\n"
 
 
 class Data:
-    """What the operations work on. ``scale`` divides its amount, for a quick look."""
+    """The data of the operations. ``scale`` divides their amount, for a quick run."""
 
     def __init__(self, folder: Path, scale: int) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Data:
         )
 
     def text(self) -> str:
-        """A large text, which is not ASCII only."""
+        """A large text with characters beyond ASCII."""
         piece = CHARACTERS.encode() * 50_000
         return self._made(
             "text",
@@ -122,7 +122,7 @@ def on_penstock(operation: str, data: Data) -> Prepared:
         if not os.path.exists(path):
             from zlib import crc32
 
-            from penstock.files.log_format import encode_header, new_file_header
+            from penstock.files._log.log_format import encode_header, new_file_header
 
             header = new_file_header()
             record = encode_header(header[16:20], len(header), b"a record", crc32(b"a record"))
@@ -148,7 +148,7 @@ def on_penstock(operation: str, data: Data) -> Prepared:
 
 
 def on_aiofiles(operation: str, data: Data) -> Prepared:
-    """The operation on aiofiles, which has no more than a file's methods.
+    """The operation on aiofiles, which has only the methods of a file.
 
     Raises:
         Unavailable: if it has no such operation, or is not installed.
@@ -191,7 +191,7 @@ def _text(data: Data) -> str:
 
 def _chosen(operation: str, operations: dict[str, Callable[[], Prepared]]) -> Prepared:
     if operation not in operations:
-        raise Unavailable("it has no such operation, or does it with a thread's work a line")
+        raise Unavailable("it has no such operation, or uses a thread for each line")
     return operations[operation]()
 
 
@@ -214,9 +214,9 @@ async def measure(operation: Prepared) -> dict[str, float]:
     begin = time.perf_counter()
     result = await operation()
     seconds = time.perf_counter() - begin
-    await asyncio.sleep(2 * TICK)  # the tick that was due all the while, if the loop stood still
+    await asyncio.sleep(2 * TICK)  # the tick that was overdue if the loop was blocked
     ticking.cancel()
-    del result  # giving back a gigabyte is not part of the operation
+    del result  # freeing a gigabyte is not part of the operation
     return {"gap": longest, "seconds": seconds}
 
 

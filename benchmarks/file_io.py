@@ -1,9 +1,10 @@
-"""File work, timed from inside: the program of the pages files and files_pyuring.
+"""File work that times itself: the program of the pages files and files_pyuring.
 
     python benchmarks/file_io.py --peer penstock --workload cached-reads --folder /tmp
 
-Prints one JSON line: ``operations``, ``seconds``, ``cpu_seconds`` (of all the process's threads,
-the kernel's workers for it included), ``begin`` and ``end`` of the timed region by the wall clock.
+Prints one JSON line: ``operations``, ``seconds``, ``cpu_seconds`` (of all threads of the process,
+including the kernel's workers for it), and ``begin`` and ``end`` of the timed region in wall-clock
+time.
 The workload ``phases`` has these figures twice, under ``write`` and ``read``; ``ticker`` has
 ``lateness``, a list of seconds, instead of operations. What is read is compared with what was
 written before the clock starts, and its length with each repetition.
@@ -24,13 +25,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import Unavailable, exit_code
 from benchmarks.file_peers import PEERS, load_peer
 from benchmarks.file_peers.peer import AsyncPeer, Data, Peer, aligned_buffer
 from benchmarks.file_peers.plain_os import Files as PlainFiles
+from benchmarks.measured_program import Unavailable, exit_code
 
 CACHED_SIZE = 64 << 20
 DIRECT_SIZE = 16 << 20
@@ -45,11 +46,11 @@ Prepare = Callable[[], None]
 
 
 class Wrong(Exception):
-    """A peer has read something else than was written."""
+    """What a peer has read differs from what was written."""
 
 
 class Work:
-    """One workload of one peer: what is prepared, what is timed, and what that is worth."""
+    """One workload of one peer: the preparation, the timed part, and its number of operations."""
 
     def __init__(self, peer: Peer, folder: Path, options: argparse.Namespace) -> None:
         self.peer = peer
@@ -70,7 +71,7 @@ class Work:
         return nothing, repetition
 
     async def direct_reads(self) -> tuple[Prepare, Repetition]:
-        """4 KiB reads past the page cache, 32 in flight."""
+        """4 KiB reads that bypass the page cache, 32 in flight."""
         depth = self.peer.depth
         path, size = self._filled("direct", self.options.size or DIRECT_SIZE)
         os.sync()
@@ -101,7 +102,7 @@ class Work:
         return nothing, repetition
 
     async def write_files(self) -> tuple[Prepare, Repetition]:
-        """Several larger files that are not there yet, written; whole or in blocks."""
+        """Several larger new files, written whole or in blocks."""
         return await self._larger_files(write=True, read=False)
 
     async def read_files(self) -> tuple[Prepare, Repetition]:
@@ -113,7 +114,7 @@ class Work:
         return await self._larger_files(write=True, read=True)
 
     async def log(self) -> tuple[Prepare, Repetition]:
-        """Records appended at the same time, each of them durable."""
+        """Records that are appended concurrently, each of them durable."""
         path = str(self.folder / "log")
         records = [os.urandom(RECORD_SIZE) for _ in range(RECORDS)]
 
@@ -157,7 +158,7 @@ class Work:
 
 
 class LargerFiles:
-    """Several files of one size, which the peer writes and reads back, whole or in blocks."""
+    """Several files of the same size that the peer writes and reads back, whole or in blocks."""
 
     def __init__(self, peer: Peer, folder: Path, options: argparse.Namespace) -> None:
         self.peer = peer
@@ -172,42 +173,42 @@ class LargerFiles:
         peer.get_ready(len(self.paths), self.size)
 
     async def write(self, paths: Sequence[str]) -> None:
-        """Let the peer write them."""
+        """Let the peer write the files."""
         await self.peer.write_all(paths, self.data, self.block)
 
     async def read(self, paths: Sequence[str]) -> None:
-        """Let the peer read them."""
+        """Let the peer read the files."""
         read = await self.peer.read_all(paths, self.size, self.block)
         check_length(read, self.size * len(paths))
 
     async def try_out(self, paths: Sequence[str]) -> None:
-        """Let the peer write them and read one, and see whether it is right."""
+        """Let the peer write all files and read one, and check its content."""
         await self.write(paths)
         self.compare(paths)
         if not self.peer.direct and await self.peer.read_whole(paths[0]) != self.data:
             raise Wrong("the file was read wrong")
 
     def compare(self, paths: Sequence[str]) -> None:
-        """See whether what is in the files was written.
+        """Check the content of the files.
 
         Raises:
-            Wrong: if it is something else.
+            Wrong: if it differs from what was written.
         """
         for path in paths:
             if Path(path).read_bytes() != self.data:
                 raise Wrong("a file was written wrong")
 
     def remove(self, paths: Sequence[str]) -> None:
-        """Make room for fresh ones: truncating a file that is being written back waits for that."""
+        """Remove the files. Truncating one instead would wait for its write-back."""
         for path in paths:
             os.unlink(path)
 
     def warm_memory(self) -> None:
-        """Have as much memory touched, and free again, as all of the files take.
+        """Touch and free as much memory as all files take.
 
-        Memory that nobody has used for some seconds a virtual machine gives back to its host, and
-        whoever uses it next waits for the host, several times as long as copying takes. That must
-        not fall upon the one contender that comes after a pause.
+        A virtual machine returns memory that was idle for some seconds to its host, and the next
+        use waits for the host, several times as long as copying takes. Without this call, the
+        contender that follows a pause would pay for that.
         """
         size = len(self.paths) * self.size
         with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
@@ -217,7 +218,7 @@ class LargerFiles:
                 memory[page] = 1
 
     def forget(self) -> None:
-        """Take all of them out of the page cache; they must be on the disk for that."""
+        """Evict all files from the page cache, for which they must be on the disk."""
         for path in self.paths:
             fd = os.open(path, os.O_RDONLY)
             os.fdatasync(fd)
@@ -226,10 +227,10 @@ class LargerFiles:
 
 
 def check_length(read: int, expected: int) -> None:
-    """See whether so many bytes were read.
+    """Check how many bytes were read.
 
     Raises:
-        Wrong: if not.
+        Wrong: if it is another number.
     """
     if read != expected:
         raise Wrong(f"{read} bytes were read instead of {expected}")
@@ -248,11 +249,11 @@ PHASES = "phases"
 
 
 def nothing() -> None:
-    """Nothing to prepare between two repetitions."""
+    """The preparation of a workload that needs none."""
 
 
 class Stopwatch:
-    """What repetitions took together, and when the first began and the last ended."""
+    """Total time of the repetitions, the begin of the first and the end of the last."""
 
     def __init__(self) -> None:
         self.operations = 0
@@ -262,7 +263,7 @@ class Stopwatch:
         self.end = 0.0
 
     async def time(self, repetition: Repetition) -> None:
-        """Do one more."""
+        """Run one more repetition."""
         self.begin = self.begin or time.time()
         cpu_begin, begin = time.process_time(), time.perf_counter()
         self.operations += await repetition()
@@ -287,7 +288,7 @@ async def timed(work: Work, options: argparse.Namespace) -> dict[str, object]:
 
 
 async def timed_phases(work: Work, options: argparse.Namespace) -> dict[str, object]:
-    """Files written and then read back, with a clock for each of the two.
+    """Write files and read them back, with a clock for each phase.
 
     A few of the files are written and read for the warm-up, and compared before the clocks start
     and after they have stopped; gigabytes would take longer than what is measured.
@@ -350,7 +351,7 @@ async def ticker(peer: Peer, folder: Path, size: int) -> dict[str, object]:
         await asyncio.sleep(0)
     seconds = time.perf_counter() - begin
     cpu_seconds = time.process_time() - cpu_begin
-    # The timer that was due all the while, if the loop stood still.
+    # The timer that was overdue if the loop was blocked.
     await asyncio.sleep(2 * TICK)
     task.cancel()
     return {"seconds": seconds, "cpu_seconds": cpu_seconds, "lateness": late}
@@ -366,7 +367,9 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="bytes of a file")
     parser.add_argument("--block", type=int, help="bytes of a read or write; 0: whole files")
     parser.add_argument("--depth", type=int, default=32, help="operations in flight")
-    parser.add_argument("--direct", action="store_true", help="larger files past the page cache")
+    parser.add_argument(
+        "--direct", action="store_true", help="larger files that bypass the page cache"
+    )
     parser.add_argument(
         "--clear-cache", action="store_true", help="read larger files that are not in the cache"
     )
@@ -389,7 +392,7 @@ def main() -> None:
 
 
 def run_ticker(peer: Peer, folder: Path, size: int) -> dict[str, object]:
-    """On the peer's loop; plain calls stand in the way of asyncio's.
+    """Run on the peer's loop; plain calls block asyncio's.
 
     Raises:
         Unavailable: if it is a ring without a loop.

@@ -1,8 +1,8 @@
-"""The HTTP servers of the http page: a hello on a chosen framework and event loop, one process.
+"""The HTTP servers of the http page: a short response by a chosen framework and event loop.
 
     python benchmarks/http_server.py --loop penstock --framework uvicorn
 
-It listens on a free port of loopback and prints it when it is ready.
+It listens on a free port of the loopback interface and prints it when it is ready.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+# Python puts the folder of a script on the path; the package is in a folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import (  # noqa: E402
+from benchmarks.measured_program import (  # noqa: E402
     Unavailable,
     exit_code,
     factory_path,
@@ -44,7 +44,7 @@ async def hello_asgi(
 
 
 def run_uvicorn(loop: str) -> None:
-    """uvicorn with httptools, which makes the loop itself from its factory."""
+    """uvicorn with httptools. uvicorn creates the loop itself from its factory."""
     try:
         import httptools  # noqa: F401
         import uvicorn
@@ -53,8 +53,8 @@ def run_uvicorn(loop: str) -> None:
 
     loop_factory(loop)
 
-    # The servers bind their sockets themselves: one made by socket.create_server has no protocol
-    # number, for which asyncio leaves Nagle's algorithm on, and replies then wait 40 ms for an ACK.
+    # The servers bind their sockets themselves. A socket of socket.create_server has no protocol
+    # number; asyncio then leaves Nagle's algorithm on, and replies wait 40 ms for an ACK.
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

@@ -1,4 +1,4 @@
-"""Work on a ring of io_uring without an event loop, timed from inside: for the uring page.
+"""Work on an io_uring ring without an event loop: the self-timing program of the uring page.
 
     python benchmarks/ring_work.py --contender penstock --workload NOPs --folder DIR
 
@@ -9,6 +9,7 @@ read is compared with what was written, once before the timing.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import itertools
 import json
@@ -21,10 +22,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+# Python puts the folder of a script on the path; the package is in a folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import Unavailable, exit_code  # noqa: E402
+from benchmarks.measured_program import Unavailable, exit_code  # noqa: E402
 
 BATCH = 256
 BATCHES = 64
@@ -34,21 +35,21 @@ CACHED_BLOCKS = 1024
 DIRECT_BLOCKS = 8192
 SMALL_FILES = 1000
 
-# A round of work: how many operations it did.
+# One round of work; returns its number of operations.
 Round = Callable[[], int]
 
 
 class Wrong(Exception):
-    """What was read is not what was written: the contender is wrong, not fast."""
+    """What was read differs from what was written."""
 
 
 def block(number: int) -> bytes:
-    """What stands in a block of the file."""
+    """The content of a block of the file."""
     return number.to_bytes(8, "little") * (BLOCK // 8)
 
 
 def make_file(folder: Path, blocks: int) -> Path:
-    """The file that is read, made once and flushed."""
+    """The file that is read, created once and flushed."""
     path = folder / f"blocks-{blocks}"
     if not path.exists() or path.stat().st_size != blocks * BLOCK:
         with open(path, "wb") as file:
@@ -71,9 +72,9 @@ def make_files(folder: Path) -> list[str]:
 
 
 def scattered(blocks: int) -> Iterator[list[int]]:
-    """Batches of offsets all over the file, the same for everybody, over and over.
+    """Endless batches of offsets across the file, the same for every contender.
 
-    Made beforehand: choosing them must not be part of the timing.
+    They are created in advance, so that their choice is not timed.
     """
     number = 0
     batches = []
@@ -94,7 +95,7 @@ def check_blocks(read: Callable[[list[int]], list[bytes]], blocks: int) -> None:
 
 
 def open_file(stack: ExitStack, path: Path, flags: int = 0) -> int:
-    """A descriptor that is closed at the end."""
+    """A descriptor that is closed at exit of the block."""
     fd = os.open(path, os.O_RDONLY | flags)
     stack.callback(os.close, fd)
     return fd
@@ -200,7 +201,7 @@ def penstock_work(workload: str, folder: Path, stack: ExitStack) -> Round:
 
 
 def pyuring_work(workload: str, folder: Path, stack: ExitStack) -> Round:
-    """pyuring, by the fastest way that it has."""
+    """pyuring, by its fastest functions."""
     try:
         pyuring: Any = importlib.import_module("pyuring")
     except ImportError as error:
@@ -223,9 +224,77 @@ def pyuring_work(workload: str, folder: Path, stack: ExitStack) -> Round:
             return [joined[at : at + BLOCK] for at in range(0, len(joined), BLOCK)]
 
         check_blocks(split, CACHED_BLOCKS)
-        # One bytes object of all blocks, as it returns them.
+        # One bytes object of all blocks: that is what it returns.
         return lambda: len(ctx.read_offsets(fd, BLOCK, next(offsets))) // BLOCK
-    raise Unavailable("pyuring has no such operation")
+    if workload == "small files":
+        paths = make_files(folder)
+
+        def read(path: str) -> bytes:
+            fd = ctx.openat(path, os.O_RDONLY | os.O_CLOEXEC)
+            data: bytes = ctx.read(fd, 65536)
+            data += ctx.read(fd, 65536, len(data))
+            ctx.close_fd(fd)
+            return data
+
+        if [read(path) for path in paths] != [block(number) for number in range(SMALL_FILES)]:
+            raise Wrong("the files read are not those that were written")
+        return lambda: len([read(path) for path in paths])
+    if workload == "cached reads, tuples":
+        fd = open_file(stack, make_file(folder, CACHED_BLOCKS))
+        offsets = scattered(CACHED_BLOCKS)
+
+        def read_tuples(some: list[int]) -> list[bytes]:
+            buffers = [bytearray(BLOCK) for _ in some]
+            for tag, at in enumerate(some):
+                ctx.read_async(fd, buffers[tag], at, tag)
+            ctx.submit()
+            for _ in some:
+                tag, result = ctx.wait_completion()
+                if result != BLOCK:
+                    raise Wrong(f"a read returned {result}")
+            return [bytes(buffer) for buffer in buffers]
+
+        check_blocks(read_tuples, CACHED_BLOCKS)
+        return lambda: len(read_tuples(next(offsets)))
+    if workload in {"cached reads, buffers", "direct reads"}:
+        direct = workload == "direct reads"
+        blocks, depth = (DIRECT_BLOCKS, DEPTH) if direct else (CACHED_BLOCKS, BATCH)
+        fd = open_file(stack, make_file(folder, blocks), os.O_DIRECT if direct else 0)
+        offsets = scattered(blocks)
+        memory = mmap.mmap(-1, BLOCK * depth)
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        slots = [ctypes.c_void_p(begin + slot * BLOCK) for slot in range(depth)]
+
+        def read_into(some: list[int], keep: list[bytes] | None = None) -> int:
+            left = iter(enumerate(some))
+            numbers = [0] * depth
+
+            def ask(slot: int) -> None:
+                numbers[slot], at = next(left)
+                ctx.read_async_ptr(fd, slots[slot], BLOCK, at, slot)
+
+            for slot in range(depth):
+                ask(slot)
+            ctx.submit()
+            for done in range(BATCH):
+                slot, result = ctx.wait_completion()
+                if result != BLOCK:
+                    raise Wrong(f"a read returned {result}")
+                if keep is not None:
+                    keep[numbers[slot]] = memory[slot * BLOCK : (slot + 1) * BLOCK]
+                if done < BATCH - depth:
+                    ask(slot)
+                    ctx.submit()
+            return BATCH
+
+        def check_into(some: list[int]) -> list[bytes]:
+            kept = [b""] * BATCH
+            read_into(some, kept)
+            return kept
+
+        check_blocks(check_into, blocks)
+        return lambda: read_into(next(offsets))
+    raise Unavailable("pyuring has no batch of NOPs")
 
 
 def os_work(workload: str, folder: Path, stack: ExitStack) -> Round:
@@ -241,8 +310,8 @@ def os_work(workload: str, folder: Path, stack: ExitStack) -> Round:
             return data
 
         def read_files() -> int:
-            # All of them are kept, as read_many() returns them: fresh memory costs half as much as
-            # reading what is dropped at once.
+            # All are kept, as read_many() returns them. Fresh memory costs half as much as reading
+            # into memory that is freed at once.
             return len([read(path) for path in paths])
 
         return read_files
@@ -254,7 +323,7 @@ def os_work(workload: str, folder: Path, stack: ExitStack) -> Round:
         check_blocks(lambda some: [os.pread(fd, BLOCK, at) for at in some], blocks)
 
         def read_bytes() -> int:
-            # Each block is dropped at once: keeping a batch of them costs os three times as much.
+            # Each block is freed at once: keeping a batch of them costs os three times as much.
             for at in next(offsets):
                 os.pread(fd, BLOCK, at)
             return BATCH
@@ -275,7 +344,7 @@ def os_work(workload: str, folder: Path, stack: ExitStack) -> Round:
 
         check_blocks(check_into, blocks)
         return lambda: read_into(next(offsets))
-    raise Unavailable("os has no such operation")
+    raise Unavailable("os has no such system call")
 
 
 CONTENDERS = {"penstock": penstock_work, "pyuring": pyuring_work, "os": os_work}
@@ -291,7 +360,7 @@ WORKLOADS = (
 
 
 def timed(work: Round, seconds: float, warmup: float) -> dict[str, float]:
-    """Do rounds for ``seconds`` after some for ``warmup``."""
+    """Run rounds for ``warmup`` seconds, then timed ones for ``seconds``."""
     warm = time.perf_counter() + warmup
     while time.perf_counter() < warm:
         work()

@@ -1,24 +1,26 @@
-"""The loop's own work without any I/O, timed from inside: the program of the scheduling page.
+"""The loop's own work without I/O: the self-timing program of the scheduling page.
 
     python benchmarks/scheduling.py --loop penstock --workload call_soon --seconds 0.3
 
 Prints one JSON line: ``operations``, ``seconds`` and ``cpu_seconds`` of the timed region. A
-workload is done in batches of a thousand operations; a batch counts only once all of it has run.
+workload runs in batches of a thousand operations, or of 300,000; a batch counts once all of it has
+run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+# Python puts the folder of a script on the path; the package is in a folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import (  # noqa: E402
+from benchmarks.measured_program import (  # noqa: E402
     Unavailable,
     exit_code,
     loop_factory,
@@ -26,29 +28,30 @@ from benchmarks.contender import (  # noqa: E402
 )
 
 BATCH = 1000
+BURST = 300_000
 TASKS_AT_ONCE = 10
-FAR_AWAY = 10.0  # seconds; such a timer is cancelled long before
+FAR_AWAY = 10.0  # seconds; such a timer is always cancelled
 
 
 class Incomplete(Exception):
-    """A batch ended although not all of it had run: the loop is wrong, not fast."""
+    """A batch ended before all of it had run: the loop is wrong, not fast."""
 
 
 def nothing() -> None:
-    """The callback whose own cost is least."""
+    """A callback of the least cost."""
 
 
-async def call_soon(loop: asyncio.AbstractEventLoop) -> None:
+async def call_soon(loop: asyncio.AbstractEventLoop, count: int = BATCH) -> None:
     """Schedule a batch, then run it."""
     done = loop.create_future()
-    for _ in range(BATCH):
+    for _ in range(count):
         loop.call_soon(nothing)
     loop.call_soon(done.set_result, None)
     await done
 
 
 async def call_soon_chain(loop: asyncio.AbstractEventLoop) -> None:
-    """Each callback schedules the next one: a turn of the loop each."""
+    """Each callback schedules the next one: one iteration of the loop for each."""
     done = loop.create_future()
     left = BATCH
 
@@ -64,10 +67,10 @@ async def call_soon_chain(loop: asyncio.AbstractEventLoop) -> None:
     await done
 
 
-async def call_later(loop: asyncio.AbstractEventLoop) -> None:
+async def call_later(loop: asyncio.AbstractEventLoop, count: int = BATCH) -> None:
     """Schedule a batch of timers that are due at once, then run it."""
     done = loop.create_future()
-    left = BATCH
+    left = count
 
     def fire() -> None:
         nonlocal left
@@ -75,13 +78,13 @@ async def call_later(loop: asyncio.AbstractEventLoop) -> None:
         if not left:
             done.set_result(None)
 
-    for _ in range(BATCH):
+    for _ in range(count):
         loop.call_later(0, fire)
     await done
 
 
 async def call_later_chain(loop: asyncio.AbstractEventLoop) -> None:
-    """Each timer, due at once, schedules the next one: a turn of the loop each."""
+    """Each timer, due at once, schedules the next one: one iteration of the loop for each."""
     done = loop.create_future()
     left = BATCH
 
@@ -98,21 +101,21 @@ async def call_later_chain(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def call_later_cancel(loop: asyncio.AbstractEventLoop) -> None:
-    """Set timers far away and cancel each at once, as a timeout that did not happen."""
+    """Set distant timers and cancel each at once, as for a timeout that did not occur."""
     for _ in range(BATCH):
         loop.call_later(FAR_AWAY, nothing).cancel()
-    # Some loops put cancelled timers away in their next turn: that is part of the price.
+    # Some loops remove cancelled timers in their next iteration: that belongs to the cost.
     await asyncio.sleep(0)
 
 
 async def sleep_0(loop: asyncio.AbstractEventLoop) -> None:
-    """A task gives way to the loop and goes on: a turn each."""
+    """A task yields to the loop: one iteration for each."""
     for _ in range(BATCH):
         await asyncio.sleep(0)
 
 
 async def create_task(loop: asyncio.AbstractEventLoop) -> None:
-    """Tasks made ten at a time, then awaited."""
+    """Create ten tasks at a time and await them."""
 
     async def child() -> int:
         return 1
@@ -127,7 +130,7 @@ async def create_task(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def create_future(loop: asyncio.AbstractEventLoop) -> None:
-    """A future made, resolved by a callback, and awaited."""
+    """Create a future, resolve it in a callback, await it."""
     for _ in range(BATCH):
         future = loop.create_future()
         loop.call_soon(future.set_result, None)
@@ -138,8 +141,10 @@ Workload = Callable[[asyncio.AbstractEventLoop], Awaitable[None]]
 
 WORKLOADS: dict[str, Workload] = {
     "call_soon": call_soon,
+    "call_soon, burst": functools.partial(call_soon, count=BURST),
     "call_soon, chain": call_soon_chain,
     "call_later(0)": call_later,
+    "call_later(0), burst": functools.partial(call_later, count=BURST),
     "call_later(0), chain": call_later_chain,
     "call_later, cancel": call_later_cancel,
     "sleep(0)": sleep_0,
@@ -149,7 +154,7 @@ WORKLOADS: dict[str, Workload] = {
 
 
 async def check_every_callback_runs(loop: asyncio.AbstractEventLoop) -> None:
-    """Count what the timed batches cannot without changing what they measure."""
+    """Check what the timed batches cannot check without a change of what they measure."""
     ran: list[int] = []
     for number in range(BATCH):
         loop.call_soon(ran.append, number)
@@ -161,8 +166,14 @@ async def check_every_callback_runs(loop: asyncio.AbstractEventLoop) -> None:
         raise Incomplete(f"{len(ran)} of {BATCH} callbacks ran, or not in their order")
 
 
+def batch_of(workload: Workload) -> int:
+    """Return how many operations one call of ``workload`` runs."""
+    count = workload.keywords["count"] if isinstance(workload, functools.partial) else BATCH
+    return int(count)
+
+
 async def timed(workload: Workload, seconds: float, warmup: float) -> dict[str, float]:
-    """Run batches for ``seconds`` after some for ``warmup``."""
+    """Run batches for ``warmup`` seconds, then timed ones for ``seconds``."""
     loop = asyncio.get_running_loop()
     await check_every_callback_runs(loop)
     warm = time.perf_counter() + warmup
@@ -173,7 +184,7 @@ async def timed(workload: Workload, seconds: float, warmup: float) -> dict[str, 
     end = begin + seconds
     while True:
         await workload(loop)
-        operations += BATCH
+        operations += batch_of(workload)
         now = time.perf_counter()
         if now >= end:
             break

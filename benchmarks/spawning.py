@@ -1,9 +1,9 @@
-"""Spawning children and waiting for them, timed from inside: the program of the spawn page.
+"""Start children and wait for them: the self-timing program of the spawn page.
 
     python benchmarks/spawning.py --loop penstock --child build/bench/trivial_child --at-once 8
 
 Prints one JSON line: ``operations``, ``seconds`` and ``cpu_seconds`` of the timed region; the CPU
-time is this process's own, without its children's.
+time is that of this process without its children.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+# Python puts the folder of a script on the path; the package is in a folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import (  # noqa: E402
+from benchmarks.measured_program import (  # noqa: E402
     Unavailable,
     exit_code,
     loop_factory,
@@ -28,7 +28,7 @@ EXIT_CODE = 7  # of the trivial child
 
 
 class WrongExit(Exception):
-    """A child did not end as it does: it did not run, or its exit was not seen."""
+    """A child ended with another exit code: it did not run, or its exit was missed."""
 
 
 async def spawn_and_wait(child: str) -> None:
@@ -40,7 +40,7 @@ async def spawn_and_wait(child: str) -> None:
 
 
 async def spawn_batch(child: str, at_once: int) -> None:
-    """Children side by side."""
+    """Several children at once."""
     if at_once == 1:
         await spawn_and_wait(child)
     else:
@@ -48,7 +48,7 @@ async def spawn_batch(child: str, at_once: int) -> None:
 
 
 async def timed(child: str, at_once: int, seconds: float, warmup: float) -> dict[str, float]:
-    """Run batches for ``seconds`` after some for ``warmup``."""
+    """Run batches for ``warmup`` seconds, then timed ones for ``seconds``."""
     warm = time.perf_counter() + warmup
     while True:
         await spawn_batch(child, at_once)

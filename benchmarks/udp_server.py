@@ -1,8 +1,8 @@
-"""The datagram echo server of the UDP page: one program, any asyncio loop, two ways to write it.
+"""The datagram echo server of the UDP page: the same program for every asyncio loop, in two styles.
 
     python benchmarks/udp_server.py --loop penstock --style protocol
 
-It binds a free UDP port of loopback and prints the port when it is ready.
+It binds a free UDP port of the loopback interface and prints the port when it is ready.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-# Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+# Python puts the folder of a script on the path; the package is in a folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.contender import (  # noqa: E402
+from benchmarks.measured_program import (  # noqa: E402
     Unavailable,
     exit_code,
     loop_factory,
@@ -43,7 +43,7 @@ async def serve_protocol(loop: asyncio.AbstractEventLoop, sock: socket.socket) -
 
 
 async def serve_sock(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> object:
-    # Each call once, so that a missing one is told before the port is.
+    # Use each call once, so that a missing one is reported before the port is printed.
     await loop.sock_sendto(sock, b"x", sock.getsockname())
     await loop.sock_recvfrom(sock, READ_SIZE)
 

@@ -1,4 +1,4 @@
-// Where a server of a benchmark listens: a TCP or UDP port of loopback, or a Unix socket.
+// The address of a benchmark's server: a TCP or UDP port of loopback, or a Unix socket.
 #pragma once
 
 #include "checked.hpp"
@@ -11,8 +11,8 @@ namespace bench {
 
 struct Address {
     std::uint16_t port = 0;
-    std::string path;       // when not empty: the Unix socket's
-    bool datagrams = false; // the port is UDP's
+    std::string path;       // path of the Unix socket, unless empty
+    bool datagrams = false; // whether the port is a UDP port
 
     [[nodiscard]] bool is_unix() const { return !path.empty(); }
 };
@@ -32,7 +32,7 @@ inline int stream_socket(const Address& address, int flags = 0) {
     return checked(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), "socket");
 }
 
-// A connected socket, without Nagle's algorithm where there would be one.
+// A connected socket, for TCP with Nagle's algorithm turned off.
 inline int connect_to(const Address& address) {
     if (address.datagrams) {
         const int fd = checked(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
@@ -52,7 +52,7 @@ inline int connect_to(const Address& address) {
     return fd;
 }
 
-// A listening socket that does not block; a port of 0 is replaced by the one that was chosen.
+// A non-blocking listening socket; a port of 0 is replaced by the one that the kernel chose.
 inline int listen_stream(Address& address) {
     const int fd = stream_socket(address, SOCK_NONBLOCK);
     if (address.is_unix()) {

@@ -18,8 +18,8 @@ template <typename Number> Number checked(Number result, const char* call) {
     return result;
 }
 
-// As checked(), for a call that is made again when a signal has interrupted it. A socket with a time
-// limit is interrupted also by SIGCONT, which has no handler (signal(7)).
+// Like checked(), but repeats a call that a signal has interrupted. SIGCONT interrupts a socket
+// with a timeout even without a handler (signal(7)).
 template <typename Call> auto restarted(Call call, const char* name) {
     while (true) {
         const auto result = call();

@@ -1,4 +1,4 @@
-// Wall and CPU clocks, and the region of a load between which they are read.
+// Wall and CPU clocks, and the timed region of a load.
 #pragma once
 
 #include "checked.hpp"
@@ -21,10 +21,10 @@ inline Nanoseconds to_ns(double seconds) {
     return static_cast<Nanoseconds>(seconds * 1e9);
 }
 
-// What passed between `begin` and `end`, on the wall, in this process and in the server.
+// Wall time, and CPU time of this process and of the server, between `begin` and `end`.
 class TimedRegion {
 public:
-    // A `server` of 0 has no clock and uses no time.
+    // With a `server` of 0, the server's CPU time is 0.
     explicit TimedRegion(pid_t server) : has_server_(server != 0) {
         if (has_server_) {
             if (const int error = clock_getcpuclockid(server, &server_clock_); error != 0) {

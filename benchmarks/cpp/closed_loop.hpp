@@ -1,8 +1,8 @@
 // A closed loop: N connections, each with exactly one message in flight.
 //
-// A connection sends a message, waits for the whole reply, has it checked, and sends the next one.
-// The server's CPU clock is read here, at the two ends of the timed region, so that start-up,
-// warm-up and the runner's own latency are in no figure.
+// A connection sends a message, waits for the complete reply, checks it, and sends the next
+// message. The server's CPU clock is read here, at both ends of the timed region, so that no figure
+// includes start-up, warm-up or the latency of the runner.
 //
 // Prints one JSON line; a failure is one line on standard error and exit code 1.
 #pragma once
@@ -44,13 +44,13 @@ inline void print_figures(std::uint64_t requests, std::uint64_t replies, const T
                 latency.quantile_us(0.99), latency.max_us());
 }
 
-// `Conversation` is what is said on a connection: `start(counter)` prepares the next message and
-// returns it as a view that stays valid until the reply is complete; `take(data, size, sent)` checks
-// a part of the reply, knowing how much of the message has been sent.
+// `Conversation` is the content of a connection: `start(counter)` returns the next message as a
+// view that stays valid until the reply is complete; `take(data, size, sent)` checks a part of the
+// reply, where `sent` is how much of the message has been sent.
 //
-// `Channel` is how the bytes travel: `open(fd)` after connect(2), `end()` before close(2), `receive`
-// and `send` which return a count, -1 when they would block, 0 at the end, and throw on errors;
-// `buffers` tells whether more may be there without another event.
+// `Channel` transfers the bytes: `open(fd)` after connect(2), `end()` before close(2); `receive`
+// and `send` return a count, -1 if they would block, 0 at the end, and throw on errors; `buffers`
+// is true if more data may be available without another event.
 template <typename Conversation, typename Channel> class ClosedLoop {
 public:
     using Make = std::function<Conversation(std::uint32_t)>;
@@ -85,7 +85,8 @@ public:
         const Nanoseconds end = region_.begun + to_ns(options_.seconds);
         do {
             time = turn();
-        } while (options_.requests != 0 ? completed_ < options_.requests : time < end);
+        } while (options_.requests != 0 ? completed_ < options_.requests
+                                        : time < end || completed_ == 0);
         region_.end();
         const std::uint64_t requests = completed_;
         finish();
@@ -112,7 +113,7 @@ private:
         Nanoseconds started = 0;
     };
 
-    // Takes the replies still under way, so that the connections end in order and not by a reset.
+    // Receives the outstanding replies, so that the connections end without a reset.
     void finish() {
         finishing_ = true;
         while (in_flight_ > 0) {
@@ -124,7 +125,7 @@ private:
         }
     }
 
-    // One epoll_wait and everything it brought; the time at its end.
+    // One epoll_wait and the handling of its events; returns the time at the end.
     Nanoseconds turn() {
         const int ready =
             epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), kReplyTimeoutMs);
@@ -142,7 +143,7 @@ private:
                 receive(connection);
             }
             if ((events_[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-                receive(connection); // what came with the end was read above
+                receive(connection); // data that arrived with the end was read above
             }
             if ((events_[i].events & EPOLLOUT) != 0 && connection.waits_for_room) {
                 transmit(connection);
@@ -156,7 +157,7 @@ private:
         }
     }
 
-    // Whether more may be there without another event.
+    // Whether more data may be available without another event.
     bool receive_part(Connection& connection) {
         const ssize_t count = connection.channel.receive(buffer_.data(), buffer_.size());
         if (count < 0) {
@@ -221,7 +222,7 @@ private:
     std::vector<char> buffer_ = std::vector<char>(kReceiveBuffer);
     Histogram latency_;
     std::uint64_t completed_ = 0; // in the timed region
-    std::uint64_t replies_ = 0;   // from first to last, warm-up and end included
+    std::uint64_t replies_ = 0;   // total, including warm-up and end
     std::size_t in_flight_ = 0;
     bool finishing_ = false;
     Nanoseconds time_ = 0;

@@ -1,8 +1,8 @@
-// The load of the memory page: many connections, each of which says one message and hears it back.
+// The load of the memory page: many connections, each of which has one message echoed.
 //
-// With --hold the connections stay open until standard input ends; "ready" is printed when all are.
-// With --total they are opened, used and closed in groups of --connections, that many in all.
-// Each connection checks the echo, so none is counted that the server has not really served.
+// With --hold the connections stay open until standard input ends; "ready" is printed once all are
+// open. With --total, that many connections are opened, used and closed in groups of --connections.
+// Each connection checks its echo, so only connections that the server has served are counted.
 
 #include "address.hpp"
 #include "load_options.hpp"
@@ -22,8 +22,8 @@ namespace {
 
 using bench::checked;
 
-// A port number stays taken for a minute after its connection: another source address has all of
-// them again.
+// A port number stays in use for a minute after its connection (TIME_WAIT); another source address
+// has the full range again.
 constexpr std::uint64_t kConnectionsAnAddress = 16'000;
 constexpr std::uint64_t kAddresses = 250;
 constexpr timeval kReplyTimeout = {.tv_sec = 10, .tv_usec = 0};
@@ -47,7 +47,7 @@ struct ConnectionOptions : bench::LoadOptions {
     }
 };
 
-// The connection called `number`, connected to the server.
+// Connection `number`, connected to the server.
 int open_connection(std::uint16_t port, std::uint64_t number) {
     const int fd = checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
     bench::enable(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, "setsockopt(IP_BIND_ADDRESS_NO_PORT)");
@@ -72,7 +72,7 @@ void check_echo(int fd, std::uint64_t number) {
     }
 }
 
-// Opens connections `first` and on, `count` of them, all answered.
+// Opens `count` connections from `first` on and awaits their echoes.
 std::vector<int> open_group(std::uint16_t port, std::uint64_t first, std::uint64_t count) {
     std::vector<int> group;
     group.reserve(count);
@@ -92,7 +92,7 @@ void close_group(const std::vector<int>& group) {
 }
 
 void hold(const ConnectionOptions& options) {
-    // In steps well below the server's backlog.
+    // In groups well below the server's backlog.
     constexpr std::uint64_t kStep = 200;
     std::vector<int> all;
     for (std::uint64_t first = 0; first < options.connections; first += kStep) {

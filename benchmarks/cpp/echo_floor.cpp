@@ -1,12 +1,11 @@
 // The floor of the echo page: the cheapest TCP echo server that is still correct.
 //
-// Level-triggered epoll, one receive buffer for all connections, the reply sent at once from that
-// buffer; only what the socket refuses is kept. Three system calls an echo when one connection is
-// active, and no work of its own that could be left out: what a loop costs more than this is the
-// loop.
+// Level-triggered epoll and one receive buffer for all connections. The reply is sent at once from
+// that buffer; only data that the socket refuses is kept. An echo takes three system calls when one
+// connection is active. What a loop costs beyond this program is the cost of the loop.
 //
-// Prints its port, or the path given by --unix, as one line when it is ready, and ends when its
-// standard input does.
+// Prints its port, or the path given by --unix, as one line when it is ready. Exits at the end of
+// its standard input.
 
 #include "floor_server.hpp"
 
@@ -28,7 +27,7 @@ public:
 
     void opened(int fd) { unsent_[fd].clear(); }
 
-    // While a reply waits for room nothing more is read: the client's pace is the server's.
+    // While a reply waits for buffer space, nothing more is read: backpressure on the client.
     void ready(int fd, std::uint32_t events) {
         if ((events & EPOLLOUT) != 0) {
             send_rest(fd);

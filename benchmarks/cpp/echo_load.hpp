@@ -1,5 +1,5 @@
-// The load of the echo pages: every reply is compared byte for byte with its message, and no two that
-// could be taken for each other are alike: a stale, lost, mixed-up or doubled reply cannot pass.
+// The load of the echo pages. Every reply is compared byte for byte with its message, and messages
+// that could be confused differ, so a stale, lost, misrouted or duplicated reply is detected.
 #pragma once
 
 #include "closed_loop.hpp"
@@ -30,9 +30,9 @@ struct EchoOptions : LoadOptions {
     }
 };
 
-// All messages are slices of one random text, each of its own place, so that the load reads little
-// memory: with a buffer a connection, 32 messages of 100 KiB are more than a core's cache holds, and
-// the load is slower than the servers that it measures.
+// All messages are slices of one random text at different offsets, so that the load reads little
+// memory. With one buffer per connection, 32 messages of 100 KiB exceed the cache of a core, and
+// the load becomes slower than the servers that it measures.
 class EchoText {
 public:
     explicit EchoText(std::size_t size) : size_(size), text_(size + kPlaces * kStep) {
@@ -42,14 +42,14 @@ public:
         }
     }
 
-    // The message of a connection. Any 4 successive messages of 1024 connections differ.
+    // The message of a connection. Any 4 consecutive messages of 1024 connections differ.
     [[nodiscard]] std::string_view message(std::uint64_t counter, std::uint32_t number) const {
         return {text_.data() + (counter * 1024 + number) % kPlaces * kStep, size_};
     }
 
 private:
     static constexpr std::size_t kPlaces = 4096;
-    static constexpr std::size_t kStep = 64; // a cache line: copies of aligned memory are cheaper
+    static constexpr std::size_t kStep = 64; // a cache line: copies of aligned memory are faster
 
     std::size_t size_;
     std::vector<char> text_;

@@ -1,12 +1,14 @@
 // The load of the uvloop_bench page: workers, each a process with one blocking connection.
 //
-// The shape of the client of uvloop's own benchmark, in C++ so that the clients, which share a core
-// here, are not what is measured. Takes echo_client's options, --connections being the workers, and
-// prints the same JSON line; its client CPU time is that of the workers together.
+// It has the structure of the client of uvloop's benchmark, but in C++, so that the clients, which
+// share a core here, are not the bottleneck. Takes the options of echo_client, where --connections
+// is the number of workers, and prints the same JSON line; its client CPU time is the sum of the
+// workers'.
 
 #include "clocks.hpp"
 #include "echo_load.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <new>
@@ -28,10 +30,10 @@ enum class Phase : int { warm_up, timed, over };
 
 struct Worker {
     std::atomic<std::uint64_t> replies{0};
-    bench::Histogram latency; // of the timed region; read when the worker has ended
+    bench::Histogram latency; // of the timed region; read after the worker has ended
 };
 
-// What parent and workers share; in memory that fork(2) does not copy.
+// Shared by parent and workers, in memory that fork(2) does not copy.
 struct Board {
     std::atomic<Phase> phase{Phase::warm_up};
 };
@@ -129,7 +131,7 @@ public:
         return sum;
     }
 
-    // Throws if one has ended before the end; it has told why itself.
+    // Throws if a worker has ended early; the worker itself reports the reason.
     void check() const {
         siginfo_t info{};
         checked(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), "waitid");
@@ -187,10 +189,10 @@ void run(const bench::EchoOptions& options) {
     region.begin();
     if (options.requests == 0) {
         sleep_until(region.begun + bench::to_ns(options.seconds));
-    } else {
-        while (workers.replies() - before < options.requests) {
-            sleep_until(now(CLOCK_MONOTONIC) + 1);
-        }
+    }
+    // At least one, also if the server was held up for the whole region.
+    while (workers.replies() - before < std::max<std::uint64_t>(options.requests, 1)) {
+        sleep_until(now(CLOCK_MONOTONIC) + kPollEvery.tv_nsec);
     }
     const std::uint64_t requests = workers.replies() - before;
     region.end();

@@ -1,6 +1,7 @@
-// The floor of the files page: plain system calls and liburing, on the same files, in the same sizes.
-// `file_floor --help` tells its options. Prints {"operations", "bytes", "seconds", "cpu_seconds"} as one
-// JSON line; CPU time is the process's own, the kernel's io_uring workers included.
+// The floor of the files page: plain system calls and liburing, on the same files, in the same
+// sizes. `file_floor --help` lists its options. Prints {"operations", "bytes", "seconds",
+// "cpu_seconds"} as one JSON line; CPU time is that of the process, including the kernel's io_uring
+// workers.
 
 #include "clocks.hpp"
 #include "load_options.hpp"
@@ -32,14 +33,14 @@ constexpr const char* kUsage = R"(file_floor: what plain system calls and liburi
      pread, uring-read                 cached reads of --block bytes at random places of one file of
                                        --file-size bytes; the ring with --depth of them at a time
      direct-pread, direct-uring-read   the same past the page cache (O_DIRECT)
-     read-files, uring-read-files      open, read and close each of --files files of --file-size bytes;
+     read-files, uring-read-files      open, read, close each of --files files of --file-size bytes;
                                        the ring with --depth chains of open, read, close at a time
-     write-blocks, uring-write-blocks  write --files fresh files of --file-size bytes in --block pieces;
-                                       the ring with --depth pieces at a time; unlinking is not timed
+     write-blocks, uring-write-blocks  write --files files of --file-size bytes in --block pieces;
+                                       the ring with --depth pieces at once; unlinking is not timed
      read-blocks, uring-read-blocks    read --files files of --file-size bytes in --block pieces
      append                            --count appends of --block bytes, fdatasync after each
-     group-append                      the same, one write and one fdatasync for each --depth of them
-  --folder PATH    where its files are made, and removed at the end; required (a disk's for O_DIRECT)
+     group-append                      the same, one write and one fdatasync for each --depth
+  --folder PATH    where its files are made and then removed; required (O_DIRECT: on a disk)
   --files N        8        --file-size BYTES  2097152      --block BYTES  4096
   --depth N        32       --count N          200
   --seconds S      0.5      rounds are repeated for so long  --warmup S     0.1
@@ -77,7 +78,7 @@ struct FloorOptions : bench::DurationOptions {
 
     void check() const {
         if (mode.empty() || folder.empty()) {
-            throw std::invalid_argument("--mode and --folder are needed; --help tells them");
+            throw std::invalid_argument("--mode and --folder are needed; see --help");
         }
         if (depth == 0 || depth > 4096 || block == 0 || files == 0 || file_size < block) {
             throw std::invalid_argument("--depth is 1 to 4096, --block and --files at least 1, and "
@@ -124,7 +125,7 @@ public:
     io_uring_sqe* next() { return io_uring_get_sqe(&ring_); }
     io_uring* get() { return &ring_; }
 
-    // Submits, waits for `count` answers, and shows each to `check(user_data, result)`.
+    // Submits, waits for `count` completions, and passes each to `check(user_data, result)`.
     template <typename Check> void run(unsigned count, Check check) {
         checked(io_uring_submit_and_wait(&ring_, count), "io_uring_enter");
         for (unsigned i = 0; i < count; ++i) {
@@ -141,7 +142,7 @@ private:
     io_uring ring_{};
 };
 
-// Page-aligned, as O_DIRECT wants it.
+// Page-aligned, as O_DIRECT requires.
 class Buffer {
 public:
     explicit Buffer(std::size_t size)
@@ -167,7 +168,7 @@ void expect(std::int64_t result, std::size_t size, const char* what) {
     }
 }
 
-// What a mode does: `prepare` (untimed) before each round, `round` returns how many operations it did.
+// A mode: `prepare` runs untimed before each round; `round` returns its number of operations.
 class Work {
 public:
     explicit Work(const FloorOptions& options) : options_(options) {}
@@ -186,7 +187,7 @@ protected:
             expect(write(file.get(), content.get(), options_.file_size), options_.file_size,
                    "write");
         }
-        // Written back now, and not while something is measured.
+        // Write back now, not during the measurement.
         const Descriptor any(options_.path(0), O_RDONLY);
         checked(syncfs(any.get()), "syncfs");
     }
@@ -194,7 +195,7 @@ protected:
     const FloorOptions& options_;
 };
 
-// From the page cache at random places, past it in the file's order, as the other contenders do.
+// At random offsets from the page cache, in file order with O_DIRECT, as the other contenders do.
 class BlockReads final : public Work {
 public:
     BlockReads(const FloorOptions& options, bool direct, bool ring)
@@ -408,7 +409,7 @@ std::unique_ptr<Work> make_work(const FloorOptions& options) {
     };
     const auto found = modes.find(options.mode);
     if (found == modes.end()) {
-        throw std::invalid_argument("unknown --mode '" + options.mode + "'; --help tells them");
+        throw std::invalid_argument("unknown --mode '" + options.mode + "'; see --help");
     }
     return found->second();
 }

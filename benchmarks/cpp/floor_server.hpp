@@ -1,4 +1,4 @@
-// What the floors of the echo pages have in common: level-triggered epoll, accepting, the end.
+// The common part of the floors of the echo pages: level-triggered epoll, accepting, shutdown.
 //
 // `Floor` derives from FloorServer<Floor> and has `opened(fd)`, called for each new connection, and
 // `ready(fd, events)`.
@@ -17,7 +17,7 @@ namespace bench {
 
 template <typename Floor> class FloorServer {
 public:
-    // Ends when standard input does.
+    // Returns at the end of standard input.
     void run() {
         std::array<epoll_event, 256> events{};
         while (true) {
@@ -77,7 +77,7 @@ private:
     Address address_;
 };
 
-// What is kept of each connection, by its descriptor.
+// The state of each connection, by descriptor.
 template <typename Connection> class ByDescriptor {
 public:
     Connection& operator[](int fd) {
@@ -92,7 +92,7 @@ private:
     std::vector<Connection> connections_;
 };
 
-// A floor's main(): prints where the server listens, as one line, when it is ready.
+// A floor's main(): prints the server's address as one line when it is ready.
 template <typename Make> int run_floor(const char* name, const Make& make) {
     try {
         auto server = make();

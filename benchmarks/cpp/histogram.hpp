@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// Log-linear buckets, 64 to an octave: 1.6 % resolution in constant space and a few ns an entry.
+// Log-linear buckets, 64 per octave: 1.6 % resolution, constant space, a few ns per entry.
 class Histogram {
 public:
     void add(Nanoseconds value) {

@@ -1,7 +1,7 @@
-// The load of the http page: GET requests on connections that are kept alive, one in flight on each.
+// The load of the http page: GET requests on keep-alive connections, one in flight on each.
 //
-// The first reply is understood: its status, its Content-Length, its body. Every further one must be
-// the same to the byte, but for the value of its Date header.
+// The first reply is parsed: status, Content-Length, body. Every later one must be identical except
+// for the value of its Date header.
 
 #include "closed_loop.hpp"
 #include "plain_channel.hpp"
@@ -43,12 +43,12 @@ struct HttpOptions : bench::LoadOptions {
     }
 };
 
-// The reply that every connection expects, once one has been understood.
+// The reply that every connection expects, once one has been parsed.
 class ExpectedReply {
 public:
     explicit ExpectedReply(std::string body) : body_(std::move(body)) {}
 
-    // Whether `reply`, all that came so far, is what it must be.
+    // Checks `reply`, all that has arrived so far.
     Verdict judge(std::string_view reply) {
         if (whole_.empty()) {
             const Verdict verdict = understand(reply);
@@ -92,7 +92,7 @@ private:
         return body.size() == body_.size() ? Verdict::complete : Verdict::more;
     }
 
-    // Where a header's value is, and its length: 0 if there is no such header.
+    // Position and length of a header's value; a length of 0 if there is no such header.
     static std::pair<std::size_t, std::size_t> header(std::string_view head,
                                                       std::string_view name) {
         std::size_t line = 0;
@@ -129,7 +129,7 @@ public:
 
     Verdict take(const char* data, std::size_t size, std::size_t sent) {
         if (sent < kRequest.size()) {
-            return Verdict::too_long; // an answer to half a question
+            return Verdict::too_long; // a reply to an incomplete request
         }
         if (reply_.empty()) {
             const Verdict verdict = expected_->judge({data, size});

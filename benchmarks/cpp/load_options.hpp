@@ -22,7 +22,7 @@ template <typename Number> Number parse(std::string_view name, std::string_view 
     return value;
 }
 
-// How long something is measured; for programs that are no load on a server.
+// The duration of a measurement, for programs without a server.
 struct DurationOptions {
     double seconds = 0.5;
     double warmup = 0.1;
@@ -39,14 +39,14 @@ struct DurationOptions {
     }
 };
 
-// What every load takes. A load with options of its own derives from this, extends `take` (false:
-// not one of mine) and `check`.
+// The options of every load. A load with further options derives from this class and extends `take`
+// (which returns false for an unknown option) and `check`.
 struct LoadOptions {
     Address address;
     std::size_t connections = 32;
     double seconds = 1.0;
     double warmup = 0.25;
-    std::uint64_t requests = 0; // when not 0: this many instead of a fixed time
+    std::uint64_t requests = 0; // if not 0: this many instead of a fixed time
     pid_t server_pid = 0;
 
     bool take(std::string_view name, std::string_view text) {

@@ -22,7 +22,7 @@ template <typename Object> Object* made(Object* object, const char* call) {
     return object;
 }
 
-/// A count, -1 when the call would block, 0 when the peer has ended the connection.
+/// A count; -1 if the call would block, 0 if the peer has ended the connection.
 inline ssize_t outcome(const SSL* ssl, int result, const char* call) {
     if (result > 0) {
         return result;

@@ -1,4 +1,4 @@
-// The bytes of a connection as they are.
+// The bytes of a connection without encryption.
 #pragma once
 
 #include "checked.hpp"

@@ -1,7 +1,7 @@
 // The floor of the uring page: the same work with liburing in C++.
 //
-// Takes the options of benchmarks/ring_work.py, reads the files that it has made, and prints the same
-// JSON line. "n/a" work ends with exit code 69.
+// Takes the options of benchmarks/ring_work.py, reads the files that it has created, and prints the
+// same JSON line. Work that it does not offer ends it with exit code 69.
 
 #include "clocks.hpp"
 #include "load_options.hpp"

@@ -1,7 +1,7 @@
-// The floor of the one-way page: messages of one size, a send(2) each, for as long as somebody reads;
-// poll(2) where the socket has no room. One reader at a time.
+// The floor of the one-way page: messages of one size, one send(2) each, until the reader closes,
+// and poll(2) while the socket is full. One reader at a time.
 //
-// Prints its port as one line when it is ready, and ends when its standard input does.
+// Prints its port as one line when it is ready. Exits at the end of its standard input.
 
 #include "address.hpp"
 #include "libraries/job.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using bench::checked;
 
-// Whether standard input is still open once something is there on `fd`.
+// Waits for an event on `fd`; returns whether standard input is still open.
 bool wait_for(int fd, short events) {
     std::array<pollfd, 2> watched{pollfd{fd, events, 0}, pollfd{STDIN_FILENO, POLLIN, 0}};
     checked(poll(watched.data(), watched.size(), -1), "poll");
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
         const std::string message = bench::source_message(job.message);
         bench::Address address;
         const int listener = bench::listen_stream(address);
-        bench::tell_port(address.port);
+        bench::report_port(address.port);
         bool go_on = true;
         while (go_on && wait_for(listener, POLLIN)) {
             const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);

@@ -1,4 +1,4 @@
-// The floor of the spawn page: posix_spawn and waitpid, some children at once.
+// The floor of the spawn page: posix_spawn and waitpid for several children at once.
 //
 // Takes the options of benchmarks/spawning.py and prints the same JSON line.
 

@@ -1,5 +1,5 @@
-// The load of the one-way page: reads a source's stream, compares every byte with the pattern that it
-// must have, and counts.
+// The load of the one-way page: reads a source's stream, compares every byte with the expected
+// pattern, and counts.
 //
 // Prints the same JSON line as the closed loop; a request is a message.
 
@@ -36,7 +36,7 @@ public:
         }
     }
 
-    // Reads until a moment (or a number of bytes); the time then.
+    // Reads until a time or a number of bytes; returns the time at the end.
     bench::Nanoseconds read_until(bench::Nanoseconds moment, std::uint64_t bytes) {
         bench::Nanoseconds time = 0;
         do {

@@ -1,6 +1,6 @@
-// The load of the TLS page: the echo page's, over TLS 1.3.
+// The load of the TLS page: that of the echo page, over TLS 1.3.
 //
-// The certificate is not checked: what is measured is the other end's work with records.
+// The certificate is not checked; the subject is the server's work with records.
 
 #include "echo_load.hpp"
 

@@ -1,10 +1,10 @@
 // The floor of the TLS page: the cheapest TLS echo server that OpenSSL's own socket BIO allows.
 //
-// Level-triggered epoll; SSL_read and SSL_write straight on the socket, with read-ahead, so that a
+// Level-triggered epoll; SSL_read and SSL_write directly on the socket, with read-ahead, so that a
 // record of any size costs one recv(2) and a reply one write(2).
 //
-// Takes the files of a certificate and its key. Prints its port as one line when it is ready, and
-// ends when its standard input does.
+// Takes the files of a certificate and its key. Prints its port as one line when it is ready. Exits
+// at the end of its standard input.
 
 #include "floor_server.hpp"
 #include "openssl_checked.hpp"
@@ -44,7 +44,7 @@ public:
                 return;
             }
         } catch (const std::runtime_error&) {
-            // The client has gone without a farewell.
+            // The client has closed without close_notify.
         }
         close_connection(fd);
     }
@@ -55,7 +55,7 @@ private:
         std::vector<char> unsent;
     };
 
-    // Whether the connection lives.
+    // Returns whether the connection is open.
     bool echo(int fd) {
         SSL* ssl = connections_[fd].ssl;
         do {

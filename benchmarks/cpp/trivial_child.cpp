@@ -1,4 +1,4 @@
-// The child of the spawn page: its exit code tells the parent that it really ran.
+// The child of the spawn page; its exit code proves to the parent that it ran.
 int main() {
     return 7;
 }

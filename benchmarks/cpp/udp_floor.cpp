@@ -1,9 +1,9 @@
 // The floor of the UDP page: the cheapest datagram echo server that is still correct.
 //
-// Level-triggered epoll, up to sixteen datagrams fetched with one system call and answered with one:
-// what a loop costs more than this is the loop.
+// Level-triggered epoll; one system call receives up to sixteen datagrams and one sends the
+// replies. What a loop costs beyond this program is the cost of the loop.
 //
-// Prints its port as one line when it is ready, and ends when its standard input does.
+// Prints its port as one line when it is ready. Exits at the end of its standard input.
 
 #include "checked.hpp"
 
@@ -65,7 +65,7 @@ public:
     }
 
 private:
-    // One more than came the last time: a lone datagram costs no empty slots.
+    // One more than arrived the last time, so that a single datagram does not pay for empty slots.
     void echo() {
         for (unsigned i = 0; i < expected_; ++i) {
             messages_[i].msg_hdr.msg_namelen = sizeof(sockaddr_in);
@@ -79,7 +79,7 @@ private:
         for (unsigned i = 0; i < received; ++i) {
             chunks_[i].iov_len = messages_[i].msg_len;
         }
-        // What the kernel has no room for is lost, as datagrams may be.
+        // Replies that do not fit into the socket buffer are dropped, as datagrams may be.
         sendmmsg(socket_, messages_.data(), received, MSG_DONTWAIT);
         expected_ = std::min<unsigned>(received + 1, kBatch);
     }

@@ -1,13 +1,13 @@
-"""Who does the file work of ``benchmarks/file_io.py``: a module each, with a class ``Files``."""
+"""The peers of ``benchmarks/file_io.py``: a module for each, with a class ``Files``."""
 
 from __future__ import annotations
 
 import importlib
 
-from benchmarks.contender import Unavailable
-from benchmarks.file_peers.peer import Peer
+from benchmarks.file_peers.peer import AsyncPeer, Peer
+from benchmarks.measured_program import Unavailable
 
-PEERS = {
+MODULES = {
     "penstock": "penstock_files",
     "penstock-threads": "penstock_files",
     "penstock-ring": "penstock_ring",
@@ -20,17 +20,28 @@ PEERS = {
     "anyio": "anyio_files",
     "caio": "caio_files",
 }
+# Also measured on these loops; without a name of a loop, a peer runs on asyncio's.
+FURTHER_LOOPS = ("uvloop", "penstock")
+ON_ANY_LOOP = ("pyuring-async", "aiofiles", "anyio", "caio")
+PEERS = [
+    *MODULES,
+    *(f"{name}@{loop}" for name in ON_ANY_LOOP for loop in FURTHER_LOOPS),
+]
 
 
 def load_peer(name: str) -> Peer:
-    """The peer of this name.
+    """The peer of this name, which may end with ``@`` and a loop.
 
     Raises:
         Unavailable: if its package is not installed here, or not for this Python.
     """
+    library, _, loop = name.partition("@")
     try:
-        module = importlib.import_module(f"benchmarks.file_peers.{PEERS[name]}")
+        module = importlib.import_module(f"benchmarks.file_peers.{MODULES[library]}")
     except (ImportError, AttributeError) as error:
         raise Unavailable(f"{name} is not installed here: {error}") from error
     peer: Peer = module.Files()
+    if loop:
+        assert isinstance(peer, AsyncPeer)
+        peer.loop = loop
     return peer

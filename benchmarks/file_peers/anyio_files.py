@@ -8,11 +8,17 @@ from collections.abc import Sequence
 import anyio
 from anyio import to_thread
 
-from benchmarks.file_peers.peer import AsyncPeer, Data, blocks_of
+from benchmarks.file_peers.peer import (
+    AsyncPeer,
+    Data,
+    aligned_buffer,
+    blocks_of,
+    open_directly,
+)
 
 
 class Files(AsyncPeer):
-    """Unbuffered where blocks are asked for, so that a call is a system call as everywhere."""
+    """Unbuffered for work in blocks, so that each call is one system call as with every peer."""
 
     async def read_region(self, path: str, begin: int, end: int, block: int) -> int:
         total = 0
@@ -20,6 +26,15 @@ class Files(AsyncPeer):
             await file.seek(begin)
             for _ in range(begin, end, block):
                 total += len(await file.read(block))
+        return total
+
+    async def read_region_directly(self, path: str, begin: int, end: int, block: int) -> int:
+        total = 0
+        with aligned_buffer(block) as memory:
+            async with await anyio.open_file(path, "rb", buffering=0, opener=open_directly) as file:
+                await file.seek(begin)
+                for _ in range(begin, end, block):
+                    total += len(memory[: await file.readinto(memory)])
         return total
 
     async def read_whole(self, path: str) -> bytes:

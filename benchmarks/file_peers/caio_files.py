@@ -1,11 +1,10 @@
-"""caio on asyncio, with the context that it prefers here (io_uring where the kernel allows it).
+"""caio on an event loop, with its default context (io_uring where the kernel allows it).
 
 It neither opens nor closes files, so plain ``os`` does that.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
@@ -27,7 +26,7 @@ class Files(AsyncPeer):
             async with AsyncioContext() as self.context:
                 return await main
 
-        return asyncio.run(with_context())
+        return super().run(with_context())
 
     async def read_region(self, path: str, begin: int, end: int, block: int) -> int:
         fd = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""What a peer can be asked for. What it does not offer raises Unavailable."""
+"""The operations of a peer. An operation that it does not offer raises Unavailable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from benchmarks.contender import Unavailable
+from benchmarks.measured_program import Unavailable, loop_factory
 
 T = TypeVar("T")
 Data = bytes | memoryview  # the latter in aligned memory
@@ -17,14 +17,14 @@ CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class Peer:
-    """Plain calls, one after the other; nothing is awaited.
+    """Blocking calls, one after the other; nothing is awaited.
 
-    Reads return the data as ``bytes`` objects, as a program wants them, or their total length where
-    only the reading is asked for. A region is a part of a file that is read in blocks.
+    Reads return the data as ``bytes`` objects, as a program needs them, or the total length if only
+    the reading is measured. A region is a part of a file that is read in blocks.
 
     Attributes:
-        takes_direct: whether it can write and read past the page cache (``O_DIRECT``).
-        direct: whether it is to do that with the larger files; their data lie in aligned memory.
+        takes_direct: whether it can bypass the page cache (``O_DIRECT``).
+        direct: whether it does so for the larger files; their data are then in aligned memory.
         depth: how many operations a ring keeps in flight.
     """
 
@@ -34,11 +34,11 @@ class Peer:
 
     @property
     def flags(self) -> int:
-        """What opening a larger file adds to the flags."""
+        """Additional flags to open a larger file with."""
         return os.O_DIRECT if self.direct else 0
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine as the peer's programs run."""
+        """Run the coroutine on the peer's loop."""
         try:
             main.send(None)
         except StopIteration as end:
@@ -47,10 +47,10 @@ class Peer:
         raise RuntimeError("a peer without a loop has waited")
 
     def get_ready(self, count: int, size: int) -> None:
-        """Get what it needs once for ``count`` larger files of ``size`` bytes; not timed."""
+        """Set up for ``count`` larger files of ``size`` bytes; not timed."""
 
     async def together(self, calls: Iterable[Awaitable[T]]) -> list[T]:
-        """All of them: at the same time, where the peer can."""
+        """Run all of them, concurrently if the peer can."""
         return [await call for call in calls]
 
     async def read_regions(self, path: str, size: int, block: int, depth: int) -> int:
@@ -62,7 +62,7 @@ class Peer:
         return sum(counts)
 
     async def read_regions_directly(self, path: str, size: int, block: int, depth: int) -> int:
-        """The same past the page cache (``O_DIRECT``), in the file's order if it can."""
+        """The same with ``O_DIRECT``, in file order if the peer can."""
         region = size // depth
         counts = await self.together(
             self.read_region_directly(path, begin, begin + region, block)
@@ -71,11 +71,11 @@ class Peer:
         return sum(counts)
 
     async def read_region(self, path: str, begin: int, end: int, block: int) -> int:
-        """One region, each block when the one before is there."""
+        """One region, block by block."""
         raise Unavailable("it has no reads")
 
     async def read_region_directly(self, path: str, begin: int, end: int, block: int) -> int:
-        """The same past the page cache."""
+        """The same with ``O_DIRECT``."""
         raise Unavailable("it takes no aligned buffer, which O_DIRECT needs")
 
     async def read_whole(self, path: str) -> bytes:
@@ -83,7 +83,7 @@ class Peer:
         raise Unavailable("it has no reads")
 
     async def read_length(self, path: str) -> int:
-        """Read a whole file, and keep no more of it than its length."""
+        """Read a whole file and keep only its length."""
         return len(await self.read_whole(path))
 
     async def write_whole(self, path: str, data: Data) -> None:
@@ -118,15 +118,22 @@ class Peer:
             await self.together(self.write_blocks(path, data, block) for path in paths)
 
     async def append(self, path: str, records: Sequence[bytes]) -> None:
-        """Append to a log; all records are durable at the end, and each is confirmed by itself."""
+        """Append to a log. Each record is confirmed separately, and all are durable at the end."""
         raise Unavailable("it has no log")
 
 
 class AsyncPeer(Peer):
-    """A peer on asyncio's own loop, where calls run at the same time."""
+    """A peer on an event loop, where calls run concurrently.
+
+    Attributes:
+        loop: the loop's name; asyncio's own by default.
+    """
+
+    loop = "asyncio"
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run(main)
+        with asyncio.Runner(loop_factory=loop_factory(self.loop)) as runner:
+            return runner.run(main)
 
     async def together(self, calls: Iterable[Awaitable[T]]) -> list[T]:
         return await asyncio.gather(*calls)
@@ -138,6 +145,11 @@ def blocks_of(data: Data, block: int) -> list[tuple[int, memoryview]]:
     return [(offset, view[offset : offset + block]) for offset in range(0, len(data), block)]
 
 
+def open_directly(path: str, flags: int) -> int:
+    """An opener for files that bypass the page cache."""
+    return os.open(path, flags | os.O_DIRECT)
+
+
 def aligned_buffer(size: int) -> mmap.mmap:
-    """Memory that begins at a page."""
+    """Page-aligned memory."""
     return mmap.mmap(-1, size)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Files(AsyncPeer):
-    """The engine is the one that Penstock chooses, or PENSTOCK_FILES."""
+    """Uses the engine that Penstock or PENSTOCK_FILES selects."""
 
     takes_direct = True
 

@@ -87,7 +87,7 @@ class Files(Peer):
         return total
 
     def _finish(self, count: int) -> int:
-        """Wait for so many writes; how many have ended."""
+        """Wait for a number of writes; returns how many have ended."""
         if not count:
             return 0
         done = self.ring.wait_completions(count)

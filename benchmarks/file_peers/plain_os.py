@@ -9,7 +9,7 @@ from benchmarks.file_peers.peer import CREATE, Data, Peer, aligned_buffer, block
 
 
 class Files(Peer):
-    """One call after the other; where there is a loop, it stands still meanwhile."""
+    """One call after the other, each of which blocks the loop if there is one."""
 
     takes_direct = True
 

@@ -1,4 +1,4 @@
-"""pyuring on asyncio: its ``UringAsync`` awaits completions, and a dispatcher hands them out."""
+"""pyuring on an event loop: ``UringAsync`` awaits completions, a dispatcher distributes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Files(AsyncPeer):
-    """``UringAsync.wait_completion`` gives whichever comes first, so a task sorts them."""
+    """``UringAsync.wait_completion`` returns the first of any, so one task dispatches them."""
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         async def with_ring() -> T:
@@ -30,7 +30,7 @@ class Files(AsyncPeer):
                 self.completions.close()
                 self.ring.close()
 
-        return asyncio.run(with_ring())
+        return super().run(with_ring())
 
     async def _result_of(self, tag: int) -> int:
         future = asyncio.get_running_loop().create_future()

@@ -1,7 +1,7 @@
-"""pyuring in the way of its own benchmark page, to see that page's figure again.
+"""pyuring used as on its own benchmark page, to reproduce the figure of that page.
 
-A file is one operation, however large, into pages of a ``BufferPool``. They never become bytes of
-Python, so this is less than what the others do: it is shown, and compared with nothing.
+A file of any size is one operation into pages of a ``BufferPool``. They never become Python bytes,
+which is less work than the others do, so the figure is shown but not compared.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from pyuring import BufferPool, UringCtx
 
-from benchmarks.contender import Unavailable
 from benchmarks.file_peers.peer import CREATE, Data, Peer
+from benchmarks.measured_program import Unavailable
 
 
 class Files(Peer):
@@ -27,7 +27,7 @@ class Files(Peer):
         self.pool = BufferPool.create(initial_count=count, initial_size=size)
         for slot in range(count):
             self.pool.set_size(slot, size)
-            # So that the pages are there when the clock starts.
+            # Touch the pages before the clock starts.
             ctypes.memset(self.pool.get_ptr(slot)[0], 0, size)
 
     async def read_whole(self, path: str) -> bytes:

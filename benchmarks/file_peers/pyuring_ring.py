@@ -13,7 +13,7 @@ from benchmarks.file_peers.peer import CREATE, Data, Peer, aligned_buffer, block
 
 
 class Files(Peer):
-    """As its benchmark page uses it, but with bytes as the result, and the same blocks as all."""
+    """Used as on its benchmark page, but with bytes as results and the same blocks as all peers."""
 
     takes_direct = True
 
@@ -59,22 +59,17 @@ class Files(Peer):
             return self._read_into_bytes(fd, end - begin, block, self.depth)
 
     def _read_into_bytes(self, fd: int, size: int, block: int, depth: int) -> int:
-        buffers = [bytearray(block) for _ in range(depth)]
-        offsets = iter(range(0, size, block))
-        total = flying = 0
-
-        def submit(slot: int) -> int:
-            for offset in offsets:
-                self.ring.read_async(fd, buffers[slot], offset, slot)
-                return 1
-            return 0
-
-        for slot in range(depth):
-            flying += submit(slot)
-        while flying:
-            slot, count = self.ring.wait_completion()
-            total += len(bytes(memoryview(buffers[slot])[:count]))
-            flying += submit(slot) - 1
+        # Its fastest way to bytes: one call for *depth* blocks, which it returns joined.
+        whole = size - size % block
+        offsets = list(range(0, whole, block))
+        total = 0
+        for begin in range(0, len(offsets), depth):
+            joined = self.ring.read_offsets(fd, block, offsets[begin : begin + depth])
+            total += sum(
+                len(joined[start : start + block]) for start in range(0, len(joined), block)
+            )
+        if size > whole:
+            total += len(self.ring.read(fd, size - whole, whole))
         return total
 
     async def read_whole(self, path: str) -> bytes:
@@ -124,7 +119,7 @@ class Files(Peer):
             pointer = ctypes.c_void_p(address_of(data))
             self.ring.write_async_ptr(fd, pointer, len(data), offset, slot)
         else:
-            # It does not keep the data alive until they are written.
+            # pyuring does not keep the data alive until they are written.
             self.held[slot] = bytes(data)
             self.ring.write_async(fd, self.held[slot], offset, slot)
 
@@ -137,7 +132,7 @@ class Files(Peer):
 
 
 def address_of(memory: object) -> int:
-    """Where a writable buffer lies."""
+    """The address of a writable buffer."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))  # type: ignore[arg-type]
 
 

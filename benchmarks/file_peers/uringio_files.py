@@ -1,4 +1,4 @@
-"""uringio: files of its own event loop, an io_uring operation a call."""
+"""uringio: files of its own event loop, one io_uring operation per call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Files(AsyncPeer):
-    """On its own loop, without which it has no files."""
+    """Runs on uringio's own loop; it has no files without it."""
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=uringio.UringioLoop) as runner:

@@ -1,1 +1,1 @@
-"""How a page measures: cores, clocks, rounds, processes, system calls, tables and plots."""
+"""The tools of a measurement: cores, clocks, rounds, processes, system calls, tables and plots."""

@@ -1,4 +1,4 @@
-"""Which core the measured process runs on, and which one its load runs on."""
+"""The core of the measured process and the core of its load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORKER_CORES = Path("/sys/devices/virtual/workqueue/cpumask")
 
 @dataclass(frozen=True)
 class Cores:
-    """The two cores of a measurement; ``apart`` is False only where sharing one was asked for."""
+    """The two cores of a measurement; ``apart`` is False only if they may be the same."""
 
     server: int
     client: int
@@ -24,16 +24,16 @@ class Cores:
 
 
 def choose_cores(server: int | None, client: int | None, *, allow_shared: bool) -> Cores:
-    """Take the wished cores, or the first two that this process may use.
+    """Take the requested cores, or the first two that this process may use.
 
     Raises:
-        ValueError: if a wished core is not allowed to this process, or both would be the same
+        ValueError: if this process may not use a requested core, or both would be the same
             although ``allow_shared`` is False.
     """
     allowed = sorted(os.sched_getaffinity(0))
-    for wish in (server, client):
-        if wish is not None and wish not in allowed:
-            raise ValueError(f"core {wish} is not among the cores of this process: {allowed}")
+    for core in (server, client):
+        if core is not None and core not in allowed:
+            raise ValueError(f"core {core} is not among the cores of this process: {allowed}")
     if server is None:
         server = next((core for core in allowed if core != client), allowed[0])
     if client is None:
@@ -52,7 +52,8 @@ def children_on(core: int | None) -> Iterator[None]:
 
     With None they may run on all cores that this process may use.
 
-    Setting a child's affinity after its start would leave a time, and threads, on the wrong core.
+    If the affinity were set after the start, the child and its threads would begin on the wrong
+    core.
     """
     if core is None:
         yield
@@ -67,11 +68,11 @@ def children_on(core: int | None) -> Iterator[None]:
 
 @contextmanager
 def kernel_workers_on(core: int) -> Iterator[bool]:
-    """Keep the kernel's unbound workers on ``core`` for the block; whether that could be had.
+    """Keep the kernel's unbound workers on ``core`` in the block; yields whether that worked.
 
-    What is written to a pseudo-terminal reaches its other end by way of such a worker. Left alone
-    it runs on one core or the other, as the scheduler likes it, and the same byte takes 7 µs or 20.
-    Wants root (Documentation/core-api/workqueue.rst); elsewhere the workers run where they did.
+    Such a worker moves the bytes from one end of a pseudo-terminal to the other. Unpinned, it runs
+    on either core, and the same byte takes 7 µs or 20. Needs root
+    (Documentation/core-api/workqueue.rst); without it the workers stay where they are.
     """
     try:
         before = WORKER_CORES.read_text()

@@ -1,4 +1,4 @@
-"""One round of a server under a closed loop: a load that keeps one request in flight a connection.
+"""One round of a server under a closed loop: one request in flight on each connection.
 
 The load is a program that prints one JSON line: ``requests``, ``seconds``, ``server_cpu_seconds``,
 ``client_cpu_seconds`` and ``latency_us`` with ``p50`` and ``p99``, all of the timed region. It
@@ -17,23 +17,24 @@ from functools import partial
 from typing import Any, TypeVar
 
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.builds import Build, programs_of
 from benchmarks.measure.comparison import Metric
-from benchmarks.measure.processes import Failed, Server, Unavailable, run, server
-from benchmarks.measure.rounds import Outcome
+from benchmarks.measure.processes import Server, run, server
+from benchmarks.measure.rounds import Outcome, entrants, shown
 from benchmarks.measure.sanity import check_requests
 
-GRACE = 30.0  # seconds for a client beyond what its timed region takes
-# A load before the measured one, its connections opened and closed. glibc serves the 256 KiB that
-# asyncio and others receive into by mmap and munmap until the first such block is freed whole,
-# which the end of a connection does: before that asyncio's protocol costs three times as much, for
-# ever. A server in use has seen connections end, so that state is not the one to measure.
+GRACE = 30.0  # seconds for a client beyond its timed region
+# A load before the measured one, whose connections open and close. asyncio and others receive into
+# blocks of 256 KiB, which glibc serves by mmap and munmap until the first one is freed at the end
+# of a connection. Until then asyncio's protocol costs three times as much. A server in use has seen
+# connections end, so that is the state to measure.
 SETTLING_REQUESTS = 500
-NO_LATENCY = {"p50": 0.0, "p99": 0.0}  # of a load that has no replies to wait for
+NO_LATENCY = {"p50": 0.0, "p99": 0.0}  # of a load without replies
 
 Figures = dict[str, Any]
 Found = TypeVar("Found")
 Load = Callable[[str], Sequence[str]]
-"""The command of the load for the ready line of its server."""
+"""Returns the command of the load, given the ready line of the server."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +50,28 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds
 
     @property
     def cpu(self) -> float:
-        """CPU microseconds of the server for a request."""
+        """CPU microseconds of the server per request."""
         return self.server_cpu_seconds / self.requests * 1e6
 
     def __str__(self) -> str:
-        return f"{self.rate / 1e3:.1f} k req/s, {self.cpu:.2f} µs CPU a request"
+        return f"{self.rate / 1e3:.1f} k req/s, {self.cpu:.2f} µs CPU per request"
 
 
 RATE: Metric[Sample] = Metric(
     "requests_per_second",
-    "Thousand requests a second (more is better):",
+    "Thousand requests per second (more is better):",
     lambda sample: sample.rate,
     digits=1,
     scale=1e3,
 )
 CPU: Metric[Sample] = Metric(
     "server_cpu_us_per_request",
-    "Server CPU, µs a request (less is better):",
+    "Server CPU, µs per request (less is better):",
     lambda sample: sample.cpu,
     digits=2,
     more_is_better=False,
@@ -82,26 +83,33 @@ CPU_WITHOUT_FLOOR: Metric[Sample] = Metric(
 
 
 def run_load(
-    load: Sequence[str], cores: Cores, *options: object, timeout: float = GRACE
+    load: Sequence[str], cores: Cores | None, *options: object, timeout: float = GRACE
 ) -> Figures:
-    """Run the load to its end; the figures that it printed."""
+    """Run the load to its end and return the figures that it prints.
+
+    With ``cores`` None it may run on any core.
+    """
     command = [*load, *(str(option) for option in options)]
-    figures: Figures = json.loads(run(command, cores.client, timeout=timeout))
+    # Compared builds share one load.
+    with programs_of(None):
+        figures: Figures = json.loads(
+            run(command, cores.client if cores else None, timeout=timeout)
+        )
     return figures
 
 
-def settle(load: Sequence[str], cores: Cores) -> None:
-    """Let connections come and go; see SETTLING_REQUESTS."""
+def settle(load: Sequence[str], cores: Cores | None) -> None:
+    """Open and close connections; see SETTLING_REQUESTS."""
     run_load(load, cores, "--requests", SETTLING_REQUESTS, "--warmup", 0)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A server that is up and settled, and the command of its load."""
+    """A running, settled server and the command of its load."""
 
     running: Server
     client: Sequence[str]
-    cores: Cores
+    cores: Cores | None
     check: Callable[..., None] = check_requests
 
     def turn(self, options: argparse.Namespace) -> Sample:
@@ -111,12 +119,12 @@ class Loaded:
         )
 
     def load(self, *amount: object, warmup: float, at_least: float = 0) -> Sample:
-        """Load the server with an *amount* in the load's own options.
+        """Load the server with an *amount*, given in the load's own options.
 
-        It takes ``at_least`` so many seconds.
+        The timed region takes at least ``at_least`` seconds.
 
         Raises:
-            Failed: if it or its load breaks, a wrong reply included.
+            Failed: if the server or its load breaks, or a reply is wrong.
             Impossible: if the figures cannot be true.
         """
         timed = ["--server-pid", self.running.pid, *amount, "--warmup", warmup]
@@ -142,14 +150,16 @@ class Loaded:
 
 
 @contextmanager
-def serving(command: Sequence[str], load: Load, cores: Cores) -> Iterator[Loaded]:
-    """Start a server and settle it; it ends with the block.
+def serving(command: Sequence[str], load: Load, cores: Cores | None) -> Iterator[Loaded]:
+    """Start a server and settle it; the end of the block stops it.
+
+    With ``cores`` None, server and load may run on any core.
 
     Raises:
         Unavailable: if the server cannot do what is asked.
         Failed: if it breaks.
     """
-    with server(command, cores.server) as running:
+    with server(command, cores.server if cores else None) as running:
         client = load(running.ready_line)
         settle(client, cores)
         yield Loaded(running, client, cores)
@@ -163,37 +173,35 @@ def in_turns(
 ) -> dict[str, Outcome[Sample]]:
     """Load the servers that *serve* starts in ``options.turns`` turns, ``options.rounds`` times.
 
-    All are up at once, so that a turn can be short: the next one's comes before the machine has
-    changed. Each round starts them anew, because where a process lies in memory costs or gains too.
+    All servers run at once, so that turns can be short and neighbouring turns meet the same
+    machine. Each round restarts them, because the memory layout of a process affects its speed too.
     """
-    outcomes: dict[str, Outcome[Sample]] = {name: Outcome() for name in contenders}
+    taking_turns = entrants(contenders)
+    outcomes: dict[str, Outcome[Sample]] = {name: Outcome() for name, _ in taking_turns}
 
-    def attempt(name: str, action: Callable[[], Found]) -> Found | None:
+    def attempt(name: str, build: Build | None, action: Callable[[], Found]) -> Found | None:
         outcome = outcomes[name]
-        if outcome.missing is not None:
-            return None
-        try:
-            return action()
-        except (Unavailable, Failed) as error:
-            outcome.samples.clear()
-            outcome.missing = str(error)
-            report(f"{name}: n/a, {error}")
-            return None
+        was_out = outcome.is_out
+        found = outcome.attempt(build, action)
+        if outcome.is_out and not was_out:
+            report(f"{name}: n/a, {outcome.missing}")
+        return found
 
     for number in range(1, options.rounds + 1):
         with ExitStack() as running:
-            loaded = {
-                name: attempt(name, partial(running.enter_context, serve(name)))
-                for name in contenders
-            }
+            loaded = [
+                (name, build, attempt(name, build, partial(running.enter_context, serve(name))))
+                for name, build in taking_turns
+            ]
             for _ in range(options.turns):
-                for name, each in loaded.items():
-                    sample = attempt(name, partial(each.turn, options)) if each else None
+                for name, build, each in loaded:
+                    sample = attempt(name, build, partial(each.turn, options)) if each else None
                     if sample is not None:
-                        outcomes[name].samples.append(sample)
-        for name, outcome in outcomes.items():
-            if outcome.samples:
-                report(f"{name}: round {number} of {options.rounds}: {outcome.samples[-1]} at last")
+                        outcomes[name].of(build).append(sample)
+        for name, build in taking_turns:
+            if samples := outcomes[name].of(build):
+                what = f"{shown(name, build)}: round {number} of {options.rounds}"
+                report(f"{what}: {samples[-1]} at last")
     return outcomes
 
 
@@ -210,10 +218,11 @@ def protocol_facts(options: argparse.Namespace, cores: Cores) -> dict[str, objec
     }
 
 
-def protocol_sentence(options: argparse.Namespace) -> str:
-    """How it was measured, for a page."""
+def protocol_sentence(
+    options: argparse.Namespace, where: str = "; server and client on one core each"
+) -> str:
+    """How it was measured, and where, for a page."""
     return (
         f"Median of {options.rounds} × {options.turns} turns of {options.seconds:g} s with the"
-        " outer deciles (of up to 20, the lowest and the highest); server and client on a core"
-        " each."
+        f" outer deciles (for up to 20, the lowest and the highest){where}."
     )

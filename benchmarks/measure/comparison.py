@@ -1,4 +1,4 @@
-"""Contenders side by side: best peer, ratios round by round, and their JSON, tables and panels."""
+"""A comparison of contenders: best peer, paired ratios, and their JSON, tables and panels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from benchmarks.measure.contenders import BESIDE, FLOOR, OURS
+from benchmarks.measure.contenders import FLOOR, OURS, is_peer
 from benchmarks.measure.plots import Panel
 from benchmarks.measure.rounds import Outcome
 from benchmarks.measure.spread import Spread, paired_ratio, spread
@@ -14,7 +14,7 @@ from benchmarks.measure.tables import figure, markdown_table
 
 
 class Dataclass(Protocol):
-    """A sample: its fields go into the JSON as they are."""
+    """A sample; its fields are written to the JSON unchanged."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -27,12 +27,12 @@ class Metric(Generic[Sample]):
     """One figure of a sample.
 
     Attributes:
-        key: its name in the JSON, with the unit.
-        heading: the sentence above its table, with the unit and which way is better.
-        value: takes it from a sample.
+        key: its name in the JSON, including the unit.
+        heading: the sentence above its table, with the unit and the better direction.
+        value: computes it from a sample.
         digits: decimals shown.
-        scale: what a shown unit holds: 1000 for thousands.
-        more_is_better: which peer is the best one.
+        scale: the shown unit: 1000 for thousands.
+        more_is_better: whether the best peer has the largest figure.
         beside_floor: whether the table's last column is the ratio to the floor, not to the best
             peer.
     """
@@ -52,7 +52,7 @@ class Metric(Generic[Sample]):
 
 @dataclass
 class Comparison(Generic[Sample]):
-    """What each contender gave under the same conditions; ``labels`` tell which."""
+    """The outcomes of all contenders under the same conditions, which ``labels`` names."""
 
     labels: tuple[str, ...]
     outcomes: dict[str, Outcome[Sample]]
@@ -61,7 +61,7 @@ class Comparison(Generic[Sample]):
         return ", ".join(self.labels)
 
     def samples(self, name: str) -> list[Sample]:
-        """The rounds of a contender; none if it could not run or was not asked for."""
+        """The rounds of a contender; empty if it could not run or was not requested."""
         outcome = self.outcomes.get(name)
         return outcome.samples if outcome else []
 
@@ -74,12 +74,8 @@ class Comparison(Generic[Sample]):
         return spread(self.values(name, metric)) if self.samples(name) else None
 
     def peers(self) -> list[str]:
-        """The others that were measured, and that it is compared with."""
-        return [
-            name
-            for name in self.outcomes
-            if name not in (FLOOR, OURS) and name not in BESIDE and self.samples(name)
-        ]
+        """The measured contenders that Penstock is compared with."""
+        return [name for name in self.outcomes if is_peer(name) and self.samples(name)]
 
     def best_peer(self, metric: Metric[Sample]) -> str | None:
         """The peer with the best median."""
@@ -107,16 +103,19 @@ class Comparison(Generic[Sample]):
         }
 
     def as_json(self, metrics: Sequence[Metric[Sample]]) -> dict[str, object]:
-        """Everything measured, ready for JSON."""
+        """All measurements as JSON values."""
         contenders: dict[str, object] = {}
         for name, outcome in self.outcomes.items():
             if outcome.missing is not None:
                 contenders[name] = {"missing": outcome.missing}
                 continue
-            summaries = {
+            summaries: dict[str, object] = {
                 metric.key: spread(self.values(name, metric)).as_json() for metric in metrics
             }
-            contenders[name] = {**summaries, "rounds": [asdict(each) for each in outcome.samples]}
+            record = {**summaries, "rounds": [asdict(each) for each in outcome.samples]}
+            if outcome.old_samples:
+                record["old_rounds"] = [asdict(each) for each in outcome.old_samples]
+            contenders[name] = record
         others = [name for name in self.outcomes if name != OURS]
         return {
             "labels": list(self.labels),
@@ -139,7 +138,7 @@ def metric_table(
     contenders: Sequence[str],
     metric: Metric[Sample],
 ) -> str:
-    """A row a comparison, a column a contender, and the verdict; ``header`` names the labels."""
+    """A row per comparison, a column per contender, and the ratio; ``header`` names the labels."""
 
     def cell(comparison: Comparison[Sample], name: str) -> str:
         summary = comparison.summary(name, metric)
@@ -155,13 +154,14 @@ def metric_table(
     rows = [
         [
             *comparison.labels,
-            *(cell(comparison, name) for name in contenders),
             verdict(comparison),
+            *(cell(comparison, name) for name in contenders),
         ]
         for comparison in comparisons
     ]
-    last = "penstock / floor" if metric.beside_floor else "penstock / best peer"
-    return markdown_table([*header, *contenders, last], rows, labels=len(header))
+    # The ratio comes first, so that it is in the first piece of a table that is split.
+    ratio = "penstock / floor" if metric.beside_floor else "penstock / best peer"
+    return markdown_table([*header, ratio, *contenders], rows, labels=len(header))
 
 
 def metric_tables(
@@ -170,7 +170,7 @@ def metric_tables(
     contenders: Sequence[str],
     metrics: Sequence[Metric[Sample]],
 ) -> list[str]:
-    """Heading and table of each metric."""
+    """The heading and table of each metric."""
     parts = []
     for metric in metrics:
         parts += [metric.heading, metric_table(comparisons, header, contenders, metric)]
@@ -178,10 +178,10 @@ def metric_tables(
 
 
 def missing_list(comparisons: Sequence[Comparison[Sample]], *, label: int = 0) -> list[str]:
-    """The paragraphs that tell why there is n/a; nothing if there is none.
+    """The paragraphs that explain each n/a; empty if there is none.
 
     Args:
-        label: which of a comparison's labels the reason belongs to.
+        label: the index of the label that the reason is listed with.
     """
     reasons = {
         f"- {name}, {comparison.labels[label]}: {reason}"
@@ -192,7 +192,7 @@ def missing_list(comparisons: Sequence[Comparison[Sample]], *, label: int = 0) -
 
 
 def own_failures(comparisons: Sequence[Comparison[Sample]]) -> list[str]:
-    """What went wrong with Penstock or the floor: a run with such a gap is not a result."""
+    """The failures of Penstock or the floor; a run with such a gap is not a result."""
     return [
         f"{comparison}: {name}: {reason}"
         for comparison in comparisons

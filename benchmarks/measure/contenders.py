@@ -1,14 +1,21 @@
-"""Who is compared: Penstock, its peers, and the floor that nobody passes."""
+"""The names of the contenders: Penstock, its peers, and the floor that none can beat."""
 
 from __future__ import annotations
 
 FLOOR = "floor"
 OURS = "penstock"
 LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
-# Shown, but nobody that Penstock is measured against: its own other engine, its ring without a
-# loop, and what does less work than the others.
-BESIDE = frozenset(
-    {"penstock-threads", "penstock-ring", "pyuring-page", "floor-os", "shared_queue"}
-)
+# Shown, but not compared with Penstock: programs that do less work than the others.
+NOT_PEERS = frozenset({"pyuring-page", "floor-os", "shared_queue"})
 # asyncio's version is Python's.
 PACKAGES = [name for name in LOOPS if name != "asyncio"]
+
+
+def is_own(contender: str) -> bool:
+    """Whether a contender is Penstock, on any loop and with any engine."""
+    return contender == OURS or contender.startswith((f"{OURS}-", f"{OURS}@"))
+
+
+def is_peer(contender: str) -> bool:
+    """Whether Penstock is compared with it: neither the floor nor Penstock on another loop."""
+    return contender != FLOOR and contender not in NOT_PEERS and not is_own(contender)

@@ -1,7 +1,7 @@
 """CPU time of another process, to the nanosecond.
 
 ``/proc/<pid>/stat`` counts clock ticks of 10 ms; the process CPU clock of POSIX counts what the
-scheduler accounts, the running slice included, all threads together.
+scheduler accounts for all threads, including the running time slice.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def process_cpu_clock(pid: int) -> int:
 
 
 def cpu_time_ns(pid: int) -> int:
-    """CPU time, user and system, that the process has used since its start."""
+    """User and system CPU time of the process since its start."""
     return time.clock_gettime_ns(process_cpu_clock(pid))

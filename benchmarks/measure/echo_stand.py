@@ -19,13 +19,13 @@ from benchmarks.measure.page import Say
 from benchmarks.measure.processes import server
 from benchmarks.measure.syscalls import counted
 
-# The difference of two counts under strace is free of the calls for set-up, end and tracer.
+# The difference of two counts excludes the calls of set-up, shutdown and the tracer.
 SYSCALL_REQUESTS = (500, 4500)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The conditions of a comparison: how the server is written, message size, connections."""
+    """The conditions of a comparison: style of the server, message size, connections."""
 
     style: str
     size: int
@@ -49,18 +49,20 @@ def size_name(size: int) -> str:
 
 @dataclass(frozen=True)
 class EchoStand:
-    """Where and by what echo servers are measured.
+    """The programs and cores with which echo servers are measured.
 
     Attributes:
         native: the folder of the native programs.
         cores: the cores of server and load.
-        load: the program that is the load.
+        load: the program that is the load: a native one, or a script in ``benchmarks``.
+        pinned: whether server and load stay on those cores, or run on any.
         unix: whether servers listen on a Unix socket instead of a TCP port.
     """
 
     native: Path
     cores: Cores
     load: str = "echo_client"
+    pinned: bool = True
     unix: bool = False
 
     def server_command(self, name: str, style: str, *options: str) -> list[str]:
@@ -73,24 +75,27 @@ class EchoStand:
     def load_command(self, cell: Cell, address: str) -> list[str]:
         """The command of the load on a server's address: a port, or the path of a Unix socket."""
         option = "--unix" if self.unix else "--port"
-        command = [str(self.native / self.load), option, address, "--size", str(cell.size)]
+        program = [str(self.native / self.load)]
+        if self.load.endswith(".py"):
+            program = [sys.executable, str(BENCHMARKS / self.load)]
+        command = [*program, option, address, "--size", str(cell.size)]
         return [*command, "--connections", str(cell.connections)]
 
     @contextmanager
     def serving(self, name: str, cell: Cell) -> Iterator[Loaded]:
-        """Keep a server up for the block."""
-        # A path of its own each time: some loops leave the socket's file behind.
+        """Run a server in the block."""
+        # A new path each time: some loops leave the socket's file behind.
         with tempfile.TemporaryDirectory() as folder:
             where = ["--unix", str(Path(folder, "echo"))] if self.unix else []
             with serving(
                 self.server_command(name, cell.style, *where),
                 lambda address: self.load_command(cell, address),
-                self.cores,
+                self.cores if self.pinned else None,
             ) as loaded:
                 yield loaded
 
     def syscalls_a_request(self, cell: Cell, name: str) -> float:
-        """System calls of one server for a request, from a pass of its own under strace.
+        """System calls of one server per request, from a separate pass under strace.
 
         Raises:
             StraceMissing: if strace is not there or could not attach.

@@ -26,10 +26,10 @@ from benchmarks.measure.processes import Failed, Unavailable, run
 from benchmarks.measure.sanity import check_clocks
 from benchmarks.measure.syscalls import calls_between, traced
 
-GRACE = 90.0  # seconds beyond the timed region: files are made, checked and removed
+GRACE = 90.0  # seconds beyond the timed region: files are created, checked and removed
 LEAST_SECONDS = 20e-9  # of an operation; a no-op of the ring alone takes more
 
-# What moves data or names files, or waits for either; the rest is the interpreter's.
+# Calls that move data, name files or wait for either; the interpreter makes the others.
 FILE_CALLS = frozenset(
     {
         *("read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev"),
@@ -81,7 +81,7 @@ def time_metrics(thing: str, explained: str, digits: int) -> list[Metric[Sample]
 
 
 def add_stand_options(parser: argparse.ArgumentParser) -> None:
-    """Who takes part, and in which folder."""
+    """The options that select the contenders and the folder."""
     peers = list(PEERS)
     parser.add_argument(
         "--peers", type=choices("peer", peers), default=peers, help=f"of {','.join(peers)}"
@@ -106,7 +106,7 @@ def floor_modes(name: str, workload: str, arguments: Sequence[str]) -> list[list
     """The options of the C++ program for a workload of ``benchmarks/file_io.py``.
 
     Raises:
-        Unavailable: for what it does not do.
+        Unavailable: for work that the program does not offer.
     """
     given = dict(zip(arguments[::2], arguments[1::2], strict=False))
     if "--direct" in arguments or "--clear-cache" in arguments:
@@ -140,7 +140,7 @@ def _floor_mode(name: str, mode: str) -> str:
 
 
 def both(samples: Sequence[Sample]) -> Sample:
-    """One phase after the other, as one sample: the time of an operation is the sum of theirs."""
+    """Consecutive phases as one sample, whose times per operation are the sums of theirs."""
     operations = samples[0].operations
     return Sample(
         operations,
@@ -152,7 +152,7 @@ def both(samples: Sequence[Sample]) -> Sample:
 class FileStand:
     """Starts contenders in a folder of the disk that is measured.
 
-    They run on all cores of this process: workers are a part of what is compared.
+    They run on all cores of this process, because workers are part of the comparison.
     """
 
     def __init__(self, folder: Path, native: Path, options: argparse.Namespace) -> None:
@@ -202,7 +202,7 @@ class FileStand:
     ) -> Sample:
         sample = Sample(figures["operations"], figures["seconds"], figures["cpu_seconds"])
         if name in FLOORS and "-blocks" in command[command.index("--mode") + 1]:
-            # It counts blocks; all others count files.
+            # The floor counts blocks; all others count files.
             size = int(command[command.index("--file-size") + 1])
             sample = Sample(figures["bytes"] // size, sample.seconds, sample.cpu_seconds)
         check_clocks(
@@ -210,7 +210,7 @@ class FileStand:
             seconds=sample.seconds,
             asked_seconds=self.options.seconds,
             outside_seconds=outside,
-            # On so many cores at once.
+            # check_clocks() expects one core.
             cpu=sample.cpu_seconds / len(os.sched_getaffinity(0)),
             least_seconds=LEAST_SECONDS,
         )
@@ -226,7 +226,7 @@ class FileStand:
         Those of all threads.
 
         Raises:
-            Unavailable: also for the floor, which tells no single repetition.
+            Unavailable: also for the floor, which has no single repetition.
             Failed, StraceMissing: see there.
         """
         if name in FLOORS:
@@ -271,9 +271,9 @@ class FileStand:
 
 
 @contextmanager
-def working_folder(wished: Path | None, *, keep: bool = False) -> Iterator[Path]:
-    """A folder for the files: in ``wished``, or in the project's build folder, on a real disk."""
-    parent = wished if wished is not None else BENCHMARKS.parent / "build"
+def working_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
+    """A folder for the files: in ``parent``, or in the project's build folder, on a real disk."""
+    parent = parent if parent is not None else BENCHMARKS.parent / "build"
     parent.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="bench-files-", dir=parent)
     try:

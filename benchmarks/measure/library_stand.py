@@ -1,32 +1,76 @@
-"""The test stand of the C++ pages: the libraries' servers, under the loads of the other pages."""
+"""The test stand of the C++ pages: the libraries' servers under the loads of the echo pages."""
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.echo_stand import Cell, EchoStand
+from benchmarks.measure.machine import machine_facts
+from benchmarks.measure.native import BENCHMARKS
 from benchmarks.measure.options import choices
 
-LIBRARIES = [OURS, "asio_coroutines", "asio_callbacks", "libuv"]
+LIBRARIES = [
+    OURS,
+    "asio_coroutines",
+    "asio_callbacks",
+    "asio_newest_coroutines",
+    "asio_newest_callbacks",
+    "libuv",
+]
+ECHO_LIBRARIES = [*LIBRARIES, "trantor"]
+BLOCKING = "asio_blocking"
+"""Asio's blocking calls, which take a thread for each connection."""
+DEBIAN_PACKAGES = ["libasio-dev", "libuv1-dev"]
+NEWEST = BENCHMARKS.parent / "build" / "peers"
+"""Where ``scripts/setup bench`` puts the newest Asio and Trantor."""
 ECHO = "echo"
 SOURCE = "source"
 
 
-def add_libraries(parser: argparse.ArgumentParser) -> None:
-    """``--libraries``: which are compared."""
+def library_facts(libraries: Sequence[str] = DEBIAN_PACKAGES) -> dict[str, object]:
+    """The machine, the compiler, and the versions of the libraries, the fetched ones among them."""
+    fetched = {"newest Asio": newest_asio_version(), "Trantor": trantor_version()}
+    return machine_facts([], libraries=libraries, further=fetched, compiler=CLANG)
+
+
+def newest_asio_version() -> str | None:
+    """The version of the Asio that ``scripts/setup bench`` fetches, None without it."""
+    found = _found(NEWEST / "usr/include/asio/version.hpp", r"^#define ASIO_VERSION (\d+)")
+    if not found:
+        return None
+    number = int(found[0])
+    return f"{number // 100_000}.{number // 100 % 1000}.{number % 100}"
+
+
+def trantor_version() -> str | None:
+    """The same for Trantor."""
+    parts = _found(NEWEST / "trantor/CMakeLists.txt", r"^set\(TRANTOR_\w+_VERSION (\d+)\)")
+    return ".".join(parts) or None
+
+
+def _found(file: Path, pattern: str) -> list[str]:
+    return re.findall(pattern, file.read_text(), re.MULTILINE) if file.exists() else []
+
+
+def add_libraries(parser: argparse.ArgumentParser, known: Sequence[str] = LIBRARIES) -> None:
+    """``--libraries``: the libraries to compare."""
     parser.add_argument(
         "--libraries",
-        type=choices("library", LIBRARIES),
-        default=LIBRARIES,
-        help=f"of {','.join(LIBRARIES)}",
+        type=choices("library", known),
+        default=list(known),
+        help=f"of {','.join(known)}",
     )
 
 
 @dataclass(frozen=True)
 class LibraryStand(EchoStand):
-    """As an echo stand; a cell's style is what the server does, ``echo`` or ``source``."""
+    """An echo stand in which a cell's style is the server's task, ``echo`` or ``source``."""
 
     def server_command(self, name: str, style: str, *options: str) -> list[str]:
         """The command of a library's server, or of the floor's."""

@@ -12,8 +12,8 @@ from pathlib import Path
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process.
 
-    ``smaps_rollup`` counts the pages; ``statm`` may be wrong by some dozens a core, because its
-    counters are kept apart and added up now and then.
+    ``smaps_rollup`` counts the pages. ``statm`` can be wrong by some dozens of pages per core,
+    because the kernel adds up its per-core counters only from time to time.
 
     Raises:
         OSError: if there is no such process.
@@ -25,7 +25,7 @@ def resident_bytes(pid: int) -> int:
 
 @contextmanager
 def descriptors(needed: int) -> Iterator[None]:
-    """Let this process, and the children started meanwhile, open ``needed`` descriptors.
+    """Let this process, and children started in the block, open ``needed`` descriptors.
 
     Raises:
         ValueError: if the hard limit is lower.

@@ -1,4 +1,4 @@
-"""Builds the C++ ends of the benchmarks, always optimised and always from the sources beside."""
+"""Builds the C++ programs of the benchmarks, optimised, from the sources of this checkout."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.measure.builds import compared_builds
+
 BENCHMARKS = Path(__file__).resolve().parent.parent
 SOURCE = BENCHMARKS / "cpp"
 BUILD = BENCHMARKS.parent / "build" / "bench"
@@ -16,7 +18,7 @@ LIBRARIES_BUILD = BENCHMARKS.parent / "build" / "bench-cpp"
 
 
 class BuildFailed(Exception):
-    """The native programs could not be built; the message holds the tool's output."""
+    """The C++ programs could not be built; the message holds the tool's output."""
 
 
 def build_native(build: Path = BUILD) -> Path:
@@ -26,18 +28,26 @@ def build_native(build: Path = BUILD) -> Path:
 
 
 def build_libraries(build: Path = LIBRARIES_BUILD) -> Path:
-    """The same for the C++ libraries that the C++ pages compare, and for their floor and load.
+    """The same for the servers of the C++ pages, their floor and their load.
 
-    All of them by clang 19, with which penstock::penstock is built.
+    clang 19 compiles all of them, because penstock::penstock needs it. During a comparison of
+    builds, their checkouts are built too, each in its own folder of the same name.
     """
+    _build_libraries(BENCHMARKS.parent, build)
+    for compared in compared_builds():
+        if compared.folder != BENCHMARKS.parent:
+            _build_libraries(compared.folder, compared.folder / "build" / "bench-cpp")
+    return build / "benchmarks" / "cpp"
+
+
+def _build_libraries(checkout: Path, build: Path) -> None:
     options = ["PYTHON=OFF", "TESTS=OFF", "BENCH=ON", "CPP=ON"]
     _build(
         build,
-        *("-S", str(BENCHMARKS.parent), "-DCMAKE_CXX_COMPILER=clang++-19"),
+        *("-S", str(checkout), "-DCMAKE_CXX_COMPILER=clang++-19"),
         *(f"-DPENSTOCK_BUILD_{option}" for option in options),
         target="penstock_bench_libraries",
     )
-    return build / "benchmarks" / "cpp"
 
 
 def _build(build: Path, *arguments: str, target: str) -> None:
@@ -53,9 +63,9 @@ def _build(build: Path, *arguments: str, target: str) -> None:
 
 @contextmanager
 def _alone_in(build: Path) -> Iterator[None]:
-    """Hold the folder against other processes: two of cmake in one folder break each other's files.
+    """Lock the folder: two cmake processes in the same folder break each other's files.
 
-    The tests of two Pythons, run beside each other, ask for the same programs at the same moment.
+    The tests of two Python versions may run concurrently and need the same programs.
     """
     build.mkdir(parents=True, exist_ok=True)
     with (build / ".lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""The options that pages have in common, and the types of their values."""
+"""The options that pages share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.measure.contenders import LOOPS
 
 
 def add_loops(parser: argparse.ArgumentParser) -> None:
-    """``--loops``: which loops are compared."""
+    """``--loops``: the loops to compare."""
     known = ",".join(LOOPS)
     parser.add_argument("--loops", type=names, default=LOOPS, help=f"of {known} or module:factory")
 
@@ -25,19 +25,20 @@ def add_rounds(
     parser.add_argument(
         "--warmup", type=float, default=warmup, help=f"before each round ({warmup:g})"
     )
-    parser.add_argument("--quick", action="store_true", help="2 rounds of 0.2 s")
+    parser.add_argument("--quick", action="store_true", help="at most 2 rounds of 0.2 s")
 
 
 def add_turns(parser: argparse.ArgumentParser) -> None:
-    """The options of pages that load servers in turns: as :func:`add_rounds`, and ``--turns``."""
+    """The options of pages that load servers in turns: :func:`add_rounds` and ``--turns``."""
     parser.add_argument("--turns", type=int, default=12, help="turns of each in a round (12)")
     add_rounds(parser, rounds=3, seconds=0.06, warmup=0.02)
 
 
 def shorten_if_quick(options: argparse.Namespace) -> None:
-    """Let ``--quick`` overrule the options of :func:`add_rounds`."""
+    """Let ``--quick`` override the options of :func:`add_rounds`."""
     if options.quick:
-        options.rounds, options.seconds, options.warmup = 2, 0.2, 0.1
+        options.rounds = min(options.rounds, 2)
+        options.seconds, options.warmup = 0.2, 0.1
         if "turns" in options:
             options.turns = 1
 
@@ -63,7 +64,7 @@ def choices(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def numbers(text: str) -> list[int]:
-    """A list of whole positive numbers such as ``3,32``."""
+    """A list of positive integers such as ``3,32``."""
     try:
         parsed = [int(part) for part in names(text)]
     except ValueError:

@@ -1,21 +1,26 @@
-"""What a page is, and what it hands back.
+"""The interface of a page, and its result.
 
 A page is a module of ``benchmarks.pages`` with
 
 - ``SUMMARY``: one line, for ``--help`` and as the page's title;
 - ``add_options(parser)``: its own options; one that differs from its default narrows the page, and
   a narrowed page is printed but not published;
+- ``COSTS``: its figures for what an operation costs, if it has such figures; two builds are
+  compared by the first that a cell holds;
+- ``COMPARISON_OPTIONS``: the options with which two builds are compared, so that 12 pairs of every
+  row take at most 4 minutes;
 - ``measure(options, cores, say)``: the measurement itself, a :class:`Report`.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.plots import Chart
 
 Say = Callable[[str], None]
@@ -26,10 +31,11 @@ class Report:
     """A measured page.
 
     Attributes:
-        results: everything measured, ready for JSON.
-        markdown: the tables that the documentation shows.
+        results: all measurements as JSON values. ``run.py`` adds how many minutes they took, and
+            the CPU time of other programs in the seconds before, as a share of one processor.
+        markdown: the tables for the documentation.
         charts: plots by file stem.
-        failures: what went wrong with Penstock itself; a peer's troubles are part of the results.
+        failures: failures of Penstock or the floor; those of a peer are part of the results.
     """
 
     results: dict[str, object]
@@ -39,9 +45,11 @@ class Report:
 
 
 class Page(Protocol):
-    """The shape of a page's module."""
+    """The interface of a page's module."""
 
     SUMMARY: str
+    COSTS: Sequence[Cost[Any]]
+    COMPARISON_OPTIONS: Sequence[str]
 
     def add_options(self, parser: argparse.ArgumentParser) -> None: ...
 

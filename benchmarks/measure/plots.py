@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure.spread import Spread
 
-# One colour a contender on every page; grey for the floor, which nobody can pass.
+# The same colour for a contender on every page; grey for the floor.
 COLOURS = {
     "floor": "#9aa0a6",
     "penstock": "#0b6e99",
@@ -31,7 +31,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """Some panels below each other with a common meaning of the vertical axis."""
+    """Panels above each other whose vertical axes have the same quantity."""
 
     title: str
     axis: str
@@ -39,7 +39,7 @@ class Chart:
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Draw the chart into an SVG file that depends on the figures alone, not on the day.
+    """Draw the chart into an SVG file that depends only on the figures, not on the date.
 
     Raises:
         ModuleNotFoundError: if matplotlib is not installed.

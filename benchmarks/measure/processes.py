@@ -1,4 +1,4 @@
-"""The measured processes: started on their core, awaited until ready, ended by closing stdin."""
+"""The measured processes: started on their core, awaited until ready, stopped by closing stdin."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import children_on
+from benchmarks.measure.builds import placed
 
 EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: the program cannot do what was asked here
 READY_TIMEOUT = 20.0
@@ -21,11 +22,11 @@ DEATH_GRACE = 1.0
 
 
 class Unavailable(Exception):
-    """The contender does not offer what is measured; the message tells why."""
+    """The contender does not offer what is measured; the message gives the reason."""
 
 
 class Failed(Exception):
-    """The contender broke while it was measured; the message tells how."""
+    """The contender failed during its measurement; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,34 @@ class Server:
 
 @contextmanager
 def server(
-    argv: Sequence[str], core: int, *, ready_timeout: float = READY_TIMEOUT
+    argv: Sequence[str], core: int | None, *, ready_timeout: float = READY_TIMEOUT
 ) -> Iterator[Server]:
-    """Run a server on ``core`` until the block ends, then end it by closing its standard input.
+    """Run a server on ``core`` in the block; afterwards close its standard input to stop it.
+
+    With None it may run on any core.
 
     Raises:
-        Unavailable: if it ended with exit code 69 before it was ready.
+        Unavailable: if its program is not there, or ended with exit code 69 before it was ready.
         Failed: if it ended otherwise, or printed nothing for ``ready_timeout`` seconds.
     """
+    command, environment = placed(argv)
     with tempfile.TemporaryFile() as errors:
-        with children_on(core):
-            process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-            )
+        try:
+            with children_on(core):
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=environment,
+                )
+        except FileNotFoundError as error:
+            raise Unavailable(f"not built: {os.path.basename(argv[0])}") from error
         try:
             line = _ready_line(process, ready_timeout)
             if line is None:
                 if not _has_ended(process, END_TIMEOUT):
-                    raise Failed("the server closed its standard output instead of getting ready")
+                    raise Failed("the server closed its standard output before it was ready")
                 reason = _last_line(errors.fileno())
                 if process.returncode == EXIT_UNAVAILABLE:
                     raise Unavailable(reason)
@@ -63,7 +74,7 @@ def server(
             try:
                 yield Server(process.pid, line)
             except Failed as error:
-                # The client's complaint is a symptom when the server died under it.
+                # If the server has died, the error of the client is only a symptom.
                 if not _has_ended(process, DEATH_GRACE):
                     raise
                 reason = _last_line(errors.fileno())
@@ -79,23 +90,24 @@ def run(
     timeout: float,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program on ``core`` (None: wherever there is room) to its end; its standard output.
+    """Run a program on ``core`` (None: on any core) to its end and return its standard output.
 
     Args:
-        environment: variables beside this process's own.
+        environment: additional variables.
 
     Raises:
         Unavailable: with the last line of its standard error, if it ends with exit code 69.
         Failed: if it ends with another exit code than 0 or takes longer than ``timeout`` seconds.
     """
+    command, inherited = placed(argv)
     with children_on(core):
         process = subprocess.Popen(
-            argv,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={**inherited, **(environment or {})},
         )
     try:
         output, errors = process.communicate(timeout=timeout)
@@ -112,7 +124,7 @@ def run(
 
 @dataclass(frozen=True)
 class Launch:
-    """What a process cost from its start to its end."""
+    """The cost of a process from start to end."""
 
     seconds: float
     cpu_seconds: float
@@ -124,12 +136,13 @@ def launch(argv: Sequence[str], core: int) -> Launch:
     Raises:
         Unavailable: with the last line of its standard error, if its exit code is not 0.
     """
+    command, environment = placed(argv)
     with tempfile.TemporaryFile() as errors:
-        # posix_spawn and wait4 rather than subprocess: wait4 hands over the CPU time of this child.
+        # posix_spawn and wait4 instead of subprocess: wait4 returns the CPU time of this child.
         actions = [(os.POSIX_SPAWN_DUP2, errors.fileno(), 2)]
         with children_on(core):
             begin = time.perf_counter()
-            pid = os.posix_spawnp(argv[0], list(argv), os.environ, file_actions=actions)
+            pid = os.posix_spawnp(command[0], command, environment, file_actions=actions)
             _, status, usage = os.wait4(pid, 0)
             seconds = time.perf_counter() - begin
         if status != 0:
@@ -162,7 +175,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(END_TIMEOUT)
     except subprocess.TimeoutExpired:
-        # Its figures were taken before this; a server that will not end is no reason to lose them.
+        # The figures were taken before; they stay valid if the server does not end.
         process.kill()
         process.wait()
     process.stdout.close()

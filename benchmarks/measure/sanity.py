@@ -1,13 +1,13 @@
-"""Figures that cannot be true stop the run: they mean that the work was not done."""
+"""Rejects impossible figures: they mean that the work was not done."""
 
 from __future__ import annotations
 
-# A request over loopback is at least one send and one receive on each side; the kernel's part alone
-# costs several microseconds on the machines of 2026. One is far below anything real.
+# A request over loopback is at least one send and one receive on each side. The kernel's part alone
+# costs several microseconds on the machines of 2026; 1 µs is far below any real figure.
 FASTEST_REQUEST = 1e-6
 LEAST_CPU = 0.5e-6
 CLOCK_TOLERANCE = 1.05
-# The two clocks are read one after the other; whoever reads them may be kept waiting in between.
+# The two clocks are read one after the other, and the reader may be preempted in between.
 READING_SECONDS = 0.01
 
 
@@ -18,12 +18,12 @@ class Impossible(Exception):
 def check_requests(
     *, requests: int, seconds: float, asked_seconds: float, outside_seconds: float, cpu: float
 ) -> None:
-    """Refuse a closed-loop run of a one-threaded server that cannot have happened.
+    """Reject impossible figures of a closed-loop run of a one-threaded server.
 
     Args:
         requests: replies verified in the timed region.
-        seconds: length of the timed region as the client has measured it.
-        asked_seconds: length that was asked for.
+        seconds: length of the timed region by the client's clock.
+        asked_seconds: requested length.
         outside_seconds: wall time of the whole client process, by the runner's own clock.
         cpu: CPU seconds of the server in the timed region.
 
@@ -51,15 +51,15 @@ def check_clocks(
     cpu: float,
     least_seconds: float,
 ) -> None:
-    """Refuse a timed region of a one-threaded program that cannot have happened.
+    """Reject an impossible timed region of a one-threaded program.
 
     Args:
-        operations: what was completed in it.
+        operations: number of operations completed in it.
         seconds: its length by the program's own clock.
-        asked_seconds: length that was asked for.
+        asked_seconds: requested length.
         outside_seconds: wall time of the whole process, by the runner's own clock.
         cpu: CPU seconds in the timed region.
-        least_seconds: what one operation cannot take less than.
+        least_seconds: lower bound for the time of one operation.
 
     Raises:
         Impossible: naming the two figures that do not fit.

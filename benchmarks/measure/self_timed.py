@@ -1,4 +1,4 @@
-"""A contender that times itself: a process of its own that prints what it did and what it took.
+"""A contender that times itself: a separate process that prints its operations and times.
 
 Its one JSON line has ``operations``, ``seconds`` and ``cpu_seconds`` of the timed region.
 """
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.comparison import Metric
 from benchmarks.measure.processes import run
 from benchmarks.measure.sanity import check_clocks
 
@@ -28,16 +29,36 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Operations a second."""
+        """Operations per second."""
         return self.operations / self.seconds
 
     @property
     def cpu(self) -> float:
-        """CPU seconds of the process for an operation."""
+        """CPU seconds of the process per operation."""
         return self.cpu_seconds / self.operations
 
     def __str__(self) -> str:
         return f"{self.rate:.4g} a second, {self.cpu * 1e6:.3f} µs CPU each"
+
+
+def million_operations(digits: int) -> Metric[Sample]:
+    """Return the metric of operations per second, in millions with ``digits`` decimals."""
+    return Metric(
+        "operations_per_second",
+        "Million operations per second (more is better):",
+        lambda sample: sample.rate,
+        digits=digits,
+        scale=1e6,
+    )
+
+
+CPU_OF_OPERATION: Metric[Sample] = Metric(
+    "cpu_ns_per_operation",
+    "CPU, ns per operation (less is better):",
+    lambda sample: sample.cpu * 1e9,
+    digits=0,
+    more_is_better=False,
+)
 
 
 def self_timed_round(
@@ -46,7 +67,7 @@ def self_timed_round(
     """Run the program to its end.
 
     Args:
-        least_seconds: what one operation cannot take less than on one core.
+        least_seconds: lower bound for the time of one operation on one core.
 
     Raises:
         Unavailable: if the loop cannot do what is asked.

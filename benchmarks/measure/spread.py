@@ -1,4 +1,4 @@
-"""A median with its spread, and ratios of runs that were made side by side."""
+"""Medians with their spread, and ratios of runs that were measured side by side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MANY = 20
-"""Of more rounds the very lowest and highest tell of the machine, not of what is measured."""
+"""With more rounds, the lowest and highest describe the machine rather than the contender."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ def spread(values: Sequence[float]) -> Spread:
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
     """Spread of the ratios round by round.
 
-    Rounds alternate, so a slow moment of the machine falls on both halves of a pair: the ratio of
-    neighbours is steadier than the ratio of two medians.
+    Rounds alternate, so a slow moment of the machine affects both halves of a pair. The ratio of
+    neighbours varies less than the ratio of two medians.
 
     Raises:
-        ValueError: if the two have not the same number of rounds.
+        ValueError: if the numbers of rounds differ.
     """
     return spread([a / b for a, b in zip(ours, theirs, strict=True)])

@@ -1,7 +1,7 @@
 """System calls of a process, by strace.
 
-strace slows its process by an order of magnitude, so this is always a pass of its own: what it
-counts is true, what a clock says meanwhile is not.
+strace slows its process by an order of magnitude, so this is always a separate pass: its counts are
+exact, but times measured meanwhile are not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ class StraceMissing(Exception):
 def counted(pid: int) -> Iterator[Counter[str]]:
     """Count the system calls of a running process, all its threads, while the block runs.
 
-    The counter is filled when the block ends. Attaching interrupts the call that the process
-    sleeps in, so a handful of calls are the tracer's; where that matters, take the difference of
-    two counts.
+    The counter is filled at the end of the block. The tracer interrupts the call in which the
+    process sleeps, which adds a few calls; where that matters, use the difference of two counts.
 
     Raises:
         StraceMissing: if strace is not there or could not attach.
@@ -58,7 +57,7 @@ def counted(pid: int) -> Iterator[Counter[str]]:
 
 
 def traced(argv: list[str], log: Path) -> list[str]:
-    """The command that runs ``argv`` under strace from its first call on, each call with its time.
+    """The command that runs ``argv`` under strace from its first call, with a time for each call.
 
     Raises:
         StraceMissing: if strace is not there.
@@ -71,7 +70,7 @@ def calls_between(log: str, begin: float, end: float) -> Counter[str]:
     """Count the calls of a :func:`traced` log that began in a span of wall-clock time."""
     calls: Counter[str] = Counter()
     for line in log.splitlines():
-        # "<pid> <seconds> name(arguments…"; not a call's: "--- SIG…", "+++ exited", "<... resumed".
+        # A call is "<pid> <seconds> name(arguments…"; not "--- SIG…", "+++ exited", "<... resumed".
         fields = line.split(maxsplit=2)
         is_call = len(fields) == 3 and "(" in fields[2] and fields[2][0].isalpha()
         if is_call and begin <= float(fields[1]) < end:

@@ -1,13 +1,13 @@
-"""Processors that do not sleep while something is measured.
+"""Keeps idle processors awake during a measurement.
 
-A sleeping processor costs its waker the exit from that sleep. On a virtual machine a halted
-processor is woken by its host, which takes 20 to 30 microseconds: more than the whole of a byte's
-way through a pseudo-terminal, or of an echo. Whether the other core happens to sleep then decides
-a figure, and rounds of one contender differ by a factor of two.
+Waking a sleeping processor takes time. On a virtual machine the host wakes it, in 20 to 30
+microseconds: more than an echo takes, or a byte's whole way through a pseudo-terminal. The figure
+then depends on whether the other core sleeps, and rounds of one contender differ by a factor of
+two.
 
 The kernel's interface for this is PM QoS (Documentation/power/pm_qos_interface.rst): while
 ``/dev/cpu_dma_latency`` is held open with a wake-up time of 0 written to it, idle processors poll
-for work instead of sleeping. It holds for every contender alike, and ends with the descriptor.
+for work instead of sleeping. It applies to all contenders and ends when the descriptor is closed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ QOS_DEVICE = Path("/dev/cpu_dma_latency")
 
 @contextmanager
 def processors_awake(wanted: bool = True) -> Iterator[bool]:
-    """Keep idle processors polling for the block; whether that could be had.
+    """Keep idle processors polling in the block; yields whether that worked.
 
-    Wants root and a kernel with cpuidle: elsewhere the block runs on processors that sleep.
+    Needs root and a kernel with cpuidle; without them, processors sleep as usual.
     """
     descriptor = _hold() if wanted else None
     try:
@@ -36,7 +36,7 @@ def processors_awake(wanted: bool = True) -> Iterator[bool]:
 
 
 def are_processors_awake() -> bool:
-    """Whether some process keeps idle processors from sleeping now."""
+    """Whether a process currently keeps idle processors from sleeping."""
     try:
         descriptor = os.open(QOS_DEVICE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

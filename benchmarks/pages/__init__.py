@@ -1,1 +1,1 @@
-"""The benchmark pages: one module each, found by its name; ``measure/page.py`` tells the shape."""
+"""The benchmark pages, one module each. ``measure/page.py`` documents their interface."""

@@ -1,8 +1,8 @@
-"""One TCP connection, one message after the other: what a round trip takes, and its system calls.
+"""Sequential round trips on one TCP connection: their time and system calls.
 
 The rows are those of a published comparison of C++ libraries (64 B, 1 KiB and 64 KiB; 100 and 1000
-round trips), done so that every round trip takes place: a server process and a client process on a
-core each, and each reply compared byte for byte before the next message leaves.
+round trips). Here every round trip takes place: server and client are processes with one core each,
+and each reply is compared byte for byte before the next message is sent.
 """
 
 from __future__ import annotations
@@ -20,14 +20,22 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.contenders import FLOOR
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import Cell, size_name
-from benchmarks.measure.library_stand import ECHO, LibraryStand, add_libraries
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.library_stand import (
+    BLOCKING,
+    ECHO,
+    ECHO_LIBRARIES,
+    LibraryStand,
+    add_libraries,
+    library_facts,
+)
+from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import numbers
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import Failed
+from benchmarks.measure.processes import Failed, Unavailable
 from benchmarks.measure.rounds import alternate
 from benchmarks.measure.tables import markdown_table
 
@@ -39,17 +47,19 @@ LABELS = ["message", "round trips"]
 WARM_UP = 0.05  # seconds
 WALL: Metric[Sample] = Metric(
     "wall_us_per_round_trip",
-    "Wall clock, µs a round trip (less is better):",
+    "Wall clock, µs per round trip (less is better):",
     lambda sample: sample.seconds / sample.requests * 1e6,
     digits=1,
     more_is_better=False,
 )
 METRICS = [WALL, CPU_WITHOUT_FLOOR]
+COSTS = [Cost(WALL, Sample)]
+COMPARISON_OPTIONS = ["--no-syscalls"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser)
+    add_libraries(parser, [*ECHO_LIBRARIES, BLOCKING])
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--round-trips", type=numbers, default=ROUND_TRIPS, help="e.g. 100,1000")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each (9)")
@@ -58,15 +68,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--syscalls",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="a further pass under strace: system calls a round trip",
+        help="a further pass under strace: system calls per round trip",
     )
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of round trips, the libraries in turn."""
-    facts = machine_facts([])
+    facts = library_facts()
     if options.quick:
-        options.rounds = 2
+        options.rounds = min(options.rounds, 2)
     stand = LibraryStand(build_libraries(), cores)
     contenders = [FLOOR, *options.libraries]
     comparisons = [
@@ -78,11 +88,11 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     parts = [
         describe(facts),
         f"Median of {options.rounds} rounds with the lowest and highest round; servers in turn,"
-        " server and client on a core each, each reply compared before the next message.",
+        " server and client on one core each, each reply compared before the next message.",
         *metric_tables(comparisons, LABELS, contenders, METRICS),
     ]
     if syscalls:
-        parts += ["System calls a round trip, from a pass of its own under strace:"]
+        parts += ["System calls per round trip, from a separate pass under strace:"]
         parts += [_syscall_table(options.sizes, syscalls, contenders)]
     panel = metric_panel("", comparisons, WALL, lambda each: " x ".join(each.labels))
     return Report(
@@ -139,11 +149,11 @@ def _syscalls(
         for name in contenders:
             try:
                 count = stand.syscalls_a_request(Cell(ECHO, size, 1), name)
-            except Failed as error:
+            except (Failed, Unavailable) as error:
                 say(f"{size_name(size)}: {name}: under strace: {error}")
             else:
                 counts[-1][name] = count
-                say(f"{size_name(size)}: {name}: {count:.2f} system calls a round trip")
+                say(f"{size_name(size)}: {name}: {count:.2f} system calls per round trip")
     return counts
 
 

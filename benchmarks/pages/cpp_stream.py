@@ -1,7 +1,7 @@
-"""One-way throughput in C++: a library sends messages of one size, one write each, without a pause.
+"""One-way throughput in C++: messages of one size, one write each, without a pause.
 
-The reader is one program for all: it compares every byte with what it must be, and counts. The
-floor is a loop of send(2).
+The same reader serves all libraries. It checks and counts every byte. The floor is a loop of
+send(2).
 """
 
 from __future__ import annotations
@@ -29,9 +29,17 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.contenders import FLOOR
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import Cell, size_name
-from benchmarks.measure.library_stand import SOURCE, LibraryStand, add_libraries
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.library_stand import (
+    BLOCKING,
+    LIBRARIES,
+    SOURCE,
+    LibraryStand,
+    add_libraries,
+    library_facts,
+)
+from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
@@ -45,21 +53,23 @@ SIZES = [64, 1024, 4096, 65536]
 LABELS = ["message"]
 LEAST_SECONDS = 0.1e-6  # a system call alone takes more
 MESSAGES: Metric[Sample] = Metric(
-    RATE.key, "Thousand messages a second (more is better):", RATE.value, digits=1, scale=1e3
+    RATE.key, "Thousand messages per second (more is better):", RATE.value, digits=1, scale=1e3
 )
 METRICS = [MESSAGES, CPU_WITHOUT_FLOOR]
+COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
+COMPARISON_OPTIONS = ["--turns", "6"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser)
+    add_libraries(parser, [*LIBRARIES, BLOCKING])
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size, the libraries in turn."""
-    facts = machine_facts([])
+    facts = library_facts()
     shorten_if_quick(options)
     stand = LibraryStand(build_libraries(), cores, load="stream_sink")
     contenders = [FLOOR, *options.libraries]

@@ -1,8 +1,8 @@
-"""What tasks cost in C++: start and join, a channel's hop, a mutex handed over, a time-out.
+"""The cost of tasks in C++: start and join, a value through a channel, a mutex, a timeout.
 
-Each program times itself and counts its allocations. ``shared_queue`` is no library but the least
-that a design with one queue for all threads can cost: each frame from the heap, every resumption
-through a queue behind a lock, and nothing of cancellation, errors or scopes.
+Each program times itself and counts its allocations. ``shared_queue`` is not a library. It is the
+minimum cost of a design with one queue for all threads: frames on the heap, every resumption
+through a queue behind a lock, no cancellation, errors or scopes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.contenders import OURS
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.library_stand import library_facts
+from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import add_rounds, shorten_if_quick
 from benchmarks.measure.page import Report, Say
@@ -34,7 +36,7 @@ from benchmarks.measure.self_timed import GRACE, one_core_facts
 
 SUMMARY = "C++ libraries: what tasks, channels, mutexes and timers cost"
 
-CONTENDERS = [OURS, "asio", "shared_queue"]
+CONTENDERS = [OURS, "asio", "asio_newest", "shared_queue"]
 WHAT = {
     "spawn": "start and join a task",
     "hop": "a value through a channel",
@@ -55,10 +57,10 @@ class Sample:
     allocations: int
 
     def __str__(self) -> str:
-        return f"{COST.value(self):.1f} ns CPU, {ALLOCATIONS.value(self):.3f} allocations each"
+        return f"{CPU.value(self):.1f} ns CPU, {ALLOCATIONS.value(self):.3f} allocations each"
 
 
-COST: Metric[Sample] = Metric(
+CPU: Metric[Sample] = Metric(
     "cpu_ns_per_operation",
     "CPU, ns each (less is better):",
     lambda sample: sample.cpu_seconds / sample.operations * 1e9,
@@ -72,7 +74,9 @@ ALLOCATIONS: Metric[Sample] = Metric(
     digits=3,
     more_is_better=False,
 )
-METRICS = [COST, ALLOCATIONS]
+METRICS = [CPU, ALLOCATIONS]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS: list[str] = []
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure everything, the libraries in turn."""
-    facts = machine_facts([])
+    facts = library_facts(["libasio-dev"])
     shorten_if_quick(options)
     programs = build_libraries()
 
@@ -120,7 +124,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         *metric_tables(comparisons, LABELS, CONTENDERS, METRICS),
         *missing_list(comparisons),
     ]
-    panel = metric_panel("", comparisons, COST, lambda each: each.labels[0])
+    panel = metric_panel("", comparisons, CPU, lambda each: each.labels[0])
     return Report(
         results={
             "page": "cpp_tasks",

@@ -1,7 +1,7 @@
-"""TCP echo: five styles of server, each asyncio loop, beside a raw epoll server in C++.
+"""TCP echo: five styles of server on each asyncio loop, beside a raw epoll server in C++.
 
-One client in C++ (``cpp/echo_client.cpp``) loads every server alike: N connections, one message in
-flight on each, every reply compared byte for byte. Server and client have a core each.
+The same client in C++ (``cpp/echo_client.cpp``) loads every server: N connections, one message in
+flight on each, every reply compared byte for byte. Server and client have one core each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import build_native
@@ -40,9 +42,11 @@ SUMMARY = "TCP echo, closed loop"
 STYLES = ["protocol", "buffered", "streams", "native-streams", "sock"]
 SIZES = [1024, 10240]
 CONNECTIONS = [32]
-# One style tells what large messages and many connections change.
+# One style suffices to show the effect of large messages and many connections.
 FURTHER_CELLS = [Cell("protocol", 102400, 32), Cell("protocol", 1024, 512)]
 METRICS = [RATE, CPU]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS = ["--turns", "3"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -57,13 +61,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--syscalls",
         action="store_true",
-        help="a further pass under strace: system calls a request",
+        help="a further pass under strace: system calls per request",
     )
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every cell, its contenders in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     stand = EchoStand(build_native(), cores)
     contenders = [FLOOR, *options.loops]
@@ -80,7 +84,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         *metric_tables(comparisons, LABELS, contenders, METRICS),
     ]
     if syscalls:
-        parts += ["System calls a request, from a pass of its own under strace:"]
+        parts += ["System calls per request, from a separate pass under strace:"]
         parts += [_syscall_table(comparisons, syscalls, contenders)]
     return Report(
         results={
@@ -93,12 +97,12 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         markdown="\n\n".join([*parts, *missing_list(comparisons)]),
         charts={
             "echo": Chart(
-                "TCP echo: requests a second (more is better)",
+                "TCP echo: requests per second (more is better)",
                 "thousand requests / s",
                 _panels(comparisons, RATE),
             ),
             "echo-cpu": Chart(
-                "TCP echo: server CPU a request (less is better)",
+                "TCP echo: server CPU per request (less is better)",
                 "µs / request",
                 _panels(comparisons, CPU),
             ),
@@ -108,7 +112,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
 
 
 def chosen_cells(options: argparse.Namespace) -> list[Cell]:
-    """Every combination that was asked for; the further ones unless the loads were narrowed."""
+    """All requested combinations, plus FURTHER_CELLS unless an option narrows the load."""
     cells = [
         Cell(style, size, connections)
         for style in options.styles
@@ -132,7 +136,7 @@ def _syscalls(
         except Failed as error:
             say(f"{cell}: {name}: under strace: {error}")
         else:
-            say(f"{cell}: {name}: {counts[name]:.2f} system calls a request")
+            say(f"{cell}: {name}: {counts[name]:.2f} system calls per request")
     return counts
 
 

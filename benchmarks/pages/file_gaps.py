@@ -1,8 +1,8 @@
-"""Gaps: how long a file operation keeps the loop from everybody else.
+"""Gaps: how long a file operation blocks the loop.
 
-A timer of 1 ms runs on the loop while one large operation does; shown is the longest time between
-two ticks. What is read lies in the page cache. aiofiles is the peer where it has the operation; it
-runs on asyncio's own loop.
+A timer of 1 ms runs on the loop during one large operation. Shown is the longest time between two
+ticks. Files that are read are in the page cache. aiofiles is the peer where it has the operation;
+it runs on asyncio's own loop.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.contenders import OURS
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.file_stand import working_folder
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS
@@ -82,6 +83,8 @@ TOOK: Metric[Gap] = Metric(
     more_is_better=False,
 )
 METRICS = [GAP, TOOK]
+COSTS = [Cost(TOOK, Gap)]
+COMPARISON_OPTIONS = ["--operations", "copy,read-file,write-file"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +122,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
 
     comparisons = []
     for operation in options.operations:
-        # A gigabyte at a time.
+        # One folder per operation, so that at most a gigabyte is in use.
         with working_folder(options.folder) as folder:
             comparisons.append(compare(operation, folder))
         shutil.rmtree(folder, ignore_errors=True)
@@ -127,7 +130,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     parts = [
         describe(facts),
         f"Median of {rounds} rounds with the lowest and highest round, contenders in turn, on all"
-        " cores. What is read lies in the page cache.",
+        " cores. Files that are read are in the page cache.",
         *metric_tables(comparisons, LABELS, CONTENDERS, METRICS),
         *missing_list(comparisons),
     ]

@@ -1,8 +1,8 @@
-"""Files: reads, whole files, small files, a durable log, and the loop's patience meanwhile.
+"""Files: reads, whole files, small files, a durable log, and the latency of the loop meanwhile.
 
-Each contender is a process of its own (``benchmarks/file_io.py``), in turn, on all cores: worker
-threads, the kernel's for io_uring included, are a part of what is compared and of its CPU time. The
-floor is C++, on liburing and on plain system calls.
+Each contender is a separate process (``benchmarks/file_io.py``), in turn, on all cores. Worker
+threads, including the kernel's for io_uring, are part of the comparison and of the CPU time. The
+floor is C++ with liburing and with plain system calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import OURS
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.file_stand import (
     FLOORS,
     FileStand,
@@ -46,7 +48,7 @@ TICKER = "ticker"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: a workload, its options, and who takes part beside Penstock."""
+    """A row of the table: a workload and its options."""
 
     label: str
     workload: str
@@ -69,8 +71,14 @@ QUICK = {
     TICKER: ("--size", str(128 << 20)),
 }
 
-METRICS = time_metrics("operation", "a read, a file or an append", digits=2)
+METRICS = time_metrics("operation", "per read, file or append", digits=2)
 WALL = METRICS[0]
+COSTS = [Cost(WALL, Sample)]
+# Without the ticker: the latency of its timer is not the cost of an operation.
+COMPARISON_OPTIONS = [
+    *("--peers", OURS),
+    *("--work", ",".join(dict.fromkeys(row.workload for row in ROWS.values()))),
+]
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every row, the contenders in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, libraries=["liburing-dev"], compiler=SYSTEM)
     shorten_if_quick(options)
     rows = [row for row in ROWS.values() if not options.work or row.workload in options.work]
     contenders = [*FLOORS, *options.peers]
@@ -153,7 +161,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
             "latency": [comparison.as_json(LATENESS) for comparison in latency],
         },
         markdown="\n\n".join(parts),
-        charts={"files": Chart("Files (less is better)", "µs an operation", _panels(comparisons))},
+        charts={"files": Chart("Files (less is better)", "µs per operation", _panels(comparisons))},
         failures=own_failures(comparisons) + own_failures(latency),
     )
 
@@ -213,5 +221,5 @@ def _lateness_table(comparison: Comparison[Lateness], contenders: Sequence[str])
 
 
 def _panels(comparisons: Sequence[Comparison[Sample]]) -> list[Panel]:
-    # A panel a row: a cached read and a file of 2 MiB have no axis in common.
+    # One panel per row: a cached read and a file of 2 MiB cannot share an axis.
     return [metric_panel(each.labels[0], [each], WALL, lambda _: "") for each in comparisons]

@@ -1,9 +1,9 @@
-"""The table of pyuring's benchmark page, like for like: N files written, then read back.
+"""The table of pyuring's benchmark page with equal work: N files written, then read back.
 
-That page compares one operation for a whole file, into pages of C's, with plain calls of 64 KiB
-that copy. Here every contender has the same block size and fresh files, and its reads are bytes;
-``pyuring-page`` alone is that page's way, shown beside them. CPU time and system calls stand beside
-the wall time.
+That page compares one operation for a whole file, into C pages, with plain calls of 64 KiB that
+copy. Here every contender has the same block size, new files, and reads that return bytes.
+``pyuring-page`` reproduces that page's method for reference. CPU time and system calls are shown
+beside the wall time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.file_stand import (
     FLOORS,
     FileStand,
     Phases,
     Sample,
     add_stand_options,
+    both,
     time_metrics,
     working_folder,
 )
@@ -36,18 +39,22 @@ from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Failed, Unavailable
 from benchmarks.measure.rounds import Outcome, alternate
-from benchmarks.measure.tables import markdown_table
+from benchmarks.measure.spread import paired_ratio
+from benchmarks.measure.tables import figure, markdown_table
 
 SUMMARY = "Files, pyuring's table: write N files and read them back"
 
 PACKAGES = ["penstock", "pyuring", "uringio", "aiofiles", "anyio", "caio"]
 LABELS = ["files", "blocks", "phase"]
 BLOCK = 64 << 10
-DEFAULT_SETS = ((8, 2), (100, 10))  # files and MiB of each, as that page has them
+DEFAULT_SETS = ((8, 2), (100, 10))  # number of files and MiB of each, as on that page
+DIRECT_SET = (50, 20)  # with O_DIRECT and this many in flight, as on that page
+DIRECT_DEPTH = 64
+OS = "os"
 PHASES = ("write", "read")
-# A set of more MiB than this is measured in fewer rounds: each takes every contender seconds.
+# A set of more MiB than this is measured in fewer rounds, because each takes seconds.
 LARGE, LARGE_ROUNDS = 256, 2
-TRACED_FILES = 32  # as many as are in flight at once by default; strace makes each call slow
+TRACED_FILES = 32  # the default number in flight; strace makes each call slow
 
 
 @dataclass(frozen=True)
@@ -57,33 +64,43 @@ class Cell:
     files: int
     mib: int
     block: int
+    direct: bool = False
+    depth: int = 32
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """As the table shows it; the phase comes beside."""
+        """The labels in the table, without the phase."""
         blocks = f"{self.block >> 10} KiB" if self.block else "whole"
-        return (f"{self.files} × {self.mib} MiB", blocks)
+        direct = f", O_DIRECT, {self.depth} in flight" if self.direct else ""
+        return (f"{self.files} × {self.mib} MiB{direct}", blocks)
 
     @property
     def traced_files(self) -> int:
-        """How many of the files are written and read under strace."""
+        """The number of files that are written and read under strace."""
         return min(self.files, TRACED_FILES)
 
     def rounds(self, asked: int) -> int:
-        """How often it is measured."""
+        """The number of rounds."""
         return min(asked, LARGE_ROUNDS) if self.files * self.mib > LARGE else asked
 
     def arguments(self, files: int) -> list[str]:
-        """For the measured program, to work with so many of the files."""
+        """Arguments of the measured program for a number of files."""
         sizes = ["--files", str(files), "--size", str(self.mib << 20)]
-        return [*sizes, "--block", str(self.block)]
+        depth = ["--depth", str(self.depth)]
+        return [*sizes, "--block", str(self.block), *depth, *(["--direct"] if self.direct else [])]
 
 
-METRICS = time_metrics("file", "a file", digits=0)
+METRICS = time_metrics("file", "per file", digits=0)
 WALL = METRICS[0]
+COSTS = [Cost(WALL, Sample)]
+COMPARISON_OPTIONS = [
+    *("--peers", "penstock"),
+    *("--num-files", "8", "--file-size-mb", "2"),
+    "--no-syscalls",
+]
 
 Calls = dict[str, dict[str, float]]
-"""System calls a file, by contender and by name."""
+"""System calls per file, by contender and by name."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +113,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--odirect",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="past the page cache (no)",
+        help="bypass the page cache (no)",
     )
     parser.add_argument(
         "--clear-cache", action="store_true", help="read files that are not in the page cache"
@@ -106,27 +123,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--syscalls",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="count system calls, in a pass of its own under strace (yes)",
+        help="count system calls, in a separate pass under strace (yes)",
     )
     add_rounds(parser, rounds=3, seconds=0.5, warmup=0.1)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every cell, the contenders in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, libraries=["liburing-dev"], compiler=SYSTEM)
     shorten_if_quick(options)
     contenders = [*FLOORS, *options.peers]
     cells = _cells(options)
-    common = ["--depth", str(options.qd)]
-    common += ["--direct"] if options.odirect else []
-    common += ["--clear-cache"] if options.clear_cache else []
+    common = ["--clear-cache"] if options.clear_cache else []
     with working_folder(options.folder, keep=options.keep_files) as folder:
         stand = FileStand(folder, build_native(), options)
         comparisons = []
+        together = []
         calls: list[Calls] = []
         for cell in cells:
-            compared = _compare(cell, contenders, common, stand, options, say)
+            *compared, combined = _compare(cell, contenders, common, stand, options, say)
             comparisons += compared
+            together.append(combined)
             if options.syscalls:
                 calls += _count_calls(cell, compared[0], common, stand, say)
         if options.keep_files:
@@ -138,21 +155,25 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         f" {_conditions(options)}.",
         *metric_tables(comparisons, LABELS, contenders, METRICS),
     ]
+    parts += [
+        "Writing and reading together, as that page counts: how many times as fast as `os`:",
+        _times_as_fast(together, [name for name in contenders if name != OS]),
+    ]
     if calls:
         parts += [
-            "System calls a file, all threads (of a pass under strace, over at most"
+            "System calls per file, all threads (from a pass under strace, over at most"
             f" {TRACED_FILES} of the files):",
             _call_table(comparisons, calls, contenders),
         ]
     parts += missing_list(comparisons)
     panels = [
         metric_panel(
-            f"{files} × {mib} MiB",
-            [each for each in comparisons if each.labels[0] == f"{files} × {mib} MiB"],
+            name,
+            [each for each in comparisons if each.labels[0] == name],
             WALL,
             lambda each: f"{each.labels[2]}, {each.labels[1]}",
         )
-        for files, mib in _sets(options)
+        for name in dict.fromkeys(cell.labels[0] for cell in cells)
     ]
     return Report(
         results={
@@ -168,10 +189,11 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
                 "clear_cache": options.clear_cache,
             },
             "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+            "together": [comparison.as_json(METRICS) for comparison in together],
             "syscalls": calls,
         },
         markdown="\n\n".join(parts),
-        charts={"files_pyuring": Chart("Files (less is better)", "µs a file", panels)},
+        charts={"files_pyuring": Chart("Files (less is better)", "µs per file", panels)},
         failures=own_failures(comparisons),
     )
 
@@ -183,7 +205,14 @@ def _sets(options: argparse.Namespace) -> Sequence[tuple[int, int]]:
 
 
 def _cells(options: argparse.Namespace) -> list[Cell]:
-    return [Cell(files, mib, block) for files, mib in _sets(options) for block in (BLOCK, 0)]
+    cells = [
+        Cell(files, mib, block, options.odirect, options.qd)
+        for files, mib in _sets(options)
+        for block in (BLOCK, 0)
+    ]
+    if _sets(options) == DEFAULT_SETS:
+        cells += [Cell(*DIRECT_SET, block, True, DIRECT_DEPTH) for block in (BLOCK, 0)]
+    return cells
 
 
 def _fewer_rounds(cells: Sequence[Cell], options: argparse.Namespace) -> str:
@@ -198,6 +227,8 @@ def _fewer_rounds(cells: Sequence[Cell], options: argparse.Namespace) -> str:
 def _conditions(options: argparse.Namespace) -> str:
     if options.odirect:
         return "past the page cache (O_DIRECT)"
+    if _sets(options) == DEFAULT_SETS:
+        return "through the page cache except with O_DIRECT"
     return "read from the disk" if options.clear_cache else "through the page cache"
 
 
@@ -209,7 +240,7 @@ def _compare(
     options: argparse.Namespace,
     say: Say,
 ) -> list[Comparison[Sample]]:
-    """The rows of a cell: what is written in a round is read in the same."""
+    """The rows of a cell, the last of both phases. A round reads the files that it has written."""
     outcomes = alternate(
         contenders,
         cell.rounds(options.rounds),
@@ -218,15 +249,22 @@ def _compare(
     )
 
     def phase(which: Callable[[Phases], Sample]) -> dict[str, Outcome[Sample]]:
-        return {
-            name: Outcome([which(both) for both in outcome.samples], outcome.missing)
-            for name, outcome in outcomes.items()
-        }
+        return {name: outcome.map(which) for name, outcome in outcomes.items()}
 
     return [
-        Comparison((*cell.labels, "write"), phase(lambda both: both.write)),
-        Comparison((*cell.labels, "read"), phase(lambda both: both.read)),
+        Comparison((*cell.labels, "write"), phase(lambda phases: phases.write)),
+        Comparison((*cell.labels, "read"), phase(lambda phases: phases.read)),
+        Comparison(cell.labels, phase(lambda phases: both([phases.write, phases.read]))),
     ]
+
+
+def _times_as_fast(comparisons: Sequence[Comparison[Sample]], contenders: Sequence[str]) -> str:
+    def cell(comparison: Comparison[Sample], name: str) -> str:
+        plain, other = comparison.values(OS, WALL), comparison.values(name, WALL)
+        return figure(paired_ratio(plain, other), 2) if plain and other else "n/a"
+
+    rows = [[*each.labels, *(cell(each, name) for name in contenders)] for each in comparisons]
+    return markdown_table(["files", "blocks", *contenders], rows, labels=2)
 
 
 def _count_calls(
@@ -236,7 +274,7 @@ def _count_calls(
     stand: FileStand,
     say: Say,
 ) -> list[Calls]:
-    """For the rows of a cell: the calls of a file, by contender."""
+    """The system calls per file for the rows of a cell, by contender."""
     counts: dict[str, Calls] = {phase: {} for phase in PHASES}
     files = cell.traced_files
     for name in comparison.outcomes:

@@ -1,7 +1,7 @@
-"""HTTP hello: uvicorn with httptools, and aiohttp, each on each loop, in one process.
+"""A short HTTP response by uvicorn with httptools and by aiohttp, each on each loop.
 
 The load (``cpp/http_client.cpp``) keeps its connections alive with one request in flight on each,
-and compares every reply to the byte. There is no floor: most of a request is the framework's.
+and compares every reply byte for byte. There is no floor: the framework does most of the work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.options import add_loops, add_turns, choices, shorten_if_quick
@@ -39,6 +41,8 @@ from benchmarks.measure.plots import Chart
 SUMMARY = "HTTP hello, keep-alive, closed loop"
 
 METRICS = [RATE, CPU_WITHOUT_FLOOR]
+COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
+COMPARISON_OPTIONS = ["--turns", "4"]
 LABELS = ["framework"]
 NAMES = {"uvicorn": "uvicorn + httptools", "aiohttp": "aiohttp"}
 
@@ -59,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure each framework, the loops in turn."""
-    facts = machine_facts([*PACKAGES, "uvicorn", "httptools", "aiohttp"])
+    facts = machine_facts([*PACKAGES, "uvicorn", "httptools", "aiohttp"], compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
     script = str(BENCHMARKS / "http_server.py")
@@ -97,7 +101,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         markdown="\n\n".join(parts),
         charts={
             "http": Chart(
-                "HTTP hello: requests a second (more is better)", "thousand requests / s", [panel]
+                "HTTP hello: requests per second (more is better)", "thousand requests / s", [panel]
             )
         },
         failures=own_failures(comparisons),

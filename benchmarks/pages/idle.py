@@ -1,7 +1,7 @@
-"""Idle: what a loop with a listening server and nothing to do asks of the kernel in a second.
+"""Idle: system calls and CPU time per second of a loop with a listening server and no work.
 
-Two passes of the echo server without a client: under strace from its first call on, for the system
-calls, and free, for the CPU time.
+Two passes of the echo server without a client: one under strace for the system calls, one without
+for the CPU time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.cpu_time import cpu_time_ns
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS
@@ -25,10 +27,12 @@ from benchmarks.measure.syscalls import calls_between, traced
 from benchmarks.measure.tables import markdown_table
 
 SUMMARY = "Idle: system calls and CPU time of a loop without work"
+COSTS: list[Cost[Any]] = []
+COMPARISON_OPTIONS: list[str] = []
 
 OURS = "penstock"
 LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
-SETTLE = 0.3  # after the ready line a loop may still be busy with its last steps of starting
+SETTLE = 0.3  # after the ready line, a loop may still finish its start-up
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
-    """Watch each loop do nothing."""
+    """Observe each loop while it is idle."""
     if options.quick:
         options.seconds = 0.2
     facts = machine_facts([name for name in LOOPS if name != "asyncio"])

@@ -1,8 +1,8 @@
-"""Memory: what an idle connection costs, and what stays of connections that have come and gone.
+"""Memory: the cost of an idle connection, and what closed connections leave behind.
 
-The echo page's servers, in the style ``protocol``. Every connection sends one message and hears it
-back before it counts. A round has two servers: one for the connections that stay, one for those
-that go.
+The echo page's servers in the style ``protocol``. A connection counts once it has sent one message
+and received the echo. A round has two servers: one for connections that stay open, one for
+connections that close.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import EchoStand
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.memory import descriptors, resident_bytes
@@ -34,9 +36,9 @@ from benchmarks.measure.rounds import alternate
 SUMMARY = "Memory: idle connections, and connections that came and went"
 
 STYLE = "protocol"
-OTHER_DESCRIPTORS = 200  # of a process beside its connections
-AT_ONCE = 100  # of the connections that come and go
-SETTLING = 2000  # connections before the memory that growth is counted from
+OTHER_DESCRIPTORS = 200  # of a process besides its connections
+AT_ONCE = 100  # connections open at once during the churn
+SETTLING = 2000  # connections before the growth is measured
 HOLD_TIMEOUT = 120.0
 CHURN_TIMEOUT = 300.0
 
@@ -53,12 +55,12 @@ class Sample:
 
     @property
     def bytes_a_connection(self) -> float:
-        """What an idle connection adds."""
+        """The memory of one idle connection."""
         return (self.bytes_idle - self.bytes_at_start) / self.idle_connections
 
     @property
     def growth(self) -> float:
-        """Memory after all connections that came and went over that after the first of them."""
+        """Memory after the whole churn relative to that after its first part."""
         return self.bytes_churned / self.bytes_settled
 
     def __str__(self) -> str:
@@ -81,7 +83,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure each contender in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, compiler=SYSTEM)
     if options.quick:
         options.rounds, options.churn = 1, 20_000
     stand = EchoStand(build_native(), cores)
@@ -128,7 +130,7 @@ def metrics_of(idle: int, churn: int) -> list[Metric[Sample]]:
     return [
         Metric(
             "bytes_per_idle_connection",
-            f"Resident bytes a connection, of {idle} idle ones (less is better):",
+            f"Resident bytes per connection, of {idle} idle ones (less is better):",
             lambda sample: sample.bytes_a_connection,
             digits=0,
             more_is_better=False,
@@ -151,11 +153,16 @@ def metrics_of(idle: int, churn: int) -> list[Metric[Sample]]:
     ]
 
 
+# The numbers of connections appear only in the headings.
+COSTS = [Cost(metrics_of(1, 1)[0], Sample)]
+COMPARISON_OPTIONS = ["--idle", "2000", "--churn", "2000"]
+
+
 def measure_round(stand: EchoStand, name: str, idle: int, churn: int) -> Sample:
     """One round of one contender."""
     command = stand.server_command(name, STYLE)
     with server(command, stand.cores.server) as running:
-        # The first connection brings what is loaded and cached once for all.
+        # The first connection loads and caches what all later ones share.
         _come_and_go(stand, running, 1)
         start = resident_bytes(running.pid)
         client = _client(stand, running, "--connections", idle)

@@ -1,6 +1,6 @@
-"""Scheduling: what a callback, a timer, a task cost on each loop, without any I/O.
+"""Scheduling: the cost of callbacks, timers and tasks on each loop, without I/O.
 
-Every workload (``benchmarks/scheduling.py``) runs on every loop in a process of its own, in turn.
+Every workload (``benchmarks/scheduling.py``) runs on every loop in a separate process, in turn.
 """
 
 from __future__ import annotations
@@ -11,41 +11,37 @@ import sys
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.comparison import (
     Comparison,
-    Metric,
     metric_panel,
     metric_tables,
     missing_list,
     own_failures,
 )
 from benchmarks.measure.contenders import PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS
 from benchmarks.measure.options import add_loops, add_rounds, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.rounds import alternate
-from benchmarks.measure.self_timed import Sample, one_core_facts, self_timed_round
+from benchmarks.measure.self_timed import (
+    CPU_OF_OPERATION,
+    Sample,
+    million_operations,
+    one_core_facts,
+    self_timed_round,
+)
 from benchmarks.scheduling import WORKLOADS
 
 SUMMARY = "Scheduling: callbacks, timers and tasks"
 
 LABELS = ["operation"]
 LEAST_SECONDS = 10e-9  # a Python call alone takes more
-RATE: Metric[Sample] = Metric(
-    "operations_per_second",
-    "Million operations a second (more is better):",
-    lambda sample: sample.rate,
-    digits=2,
-    scale=1e6,
-)
-CPU: Metric[Sample] = Metric(
-    "cpu_ns_per_operation",
-    "CPU, ns an operation (less is better):",
-    lambda sample: sample.cpu * 1e9,
-    digits=0,
-    more_is_better=False,
-)
+RATE = million_operations(digits=2)
+CPU = CPU_OF_OPERATION
 METRICS = [RATE, CPU]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS: list[str] = []
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +79,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     parts = [
         describe(facts),
         f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
-        " round, each a process of its own on one core, loops in turn.",
+        " round, each a separate process on one core, loops in turn.",
         *metric_tables(comparisons, LABELS, options.loops, METRICS),
         *missing_list(comparisons),
     ]

@@ -1,7 +1,7 @@
-"""Serial ports: what a receive costs beside the other libraries for Python, on each event loop.
+"""Serial ports: Penstock beside the other Python libraries, on each event loop.
 
-All ports are raw pseudo-terminals, so that nothing but the software is measured. Each contender is
-a process of its own (``benchmarks/serial_ports``), in turn, round after round.
+All ports are raw pseudo-terminals, so that only the software is measured. Each contender is a
+separate process (``benchmarks/serial_ports``), in turn, round after round.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
+from benchmarks.measure.options import choices, numbers
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Failed, Unavailable, run
@@ -36,7 +37,7 @@ from benchmarks.measure.rounds import Outcome, alternate
 from benchmarks.measure.spread import paired_ratio, spread
 from benchmarks.measure.syscalls import traced
 from benchmarks.measure.tables import figure, markdown_table
-from benchmarks.serial_ports.contenders import ASYNC_CONTENDERS, LOOPS_OF, split
+from benchmarks.serial_ports.libraries import ASYNC_CONTENDERS, LOOPS_OF, split
 
 SUMMARY = "Serial ports: receive, exchange, cancel, many ports"
 
@@ -45,6 +46,7 @@ PACKAGES = ["penstock", *list(LOOPS_OF)[1:], "pyserial", "anyio", "trio", "uvloo
 PARTS = ["loop", "blocking", "portal", "fan-out", "calls", "memory"]
 SHARED_LOOPS = ["asyncio", "uvloop", "trio"]
 OWN_LOOP = "penstock's loop, the others on their best"
+ONE_READ = "pyserial, one read"
 BLOCKING = [FLOOR, OURS, "pyserial", "serialx", "anyserial"]
 PORTS = [1, 4, 16]
 FAR_ENDS = {"threads": "a thread each", "process": "one process"}
@@ -60,6 +62,8 @@ class Latency:
     p99: float
     mean: float
     cpu: float
+    p90: float = 0.0
+    max: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Span:
 
     seconds: float
     cpu_seconds: float
+    polls: int = 0
+    threads: int = 0
 
 
 P50: Metric[Latency] = Metric(
@@ -75,6 +81,9 @@ P50: Metric[Latency] = Metric(
 )
 P99: Metric[Latency] = Metric(
     "p99_us", "99th percentile, µs:", lambda each: each.p99, 1, more_is_better=False
+)
+MAX: Metric[Latency] = Metric(
+    "max_us", "Slowest, µs:", lambda each: each.max, 0, more_is_better=False
 )
 MEAN: Metric[Latency] = Metric(
     "mean_us", "Mean, µs:", lambda each: each.mean, 2, more_is_better=False
@@ -96,18 +105,24 @@ SPAN_CPU: Metric[Span] = Metric(
     1,
     more_is_better=False,
 )
-LATENCIES = [P50, P99, MEAN, CPU]
+LATENCIES = [P50, P99, MAX, MEAN, CPU]
+COSTS: list[Cost[Any]] = [Cost(P50, Latency), Cost(SECONDS, Span)]
+COMPARISON_OPTIONS = [
+    *("--part", "loop,blocking,fan-out"),
+    *("--count", "500", "--cancels", "20", "--ports", "16"),
+]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each (7)")
     parser.add_argument("--count", type=int, default=2000, help="operations of a round (2000)")
-    parser.add_argument("--cancels", type=int, default=100, help="cancellations of a round (100)")
+    parser.add_argument("--cancels", type=int, default=200, help="cancellations of a round (200)")
     parser.add_argument("--quick", action="store_true", help="2 rounds of 200 operations")
     parser.add_argument(
         "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
     )
+    parser.add_argument("--ports", type=numbers, default=PORTS, help="ports polled at once: 1,4,16")
     parser.add_argument(
         "--contenders",
         type=choices("contender", [*ASYNC_CONTENDERS, *BLOCKING]),
@@ -119,7 +134,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure the chosen parts."""
     if options.quick:
-        options.rounds, options.count, options.cancels = 2, 200, 10
+        options.rounds = min(options.rounds, 2)
+        options.count, options.cancels = 200, 10
     facts = machine_facts(PACKAGES)
     report = Report(
         results={
@@ -158,14 +174,14 @@ def _measure_loops(options: argparse.Namespace, cores: Cores, say: Say, report: 
     )
     floor = _measure_program("blocking.py", _chosen(options, [FLOOR]), options, cores, say)
     outcomes.update(floor)
-    _add(report, "### In the event loop")
+    _add(report, "## In the event loop")
     for workload, title in (
         ("receive", "Receive one byte that waits; the write to the pty is within the time"),
         ("exchange", "Send a byte and receive the answer of a process on another core"),
         ("cancel", "Cancellation: how long after its deadline of 10 ms a receive returns"),
     ):
         comparisons = _by_loop(workload, outcomes)
-        _add(report, f"#### {title}", *_latency_tables(comparisons, ["loop"], workload == "cancel"))
+        _add(report, f"### {title}", *_latency_tables(comparisons, ["loop"], workload == "cancel"))
         _keep(report, f"loop: {workload}", comparisons, LATENCIES)
         if workload == "receive":
             panel = metric_panel(
@@ -182,7 +198,7 @@ def _measure_blocking(options: argparse.Namespace, cores: Cores, say: Say, repor
         Comparison((workload,), _workload(workload, outcomes))
         for workload in ("receive", "exchange", "cancel")
     ]
-    _add(report, "### Without an event loop", *_latency_tables(comparisons, ["operation"], True))
+    _add(report, "## Without an event loop", *_latency_tables(comparisons, ["operation"], True))
     _keep(report, "blocking", comparisons, LATENCIES)
 
 
@@ -198,9 +214,9 @@ def _measure_portal(options: argparse.Namespace, cores: Cores, say: Say, report:
     ]
     _add(
         report,
-        "### anyserial's own page",
+        "## anyserial's own page",
         "Each operation is a call into the event loop of another thread, as on that page.",
-        *metric_tables(comparisons, ["operation", "loop"], _names(comparisons), [P50]),
+        *metric_tables(comparisons, ["operation", "loop"], _names(comparisons), [P50, MAX]),
         *missing_list(comparisons),
     )
     _keep(report, "portal", comparisons, LATENCIES)
@@ -238,7 +254,7 @@ def _workload(
     workload: str, outcomes: dict[str, Outcome[dict[str, Any]]]
 ) -> dict[str, Outcome[Latency]]:
     return {
-        name: Outcome([Latency(**sample[workload]) for sample in outcome.samples], outcome.missing)
+        name: outcome.map(lambda sample: Latency(**sample[workload]))
         for name, outcome in outcomes.items()
     }
 
@@ -246,7 +262,7 @@ def _workload(
 def _by_loop(
     workload: str, outcomes: dict[str, Outcome[dict[str, Any]]]
 ) -> list[Comparison[Latency]]:
-    """A row for Penstock's loop, with each peer on its best one, and one for each other loop."""
+    """A row for Penstock's loop, with each peer on its best loop, and one for each other loop."""
     latencies = _workload(workload, outcomes)
     floor = {FLOOR: latencies[FLOOR]} if FLOOR in latencies else {}
     own = dict(floor)
@@ -303,9 +319,11 @@ def _speed_ups(
 def _measure_fan_out(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
     wanted = [name for name in ASYNC_CONTENDERS if split(name)[0] in (OURS, "anyserial")]
     contenders = _chosen(options, [*wanted, "pyserial"])
+    if "pyserial" in contenders:
+        contenders.append(ONE_READ)
     comparisons = []
     for far_end, description in FAR_ENDS.items():
-        for ports in PORTS:
+        for ports in options.ports:
 
             def measure_round(name: str, far_end: str = far_end, ports: int = ports) -> Span:
                 arguments = ["--contender", name, "--ports", str(ports), "--far-end", far_end]
@@ -322,15 +340,29 @@ def _measure_fan_out(options: argparse.Namespace, cores: Cores, say: Say, report
             comparisons.append(Comparison((str(ports), description), named))
     _add(
         report,
-        "### Many ports",
+        "## Many ports",
         "50 polls of every port with a reply of 48 bytes, from opening to closing; pyserial with a"
-        " thread a port.",
+        " thread a port, by `read_until`, which reads byte by byte, and by one `read`.",
         *metric_tables(
             comparisons, ["ports", "their far ends"], _names(comparisons), [SECONDS, SPAN_CPU]
         ),
+        "Penstock's wall clock on its own loop over that on the other loops (below 1: its own is"
+        " faster):",
+        _to_itself(comparisons),
         *missing_list(comparisons),
     )
     _keep(report, "fan-out", comparisons, [SECONDS, SPAN_CPU])
+
+
+def _to_itself(comparisons: Sequence[Comparison[Span]]) -> str:
+    others = [f"{OURS}@{loop}" for loop in SHARED_LOOPS]
+
+    def cell(comparison: Comparison[Span], name: str) -> str:
+        ratio = comparison.ours_to(name, SECONDS)
+        return "n/a" if ratio is None else figure(ratio, 2)
+
+    rows = [[*each.labels, *(cell(each, name) for name in others)] for each in comparisons]
+    return markdown_table(["ports", "their far ends", *others], rows, labels=2)
 
 
 # ---- system calls and memory ------------------------------------------------------------------
@@ -364,7 +396,7 @@ def _measure_calls(options: argparse.Namespace, cores: Cores, say: Say, report: 
     report.results["system_calls"] = results
     _add(
         report,
-        "### System calls",
+        "## System calls",
         "What an operation calls when data waits, by strace, without the write to the far end:",
         markdown_table(["operation", "contender", "reads", "others"], rows, labels=2),
     )
@@ -381,7 +413,7 @@ def _traced_calls(arguments: Sequence[str], count: int, cores: Cores) -> Counter
         fields = line.split(maxsplit=2)
         if len(fields) == 3 and "(" in fields[2] and fields[2][0].isalpha():
             calls[fields[2].split("(", 1)[0]] += 1
-    # The far end's own writes, and the beginning of the line that bears the second mark.
+    # Subtract the writes of the far end, and the one that carries the second mark.
     calls["write"] -= count + 1
     return +calls
 
@@ -403,7 +435,7 @@ def _measure_memory(options: argparse.Namespace, cores: Cores, say: Say, report:
     report.results["memory"] = results
     _add(
         report,
-        "### Memory",
+        "## Memory",
         "Bytes that 200 calls left behind, and the most in use meanwhile, by tracemalloc:",
         markdown_table(["contender", "receive", "receive_into", "receive_available"], rows),
     )

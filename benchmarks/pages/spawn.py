@@ -1,6 +1,6 @@
-"""Spawn: a trivial child started and awaited, one after the other and eight at once.
+"""Spawn: trivial children started and awaited, one after the other and eight at once.
 
-The child is a static C++ program that ends at once. Parent and children share one core. The floor
+The child is a static C++ program that exits at once. Parent and children share one core. The floor
 is ``posix_spawn`` and ``waitpid`` in C++.
 """
 
@@ -18,7 +18,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.options import add_loops, add_rounds, numbers, shorten_if_quick
@@ -33,18 +35,20 @@ LABELS = ["children at once"]
 LEAST_SECONDS = 20e-6  # an exec alone takes more
 RATE: Metric[Sample] = Metric(
     "children_per_second",
-    "Children a second (more is better):",
+    "Children per second (more is better):",
     lambda sample: sample.rate,
     digits=0,
 )
 CPU: Metric[Sample] = Metric(
     "parent_cpu_us_per_child",
-    "CPU of the parent, µs a child (less is better):",
+    "CPU of the parent, µs per child (less is better):",
     lambda sample: sample.cpu * 1e6,
     digits=0,
     more_is_better=False,
 )
 METRICS = [RATE, CPU]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS: list[str] = []
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every number of children, the loops in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
     contenders = [FLOOR, *options.loops]

@@ -1,8 +1,8 @@
-"""Start: what an event loop adds to starting Python, imported and in use.
+"""Start: the time that an event loop adds to the start of Python.
 
-Processes are started in turn and awaited to their end: bare Python, one import, and one import with
-a loop made and closed. The last is beside the import because an import may put work off until the
-first loop. An unmeasured start of each comes first and writes the bytecode.
+Processes run in turn: bare Python, one import, and one import plus a loop that is created and
+closed, because an import may defer work to the first loop. A first start of each is not measured;
+it writes the bytecode.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart, Panel
@@ -22,6 +24,8 @@ from benchmarks.measure.spread import Spread, spread
 from benchmarks.measure.tables import figure, markdown_table
 
 SUMMARY = "Start: time to import, and to a first loop"
+COSTS: list[Cost[Any]] = []
+COMPARISON_OPTIONS: list[str] = []
 
 BARE = "bare Python"
 OURS = "penstock"
@@ -29,7 +33,7 @@ MODULES = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
 
 
 def with_loop(module: str) -> str:
-    """The name of a module's contender that makes a loop as well."""
+    """The name of a module's contender that also creates a loop."""
     return f"{module} with a loop"
 
 
@@ -86,7 +90,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
 
 
 def _over_bare_ms(name: str, outcomes: dict[str, Outcome[Sample]]) -> Spread | None:
-    """Milliseconds over the bare start of the same round; None if there was no start."""
+    """Milliseconds beyond the bare start of the same round; None without rounds."""
     if outcomes[name].missing is not None:
         return None
     pairs = zip(outcomes[name].samples, outcomes[BARE].samples, strict=True)

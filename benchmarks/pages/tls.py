@@ -1,24 +1,25 @@
-"""TLS echo: the echo page's servers speaking TLS 1.3, beside an OpenSSL epoll server in C++."""
+"""TLS echo: the echo page's servers with TLS 1.3, beside an OpenSSL epoll server in C++."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.echo_server import STYLES
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU, RATE, protocol_facts, protocol_sentence
+from benchmarks.measure.certificate import make_certificate
+from benchmarks.measure.closed_loop import CPU, RATE, Sample, protocol_facts, protocol_sentence
 from benchmarks.measure.comparison import (
     metric_panel,
     metric_tables,
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BuildFailed, build_native
@@ -29,6 +30,8 @@ from benchmarks.measure.plots import Chart
 SUMMARY = "TLS echo, closed loop"
 
 METRICS = [RATE, CPU]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS = ["--turns", "4"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every style and size, its contenders in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, libraries=["libssl-dev"], compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
     if not (native / "tls_echo_floor").exists():
@@ -96,26 +99,8 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         markdown="\n\n".join(parts),
         charts={
             "tls-cpu": Chart(
-                "TLS echo: server CPU a request (less is better)", "µs / request", [panel]
+                "TLS echo: server CPU per request (less is better)", "µs / request", [panel]
             )
         },
         failures=own_failures(comparisons),
     )
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate on P-256 and its key, as PEM files.
-
-    Raises:
-        BuildFailed: if the openssl command is missing or fails.
-    """
-    if shutil.which("openssl") is None:
-        raise BuildFailed("the openssl command is not installed; scripts/setup bench installs it")
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-keyout", str(key), "-out", str(certificate)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise BuildFailed(f"{' '.join(command)} failed:\n{result.stderr}")
-    return certificate, key

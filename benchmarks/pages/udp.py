@@ -1,7 +1,7 @@
-"""UDP echo: two styles of server, each asyncio loop, beside a raw epoll server in C++.
+"""UDP echo: two styles of server on each asyncio loop, beside a raw epoll server in C++.
 
-The echo page's client loads every server alike: N sockets, one datagram in flight on each, every
-reply compared byte for byte. So few and so small datagrams are in flight that none may be lost: a
+The echo page's client loads every server: N sockets, one datagram in flight on each, every reply
+compared byte for byte. The datagrams in flight are so few and small that none should be lost; a
 lost one ends the round.
 """
 
@@ -30,7 +30,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import Cell
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
@@ -43,6 +45,8 @@ SUMMARY = "UDP echo, closed loop"
 STYLES = ["protocol", "sock"]
 LABELS = ["style", "datagram", "clients"]
 METRICS = [RATE, CPU]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS = ["--turns", "4"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every cell, its contenders in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
     contenders = [FLOOR, *options.loops]
@@ -91,12 +95,12 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         markdown="\n\n".join(parts),
         charts={
             "udp": Chart(
-                "UDP echo: requests a second (more is better)",
+                "UDP echo: requests per second (more is better)",
                 "thousand requests / s",
                 [metric_panel("datagrams", comparisons, RATE, str)],
             ),
             "udp-cpu": Chart(
-                "UDP echo: server CPU a request (less is better)",
+                "UDP echo: server CPU per request (less is better)",
                 "µs / request",
                 [metric_panel("datagrams", comparisons, CPU, str)],
             ),
@@ -106,7 +110,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
 
 
 def chosen_cells(options: argparse.Namespace) -> list[Cell]:
-    """Every combination that was asked for."""
+    """All requested combinations."""
     return [
         Cell(style, size, connections)
         for style in options.styles

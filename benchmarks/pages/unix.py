@@ -1,4 +1,4 @@
-"""Unix-socket echo: the echo page's servers, load and floor, without TCP between them."""
+"""Unix-socket echo: the echo page's servers, load and floor on Unix sockets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import argparse
 
 from benchmarks.echo_server import STYLES
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU, RATE, protocol_facts, protocol_sentence
+from benchmarks.measure.closed_loop import CPU, RATE, Sample, protocol_facts, protocol_sentence
 from benchmarks.measure.comparison import (
     metric_panel,
     metric_tables,
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import build_native
@@ -24,6 +26,8 @@ from benchmarks.measure.plots import Chart
 SUMMARY = "Unix-socket echo, closed loop"
 
 METRICS = [RATE, CPU]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS = ["--turns", "4"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every style, its contenders in turn."""
-    facts = machine_facts(PACKAGES)
+    facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     stand = EchoStand(build_native(), cores, unix=True)
     contenders = [FLOOR, *options.loops]
@@ -69,7 +73,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         markdown="\n\n".join(parts),
         charts={
             "unix": Chart(
-                "Unix-socket echo: requests a second (more is better)",
+                "Unix-socket echo: requests per second (more is better)",
                 "thousand requests / s",
                 [panel],
             )

@@ -1,7 +1,6 @@
 """io_uring without an event loop: NOPs, reads and small files, beside pyuring and plain ``os``.
 
-The floor is liburing in C++. Every workload runs on every contender in a process of its own, in
-turn.
+The floor is liburing in C++. Every workload runs on every contender in a separate process, in turn.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ from benchmarks.measure.comparison import (
     missing_list,
     own_failures,
 )
+from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.options import add_rounds, choices, shorten_if_quick
@@ -28,7 +29,13 @@ from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Unavailable
 from benchmarks.measure.rounds import alternate
-from benchmarks.measure.self_timed import Sample, one_core_facts, self_timed_round
+from benchmarks.measure.self_timed import (
+    CPU_OF_OPERATION,
+    Sample,
+    million_operations,
+    one_core_facts,
+    self_timed_round,
+)
 from benchmarks.ring_work import (
     CACHED_BLOCKS,
     DIRECT_BLOCKS,
@@ -42,29 +49,19 @@ SUMMARY = "io_uring without an event loop: NOPs, reads, small files"
 PEERS = [OURS, "pyuring", "os"]
 LABELS = ["operation"]
 LEAST_SECONDS = 10e-9  # a NOP in C takes more
-RATE: Metric[Sample] = Metric(
-    "operations_per_second",
-    "Million operations a second (more is better):",
-    lambda sample: sample.rate,
-    digits=3,
-    scale=1e6,
-)
-CPU: Metric[Sample] = Metric(
-    "cpu_ns_per_operation",
-    "CPU, ns an operation (less is better):",
-    lambda sample: sample.cpu * 1e9,
-    digits=0,
-    more_is_better=False,
-)
+RATE = million_operations(digits=3)
+CPU = CPU_OF_OPERATION
 TO_FLOOR: Metric[Sample] = Metric(
     "operations_per_second_to_floor",
-    "Million operations a second, beside the floor:",
+    "Million operations per second, beside the floor:",
     lambda sample: sample.rate,
     digits=3,
     scale=1e6,
     beside_floor=True,
 )
 METRICS = [RATE, CPU, TO_FLOOR]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS: list[str] = []
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +83,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every workload, the contenders in turn."""
-    facts = machine_facts([OURS, "pyuring"])
+    facts = machine_facts([OURS, "pyuring"], libraries=["liburing-dev"], compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
     root = options.folder or BENCHMARKS.parent / "build"
@@ -120,7 +117,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     parts = [
         describe(facts),
         f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
-        " round, each a process of its own on one core, contenders in turn. CPU is the process's;"
+        " round, each a separate process on one core, contenders in turn. CPU is the process's;"
         " worker threads of the kernel that serve it are part of it.",
         *metric_tables(comparisons, LABELS, [FLOOR, *options.contenders], METRICS),
         *missing_list(comparisons),

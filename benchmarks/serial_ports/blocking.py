@@ -1,4 +1,4 @@
-"""A library without an event loop: a receive of one byte that waits, and one that times out.
+"""A library without an event loop: receive one available byte, exchange one, time out.
 
 python benchmarks/serial_ports/blocking.py --contender pyserial --count 2000
 """
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
-from benchmarks.contender import Unavailable, exit_code
-from benchmarks.serial_ports.contenders import BAUDRATE, imported
+from benchmarks.measured_program import Unavailable, exit_code
+from benchmarks.serial_ports.libraries import BAUDRATE, imported
 from benchmarks.serial_ports.ptys import PtyPair, answering_process, other_core
 from benchmarks.serial_ports.timing import summary, timed_blocking
 
@@ -32,7 +32,7 @@ Expire = Callable[[], object]
 
 
 def open_contender(name: str, path: str) -> tuple[Receive, Send, Expire]:
-    """Receive one byte, send, and a receive that runs into its time limit."""
+    """The functions to receive one byte, to send, and to receive until the timeout."""
     if name == "floor":
         return _open_floor(path)
     if name in ("penstock", "anyserial"):
@@ -109,7 +109,7 @@ def main() -> None:
         late.append(time.perf_counter_ns() - begin - int(DEADLINE * 1e9))
     results["cancel"] = summary(late, time.process_time() - cpu)
     print(json.dumps(results), flush=True)
-    os._exit(0)  # some libraries' threads and destructors would talk now
+    os._exit(0)  # threads and destructors of some libraries would print messages
 
 
 if __name__ == "__main__":

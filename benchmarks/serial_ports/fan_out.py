@@ -1,4 +1,4 @@
-"""Polling many instruments at once: 50 polls of each of N ports, from opening to closing.
+"""Poll many instruments at once: 50 polls of each of N ports, from opening to closing.
 
     python benchmarks/serial_ports/fan_out.py --contender penstock@penstock --ports 16
 
@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
-from benchmarks.contender import exit_code
-from benchmarks.serial_ports.contenders import (
+from benchmarks.measured_program import exit_code
+from benchmarks.serial_ports.libraries import (
     BAUDRATE,
     imported,
     open_port,
@@ -42,9 +42,14 @@ from benchmarks.serial_ports.ptys import (
 POLLS = 50
 
 
+def thread_count() -> int:
+    """The threads of this process, as the kernel counts them."""
+    return len(os.listdir("/proc/self/task"))
+
+
 @contextmanager
 def answering_threads(pairs: list[PtyPair]) -> Iterator[None]:
-    """A thread a port, as the page has it."""
+    """One thread per port, as on anyserial's page."""
     stop, stop_write = os.pipe()
 
     def answer(fd: int) -> None:
@@ -65,14 +70,19 @@ def answering_threads(pairs: list[PtyPair]) -> Iterator[None]:
             thread.join()
 
 
-def poll_in_loop(library: str, loop: str, pairs: list[PtyPair]) -> None:
-    """All ports in one event loop."""
+def poll_in_loop(library: str, loop: str, pairs: list[PtyPair]) -> int:
+    """All ports in one event loop; returns how many threads there were in the middle."""
     import anyio
 
+    threads = 0
+
     async def poll(path: str) -> None:
+        nonlocal threads
         port = await open_port(library, path)
         try:
-            for _ in range(POLLS):
+            for number in range(POLLS):
+                if number == POLLS // 2 and path == pairs[0].path:
+                    threads = thread_count()
                 await port.send(b"A\r")
                 frame = b""
                 while not frame.endswith(b"\r"):
@@ -88,10 +98,14 @@ def poll_in_loop(library: str, loop: str, pairs: list[PtyPair]) -> None:
                 tasks.start_soon(poll, pair.path)
 
     run(loop, main)
+    return threads
 
 
-def poll_in_threads(pairs: list[PtyPair]) -> None:
-    """A thread a port, each with a pyserial port."""
+def poll_in_threads(pairs: list[PtyPair], *, one_read: bool) -> int:
+    """One thread per port, each with a pyserial port; returns how many threads there were.
+
+    pyserial's ``read_until`` reads byte by byte. With *one_read*, a frame is read by its length.
+    """
     serial = imported("serial")
     done: list[int] = []
 
@@ -99,29 +113,35 @@ def poll_in_threads(pairs: list[PtyPair]) -> None:
         with serial.Serial(path, baudrate=BAUDRATE, timeout=5) as port:
             for _ in range(POLLS):
                 port.write(b"A\r")
-                if port.read_until(b"\r") != FRAME:
+                frame = port.read(len(FRAME)) if one_read else port.read_until(b"\r")
+                if frame != FRAME:
                     return
         done.append(1)
 
     threads = [threading.Thread(target=poll, args=(pair.path,)) for pair in pairs]
     for thread in threads:
         thread.start()
+    count = thread_count()
     for thread in threads:
         thread.join()
     if len(done) != len(pairs):
         raise AssertionError("a frame was damaged")
+    return count
 
 
 def main() -> None:
     """Measure one contender."""
     parser = argparse.ArgumentParser(description="Many instruments at once")
-    parser.add_argument("--contender", required=True, help="library@loop, or pyserial")
+    parser.add_argument(
+        "--contender", required=True, help="library@loop, or pyserial, or 'pyserial, one read'"
+    )
     parser.add_argument("--ports", type=int, required=True)
     parser.add_argument("--far-end", choices=["threads", "process"], default="threads")
     arguments = parser.parse_args()
     library, loop = split(arguments.contender)
     pairs = [PtyPair() for _ in range(arguments.ports)]
-    if library == "pyserial":
+    blocking = library.startswith("pyserial")
+    if blocking:
         imported("serial")
     else:
         run(loop, _warm_up(library))
@@ -132,16 +152,25 @@ def main() -> None:
     )
     with far_end:
         begin, cpu = time.perf_counter(), time.process_time()
-        if library == "pyserial":
-            poll_in_threads(pairs)
+        if blocking:
+            threads = poll_in_threads(pairs, one_read=library != "pyserial")
         else:
-            poll_in_loop(library, loop, pairs)
+            threads = poll_in_loop(library, loop, pairs)
         seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu
-    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu_seconds}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu_seconds": cpu_seconds,
+                "polls": POLLS * len(pairs),
+                "threads": threads,
+            }
+        )
+    )
 
 
 def _warm_up(library: str) -> Callable[[], Awaitable[None]]:
-    # Imports and the first event loop of a process are paid before the clock runs.
+    # Imports and the first event loop of the process must not be timed.
     async def open_and_close() -> None:
         pair = PtyPair()
         port = await open_port(library, pair.path)

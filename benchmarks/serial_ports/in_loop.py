@@ -1,4 +1,4 @@
-"""One library in its event loop: receive, exchange, cancel; or traced, or its memory watched.
+"""One library in an event loop: receive, exchange, cancel; or its system calls, or its memory.
 
 python benchmarks/serial_ports/in_loop.py --contender penstock@trio --what times --count 2000
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
-from benchmarks.contender import exit_code
-from benchmarks.serial_ports.contenders import Port, open_port, run, split
+from benchmarks.measured_program import exit_code
+from benchmarks.serial_ports.libraries import Port, open_port, run, split
 from benchmarks.serial_ports.ptys import PtyPair, answering_process, other_core
 from benchmarks.serial_ports.timing import summary, timed
 
@@ -28,7 +28,7 @@ MARK = b"measured part"
 
 
 async def times(port: Port, pair: PtyPair, count: int, cancels: int) -> dict[str, Any]:
-    """Latencies of the three things that a program does all day."""
+    """Latencies of the three most common operations."""
     controller = pair.fd
     receive, send = port.receive, port.send
     write = os.write
@@ -51,7 +51,7 @@ async def times(port: Port, pair: PtyPair, count: int, cancels: int) -> dict[str
 
 
 async def overshoot(port: Port, count: int) -> dict[str, float]:
-    """How long after its deadline a cancelled receive returns."""
+    """The time from the deadline of a cancelled receive to its return."""
     import anyio
 
     late = []
@@ -67,7 +67,7 @@ async def overshoot(port: Port, count: int) -> dict[str, float]:
 
 
 async def calls(port: Port, pair: PtyPair, count: int, available: bool) -> dict[str, Any]:
-    """Receive what waits, between two marks in the system call trace."""
+    """Receive available data between two marks in the system call trace."""
     sink = os.open("/dev/null", os.O_WRONLY)
     receive = port.native.receive_available if available else None
     for marked in (False, True):
@@ -82,7 +82,7 @@ async def calls(port: Port, pair: PtyPair, count: int, available: bool) -> dict[
 
 
 async def memory(port: Port, pair: PtyPair, count: int) -> dict[str, Any]:
-    """Net memory that each way of receiving leaves behind after *count* calls, in bytes."""
+    """Net memory growth in bytes after *count* calls of each receive function."""
     buffer = bytearray(64)
 
     async def receive() -> None:

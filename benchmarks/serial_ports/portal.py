@@ -1,9 +1,9 @@
-"""The workloads of anyserial's performance page: each operation one call through a portal.
+"""The workloads of anyserial's performance page: each operation is one call through a portal.
 
     python benchmarks/serial_ports/portal.py --contender anyserial@trio --count 400
 
-A blocking portal keeps one event loop in a second thread; a timed operation is one call into it, so
-the hop between the threads is in every figure, as on that page.
+A blocking portal runs one event loop in a second thread. A timed operation is one call into that
+thread, so every figure includes the switch between the threads, as on that page.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 
-from benchmarks.contender import exit_code
-from benchmarks.serial_ports.contenders import Port, backend_of, open_port, split
+from benchmarks.measured_program import exit_code
+from benchmarks.serial_ports.libraries import Port, backend_of, open_port, split
 from benchmarks.serial_ports.ptys import PtyPair
 from benchmarks.serial_ports.timing import timed_blocking
 
@@ -56,7 +56,7 @@ def read_one(controller: int) -> None:
 
 
 async def send_and_drain(port: Port, controller: int, payload: bytes) -> None:
-    """Send while a sibling task takes the bytes at the other end."""
+    """Send while a sibling task reads the bytes at the other end."""
 
     async def take() -> None:
         left = len(payload)
@@ -72,7 +72,7 @@ async def send_and_drain(port: Port, controller: int, payload: bytes) -> None:
 
 
 async def round_trips(ports: list[Port], controllers: list[int]) -> None:
-    """One byte to and fro on every port at once."""
+    """One byte in each direction on all ports concurrently."""
 
     async def round_trip(port: Port, controller: int) -> None:
         os.write(controller, b"x")

@@ -1,14 +1,14 @@
-"""Ports that carry bytes both ways while everything about them is disturbed at random.
+"""Ports that carry bytes in both directions under random disturbances.
 
     python benchmarks/serial_ports/soak.py --loop penstock --seconds 600
 
-Towards the port flows one endless stream, known beforehand, and every way of receiving takes from
-it in turn, cancelled at random: it must come out whole. From the port go frames, each ended by a
-NUL. A cancelled send has written an unknown part of its frame, which the next NUL ends: the far end
-must find every frame whole, or cut short where a send was cancelled, in order, and nothing else.
-The far end is a process of its own that keeps the line's pace. Settings change all the while.
+The port receives one endless stream that is known in advance. All receive functions take turns and
+are cancelled at random; the stream must arrive complete. The port sends frames, each terminated by
+a NUL. A cancelled send has written an unknown part of its frame, which the next NUL terminates. The
+far end must find all frames in order, complete or truncated by a cancelled send, and nothing else.
+The far end is a separate process at the pace of the line. Settings change meanwhile.
 
-Prints one JSON line, and ends with an error as soon as a byte is not the expected one.
+Prints one JSON line; fails at the first unexpected byte.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # Run as a script, Python puts this folder on the path, where 'benchmarks' cannot be found.
+    # Python puts the folder of a script on the path; the package is in a folder above.
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
 import anyio
 
-from benchmarks.contender import exit_code
-from benchmarks.serial_ports.contenders import imported, run
+from benchmarks.measured_program import exit_code
+from benchmarks.serial_ports.libraries import imported, run
 from benchmarks.serial_ports.ptys import PtyPair
 
 BAUDRATE = 921_600
 BYTES_PER_SECOND = BAUDRATE // 10
-PATTERN_SIZE = 1_000_003  # prime, so that no power of two of lost bytes looks like none
+PATTERN_SIZE = 1_000_003  # prime, so that the loss of a power of two of bytes is detected
 LONGEST_FRAME = 3000
 PACE = 0.005
 
 
 def pattern(port: int) -> bytes:
-    """The stream towards a port, repeated for ever; without NUL, so that frames can use it too."""
+    """The endless stream to a port. It has no NUL, so that frames can use it too."""
     source = random.Random(port)
     return bytes(source.choices(range(1, 256), k=PATTERN_SIZE))
 
 
 def frame(stream: bytes, number: int) -> bytes:
-    """The content of a port's frame of that number."""
+    """The content of a port's frame with that number."""
     begin = number * 7919 % (PATTERN_SIZE - LONGEST_FRAME)
     return stream[begin : begin + 1 + number * 31 % LONGEST_FRAME]
 
 
 @dataclass
 class FarEnd:
-    """What the far end of one port has sent and received."""
+    """The state of the far end of one port."""
 
     fd: int
     stream: bytes
@@ -67,7 +67,7 @@ class FarEnd:
     cut: list[int] = field(default_factory=list)
 
     def send(self, elapsed: float) -> None:
-        """Keep the line's pace; what a full buffer does not take is sent later."""
+        """Send at the pace of the line; what does not fit into a full buffer is sent later."""
         due = int(elapsed * BYTES_PER_SECOND) - self.sent
         begin = self.sent % PATTERN_SIZE
         chunk = self.stream[begin : begin + min(due, 4096)]
@@ -78,7 +78,7 @@ class FarEnd:
                 return
 
     def receive(self) -> bool:
-        """Take what came and check every frame that it ends; whether anything came."""
+        """Read available bytes and check each completed frame; returns whether there were any."""
         try:
             data = os.read(self.fd, 65_536)
         except BlockingIOError:
@@ -126,7 +126,7 @@ def far_ends(pairs: list[PtyPair], seconds: float, report: int, stop: int) -> No
 
 @dataclass
 class NearEnd:
-    """One port under test, and what is done to it."""
+    """One port under test and its disturbances."""
 
     number: int
     port: Any
@@ -141,7 +141,7 @@ class NearEnd:
         self.random = random.Random(1000 + self.number)
 
     def check(self, data: bytes) -> None:
-        """Compare with the stream and go on in it."""
+        """Compare received bytes with the stream and advance in it."""
         begin = self.received % PATTERN_SIZE
         expected = self.stream[begin : begin + len(data)]
         expected += self.stream[: len(data) - len(expected)]
@@ -152,7 +152,7 @@ class NearEnd:
         self.received += len(data)
 
     async def receive_once(self) -> None:
-        """Receive in one of the ways, until a random moment at most."""
+        """Receive by one of the functions, cancelled after a random time."""
         way = self.random.randrange(5)
         size = self.random.choice((1, 7, 64, 1000, 65_536))
         data = b""
@@ -174,7 +174,7 @@ class NearEnd:
         self.check(data)
 
     async def send_once(self) -> None:
-        """Send the next frame, perhaps cancelled in the midst of it."""
+        """Send the next frame; some sends are cancelled halfway."""
         content = frame(self.stream, self.frames)
         with anyio.move_on_after(self.random.choice((0, 0.0005, 1, 1))) as scope:
             await self.port.send(content)
@@ -185,7 +185,7 @@ class NearEnd:
         await anyio.sleep(len(content) / BYTES_PER_SECOND)
 
     async def reconfigure(self) -> None:
-        """Change settings that leave the bytes alone."""
+        """Change settings that do not affect the bytes."""
         await anyio.sleep(self.random.uniform(0, 0.2))
         await self.port.configure(
             self.port.config.with_changes(
@@ -199,7 +199,7 @@ class NearEnd:
 
 
 def have_done(ends: list[NearEnd], least: int) -> bool:
-    """Whether *least* bytes have come, and each kind of disturbance has happened."""
+    """Whether *least* bytes have arrived and each kind of disturbance has occurred."""
     return (
         sum(end.received for end in ends) >= least
         and any(end.cancelled_receives for end in ends)
@@ -211,9 +211,9 @@ def have_done(ends: list[NearEnd], least: int) -> bool:
 async def soak(
     pairs: list[PtyPair], seconds: float, least: int | None, all_sent: Any
 ) -> list[NearEnd]:
-    """Disturb all ports for *seconds*, then take what is left and wait until all has arrived.
+    """Disturb all ports for *seconds*, then receive the rest and wait until everything has arrived.
 
-    With *least*, it goes on until so many bytes have come and each disturbance has happened.
+    With *least*, continue until so many bytes have arrived and each disturbance has occurred.
     """
     serial = imported("penstock.serial")
     config = serial.SerialConfig(baudrate=BAUDRATE)
@@ -238,17 +238,19 @@ async def soak(
         await end.port.aclose()
         allowed = set(end.cancelled_sends)
         if far["frames"] != end.frames or not allowed.issuperset(far["cut"]):
-            raise AssertionError(f"port {end.number}: frames are missing, doubled or cut unasked")
+            raise AssertionError(
+                f"port {end.number}: frames are missing, duplicated or truncated without a cancel"
+            )
     return ends
 
 
 def main() -> None:
-    """Soak, and print what was carried."""
+    """Run the soak and print its totals."""
     parser = argparse.ArgumentParser(description="A soak test of serial ports")
     parser.add_argument("--loop", default="penstock")
     parser.add_argument("--ports", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--least", type=int, help="go on until so many bytes have come")
+    parser.add_argument("--least", type=int, help="continue until so many bytes have arrived")
     arguments = parser.parse_args()
     pairs = [PtyPair() for _ in range(arguments.ports)]
     report, report_write = os.pipe()

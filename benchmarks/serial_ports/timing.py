@@ -1,4 +1,4 @@
-"""Times of single operations, summed up as what a page shows."""
+"""Times of single operations and their summary for a page."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from collections.abc import Awaitable, Callable
 
 
 def summary(nanoseconds: list[int], cpu_seconds: float) -> dict[str, float]:
-    """Median, 99th percentile and mean of the times, and CPU of the process each; µs."""
+    """Percentiles, mean and maximum of the times, and CPU time per operation, in µs."""
     ordered = sorted(nanoseconds)
     count = len(ordered)
     return {
         "p50": ordered[count // 2] / 1000,
+        "p90": ordered[min(count - 1, count * 9 // 10)] / 1000,
         "p99": ordered[min(count - 1, count * 99 // 100)] / 1000,
+        "max": ordered[-1] / 1000,
         "mean": sum(ordered) / count / 1000,
         "cpu": cpu_seconds / count * 1e6,
     }
 
 
 async def timed(operation: Callable[[], Awaitable[object]], count: int) -> dict[str, float]:
-    """Time *count* operations one by one, after a tenth as many unmeasured ones."""
+    """Time *count* single operations after a warm-up of a tenth as many."""
     clock = time.perf_counter_ns
     for _ in range(count // 10 + 1):
         await operation()
@@ -33,7 +35,7 @@ async def timed(operation: Callable[[], Awaitable[object]], count: int) -> dict[
 
 
 def timed_blocking(operation: Callable[[], object], count: int) -> dict[str, float]:
-    """The same for an operation that blocks."""
+    """The same for a blocking operation."""
     clock = time.perf_counter_ns
     for _ in range(count // 10 + 1):
         operation()

@@ -1,4 +1,4 @@
-// What a library's server does: echo, or send messages of one size for as long as somebody reads.
+// The task of a library's server: echo, or send messages of one size until the reader closes.
 #pragma once
 
 #include "../load_options.hpp"
@@ -33,8 +33,7 @@ inline Job parse_job(int argc, char** argv) {
     throw std::invalid_argument("takes 'echo', or 'source' and the size of a message");
 }
 
-// A stream of these is the same pattern from its beginning to its end, and a reader can tell where in
-// it he is.
+// A stream of such messages repeats one pattern from which a reader can derive its position.
 inline std::string source_message(std::size_t size) {
     std::string message(size, ' ');
     for (std::size_t i = 0; i < size; ++i) {
@@ -43,15 +42,29 @@ inline std::string source_message(std::size_t size) {
     return message;
 }
 
-inline void tell_port(unsigned port) {
+inline void report_port(unsigned port) {
     std::printf("%u\n", port);
     std::fflush(stdout);
 }
 
-// A server's main(): 1 with one line on standard error where it cannot do its job.
+// A server's main(): returns 1 and writes one line to standard error on failure.
 template <typename Serve> int run_server(int argc, char** argv, const Serve& serve) {
     try {
         serve(parse_job(argc, argv));
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+        return 1;
+    }
+    return 0;
+}
+
+// The same for a server that takes the files of a certificate and its key.
+template <typename Serve> int run_tls_server(int argc, char** argv, const Serve& serve) {
+    try {
+        if (argc != 3) {
+            throw std::invalid_argument("takes the files of a certificate and its key");
+        }
+        serve(argv[1], argv[2]);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
         return 1;

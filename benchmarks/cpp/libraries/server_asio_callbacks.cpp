@@ -1,4 +1,4 @@
-// The servers of the C++ pages on Asio's callbacks.
+// The servers of the C++ pages with Asio's callbacks.
 
 #include "job.hpp"
 #include "until_stdin_ends_asio.hpp"
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
         tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
         accept(acceptor, job, message);
         const bench::UntilStdinEnds input(context);
-        bench::tell_port(acceptor.local_endpoint().port());
+        bench::report_port(acceptor.local_endpoint().port());
         context.run();
     });
 }

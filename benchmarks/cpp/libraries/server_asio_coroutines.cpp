@@ -1,4 +1,4 @@
-// The servers of the C++ pages on Asio's coroutines, errors as values.
+// The servers of the C++ pages with Asio's coroutines, errors as values.
 
 #include "job.hpp"
 #include "until_stdin_ends_asio.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using asio::ip::tcp;
 
-// A thread's own context: no locks (asio's documentation, "Concurrency Hints").
+// A context for one thread, without locks (Asio's documentation, "Concurrency Hints").
 constexpr int kOneThread = ASIO_CONCURRENCY_HINT_UNSAFE;
 
 asio::awaitable<void> echo(tcp::socket socket) {
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
         tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
         asio::co_spawn(context, serve(acceptor, job, message), asio::detached);
         const bench::UntilStdinEnds input(context);
-        bench::tell_port(acceptor.local_endpoint().port());
+        bench::report_port(acceptor.local_endpoint().port());
         context.run();
     });
 }

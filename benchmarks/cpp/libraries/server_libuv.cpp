@@ -1,4 +1,5 @@
-// The servers of the C++ pages on libuv: one receive buffer, and a write is tried before it is queued.
+// The servers of the C++ pages with libuv: one receive buffer; a write is tried before it is
+// queued.
 
 #include "job.hpp"
 
@@ -55,7 +56,7 @@ void send_rest(Connection& connection, const char* data, std::size_t size, uv_wr
     }
 }
 
-// The number of bytes sent at once; negative: the connection is broken.
+// The number of bytes sent at once; negative if the connection is broken.
 ssize_t send_now(Connection& connection, const char* data, std::size_t size) {
     uv_buf_t buffer = uv_buf_init(const_cast<char*>(data), static_cast<unsigned>(size));
     const int sent = uv_try_write(reinterpret_cast<uv_stream_t*>(&connection.socket), &buffer, 1);
@@ -69,7 +70,7 @@ void echo(uv_stream_t* stream, ssize_t size, const uv_buf_t* buffer) {
     if (sent < 0) {
         close(connection);
     } else if (sent < size) {
-        uv_read_stop(stream); // the client's pace is the server's
+        uv_read_stop(stream); // backpressure on the client
         send_rest(connection, buffer->base + sent, static_cast<std::size_t>(size - sent),
                   [](uv_write_t* request, int status) {
                       auto& written = *static_cast<Connection*>(request->data);
@@ -147,7 +148,7 @@ int main(int argc, char** argv) {
         if (uv_poll_init(loop, &input, STDIN_FILENO) == 0) {
             uv_poll_start(&input, UV_READABLE, &on_input);
         }
-        bench::tell_port(ntohs(address.sin_port));
+        bench::report_port(ntohs(address.sin_port));
         uv_run(loop, UV_RUN_DEFAULT);
     });
 }

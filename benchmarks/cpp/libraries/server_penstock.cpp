@@ -1,10 +1,9 @@
-// The servers of the C++ pages on penstock::penstock.
+// The servers of the C++ pages with penstock::penstock.
 
 #include "job.hpp"
+#include "standard_input_penstock.hpp"
 
-#include <array>
 #include <system_error>
-#include <unistd.h>
 
 #include <penstock/penstock.hpp>
 
@@ -29,26 +28,6 @@ Task<> send_for_ever(net::TcpStream stream, const std::string& message) {
     }
 }
 
-// Ends the scope at the end of standard input.
-struct StandardInput : penstock::io::Watch {
-    explicit StandardInput(Scope& ended) : Watch(&on_event), scope(ended) {
-        (void)penstock::EventLoop::current().poller().add(*this, STDIN_FILENO,
-                                                          penstock::io::readable);
-    }
-    ~StandardInput() { penstock::EventLoop::current().poller().remove(*this); }
-    StandardInput(const StandardInput&) = delete;
-    StandardInput& operator=(const StandardInput&) = delete;
-
-    static void on_event(penstock::io::Watch& watch, std::uint32_t /*events*/) {
-        std::array<char, 4096> ignored{};
-        if (::read(STDIN_FILENO, ignored.data(), ignored.size()) <= 0) {
-            static_cast<StandardInput&>(watch).scope.cancel();
-        }
-    }
-
-    Scope& scope;
-};
-
 Task<Result<>> serve(bench::Job job) {
     const std::string message = bench::source_message(job.message);
     Result<net::TcpListener> listener = net::TcpListener::listen(net::Endpoint::loopback(0));
@@ -56,8 +35,8 @@ Task<Result<>> serve(bench::Job job) {
         co_return penstock::failure(listener.error());
     }
     co_return co_await penstock::with_scope([&](Scope& scope) -> Task<Result<>> {
-        const StandardInput input(scope);
-        bench::tell_port(listener->local_endpoint()->port());
+        const bench::StandardInput input(scope);
+        bench::report_port(listener->local_endpoint()->port());
         for (;;) {
             Result<net::TcpStream> stream = co_await listener->accept();
             if (!stream) {

@@ -1,4 +1,4 @@
-// The frame of the task page: what one thing of a library costs, timed by the program itself.
+// The common part of the task page's programs: the cost of one operation of a library.
 #pragma once
 
 #include "../clocks.hpp"
@@ -49,7 +49,7 @@ struct Work {
     void (*batch)(); // kBatch operations
 };
 
-// A task benchmark's main(). Exit code 69: the library has nothing of the kind.
+// A task benchmark's main(). Exit code 69: the library has no such operation.
 template <std::size_t N> int run_tasks(int argc, char** argv, const std::array<Work, N>& works) {
     try {
         const auto options = parse_options<TaskOptions>(argc, argv);
@@ -86,7 +86,7 @@ template <std::size_t N> int run_tasks(int argc, char** argv, const std::array<W
     }
 }
 
-// What was done must have been done: a batch that lost something ends the program.
+// Verifies a batch: one that lost an operation ends the program.
 inline void require(bool held, const char* what) {
     if (!held) {
         std::fprintf(stderr, "%s\n", what);
@@ -96,7 +96,7 @@ inline void require(bool held, const char* what) {
 
 } // namespace bench
 
-// Once a program.
+// Defined once per program.
 void* operator new(std::size_t size) {
     ++bench::allocations;
     if (void* memory = std::malloc(size)) {

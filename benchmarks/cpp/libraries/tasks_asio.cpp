@@ -1,4 +1,4 @@
-// The task page on Asio's coroutines. It has no mutex; a channel with one token stands for it.
+// The task page with Asio's coroutines. Asio has no mutex; a channel with one token replaces it.
 
 #include "tasks.hpp"
 
@@ -59,12 +59,12 @@ asio::awaitable<void> enter(Channel& token, int& counter) {
     for (int i = 0; i < bench::kBatch / 2; ++i) {
         co_await token.async_receive(asio::use_awaitable);
         ++counter;
-        co_await asio::post(asio::use_awaitable); // so that the other one waits
+        co_await asio::post(asio::use_awaitable); // so that the other task waits
         co_await token.async_send(asio::error_code(), 0, asio::use_awaitable);
     }
 }
 
-void hand_over() {
+void contend_for_mutex() {
     Channel token(context(), 1);
     token.try_send(asio::error_code(), 0);
     int counter = 0;
@@ -94,6 +94,7 @@ void arm_and_cancel_all() {
 int main(int argc, char** argv) {
     return bench::run_tasks(argc, argv,
                             std::array{bench::Work{"spawn", &spawn_and_join},
-                                       bench::Work{"hop", &hop}, bench::Work{"mutex", &hand_over},
+                                       bench::Work{"hop", &hop},
+                                       bench::Work{"mutex", &contend_for_mutex},
                                        bench::Work{"timer", &arm_and_cancel_all}});
 }

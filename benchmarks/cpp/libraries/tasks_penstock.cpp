@@ -1,4 +1,4 @@
-// The task page on penstock::penstock.
+// The task page with penstock::penstock.
 
 #include "tasks.hpp"
 
@@ -49,14 +49,14 @@ Task<> hop() {
     co_await penstock::all(send(channel), receive(channel));
 }
 
-Task<> hand_over() {
+Task<> contend_for_mutex() {
     Mutex mutex;
     int counter = 0;
     const auto enter = [](Mutex& shared, int& into) -> Task<> {
         for (int i = 0; i < bench::kBatch / 2; ++i) {
             const auto guard = co_await shared.lock();
             ++into;
-            (void)co_await penstock::yield(); // so that the other one waits
+            (void)co_await penstock::yield(); // so that the other task waits
         }
     };
     co_await penstock::all(enter(mutex, counter), enter(mutex, counter));
@@ -72,9 +72,10 @@ Task<> arm_and_cancel() {
 } // namespace
 
 int main(int argc, char** argv) {
-    return bench::run_tasks(argc, argv,
-                            std::array{bench::Work{"spawn", [] { loop().run(spawn_and_join()); }},
-                                       bench::Work{"hop", [] { loop().run(hop()); }},
-                                       bench::Work{"mutex", [] { loop().run(hand_over()); }},
-                                       bench::Work{"timer", [] { loop().run(arm_and_cancel()); }}});
+    return bench::run_tasks(
+        argc, argv,
+        std::array{bench::Work{"spawn", [] { loop().run(spawn_and_join()); }},
+                   bench::Work{"hop", [] { loop().run(hop()); }},
+                   bench::Work{"mutex", [] { loop().run(contend_for_mutex()); }},
+                   bench::Work{"timer", [] { loop().run(arm_and_cancel()); }}});
 }

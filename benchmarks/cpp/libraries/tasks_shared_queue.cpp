@@ -1,5 +1,5 @@
-// The task page on the way that many coroutine libraries go: each frame from the heap, and every
-// resumption through one queue behind a lock, as it must be where any thread may run any task.
+// The task page with the design of many coroutine libraries: frames on the heap, and every
+// resumption through one queue behind a lock, which is needed where any thread may run any task.
 
 #include "tasks.hpp"
 
@@ -140,7 +140,7 @@ Detached enter(Slot& token, int& counter) {
     }
 }
 
-void hand_over() {
+void contend_for_mutex() {
     Slot token;
     token.put(0);
     int counter = 0;
@@ -155,5 +155,6 @@ void hand_over() {
 int main(int argc, char** argv) {
     return bench::run_tasks(argc, argv,
                             std::array{bench::Work{"spawn", &spawn_and_join},
-                                       bench::Work{"hop", &hop}, bench::Work{"mutex", &hand_over}});
+                                       bench::Work{"hop", &hop},
+                                       bench::Work{"mutex", &contend_for_mutex}});
 }

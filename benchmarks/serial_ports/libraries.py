@@ -1,4 +1,4 @@
-"""Who is measured: serial libraries with the event loops that they run on, opened all alike."""
+"""The measured serial libraries, the event loops that each runs on, and how each opens a port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.contender import Unavailable
+from benchmarks.measured_program import Unavailable
 
 BAUDRATE = 115_200
 
@@ -25,7 +25,7 @@ ASYNC_CONTENDERS = [f"{library}@{loop}" for library, loops in LOOPS_OF.items() f
 
 @dataclass
 class Port:
-    """An open port of any library; the calls are the library's own, without a wrapper's cost."""
+    """An open port of any library. The calls are the library's own, without a wrapper."""
 
     receive: Callable[[int], Awaitable[bytes]]
     send: Callable[[bytes], Awaitable[object]]
@@ -40,29 +40,29 @@ def split(contender: str) -> tuple[str, str]:
 
 
 def imported(module: str) -> Any:
-    """Import *module*; raises Unavailable where it is not installed."""
+    """Import *module*; raises Unavailable if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise Unavailable(f"{module} is not installed here: {error}") from error
 
 
-async def open_port(library: str, path: str) -> Port:
+async def open_port(library: str, path: str, baudrate: int = BAUDRATE) -> Port:
     """Open *path* with *library*."""
     if library in ("penstock", "anyserial"):
         module = imported("penstock.serial" if library == "penstock" else "anyserial")
-        port = await module.open_serial_port(path, module.SerialConfig(baudrate=BAUDRATE))
+        port = await module.open_serial_port(path, module.SerialConfig(baudrate=baudrate))
         return Port(port.receive, port.send, port.aclose, port)
     if library in ("pyserial-asyncio", "pyserial-asyncio-fast"):
         return await _open_streams(
-            imported(library.replace("pyserial", "serial").replace("-", "_")), path
+            imported(library.replace("pyserial", "serial").replace("-", "_")), path, baudrate
         )
     if library == "serialx":
-        port = imported("serialx").async_serial_for_url(path, baudrate=BAUDRATE)
+        port = imported("serialx").async_serial_for_url(path, baudrate=baudrate)
         await port.open()
         return Port(port.read, port.write, port.close, port)
     if library == "aioserial":
-        port = imported("aioserial").AioSerial(path, baudrate=BAUDRATE)
+        port = imported("aioserial").AioSerial(path, baudrate=baudrate)
 
         async def close() -> None:
             port.close()
@@ -71,8 +71,8 @@ async def open_port(library: str, path: str) -> Port:
     raise Unavailable(f"unknown library '{library}'")
 
 
-async def _open_streams(module: Any, path: str) -> Port:
-    reader, writer = await module.open_serial_connection(url=path, baudrate=BAUDRATE)
+async def _open_streams(module: Any, path: str, baudrate: int) -> Port:
+    reader, writer = await module.open_serial_connection(url=path, baudrate=baudrate)
 
     async def send(data: bytes) -> None:
         writer.write(data)
@@ -85,14 +85,14 @@ async def _open_streams(module: Any, path: str) -> Port:
 
 
 def run(loop: str, main: Callable[[], Awaitable[Any]]) -> Any:
-    """Run *main* on the event loop of that name, through AnyIO everywhere."""
+    """Run *main* through AnyIO on the event loop of that name."""
     anyio = imported("anyio")
     backend, options = backend_of(loop)
     return anyio.run(main, backend=backend, backend_options=options)
 
 
 def backend_of(loop: str) -> tuple[str, dict[str, Any]]:
-    """AnyIO's back end and its options for a loop; raises Unavailable where it is missing."""
+    """AnyIO's backend and its options for a loop; raises Unavailable if it is missing."""
     if loop == "trio":
         imported("trio")
         return "trio", {}

@@ -1,8 +1,8 @@
-"""What every measured Python program is built on: its loop, its ready line, its end.
+"""What all measured Python programs share: loop factory, ready line, exit code.
 
-A program prints one line when it is ready and ends when its standard input does. A loop that is not
-installed, or lacks what the program needs, ends it with exit code 69 and the reason as the last
-line on standard error.
+A program prints one line when it is ready and ends at the end of its standard input. If its loop is
+not installed, or lacks what the program needs, it exits with code 69 and writes the reason as the
+last line on standard error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h
 
 
 class Unavailable(Exception):
-    """The loop cannot do what is measured; the message tells why."""
+    """The loop cannot do what is measured; the message gives the reason."""
 
 
 def loop_parser(description: str) -> argparse.ArgumentParser:
@@ -61,9 +61,9 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 async def serve_until_stdin_ends(ready_line: object) -> None:
-    """Tell that the server is ready, and wait for the end of standard input."""
+    """Print the ready line and wait for the end of standard input."""
     stdin_ended = asyncio.Event()
-    # add_reader, not a thread: a thread of the server's would be in its CPU time.
+    # add_reader, not a thread: the CPU time of a thread would count as the server's.
     asyncio.get_running_loop().add_reader(
         0, lambda: None if os.read(0, 4096) else stdin_ended.set()
     )
@@ -72,7 +72,7 @@ async def serve_until_stdin_ends(ready_line: object) -> None:
 
 
 def exit_code(program: Callable[[], None]) -> int:
-    """Run a program: 0, or 69 with the reason where its loop lacks something."""
+    """Run a program. Returns 0, or 69 after printing the reason if its loop lacks something."""
     try:
         program()
     except Unavailable as error:

@@ -1,0 +1,240 @@
+"""WebSocket echo in C++: penstock::ws, Boost.Beast and Bun, beside a TCP echo as the floor.
+
+The load is one program (``cpp/websocket_client.cpp``): N connections, one message in flight on
+each, every reply compared byte for byte. The floor is raw epoll, which returns as many bytes as a
+client's frame has. Server and client have one core each. Bun's WebSockets are uWebSockets. It is
+used from the path or from ``build/bun`` (``npm install --prefix build/bun bun``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+
+from benchmarks.measure.affinity import Cores
+from benchmarks.measure.closed_loop import (
+    CPU,
+    RATE,
+    Loaded,
+    Sample,
+    in_turns,
+    protocol_facts,
+    protocol_sentence,
+    serving,
+)
+from benchmarks.measure.comparison import (
+    Comparison,
+    Metric,
+    metric_panel,
+    metric_tables,
+    missing_list,
+    own_failures,
+)
+from benchmarks.measure.compilers import CLANG
+from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.echo_stand import size_name
+from benchmarks.measure.library_stand import ECHO, add_libraries
+from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.memory import descriptors, resident_bytes
+from benchmarks.measure.native import build_libraries
+from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
+from benchmarks.measure.page import Report, Say
+from benchmarks.measure.peers import bun_command, bun_version
+from benchmarks.measure.plots import Chart
+from benchmarks.measure.processes import server
+from benchmarks.measure.rounds import alternate
+
+SUMMARY = "C++ libraries: WebSocket echo, closed loop"
+
+LIBRARIES = [OURS, "beast", "bun"]
+SIZES = [64, 1024, 65536]
+CONNECTIONS = 32
+DEFLATE = "deflate"
+DEFLATE_SIZE = 1024
+OTHER_DESCRIPTORS = 200  # of a process besides its connections
+LABELS = ["message", "connections"]
+
+P50: Metric[Sample] = Metric(
+    "latency_p50_us",
+    "Round trip, µs, median (less is better):",
+    lambda sample: sample.latency_p50_us,
+    digits=1,
+    more_is_better=False,
+    beside_floor=True,
+)
+CPU_TO_PEER: Metric[Sample] = Metric(
+    "server_cpu_us_per_message_to_peer",
+    "The same CPU, beside the best peer:",
+    CPU.value,
+    CPU.digits,
+    more_is_better=False,
+)
+METRICS = [CPU, CPU_TO_PEER, RATE, P50]
+COSTS = [Cost(CPU, Sample)]
+COMPARISON_OPTIONS = ["--turns", "6", "--libraries", "penstock", "--idle", "0"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What idle connections need, in bytes of resident memory."""
+
+    bytes_a_connection: float
+
+    def __str__(self) -> str:
+        return f"{self.bytes_a_connection:.0f} bytes an idle connection"
+
+
+MEMORY: Metric[Memory] = Metric(
+    "bytes_per_idle_connection",
+    "Resident bytes of an idle connection (less is better):",
+    lambda sample: sample.bytes_a_connection,
+    digits=0,
+    more_is_better=False,
+)
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The page's own options."""
+    add_libraries(parser, LIBRARIES)
+    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
+    parser.add_argument("--idle", type=int, default=10_000, help="idle connections (10000)")
+    add_turns(parser)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """The programs and cores of the page."""
+
+    native: str
+    cores: Cores
+
+    def command(self, name: str, *options: str) -> list[str]:
+        """The command of a server.
+
+        Raises:
+            Unavailable: if Bun is not there.
+        """
+        if name == FLOOR:
+            return [f"{self.native}/echo_floor"]
+        if name != "bun":
+            return [f"{self.native}/websocket_{name}", *options]
+        return bun_command("websocket_server.js", *options)
+
+    @contextmanager
+    def serving(self, name: str, size: int, connections: int, *options: str) -> Iterator[Loaded]:
+        """Run a server and settle it."""
+        # As many bytes as a masked frame has.
+        framed = size + (6 if size < 126 else 8 if size < 65536 else 14)
+
+        def load(port: str) -> list[str]:
+            program = "echo_client" if name == FLOOR else "websocket_client"
+            command = [f"{self.native}/{program}", "--port", port]
+            command += ["--size", str(framed if name == FLOOR else size)]
+            command += ["--connections", str(connections)]
+            return [*command, *(["--deflate", "1"] if DEFLATE in options else [])]
+
+        with serving(self.command(name, *options), load, self.cores) as loaded:
+            yield loaded
+
+    def memory(self, name: str, count: int) -> Memory:
+        """The memory of idle connections, which have made the handshake."""
+        with server(self.command(name), self.cores.server) as running, ExitStack() as held:
+            port = int(running.ready_line)
+
+            def connect() -> socket.socket:
+                connection = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+                connection.sendall(HANDSHAKE)
+                received = b""
+                while not received.endswith(b"\r\n\r\n"):
+                    received += connection.recv(4096)
+                return connection
+
+            for _ in range(100):
+                connect()
+            before = resident_bytes(running.pid)
+            for _ in range(count):
+                connect()
+            return Memory((resident_bytes(running.pid) - before) / count)
+
+
+def websocket_facts() -> dict[str, object]:
+    """The machine, and the versions of the servers."""
+    return machine_facts(
+        [], libraries=["libboost1.81-dev"], further={"bun": bun_version()}, compiler=CLANG
+    )
+
+
+def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
+    """Measure each size, then compression, the libraries in turn; then the memory."""
+    facts = websocket_facts()
+    shorten_if_quick(options)
+    stand = Stand(str(build_libraries()), cores)
+
+    def compare(size: int, connections: int, *style: str) -> Comparison[Sample]:
+        what = f"{size_name(size)}{' ' + DEFLATE if style else ''}"
+
+        def serve(name: str) -> AbstractContextManager[Loaded]:
+            return stand.serving(name, size, connections, *style)
+
+        contenders = options.libraries if style else [FLOOR, *options.libraries]
+        outcomes = in_turns(
+            contenders, options, serve, lambda line: say(f"{what}, {connections}: {line}")
+        )
+        return Comparison((what, str(connections)), outcomes)
+
+    comparisons = [compare(size, CONNECTIONS) for size in options.sizes]
+    comparisons.append(compare(options.sizes[0], 1))
+    compressed = [compare(DEFLATE_SIZE, CONNECTIONS, DEFLATE)]
+    contenders = [FLOOR, *options.libraries]
+    parts = [
+        describe(facts),
+        protocol_sentence(options),
+        *metric_tables(comparisons, LABELS, contenders, METRICS),
+        *missing_list(comparisons),
+        "With permessage-deflate, texts in JSON:",
+        *metric_tables(compressed, LABELS, options.libraries, [CPU_TO_PEER, RATE]),
+    ]
+    cells = [comparison.as_json(METRICS) for comparison in comparisons]
+    cells += [comparison.as_json([CPU_TO_PEER, RATE]) for comparison in compressed]
+    failures = own_failures([*comparisons, *compressed])
+    if options.idle > 0:
+        with descriptors(options.idle + OTHER_DESCRIPTORS):
+            memory = Comparison(
+                (f"{options.idle} connections",),
+                alternate(
+                    options.libraries,
+                    2,
+                    lambda name: stand.memory(name, options.idle),
+                    report=say,
+                ),
+            )
+        parts += metric_tables([memory], [ECHO], options.libraries, [MEMORY])
+        cells.append(memory.as_json([MEMORY]))
+        failures += own_failures([memory])
+    panel = metric_panel("", comparisons, CPU, lambda each: f"{each.labels[0]}, {each.labels[1]}")
+    return Report(
+        results={
+            "page": "cpp_websocket",
+            "machine": facts,
+            "protocol": protocol_facts(options, cores),
+            "cells": cells,
+        },
+        markdown="\n\n".join(parts),
+        charts={
+            "cpp_websocket": Chart(
+                "C++ WebSocket echo: server CPU per message (less is better)",
+                "µs / message",
+                [panel],
+            )
+        },
+        failures=failures,
+    )
