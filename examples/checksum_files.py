@@ -2,8 +2,8 @@
 
     python examples/checksum_files.py FILE...
 
-Past the page cache a device is read as fast as it can when it always has the next request at hand.
-The last, incomplete block of a file is read without O_DIRECT, which wants whole blocks.
+Without the page cache, a device reaches its full speed only while further requests are queued.
+The last, incomplete block of a file is read without O_DIRECT, which requires whole blocks.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def checksum_blocks(path: str, blocks: int) -> int:
             started = 0
             ready = {}
             for number in range(blocks):
-                # Blocks complete in any order and are summed in theirs.
+                # Blocks complete in any order. The CRC needs them in the file's order.
                 while started < min(number + DEPTH, blocks):
                     ctx.prep_read(fd, pool[started % DEPTH], started * BLOCK, started)
                     started += 1
                 while number not in ready:
                     for block, count, _ in ctx.wait_completions():
                         if check_result(count, path) != BLOCK:
-                            raise UringError(5, "the file became shorter while it was read", path)
+                            raise UringError(5, "the file was truncated while it was read", path)
                         ready[block] = pool[block % DEPTH]
                 crc = zlib.crc32(ready.pop(number), crc)
     finally:
@@ -59,7 +59,7 @@ def checksum_blocks(path: str, blocks: int) -> int:
 
 
 def main() -> int:
-    """Print a line for each file; the exit code is 1 if one could not be read."""
+    """Print a line for each file; the exit code is 1 if a file could not be read."""
     failed = False
     for path in sys.argv[1:]:
         try:

@@ -2,7 +2,7 @@
 
     python examples/echo_server.py --port 7000
 
-Try it with ``nc 127.0.0.1 7000``. Ctrl-C ends it.
+Try it with ``nc 127.0.0.1 7000``. Ctrl-C stops it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import penstock
 
 
 async def echo(reader: penstock.StreamReader, writer: penstock.StreamWriter) -> None:
-    """Send back whatever comes, until the peer ends its side."""
-    # A peer that leaves in the middle is no event here.
+    """Send back all received data, until the peer ends its side."""
+    # A connection that the peer resets is not an error of the server.
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(65536):
             writer.write(data)
@@ -33,9 +33,11 @@ async def serve(host: str, port: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Echo whatever comes over TCP.")
+    parser = argparse.ArgumentParser(description="Echo data received over TCP.")
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=7000, help="0: any; default: %(default)s")
+    parser.add_argument(
+        "--port", type=int, default=7000, help="0: any free port; default: %(default)s"
+    )
     arguments = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
         penstock.run(serve(arguments.host, arguments.port))
