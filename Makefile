@@ -1,12 +1,14 @@
-# The project's jobs. Each first prepares what it needs ('scripts/setup JOB'), so a fresh clone can start with any.
+# The project's jobs. Each first prepares the machine ('scripts/setup JOB'), so a new clone can start with any of them.
 
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+DIST_ARGS ?=
 FUZZ_ARGS ?=
 SOAK_SECONDS ?= 600
+SOAK_ALICAT_SECONDS ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test conformance fuzz soak lint format bench bench-cpp clean
+.PHONY: help demo build test conformance fuzz soak lint format docs bench bench-cpp dist clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,23 +24,29 @@ test: ## run every C++ and Python test
 	@scripts/setup test
 	@scripts/test
 
-conformance: ## run CPython's own tests of asyncio on the loop, on each CPython, test by test
+conformance: ## run CPython's own tests of asyncio on the loop, on each CPython, and the Autobahn test suite
 	@scripts/setup test
 	@status=0; for venv in .venv build/venv-*; do \
 	    $$venv/bin/python tests/conformance/cpython_tests.py penstock:new_event_loop || status=1; \
 	    PENSTOCK_REQUIRE_LOOPS=1 $$venv/bin/python -m pytest -o cache_dir=build/pytest-cache-conformance tests/conformance/test_cpython_asyncio.py || status=1; \
-	done; exit $$status
+	done; \
+	PYTHONPATH=python .venv/bin/python tests/conformance/autobahn.py || status=1; \
+	cmake --preset optimised >/dev/null && cmake --build --preset optimised --target autobahn_peer || status=1; \
+	.venv/bin/python tests/conformance/autobahn.py --program build/optimised/tests/cpp/coro/autobahn_peer || status=1; \
+	exit $$status
 
 fuzz: ## run random programs in Python and C++ (FUZZ_ARGS="--minutes 30 --seed 1 --gc-threshold 10")
 	@scripts/setup test
 	@cmake --preset asan >/dev/null && cmake --build --preset asan
 	@.venv/bin/python scripts/fuzz.py $(FUZZ_ARGS)
 
-soak: ## disturb eight serial ports on each loop, and look for wrong bytes (SOAK_SECONDS=600)
+soak: ## disturb eight serial ports at random on each loop, poll instruments under faults, then kill recorders (SOAK_SECONDS=600 SOAK_ALICAT_SECONDS=3600)
 	@scripts/setup test
 	@for loop in penstock asyncio uvloop trio; do \
 	    PYTHONPATH=.:python .venv/bin/python benchmarks/serial_ports/soak.py --loop $$loop --ports 8 --seconds $(SOAK_SECONDS) || exit; \
 	done
+	@PYTHONPATH=.:python .venv/bin/python -m tests.python.sim.pty_run --seconds $(SOAK_ALICAT_SECONDS) --result tests/results/alicat_soak.md
+	@PYTHONPATH=.:python .venv/bin/python -m tests.python.record.crashes --kills 200 --out tests/results/recording_crashes.json
 
 lint: ## check style and types: addresses, ruff, mypy, clang-format, clang-tidy
 	@scripts/setup lint
@@ -50,6 +58,10 @@ format: ## rewrite the sources in the project's style
 	@.venv/bin/ruff format .
 	@git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.h' | xargs -r clang-format-19 -i
 
+docs: ## build the documentation site in build/docs; a broken link or an undescribed public name is an error
+	@scripts/setup docs
+	@.venv/bin/python scripts/site/build.py
+
 bench: ## measure against the other event loops (BENCH_ARGS="...")
 	@scripts/setup bench
 	@if [ -x build/venv-3.13/bin/python ]; then python=build/venv-3.13/bin/python; else python=.venv/bin/python; fi; \
@@ -57,7 +69,11 @@ bench: ## measure against the other event loops (BENCH_ARGS="...")
 
 bench-cpp: ## measure the coroutine library against Asio, libuv and raw epoll (BENCH_ARGS="...")
 	@scripts/setup bench
-	@for page in cpp_echo cpp_sequential cpp_stream cpp_tasks; do .venv/bin/python benchmarks/run.py $$page $(BENCH_ARGS) || exit; done
+	@for page in cpp_echo cpp_sequential cpp_stream cpp_tasks cpp_tls cpp_http cpp_websocket cpp_websocket_sequential; do .venv/bin/python benchmarks/run.py $$page $(BENCH_ARGS) || exit; done
 
-clean: ## remove what the builds left; the virtual environment stays
+dist: ## build and try the source distribution, wheels, the C++ package and the bill of materials, in dist (DIST_ARGS="wheels")
+	@scripts/setup dist
+	@scripts/dist $(DIST_ARGS)
+
+clean: ## remove build output; keep the virtual environment
 	rm -rf build python/penstock/_*.so

@@ -1,11 +1,12 @@
-"""Runs every module of random programs, and the C++ tests with them, for as long as wanted.
+"""Runs random programs in Python and C++, and libFuzzer, for a chosen time.
 
 usage: python scripts/fuzz.py [--programs N | --minutes M] [--seed S] [--gc-threshold N]
-                              [--python VENV ...] [--no-cpp]
+                              [--python VENV ...] [--asan] [--only NAME ...] [--no-cpp]
 
-A module under tests/python takes part if it is a program that tells of --programs. With --minutes
-each goes on in rounds of 500 programs, every round from the seed behind the last. What came of it
-is appended to tests/results/fuzz.md; the exit code is not 0 if anything was found.
+A module under tests/python takes part if it is a program with an option --programs. With --minutes,
+each runs in rounds of 500 programs, and every round starts at the seed after the last one. With
+--asan, the extension is the one that scripts/test-extension-asan builds. The result is appended to
+tests/results/fuzz.md; the exit code is not 0 if anything was found.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ MODULES = sorted(
 )
 CPP_PRESETS = ("asan", "tsan")
 PROGRAMS_A_ROUND = 500
-# GoogleTest's tests that ask tests/cpp/support/stress.hpp how long to go on.
+# The test program of a folder of tests/cpp/coro, where it is not the one of all others.
+CPP_PROGRAMS = {"http": "http_test", "http_client": "http_client_test", "tls": "tls_test"}
+# The GoogleTest tests whose length tests/cpp/support/stress.hpp controls.
 CPP_TESTS = re.compile(r"^TEST(?:_F)?\((\w+), (\w+)\) \{(?:(?!^\}).)*?\bStress\b", re.M | re.S)
 
 
@@ -44,7 +47,7 @@ class Outcome:
 
 
 def bounds(options: argparse.Namespace) -> tuple[int, float]:
-    """Programs a round, and until when rounds go on."""
+    """Programs per round, and the time at which rounds end."""
     if options.minutes is None:
         return options.programs, 0.0
     return PROGRAMS_A_ROUND, options.minutes * 60
@@ -87,36 +90,70 @@ def in_rounds(
 def python_programs(options: argparse.Namespace) -> list[Outcome]:
     outcomes = []
     for venv in options.python:
-        python = ROOT / venv / "bin" / "python"
+        python = [str(ROOT / venv / "bin" / "python")]
+        if options.asan:
+            python = [str(ROOT / "scripts" / "test-extension-asan"), venv]
         for path in MODULES:
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            command = [str(python), "-m", module, "--programs", "{programs}", "--seed", "{seed}"]
+            if options.only and module.rsplit(".", 1)[-1] not in options.only:
+                continue
+            command = [*python, "-m", module, "--programs", "{programs}", "--seed", "{seed}"]
+            what = f"{venv} {module}"
+            if options.asan:
+                what = f"ASan {what}"
             if options.gc_threshold is not None:
                 command += ["--gc-threshold", str(options.gc_threshold)]
+                what += f" --gc-threshold {options.gc_threshold}"
             environment = {"PYTHONPATH": f"{ROOT / 'python'}{os.pathsep}{ROOT}"}
-            outcomes.append(in_rounds(f"{venv} {module}", options, command, environment))
+            outcomes.append(in_rounds(what, options, command, environment))
     return outcomes
 
 
 def cpp_programs(options: argparse.Namespace) -> list[Outcome]:
+    sources = ROOT / "tests" / "cpp" / "coro"
     found = [
-        f"{suite}.{test}"
-        for path in sorted((ROOT / "tests" / "cpp").rglob("*_test.cpp"))
+        (CPP_PROGRAMS.get(path.relative_to(sources).parts[0], "coroutine_test"), f"{suite}.{test}")
+        for path in sorted(sources.rglob("*_test.cpp"))
         for suite, test in CPP_TESTS.findall(path.read_text(encoding="utf-8"))
     ]
     outcomes = []
     for preset in CPP_PRESETS:
-        program = ROOT / "build" / preset / "tests" / "cpp" / "coro" / "coroutine_test"
-        if not program.exists():
-            print(f"C++ {preset}: not built, left out (make test builds it)", flush=True)
-            continue
-        for test in found:
+        for name, test in found:
+            program = ROOT / "build" / preset / "tests" / "cpp" / "coro" / name
+            if not program.exists():
+                print(f"C++ {preset} {test}: not built, left out (make test builds it)", flush=True)
+                continue
             environment = {
                 "PENSTOCK_STRESS_ROUNDS": "{programs}",
                 "PENSTOCK_STRESS_SEED": "{seed}",
             }
             command = [str(program), f"--gtest_filter={test}"]
             outcomes.append(in_rounds(f"C++ {preset} {test}", options, command, environment))
+    return outcomes
+
+
+def libfuzzer_programs(options: argparse.Namespace) -> list[Outcome]:
+    """Run each libFuzzer program of the asan preset; the build keeps the inputs it finds."""
+    built = ROOT / "build" / "asan" / "tests" / "cpp" / "fuzz"
+    limit = [f"-runs={options.programs}"]
+    if options.minutes is not None:
+        limit = [f"-max_total_time={options.minutes * 60:.0f}"]
+    outcomes = []
+    for source in sorted((ROOT / "tests" / "cpp" / "fuzz").glob("*_fuzz.cpp")):
+        program = built / source.stem
+        subject = source.stem.removesuffix("_fuzz")
+        if not program.exists():
+            print(f"libFuzzer {subject}: not built, left out", flush=True)
+            continue
+        folders = [built / "found" / subject, source.parent / "corpus" / subject]
+        folders[0].mkdir(parents=True, exist_ok=True)
+        command = [str(program), *limit, "-seed={seed}", "-timeout=10", "-max_len=2048"]
+        command += [f"-artifact_prefix={built}/", *map(str, folders)]
+        # The program keeps to the time itself: one round.
+        once = argparse.Namespace(**{**vars(options), "minutes": None})
+        outcome = in_rounds(f"libFuzzer {subject}", once, command, {})
+        outcome.seeds = str(options.seed)  # of the program's own generator; it counts its runs
+        outcomes.append(outcome)
     return outcomes
 
 
@@ -147,13 +184,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gc-threshold", type=int, help="collect garbage after so many objects")
     every = [".venv", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("build/venv-*"))]
     parser.add_argument("--python", nargs="+", default=every, help="virtual environments (all)")
-    parser.add_argument("--no-cpp", action="store_true", help="leave out the C++ tests")
+    parser.add_argument("--asan", action="store_true", help="the extension under ASan+UBSan")
+    names = [path.stem for path in MODULES]
+    parser.add_argument("--only", nargs="+", choices=names, help="modules under tests/python (all)")
+    parser.add_argument("--no-cpp", action="store_true", help="leave out all of C++")
     options = parser.parse_args(arguments)
     if not MODULES:
         parser.error("no module under tests/python has random programs")
     outcomes = python_programs(options)
     if not options.no_cpp:
-        outcomes += cpp_programs(options)
+        outcomes += cpp_programs(options) + libfuzzer_programs(options)
     write(outcomes)
     return 0 if all(each.well for each in outcomes) else 1
 

@@ -1,4 +1,4 @@
-"""Says which packages the project's extras need: the one list is in pyproject.toml.
+"""Prints the packages that the project's extras need, from the only list, in pyproject.toml.
 
 ``requirements.py list EXTRA...`` prints the requirements, one a line, for pip.
 ``requirements.py stamp EXTRA...`` prints a line "extra digest" for each extra; the digest changes
@@ -18,7 +18,7 @@ OWN_EXTRAS = re.compile(r"penstock\[([\w,\s-]+)\]")
 
 
 def requirements(project: dict[str, object], extra: str) -> set[str]:
-    """The outside packages of one extra, those of the extras that it names included."""
+    """The external packages of an extra, including those of the extras that it names."""
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
     if extra not in extras:

@@ -1,11 +1,16 @@
-"""clang-tidy on the C++ sources, but only on what has changed since it was last clean.
+"""Runs clang-tidy on the C++ sources that have changed since they were last clean.
 
 usage: tidy.py BUILD_FOLDER SOURCE...
 
-BUILD_FOLDER holds compile_commands.json. A source is clean for good while its preprocessed text
-(comments and headers included), its command, the configuration and the version of clang-tidy
-are the same. What was clean is remembered outside the tree, as a compiler cache is, so that a
-fresh clone gains too: in PENSTOCK_TIDY_CACHE, or else in the user's cache folder.
+BUILD_FOLDER contains compile_commands.json. A source stays clean while its preprocessed text
+(including comments and headers), its command, the configuration and the version of clang-tidy are
+the same. The record of clean sources is outside the tree, like a compiler cache, so that a new
+clone benefits too: in PENSTOCK_TIDY_CACHE, or else in the user's cache folder.
+
+Most of the time goes into the standard library's headers, which every check visits. Sources of one
+folder are therefore checked together, as one translation unit that includes them. Sources that do
+not compile together, because both define a name, are separated. A finding counts only if it also
+appears for the source alone.
 """
 
 from __future__ import annotations
@@ -13,16 +18,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CLANG_TIDY = "clang-tidy-19"
 UNUSED_FOR_DAYS = 30
+TOGETHER = 8  # Most sources of one translation unit; more leave a core idle at the end
+MAIN = re.compile(rb"^int main\(", re.M)
+# What counts in such a unit: its sources, and the headers that .clang-tidy names.
+UNIT_HEADERS = r"(include/penstock|src|python)/.*|\.cpp$"
 
 
 def cache_folder() -> Path:
@@ -34,7 +47,7 @@ def cache_folder() -> Path:
 
 
 def unique_commands(build: Path) -> dict[Path, list[str]]:
-    """The first command of each source: some are compiled into a second test program as well."""
+    """The first command of each source; some are also compiled into a second test program."""
     commands: dict[Path, list[str]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         path = Path(entry["directory"], entry["file"]).resolve()
@@ -50,7 +63,8 @@ def without_output(command: list[str]) -> list[str]:
 def state_of(source: Path, command: list[str], build: Path, version: bytes) -> str:
     # -CC keeps comments: a NOLINT is one.
     preprocessing = [*without_output(command), "-E", "-CC"]
-    text = subprocess.run(preprocessing, cwd=build, capture_output=True, check=True).stdout
+    # If it fails, clang-tidy reports why.
+    text = subprocess.run(preprocessing, cwd=build, capture_output=True).stdout
     digest = hashlib.sha256(version)
     for folder in reversed(source.relative_to(ROOT).parents):
         configuration = ROOT / folder / ".clang-tidy"
@@ -61,30 +75,90 @@ def state_of(source: Path, command: list[str], build: Path, version: bytes) -> s
     return digest.hexdigest()
 
 
-def is_clean(
-    source: Path, command: list[str] | None, build: Path, version: bytes, cache: Path
-) -> bool:
-    if command is None:
-        # Compiled by a test, not by the build: clang-tidy takes the command of a source like it.
-        return runs_clean([str(source), "-p", str(build)], build)
-    try:
-        remembered = cache / state_of(source, command, build, version)
-    except subprocess.CalledProcessError as exc:
-        print(f"{source}: {exc.stderr.decode(errors='replace')}", flush=True)
-        return False
-    if remembered.exists():
-        remembered.touch()
-        return True
-    clean = runs_clean([str(source), "--", *without_output(command)[1:]], build)
+@dataclass(frozen=True)
+class Source:
+    """A source that is not known to be clean."""
+
+    path: Path
+    command: tuple[str, ...]  # The compiler's, without source and output
+    record: Path
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What sources that are checked together have in common."""
+        program = str(self.path) if MAIN.search(self.path.read_bytes()) else ""
+        return str(self.path.parent), program, *self.command
+
+
+def unknown_source(
+    path: Path, command: list[str], build: Path, version: bytes, cache: Path
+) -> Source | None:
+    """The source, unless it is known to be clean."""
+    record = cache / state_of(path, command, build, version)
+    if record.exists():
+        record.touch()
+        return None
+    words = without_output(command)
+    words.remove(next(word for word in words[1:] if word.endswith(path.name)))
+    return Source(path, tuple(words), record)
+
+
+def together(sources: Sequence[Source]) -> list[Sequence[Source]]:
+    """Groups of sources of one kind."""
+    groups: list[Sequence[Source]] = []
+    for _, same in groupby(sorted(sources, key=lambda each: each.kind), lambda each: each.kind):
+        group = list(same)
+        count = -(-len(group) // TOGETHER)
+        groups += [group[number::count] for number in range(count)]
+    return sorted(groups, key=len, reverse=True)
+
+
+def are_clean(sources: Sequence[Source], build: Path) -> bool:
+    """Check sources of one kind together if they compile together."""
+    if len(sources) == 1:
+        source = sources[0]
+        clean = runs_clean([str(source.path), "--", *source.command[1:]], build)
+    else:
+        clean = check_as_one(sources, build)
+        if not clean:
+            middle = len(sources) // 2
+            halves = [are_clean(half, build) for half in (sources[:middle], sources[middle:])]
+            return all(halves)
     if clean:
-        remembered.touch()
+        for source in sources:
+            source.record.touch()
     return clean
 
 
-def runs_clean(arguments: list[str], build: Path) -> bool:
+def check_as_one(sources: Sequence[Source], build: Path) -> bool:
+    folder, command = sources[0].path.parent, sources[0].command
+    name = "-".join((*folder.relative_to(ROOT).parts, sources[0].path.stem, str(len(sources))))
+    unit = build / "tidy" / f"{name}.cpp"
+    unit.parent.mkdir(exist_ok=True)
+    unit.write_text(
+        "".join(
+            f'#include "{source.path}" // NOLINT(bugprone-suspicious-include)\n'
+            for source in sources
+        ),
+        encoding="utf-8",
+    )
+    compiling = [*command, "-fsyntax-only", str(unit)]
+    if subprocess.run(compiling, cwd=build, capture_output=True).returncode != 0:
+        return False
+    # The unit is in the build folder, where another configuration applies.
+    dumping = [CLANG_TIDY, "--dump-config", str(sources[0].path), "--", *command[1:]]
+    configuration = unit.with_suffix(".yaml")
+    configuration.write_bytes(
+        subprocess.run(dumping, cwd=build, capture_output=True, check=True).stdout
+    )
+    checking = [f"--config-file={configuration}", f"--header-filter={UNIT_HEADERS}", str(unit)]
+    return runs_clean([*checking, "--", *command[1:]], build, quietly=True)
+
+
+def runs_clean(arguments: list[str], build: Path, *, quietly: bool = False) -> bool:
     checking = [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", *arguments]
     done = subprocess.run(checking, cwd=build, capture_output=True, text=True)
-    if done.returncode != 0:
+    if done.returncode != 0 and not quietly:
         print(done.stdout, done.stderr, sep="", flush=True)
     return done.returncode == 0
 
@@ -99,10 +173,16 @@ def main(build_folder: str, *sources: str) -> int:
     commands = unique_commands(build)
     paths = [Path(source).resolve() for source in sources]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        clean = list(
-            pool.map(lambda path: is_clean(path, commands.get(path), build, version, cache), paths)
+        # Compiled by a test, not by the build: clang-tidy takes the command of a similar source.
+        others = [path for path in paths if path not in commands]
+        checks = [pool.submit(runs_clean, [str(path), "-p", str(build)], build) for path in others]
+        unknown = pool.map(
+            lambda path: unknown_source(path, commands[path], build, version, cache),
+            (path for path in paths if path in commands),
         )
-    return 0 if all(clean) else 1
+        groups = together([source for source in unknown if source is not None])
+        checks += [pool.submit(are_clean, group, build) for group in groups]
+    return 0 if all(check.result() for check in checks) else 1
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-# Source distributions of other projects: they carry tests, which tests/conformance runs against Penstock. They
-# are fetched into build/conformance and never committed; constraints.txt pins their versions.
+# Source distributions of other projects, whose tests tests/conformance runs against Penstock. They are downloaded to
+# build/conformance and never committed; constraints.txt pins their versions.
 
 conformance=build/conformance
 
-# fetch_sdist NAME: unpacks the pinned source distribution into build/conformance/NAME-VERSION, unless it is
-# there. Without a network its tests are skipped, which they say themselves, so set-up goes on.
+# fetch_sdist NAME: unpacks the pinned source distribution to build/conformance/NAME-VERSION unless it exists.
+# Without a network, its tests are skipped with that reason, and the set-up continues.
 fetch_sdist() {
     local name=$1 pin unpacked folder
     pin=$(grep -m 1 "^$name==" constraints.txt) || fail "constraints.txt does not pin $name, whose tests are to run"
@@ -23,4 +23,40 @@ fetch_sdist() {
         rm -rf "$folder"
         say "$name's source distribution could not be fetched ($(log_file sdist)): its tests will be skipped"
     fi
+}
+
+# fetch_bun: Bun, a peer of the WebSocket tests and of a benchmark, to build/bun. Nothing where npm is missing.
+fetch_bun() {
+    local bun=build/bun/node_modules/.bin/bun
+    if [ -x "$bun" ] && "$bun" --version >/dev/null 2>&1; then
+        return
+    fi
+    if ! command -v npm >/dev/null; then
+        say "Bun: npm is not on this machine, continuing without Bun"
+        return
+    fi
+    say "build/bun: installing Bun"
+    mkdir -p build/bun
+    # npm may keep scripts of packages from running; this one puts the program in its place.
+    npm install --prefix build/bun --no-audit --no-fund --silent bun@1.4.5 >"$(log_file bun)" 2>&1 &&
+        (cd build/bun && node node_modules/bun/install.js) >>"$(log_file bun)" 2>&1 ||
+        say "Bun could not be installed ($(log_file bun)): what needs it is skipped"
+}
+
+# fetch_autobahn: the Autobahn test suite, for CPython 2.7, to build/autobahn. Nothing where that is missing.
+fetch_autobahn() {
+    local python2
+    if [ -d build/autobahn/autobahntestsuite ]; then
+        return
+    fi
+    python2=$(ls -d "$HOME"/.pyenv/versions/2.7*/bin/python 2>/dev/null | head -n 1)
+    [ -n "$python2" ] || python2=$(command -v python2.7 || true)
+    if [ -z "$python2" ]; then
+        say "Autobahn test suite: no CPython 2.7 on this machine, continuing without the suite"
+        return
+    fi
+    say "build/autobahn: installing the Autobahn test suite"
+    "$python2" -m pip install --quiet --disable-pip-version-check --target build/autobahn autobahntestsuite==25.10.1 \
+        >"$(log_file autobahn)" 2>&1 ||
+        say "the Autobahn test suite could not be installed ($(log_file autobahn)): it is skipped"
 }

@@ -1,5 +1,5 @@
-# The native build: penstock._core and penstock._uring for one Python, linked into the source tree under
-# their ABI-tagged names, so that the modules of several Pythons lie side by side and a rebuild takes effect at once.
+# The native build: penstock._core, penstock._record and penstock._uring for one Python, linked into the source tree under
+# their ABI-tagged names, so that the modules of several Pythons can coexist and a rebuild takes effect at once.
 
 # build_extension VENV
 build_extension() {

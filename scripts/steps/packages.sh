@@ -1,12 +1,13 @@
-# System packages. A job's needs are lines "package|probe"; the probe is a command's name or a file,
-# so that a tool which came by another road than the package manager counts too.
+# System packages. A job's needs are lines "package|probe". The probe is a command's name or a file, so that a tool
+# that was not installed by the package manager counts too.
 
-# The demo needs no more than "build": a C++20 compiler, and no clang.
+# The demo needs only "build": a C++20 compiler, not clang.
 packages_build='
 g++|c++
 cmake|cmake
 ninja-build|ninja
 liburing-dev|/usr/include/liburing.h
+zlib1g-dev|/usr/include/zlib.h
 '
 packages_test='
 pkg-config|pkg-config
@@ -17,18 +18,37 @@ llvm-19|llvm-symbolizer-19
 libc++-19-dev|/usr/lib/llvm-19/include/c++/v1/expected
 libc++abi-19-dev|/usr/lib/llvm-19/lib/libc++abi.so
 libssl-dev|/usr/include/openssl/ssl.h
+libcurl4-openssl-dev|curl-config
+nginx-light|nginx
+apache2-bin|/usr/sbin/apache2
+chromium|chromium
 postgresql|/usr/lib/postgresql
+sqlite3|sqlite3
 socat|socat
 strace|strace
 openssl|openssl
+curl|curl
 '
 packages_bench='
 clang-19|clang++-19
 libasio-dev|/usr/include/asio.hpp
+libboost1.81-dev|/usr/include/boost/beast.hpp
 libuv1-dev|/usr/include/uv.h
 strace|strace
 liburing-dev|/usr/include/liburing.h
 libssl-dev|/usr/include/openssl/ssl.h
+wrk|wrk
+'
+packages_dist='
+pkg-config|pkg-config
+clang-19|clang++-19
+libssl-dev|/usr/include/openssl/ssl.h
+libcurl4-openssl-dev|curl-config
+'
+packages_docs='
+libclang1-19|/usr/lib/llvm-19/lib/libclang-19.so.1
+libclang-common-19-dev|/usr/lib/llvm-19/lib/clang/19/include
+libstdc++-12-dev|/usr/include/c++/12/expected
 '
 packages_lint='
 clang-format-19|clang-format-19
@@ -42,7 +62,7 @@ is_present() {
     esac
 }
 
-# require_packages GROUP...: installs what the groups, and the system's Python, lack.
+# require_packages GROUP...: installs the missing packages of the groups and of the system's Python.
 require_packages() {
     local group lines line missing=()
     for group in "$@"; do
@@ -51,7 +71,7 @@ require_packages() {
             is_present "${line#*|}" || missing+=("${line%%|*}")
         done
     done
-    # Debian splits venv, the headers and CPython's tests off its Python; other Pythons have them.
+    # Debian packages venv, the headers and CPython's tests separately; other Pythons include them.
     local python
     python=$(find_venv_python)
     if [ -z "$python" ]; then
@@ -68,7 +88,7 @@ require_packages() {
         return
     fi
     install_packages "${missing[@]}"
-    # Only now is there a Python to ask what else it lacks.
+    # Python exists only now, so its missing parts can be determined only now.
     [ -n "$python" ] || require_packages "$@"
 }
 
@@ -87,7 +107,7 @@ install_packages() {
     fi
     say "system packages: installing $*"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update ||
-        fail "'apt-get update' failed; mend the package sources or the network, then run again"
+        fail "'apt-get update' failed; fix the package sources or the network, then run again"
     # shellcheck disable=SC2086 # package names hold no blanks
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install >"$(log_file apt)" 2>&1 || {
         tail -n 20 "$(log_file apt)" >&2

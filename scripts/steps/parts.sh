@@ -1,16 +1,16 @@
-# Runs the parts of a test run, one after the other or beside each other, and tells at the end what each took, the
-# last line of its runner, what was skipped and why, and what was absent. Output goes to build/test-logs as well.
+# Runs the parts of a test run in lanes. Reports at the end the time of each part, the last line of its runner, skipped
+# tests with their reasons, and what was absent. Output also goes to build/test-logs.
 
 part_logs=build/test-logs
 part_names=()
-declare -A part_jobs=()
+declare -A part_jobs=() part_lane=() part_command=() lane_width=()
 absent=()
 rm -rf "$part_logs"
 mkdir -p "$part_logs"
 
 log_of() { printf '%s/%s' "$part_logs" "$(tr -c '[:alnum:].\n' '-' <<<"$1")"; }
 
-# timed NAME COMMAND...: COMMAND with its output in the log, and its status, seconds and CPU seconds beside it.
+# timed NAME COMMAND...: runs COMMAND with its output in the log; records its status, seconds and CPU seconds.
 timed() {
     local log status=0 TIMEFORMAT='%0R %U %S'
     log=$(log_of "$1")
@@ -20,27 +20,47 @@ timed() {
     return "$status"
 }
 
-# Beside `timed`, which has the log open: it is appended to.
-shown() { "$@" 2>&1 | tee -a "$log.log" >&3; }
+# lane NAME COUNT: of the parts added to it, COUNT run at a time, in the order in which they were added.
+lane() { lane_width[$1]=$2; }
 
-# part NAME COMMAND...: runs it and shows its output meanwhile.
+# part LANE NAME COMMAND...: adds a part. Nothing runs before run_parts.
 part() {
-    part_names+=("$1")
-    timed "$1" shown "${@:2}" 3>&1
+    part_names+=("$2")
+    part_lane[$2]=$1
+    part_command[$2]=$(printf '%q ' "${@:3}")
 }
 
-# part_beside COUNT NAME COMMAND...: starts it once fewer than COUNT of its kind run; its output is shown when it ends.
-part_beside() {
-    local count=$1 name=$2
-    shift
-    while [ "${#part_jobs[@]}" -ge "$count" ]; do wait_for_one; done
-    part_names+=("$name")
-    # Without job control a shell has what runs in the background ignore SIGINT, which the tests send.
+# Runs the parts of all lanes beside each other, so that no core is idle while tests wait. Shows each part's output at
+# its end.
+run_parts() {
+    local name waiting=("${part_names[@]}") later
+    while [ $((${#waiting[@]} + ${#part_jobs[@]})) -gt 0 ]; do
+        later=()
+        for name in "${waiting[@]}"; do
+            if has_room "${part_lane[$name]}"; then start "$name"; else later+=("$name"); fi
+        done
+        waiting=("${later[@]}")
+        wait_for_one
+    done
+    trap - EXIT
+}
+
+has_room() {
+    local name running=0
+    for name in "${part_jobs[@]}"; do
+        [ "${part_lane[$name]}" != "$1" ] || running=$((running + 1))
+    done
+    [ "$running" -lt "${lane_width[$1]}" ]
+}
+
+start() {
+    say "started: $1"
+    # Without job control, a shell starts background commands with SIGINT ignored, which the tests send.
     set -m
     trap 'kill -- "${!part_jobs[@]/#/-}" 2>/dev/null' EXIT
-    timed "$@" &
+    timed "$1" eval "${part_command[$1]}" &
     set +m
-    part_jobs[$!]=$name
+    part_jobs[$!]=$1
 }
 
 wait_for_one() {
@@ -50,19 +70,16 @@ wait_for_one() {
     unset "part_jobs[$job]"
 }
 
-wait_for_parts() {
-    while [ "${#part_jobs[@]}" -gt 0 ]; do wait_for_one; done
-    trap - EXIT
-}
-
 status_of() { cat "$(log_of "$1").status" 2>/dev/null || echo "not ended"; }
 
-parts_passed() {
+failed_parts() {
     local name
-    for name in "${part_names[@]}"; do [ "$(status_of "$name")" = 0 ] || return 1; done
+    for name in "${part_names[@]}"; do [ "$(status_of "$name")" = 0 ] || printf '%s\n' "$name"; done
 }
 
-# What pytest and GoogleTest say of skipped tests, each reason once.
+parts_passed() { [ -z "$(failed_parts)" ]; }
+
+# The skipped tests of pytest and GoogleTest, each reason once.
 skips() {
     {
         sed -nE 's/^SKIPPED \[[0-9]+\] //p' "$part_logs"/*.log
@@ -70,21 +87,38 @@ skips() {
     } | sed -E 's/:[0-9]+: /: /' | sort | uniq -c | sed -E 's/^ *([0-9]+) (.*)/    \2  (\1 x)/'
 }
 
+# failures LOG: what ctest printed of each failed test, at most 40 lines of each, and the names that pytest reports. A
+# continuous integration machine may keep only the end of the output.
+failures() {
+    awk '
+        /^ *([0-9]+\/[0-9]+ Test +#| +Start +)[0-9]+:/ { lines = /\*\*\*/ ? 40 : 0 }
+        lines-- > 0
+        lines < 0 { lines = 0 }
+    ' "$1"
+    grep -E '^(FAILED|ERROR) ' "$1"
+}
+
 finish() {
     local name log
     say "skipped:"
     skips
-    for name in "${absent[@]}"; do say "not tested: $name is not on this machine and could not be fetched"; done
+    while read -r name; do
+        [ -n "$name" ] || continue
+        say "failures of $name:"
+        failures "$(log_of "$name").log"
+    done < <(failed_parts)
+    for name in "${absent[@]}"; do say "not tested: $name is not on this machine and could not be downloaded"; done
     for name in "${part_names[@]}"; do
         log=$(log_of "$name")
         read -r wall user system < <(tail -n 1 "$log.time")
         say "$name: $wall s, $(awk "BEGIN { printf \"%d\", $user + $system }") s of CPU$([ "$(status_of "$name")" = 0 ] || echo ", FAILED")"
-        # ctest and pytest close with one line each; an error of the scripts stands behind it.
-        grep -E '^(penstock: error: .*|[0-9]+% tests passed.*|=*.*[0-9]+ (passed|failed|errors?).* in [0-9.]+s.*)$' "$log.log" | tail -n 1
+        # ctest, pytest and lint end with one summary line each; an error of the scripts follows it.
+        grep -E '^(penstock: (error|lint): .*|[0-9]+% tests passed.*|=*.*[0-9]+ (passed|failed|errors?).* in [0-9.]+s.*)$' "$log.log" | tail -n 1
     done
+    say "all parts: $SECONDS s"
     if parts_passed; then
-        say "all tests passed"
+        say "all passed: $(printf '%s, ' "${part_names[@]}" | sed 's/, $//')"
         exit 0
     fi
-    fail "tests failed; the logs are in $part_logs"
+    fail "failed: $(failed_parts | paste -sd';' | sed 's/;/; /g'); the logs are in $part_logs"
 }

@@ -1,10 +1,10 @@
 # Virtual environments: .venv from the machine's python3, and build/venv-VERSION for each further CPython from 3.11 to
-# 3.14 that the machine has, or that scripts/steps/interpreters.sh has brought.
-# Versions are pinned in constraints.txt; which packages a job needs is said once, by pyproject.toml's extras.
+# 3.14 that the machine has, or that scripts/steps/interpreters.sh has downloaded.
+# constraints.txt pins versions; only pyproject.toml's extras say which packages a job needs.
 
 venv=.venv
 
-# runs PYTHON CODE: true if that interpreter starts (a version manager's stand-in may not) and CODE passes.
+# runs PYTHON CODE: true if that interpreter starts (a version manager's shim may not) and CODE succeeds.
 runs() { "$1" -I -c "$2" >/dev/null 2>&1; }
 
 is_supported() { runs "$1" 'import sys; assert (3, 11) <= sys.version_info < (3, 15)'; }
@@ -35,7 +35,7 @@ find_python() {
     done
 }
 
-# What .venv is made of, where it is made; else what it will be made of.
+# The interpreter of .venv if it exists, else the one that it will be created from.
 find_venv_python() {
     if is_supported "$venv/bin/python"; then real_path "$venv/bin/python"; else find_python; fi
 }
@@ -44,7 +44,7 @@ version_of() { "$1" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 
 is_version() { runs "$1" "import sys; assert '%d.%d' % sys.version_info[:2] == '$2'"; }
 
-# find_cpython VERSION: one that starts and can hold extensions: by name, among what pyenv keeps, among what was brought.
+# find_cpython VERSION: one that starts and has headers: by name, under pyenv, or among the downloaded ones.
 find_cpython() {
     local version=$1 candidate
     for candidate in "python$version" \
@@ -58,7 +58,7 @@ find_cpython() {
     done
 }
 
-# require_venv EXTRA...: .venv with what the package and these extras need.
+# require_venv EXTRA...: .venv with the requirements of the package and these extras.
 require_venv() {
     local python
     if ! is_supported "$venv/bin/python"; then
@@ -69,7 +69,7 @@ require_venv() {
     fill_venv "$venv" "$@"
 }
 
-# further_venv VERSION EXTRA...: the same in build/venv-VERSION; false where no such CPython can be had.
+# further_venv VERSION EXTRA...: the same in build/venv-VERSION; false if no such CPython is available.
 further_venv() {
     local version=$1 target=build/venv-$1 python
     shift
@@ -93,7 +93,7 @@ create_venv() {
     "$1" -m venv "${options[@]}" "$2" || fail "could not create the virtual environment $2"
 }
 
-# fill_venv VENV EXTRA...: installs by .venv's pip the pinned packages that the record in the venv does not list yet.
+# fill_venv VENV EXTRA...: installs, by .venv's pip, the pinned packages that the venv's record does not list.
 fill_venv() {
     local target=$1 record=$1/penstock-requirements extra
     shift
@@ -110,7 +110,7 @@ fill_venv() {
         printf '%s\n' "$lines" >"$record.txt"
         "$venv/bin/python" -m pip --python "$target/bin/python" install --quiet --disable-pip-version-check \
             --constraint constraints.txt --requirement "$record.txt" ||
-            fail "pip could not install into $target; mend the network or pip's configuration, then run again"
+            fail "pip could not install into $target; fix the network or pip's configuration, then run again"
         rm -f "$record.txt"
         { [ ! -e "$record" ] || cat "$record"; printf '%s\n' "$wanted"; } | sort -u >"$record.new"
         mv "$record.new" "$record"
@@ -125,7 +125,7 @@ link_package() {
     local site
     site=$("$1/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     write_if_changed "$site/penstock-source-tree.pth" "$root/python"
-    # The interpreter's path may hold blanks or be too long for a '#!' line, so /bin/sh starts it.
+    # The interpreter's path may contain blanks or be too long for a '#!' line, so /bin/sh starts it.
     write_if_changed "$1/bin/penstock" "#!/bin/sh
 '''exec' '$root/$1/bin/python' \"\$0\" \"\$@\"
 ' '''

@@ -1,4 +1,4 @@
-# How the scripts speak: one prefix, progress on stdout, failures on stderr.
+# The output of the scripts: one prefix, progress on stdout, failures on stderr.
 
 say() { printf 'penstock: %s\n' "$*"; }
 

@@ -1,0 +1,272 @@
+"""The pages of the C++ reference: every public declaration of include/penstock, with its comment.
+
+libclang reads the headers as the compiler does. What is in a namespace ``detail`` or a folder
+``detail`` is private. Rejected: Doxygen, which guesses at what C++23 declares.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from clang import cindex
+from clang.cindex import AccessSpecifier, Cursor, CursorKind
+
+FOLDER = "reference/cpp"
+LIBRARY = "/usr/lib/llvm-19/lib/libclang-19.so.1"
+
+# A page for each folder of headers; "" is include/penstock itself.
+PAGES = {
+    "": "Tasks, scopes, cancellation, streams",
+    "sync": "Synchronisation",
+    "net": "Sockets",
+    "tls": "TLS",
+    "http": "HTTP",
+    "ws": "WebSocket",
+    "fs": "Files",
+    "process": "Processes",
+    "serial": "Serial ports",
+    "io": "The event loop of floor 1",
+    "io/files": "The file engine",
+    "codec": "Codecs: buffers",
+    "codec/http": "Codecs: HTTP/1.1",
+    "codec/websocket": "Codecs: WebSocket",
+}
+
+_TYPES = {
+    CursorKind.CLASS_DECL,
+    CursorKind.STRUCT_DECL,
+    CursorKind.CLASS_TEMPLATE,
+    CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
+    CursorKind.UNION_DECL,
+}
+_OTHERS = {
+    CursorKind.FUNCTION_DECL,
+    CursorKind.FUNCTION_TEMPLATE,
+    CursorKind.CXX_METHOD,
+    CursorKind.CONSTRUCTOR,
+    CursorKind.CONVERSION_FUNCTION,
+    CursorKind.FIELD_DECL,
+    CursorKind.VAR_DECL,
+    CursorKind.TYPEDEF_DECL,
+    CursorKind.TYPE_ALIAS_DECL,
+    CursorKind.TYPE_ALIAS_TEMPLATE_DECL,
+    CursorKind.CONCEPT_DECL,
+    CursorKind.ENUM_DECL,
+}
+# Their text is whole: initialisers and enumerators are part of the contract.
+_WHOLE = {
+    CursorKind.FIELD_DECL,
+    CursorKind.VAR_DECL,
+    CursorKind.TYPEDEF_DECL,
+    CursorKind.TYPE_ALIAS_DECL,
+    CursorKind.TYPE_ALIAS_TEMPLATE_DECL,
+    CursorKind.CONCEPT_DECL,
+    CursorKind.ENUM_DECL,
+}
+
+
+class Declaration(NamedTuple):
+    """A public declaration of a header."""
+
+    header: str
+    name: str
+    """With its namespaces and classes."""
+    signature: str
+    comment: str
+    is_type: bool
+    members: tuple[Declaration, ...]
+
+
+class UnreadableHeaderError(Exception):
+    """A header does not compile."""
+
+
+def public_headers(include: Path) -> list[Path]:
+    """Headers outside of folders named detail, without the one that includes the others."""
+    return sorted(
+        path
+        for path in (include / "penstock").rglob("*.hpp")
+        if "detail" not in path.parts and path != include / "penstock/penstock.hpp"
+    )
+
+
+def signature_of(text: str) -> str:
+    """A declaration's text without its body, initialisers of members and comments."""
+    text = re.sub(r"//[^\n]*", "", text)
+    depth, after_parameters = 0, False
+    for place, character in enumerate(text):
+        if character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+            after_parameters = after_parameters or (depth == 0 and character == ")")
+        elif depth == 0 and character in "{;":
+            # ``requires requires(T t) { … }`` has a brace that is no body.
+            if re.search(r"\brequires\s*(\([^()]*\)\s*)?$", text[:place]):
+                continue
+            text = text[:place]
+            break
+        elif (
+            depth == 0
+            and after_parameters
+            and character == ":"
+            and ":" not in (text[place - 1], text[place + 1 : place + 2])
+        ):
+            text = text[:place]
+            break
+    return "\n".join(line.rstrip() for line in text.strip().splitlines() if line.strip())
+
+
+def whole(text: str) -> str:
+    """A declaration's text as it stands, its lines moved to the left together."""
+    first, _, rest = text.partition("\n")
+    return f"{first}\n{textwrap.dedent(rest)}" if rest else first
+
+
+def comment_of(raw: str | None) -> str:
+    """A documentation comment as Markdown."""
+    if not raw:
+        return ""
+    lines = []
+    for line in raw.splitlines():
+        lines.append(re.sub(r"^\s*(///?<?|\*/?|/\*\*)\s?", "", line))
+    return "\n".join(lines).strip()
+
+
+class _Reader:
+    def __init__(self, include: Path) -> None:
+        self._include = include
+        self._sources: dict[str, bytes] = {}
+        self._seen: set[tuple[str, int]] = set()
+
+    def text(self, cursor: Cursor) -> str:
+        name = cursor.location.file.name
+        source = self._sources.setdefault(name, Path(name).read_bytes())
+        start, end = cursor.extent.start.offset, cursor.extent.end.offset
+        # ``[[nodiscard]]`` and a template's head are part of the declaration.
+        return source[start:end].decode()
+
+    def declarations(
+        self, parent: Cursor, scope: str, *, in_type: bool = False
+    ) -> Iterator[Declaration]:
+        for cursor in parent.get_children():
+            place = cursor.location.file
+            if place is None or not place.name.startswith(f"{self._include}/penstock/"):
+                continue
+            header = str(Path(place.name).relative_to(self._include))
+            if cursor.kind == CursorKind.NAMESPACE:
+                if cursor.spelling not in ("", "detail"):
+                    inner = f"{scope}::{cursor.spelling}" if scope else cursor.spelling
+                    yield from self.declarations(cursor, inner)
+                continue
+            if "/detail/" in header or header == "penstock/penstock.hpp":
+                continue
+            yield from self._declaration(cursor, header, scope, in_type)
+
+    def _declaration(
+        self, cursor: Cursor, header: str, scope: str, in_type: bool
+    ) -> Iterator[Declaration]:
+        is_type = cursor.kind in _TYPES
+        if not is_type and cursor.kind not in _OTHERS:
+            return
+        if cursor.access_specifier in (AccessSpecifier.PRIVATE, AccessSpecifier.PROTECTED):
+            return
+        if is_type and not cursor.is_definition() and not in_type:
+            return  # named ahead of its definition
+        # A member that is defined below its class is described inside of it.
+        if not in_type and cursor.semantic_parent != cursor.lexical_parent:
+            return
+        name = cursor.spelling or cursor.displayname
+        if not name or "(unnamed" in name or "(anonymous" in name or name == "promise_type":
+            return
+        key = (header, cursor.extent.start.offset)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        full = f"{scope}::{name.partition('<')[0] if is_type else name}"
+        text = self.text(cursor)
+        signature = whole(text) if cursor.kind in _WHOLE else signature_of(text)
+        if signature.endswith("= delete"):
+            return
+        members = tuple(self.declarations(cursor, full, in_type=True)) if is_type else ()
+        yield Declaration(header, full, signature, comment_of(cursor.raw_comment), is_type, members)
+
+
+def declarations(root: Path, headers: list[Path] | None = None) -> list[Declaration]:
+    """Every public declaration of a namespace, in the order of the headers."""
+    if not cindex.Config.loaded:
+        cindex.Config.set_library_file(LIBRARY)
+    include = root / "include"
+    names = public_headers(include) if headers is None else headers
+    source = "".join(f"#include <{path.relative_to(include)}>\n" for path in names)
+    unit = cindex.Index.create().parse(
+        "reference.cpp",
+        args=["-std=c++23", f"-I{include}"],
+        unsaved_files=[("reference.cpp", source)],
+        options=cindex.TranslationUnit.PARSE_SKIP_FUNCTION_BODIES,
+    )
+    errors = [each for each in unit.diagnostics if each.severity >= cindex.Diagnostic.Error]
+    if errors:
+        raise UnreadableHeaderError("; ".join(map(str, errors[:5])))
+    return list(_Reader(include).declarations(unit.cursor, ""))
+
+
+def _code(declaration: Declaration) -> str:
+    """A declaration as code; a type with its public members and their comments."""
+    if not declaration.is_type:
+        return f"{declaration.signature};"
+    lines = [f"{declaration.signature} {{"]
+    for member in declaration.members:
+        if member.comment:
+            lines += [f"    // {line}".rstrip() for line in member.comment.splitlines()]
+        lines += [f"    {line}".rstrip() for line in _code(member).splitlines()]
+    return "\n".join([*lines, "};"])
+
+
+def _section(declaration: Declaration) -> Iterator[str]:
+    yield f"### `{declaration.name.removeprefix('penstock::')}`\n"
+    if declaration.comment:
+        yield declaration.comment + "\n"
+    yield f"```cpp\n{_code(declaration)}\n```\n"
+
+
+def write(root: Path, target: Path) -> list[Declaration]:
+    """Write a page for each folder of headers, and their index; return what is on them."""
+    found = declarations(root)
+    folder = target / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    index = [
+        "# C++ reference",
+        "",
+        "Every public declaration of the headers, with its comment. `detail` is private.",
+        "",
+    ]
+    places = []
+    by_header: dict[str, list[Declaration]] = {}
+    for declaration in found:
+        by_header.setdefault(declaration.header, []).append(declaration)
+    for part, title in PAGES.items():
+        home = Path("penstock", part)
+        headers = [header for header in sorted(by_header) if Path(header).parent == home]
+        if not headers:
+            continue
+        lines = [f"# {title}", ""]
+        for header in headers:
+            lines += [f"## `<{header}>`", ""]
+            for declaration in by_header.pop(header):
+                lines += _section(declaration)
+        place = part.replace("/", "-") or "penstock"
+        (folder / f"{place}.md").write_text("\n".join(lines), encoding="utf-8")
+        places.append(place)
+        index.append(f"- [{title}]({place}.md): " + ", ".join(f"`{Path(h).stem}`" for h in headers))
+    if by_header:
+        raise UnreadableHeaderError(
+            f"{', '.join(by_header)}: PAGES in cpp_reference.py has no page for this folder"
+        )
+    index += ["", "```{toctree}", ":hidden:", "", *places, "```", ""]
+    (folder / "index.md").write_text("\n".join(index), encoding="utf-8")
+    return found

@@ -1,0 +1,62 @@
+# Peers of the benchmarks that Debian 12 lacks or has only in older versions. They are taken from Debian unstable, unpacked
+# to build/peers and never installed: Asio's headers, Trantor's source, and liburing, without which the newest pyuring
+# does not compile.
+
+peers=build/peers
+
+# fetch_newest_peers: true if build/peers exists afterwards. The benchmarks then measure both versions of Asio.
+fetch_newest_peers() {
+    if [ -e "$peers/usr/include/asio.hpp" ] && [ -e "$peers/trantor" ] && [ -e "$peers/usr/include/liburing.h" ]; then return; fi
+    if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-deb >/dev/null 2>&1; then
+        say "$peers: no apt-get to fetch the newest Asio, Trantor and liburing with, continuing without them"
+        return 1
+    fi
+    say "$peers: fetching the newest Asio, Trantor and liburing from Debian unstable"
+    rm -rf "$peers" "$peers.new"
+    mkdir -p "$peers.new"
+    if ! unpack_peers "$root/$peers-apt" "$peers.new" >"$(log_file peers)" 2>&1; then
+        say "$peers: cannot be fetched through this machine's apt ($(log_file peers)), continuing without it"
+        rm -rf "$peers.new"
+        return 1
+    fi
+    mv "$peers.new" "$peers"
+}
+
+# unpack_peers APT_FOLDER TARGET: the packages alone, without what they depend on. The kernel's headers, of which
+# liburing needs newer ones, have a folder of their own, so that they replace no header of the system.
+unpack_peers() {
+    local apt=$1 target=$2 package folder
+    prepare_unstable "$apt" || return 1
+    (cd "$apt/cache/archives" &&
+        apt-get -c "$apt/apt.conf" -qq download libasio-dev liburing-dev liburing2 linux-libc-dev) || return 1
+    for package in "$apt"/cache/archives/*.deb; do
+        case $package in */linux-libc-dev_*) folder=$target/kernel ;; *) folder=$target ;; esac
+        dpkg-deb -x "$package" "$folder" || return 1
+    done
+    # The library of the package needs a newer C library than this system's, so its source is built with the benchmarks.
+    sed -i 's/^deb \(.*\)/&\ndeb-src \1/' "$apt/sources.list"
+    apt-get -c "$apt/apt.conf" -qq -o APT::Update::Error-Mode=any update &&
+        (cd "$apt" && apt-get -c "$apt/apt.conf" -qq --download-only source trantor) &&
+        mkdir -p "$target/trantor" &&
+        tar -xf "$apt"/trantor_*.orig.tar.* -C "$target/trantor" --strip-components 1 || return 1
+    rm -rf "$apt"
+}
+
+newest_pyuring=0.3.3
+
+# build_pyuring VENV: pyuring's newest version from its source, linked with that liburing. Where that fails, the venv
+# keeps the version that has a wheel; the pages state which one they measured.
+build_pyuring() {
+    local target=$1 libraries
+    if runs "$target/bin/python" "from importlib.metadata import version; assert version('pyuring') == '$newest_pyuring'"; then
+        return
+    fi
+    libraries=$(ls "$root/$peers"/usr/lib/*/liburing.so.2 2>/dev/null | head -n 1)
+    [ -n "$libraries" ] || return 0
+    libraries=$(dirname "$libraries")
+    say "$target: building pyuring $newest_pyuring with the liburing of $peers"
+    CFLAGS="-O2 -fPIC -I$root/$peers/usr/include -idirafter $root/$peers/kernel/usr/include" LDFLAGS="-L$libraries -Wl,-rpath,$libraries" \
+        "$venv/bin/python" -m pip --python "$target/bin/python" install --quiet --disable-pip-version-check \
+        --no-deps --no-cache-dir --no-binary pyuring "pyuring==$newest_pyuring" >"$(log_file pyuring)" 2>&1 ||
+        say "$target: pyuring $newest_pyuring does not build here ($(log_file pyuring)), continuing with the version that has a wheel"
+}
