@@ -21,6 +21,7 @@
 
 #include "coro/http/running_server.hpp"
 #include "coro/support/nginx.hpp"
+#include "support/required_program.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
@@ -32,6 +33,7 @@ using http::Request;
 using http::Response;
 using penstock::testing::expect;
 using penstock::testing::Nginx;
+using penstock::testing::require_program;
 using penstock::testing::TemporaryFolder;
 using penstock::testing::Watchdog;
 using penstock::testing::with_server;
@@ -78,9 +80,7 @@ struct Site {
 class HttpUnderCurl : public ::testing::Test {
 protected:
     void SetUp() override {
-        if (!std::filesystem::exists("/usr/bin/curl")) {
-            GTEST_SKIP() << "curl is not installed; scripts/setup test installs it.";
-        }
+        require_program("curl", std::filesystem::exists("/usr/bin/curl"));
         folder_.fill("digits", "0123456789");
     }
 
@@ -170,11 +170,7 @@ TEST_F(HttpUnderCurl, AsksForHeadsAndForChanges) {
 
 class HttpBehindNginx : public ::testing::Test {
 protected:
-    void SetUp() override {
-        if (!Nginx::is_installed()) {
-            GTEST_SKIP() << "nginx is not installed; scripts/setup test installs it.";
-        }
-    }
+    void SetUp() override { require_program("nginx", Nginx::is_installed()); }
 
     /// Runs `talk` with a connection to nginx, which keeps its own to the server open.
     template <typename Talk> void with_nginx(Talk talk) {

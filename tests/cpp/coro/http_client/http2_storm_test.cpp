@@ -24,6 +24,7 @@
 #include "coro/support/nginx.hpp"
 #include "coro/tls/certificates.hpp"
 #include "support/descriptors.hpp"
+#include "support/required_program.hpp"
 #include "support/stress.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
@@ -433,8 +434,9 @@ Task<> storm_on(const Site& site, Storm& storm) {
 }
 
 TEST(HttpClientHttp2Storm, SurvivesResetsAndCancellation) {
-    if (!Nginx::is_installed()) {
-        GTEST_SKIP() << "nginx is not installed; scripts/setup test installs it.";
+    penstock::testing::require_program("nginx", Nginx::is_installed());
+    if (IsSkipped() || HasFatalFailure()) {
+        return;
     }
     const Stress stress(12);
     const Watchdog watchdog(Stress::patience());

@@ -13,6 +13,7 @@
 #include <penstock/ws/deflate.hpp>
 
 #include "coro/support/tcp_pair.hpp"
+#include "support/required_program.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
@@ -27,6 +28,7 @@ using penstock::process::Child;
 using penstock::process::Command;
 using penstock::process::Stdio;
 using penstock::testing::expect;
+using penstock::testing::require_program;
 using penstock::testing::TemporaryFolder;
 using penstock::testing::Watchdog;
 using penstock::ws::AcceptOptions;
@@ -104,8 +106,9 @@ private:
 };
 
 TEST(WebSocketInABrowser, ChromiumAndTheServersUnderstandEachOther) {
-    if (!Chromium::is_installed()) {
-        GTEST_SKIP() << "Chromium is not installed; scripts/setup test installs it.";
+    require_program("Chromium", Chromium::is_installed());
+    if (IsSkipped() || HasFatalFailure()) {
+        return;
     }
     const Watchdog watchdog(110);
     const auto program = []() -> Task<> {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "coro/support/tcp_pair.hpp"
+#include "support/required_program.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -24,6 +25,7 @@ using penstock::process::Command;
 using penstock::process::ExitStatus;
 using penstock::process::Stdio;
 using penstock::testing::expect;
+using penstock::testing::require_program;
 using penstock::testing::Watchdog;
 using penstock::ws::AcceptOptions;
 using penstock::ws::BasicWebSocket;
@@ -40,10 +42,7 @@ protected:
                              .spawn();
             co_return child&& expect(co_await child->wait()) == ExitStatus::exited(0);
         };
-        if (!run(probe())) {
-            GTEST_SKIP() << "The Python library websockets is not installed in .venv; run "
-                            "scripts/setup to install it.";
-        }
+        require_program("websockets", run(probe()));
     }
 };
 

@@ -12,6 +12,7 @@
 
 #include "coro/support/nginx.hpp"
 #include "coro/support/tcp_pair.hpp"
+#include "support/required_program.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -27,6 +28,7 @@ using penstock::net::UnixEndpoint;
 using penstock::net::UnixStream;
 using penstock::testing::expect;
 using penstock::testing::Nginx;
+using penstock::testing::require_program;
 using penstock::testing::Watchdog;
 using penstock::ws::Message;
 using penstock::ws::Server;
@@ -42,11 +44,7 @@ Task<Result<>> echo(WebSocket& socket) {
 
 class WebSocketBehindNginx : public ::testing::Test {
 protected:
-    void SetUp() override {
-        if (!Nginx::is_installed()) {
-            GTEST_SKIP() << "nginx is not installed; scripts/setup test installs it.";
-        }
-    }
+    void SetUp() override { require_program("nginx", Nginx::is_installed()); }
 
     /// Starts nginx in front of the server, and opens a connection through it.
     Task<WebSocket> connect() {
