@@ -403,6 +403,11 @@ def _drawn(table: Table, results: Path, loaded: dict[str, Any]) -> str:
     return "\n\n".join([*drawn, *(["\n".join(reasons)] if reasons else [])])
 
 
+def plain_number(value: float) -> str:
+    """Four digits without an exponent: "68,570", not "6.857e+04"."""
+    return f"{float(f'{value:.4g}'):,.12g}"
+
+
 def _figures(row: Row, found: Any) -> tuple[str, str, str]:
     if not row.metric:
         return (row.cells.replace("_", " "), "see there", "")
@@ -410,7 +415,7 @@ def _figures(row: Row, found: Any) -> tuple[str, str, str]:
 
     def median(name: str | None) -> str:
         figure = found["contenders"].get(name, {}).get(row.metric)
-        return "n/a" if figure is None else f"{figure['median']:,.4g}"
+        return "n/a" if figure is None else plain_number(figure["median"])
 
     return (row.metric, median(OURS), f"{median(peer)} {peer or ''}".strip())
 

@@ -30,7 +30,7 @@ from benchmarks.measure.publish import (
     between_markers,
     publish,
 )
-from benchmarks.measure.reproduced import TABLES, reproduced_text
+from benchmarks.measure.reproduced import TABLES, plain_number, reproduced_text
 from benchmarks.measure.reproduced import lacking_rows as lacking_published_rows
 from benchmarks.measure.rounds import alternate
 from benchmarks.measure.sanity import Impossible, check_requests
@@ -468,3 +468,16 @@ def test_a_table_of_few_rows_is_transposed_before_it_is_split() -> None:
         "1 KiB, read",
         "2 KiB, read",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (68572.4, "68,570"),
+        (0.0012344, "0.001234"),
+        (130.26, "130.3"),
+        (9.99951e9, "10,000,000,000"),
+    ],
+)
+def test_a_number_of_a_table_has_no_exponent(value: float, written: str) -> None:
+    assert plain_number(value) == written
