@@ -4,6 +4,7 @@
 #include <concepts>
 #include <coroutine>
 #include <type_traits>
+#include <utility>
 
 #include <penstock/detail/task/transfer.hpp>
 #include <penstock/io/work.hpp>
@@ -96,6 +97,12 @@ protected:
     [[nodiscard]] std::coroutine_handle<> take_handle() noexcept {
         context_->waiting_ = nullptr;
         return handle_;
+    }
+
+    /// Makes the completion resume another coroutine of the task. Returns the waiting one, which
+    /// the other one resumes at its end. Only while the operation is suspended.
+    [[nodiscard]] std::coroutine_handle<> divert_to(std::coroutine_handle<> other) noexcept {
+        return std::exchange(handle_, other);
     }
 
 private:

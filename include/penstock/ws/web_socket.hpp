@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <concepts>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,8 +21,12 @@
 #include <penstock/chunk.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/message_decoder.hpp>
+#include <penstock/detail/io/pollable.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
+#include <penstock/detail/task/children.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
+#include <penstock/detail/task/promise_base.hpp>
+#include <penstock/detail/task/transfer.hpp>
 #include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream.hpp>
@@ -29,6 +36,7 @@
 #include <penstock/ws/detail/dial.hpp>
 #include <penstock/ws/detail/handshake.hpp>
 #include <penstock/ws/detail/input_operation.hpp>
+#include <penstock/ws/detail/outgoing_frame.hpp>
 #include <penstock/ws/detail/taken_over.hpp>
 #include <penstock/ws/detail/url.hpp>
 #include <penstock/ws/errors.hpp>
@@ -72,6 +80,8 @@ template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 class BasicWebSocket {
 public:
+    class Receive;
+    class Send;
     class Writer;
 
     /// Opens a connection by its URL, ws or wss: `WebSocket::connect("wss://example.org/feed",
@@ -155,7 +165,7 @@ public:
     /// another task receives, `operation_in_progress` inside a message that `receive_part` has
     /// begun. `Error::protocol_violation`, `Error::invalid_payload` and `Error::message_too_big`
     /// are final: the peer got a close frame.
-    [[nodiscard]] Task<Result<Message>> receive();
+    [[nodiscard]] Receive receive() noexcept;
 
     /// Waits for a part of a message: what has arrived of it. For messages that are too large to
     /// be stored: `Limits::streamed_message` limits them, not `Limits::message`.
@@ -169,21 +179,14 @@ public:
     ///
     /// Errors: those of the stream, `Error::closed` after a close frame of either side,
     /// `Error::broken`.
-    [[nodiscard]] Task<Result<>> send_text(std::string_view text) {
-        return send_message(Opcode::text, Bytes(text));
-    }
+    [[nodiscard]] Send send_text(std::string_view text) noexcept;
 
     /// Sends a binary message. As `send_text`.
-    [[nodiscard]] Task<Result<>> send_binary(Bytes payload) {
-        return send_message(Opcode::binary, payload);
-    }
+    [[nodiscard]] Send send_binary(Bytes payload) noexcept;
 
     /// Sends a message of the same kind as the received one. A server that sends the last received
     /// message back does so without a copy.
-    [[nodiscard]] Task<Result<>> send(const Message& message) {
-        return send_message(message.is_text() ? Opcode::text : Opcode::binary,
-                            Bytes(message.payload));
-    }
+    [[nodiscard]] Send send(const Message& message) noexcept;
 
     /// Begins a message that is sent in parts: takes the turn to send. Other messages wait until
     /// the writer is finished or destroyed; pings, pongs and close frames do not. Errors: as
@@ -271,15 +274,21 @@ private:
     using Event = codec::websocket::MessageDecoder::Event;
     using Turn = penstock::detail::LocalMutex::Guard;
 
-    /// Whether a stream lends a buffer when data arrives, and sends two parts in one call, without
-    /// a task.
+    /// Whether a stream lends a buffer when data arrives, and sends several parts in one call,
+    /// without a task.
     template <typename T>
-    static constexpr bool is_socket = requires(T& stream, Bytes part) {
-        requires Operation<decltype(stream.receive())>;
-        requires std::same_as<Awaited<decltype(stream.receive())>, Result<Chunk>>;
-        stream.write_all(part, part);
-    };
+    static constexpr bool is_socket =
+        requires(T& stream, Bytes part, std::span<const Bytes> parts) {
+            requires std::derived_from<decltype(stream.receive()),
+                                       penstock::detail::ReadinessOperation>;
+            requires std::same_as<Awaited<decltype(stream.receive())>, Result<Chunk>>;
+            stream.write_all(part, part);
+            requires Operation<decltype(stream.write_all(parts))>;
+        };
     using Socket = std::conditional_t<is_socket<Lower>, Lower, net::TcpStream>;
+    using SocketReceive = decltype(std::declval<Socket&>().receive());
+    using SocketWrite =
+        decltype(std::declval<Socket&>().write_all(std::declval<std::span<const Bytes>>()));
     static constexpr std::size_t input_size = std::size_t{16} * 1024;
 
     class Receiving {
@@ -322,7 +331,16 @@ private:
     [[nodiscard]] Result<> finish(auto& handshake, Result<> transferred,
                                   const std::optional<Compression>& compression);
 
+    [[nodiscard]] static Message message_of(const Event& event) noexcept {
+        return {.kind = event.kind == codec::websocket::MessageDecoder::Kind::text
+                            ? Message::Kind::text
+                            : Message::Kind::binary,
+                .payload = event.payload};
+    }
+
     // web_socket_receiving.hpp
+    Task<Result<Message>> receive_later();
+    Task<Result<Message>> receive_rest(bool silent);
     Task<Result<>> feed(bool keeps_alive);
     [[nodiscard]] Result<> take(Result<Chunk> received);
     [[nodiscard]] Result<> take(Result<std::size_t> received);
@@ -332,6 +350,7 @@ private:
 
     // web_socket_sending.hpp
     Task<Result<>> send_message(Opcode opcode, Bytes payload);
+    Task<Result<>> finish_send(SocketWrite& write);
     Task<Result<Writer>> begin(Opcode opcode);
     Task<Result<>> send_fragment(Opcode opcode, Bytes payload, Connection::Fragment fragment);
     Task<Result<>> write(detail::OutgoingFrame frame);
@@ -404,6 +423,7 @@ using WebSocket = BasicWebSocket<AnyStream>;
 } // namespace penstock::ws
 
 #include <penstock/ws/detail/web_socket_opening.hpp>
+#include <penstock/ws/detail/web_socket_operations.hpp>
 #include <penstock/ws/detail/web_socket_receiving.hpp>
 #include <penstock/ws/detail/web_socket_sending.hpp>
 

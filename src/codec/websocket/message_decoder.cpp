@@ -95,13 +95,8 @@ MessageDecoder::Event MessageDecoder::add(const FrameDecoder::Event& part) {
 }
 
 MessageDecoder::Event MessageDecoder::decode(std::span<std::byte>& input) {
-    forget_delivered();
-    if (FrameDecoder::Whole whole; frames_.take_whole(input, whole)) {
-        Event event;
-        event.kind = whole.text ? Kind::text : Kind::binary;
-        event.ascii = whole.ascii;
-        event.payload = whole.payload;
-        return event;
+    if (const Event whole = take_whole(input); whole.kind != Kind::incomplete) {
+        return whole;
     }
     for (;;) {
         const FrameDecoder::Event part = frames_.next(input);

@@ -70,6 +70,20 @@ public:
         return decode(input);
     }
 
+    /// Decodes a message that is one frame, uncompressed and whole in `input`, as most are.
+    /// `incomplete`, and takes nothing, if the input is empty or begins with anything else: `next`
+    /// then tells what it is.
+    [[nodiscard]] Event take_whole(std::span<std::byte>& input) noexcept {
+        forget_delivered();
+        Event event;
+        if (FrameDecoder::Whole whole; frames_.take_whole(input, whole)) {
+            event.kind = whole.text ? Kind::text : Kind::binary;
+            event.ascii = whole.ascii;
+            event.payload = whole.payload;
+        }
+        return event;
+    }
+
     /// As `next`, but returns the parts of messages as they arrive, so that a message of any size
     /// needs little memory: what is compressed grows to about 64 KiB a part. `input` must stay
     /// until this returns `incomplete`. A message that was begun by `next` or `next_part` must be

@@ -172,6 +172,9 @@ protected:
     /// The call has taken everything. The next one would return EAGAIN.
     void mark_not_ready() noexcept { pollable_->set_may_be_ready(direction_, false); }
 
+    /// For a derived class that adds something to the attempt of its base.
+    void replace_attempt(Attempt attempt) noexcept { attempt_ = attempt; }
+
     /// The error of the operation. If the constructor sets it, the operation completes before it
     /// starts.
     LazyErrorCode error_;

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include <penstock/chunk.hpp>
+#include <penstock/detail/io/pollable.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/io/owner_of.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task.hpp>
 
 namespace penstock::ws::detail {
 
@@ -16,11 +18,14 @@ namespace penstock::ws::detail {
 /// a time. The timer lives in the operation, so there is one only while a task waits, and it is
 /// cheap: timers of one delay are added and removed in constant time, and a deadline may be a tick
 /// late. Rejected: `timeout`, which would cost a task for each message.
-template <typename Receive> class InputOperation final : public Receive, private io::Timer {
+template <typename Receive> class InputOperation : public Receive, private io::Timer {
 public:
     /// Without a time if `patience` is 0.
     InputOperation(Receive&& receive, std::chrono::milliseconds patience) noexcept
-        : Receive(std::move(receive)), Timer(&expire), patience_(patience) {}
+        : InputOperation(std::move(receive), patience, &run_expiry) {}
+    InputOperation(const InputOperation&) = delete;
+    InputOperation& operator=(const InputOperation&) = delete;
+    ~InputOperation() { stop(); }
 
     /// Throws `std::bad_alloc`.
     template <typename Promise>
@@ -44,20 +49,76 @@ public:
     /// Whether nothing has arrived in time.
     [[nodiscard]] bool expired() const noexcept { return expired_; }
 
-private:
-    static void expire(io::Work& work) {
-        auto& operation = static_cast<InputOperation&>(io::owner_of<&io::Timer::work>(work));
-        operation.expired_ = operation.interrupt();
+protected:
+    /// `on_expiry` calls `expire` of `operation_of` its argument.
+    InputOperation(Receive&& receive, std::chrono::milliseconds patience,
+                   io::Work::Run on_expiry) noexcept
+        : Receive(std::move(receive)), Timer(on_expiry), patience_(patience) {}
+
+    [[nodiscard]] static InputOperation& operation_of(io::Work& work) noexcept {
+        return static_cast<InputOperation&>(io::owner_of<&io::Timer::work>(work));
     }
 
+    /// Returns whether nothing has arrived. The task then resumes in the next iteration.
+    bool expire() noexcept {
+        expired_ = this->interrupt();
+        return expired_;
+    }
+
+    /// Until then the timer may look at the stream, which other tasks may close as soon as this
+    /// operation no longer waits.
     void stop() noexcept {
         if (this->scheduled()) {
             this->context().loop().timers().cancel(*this);
         }
     }
 
+private:
+    static void run_expiry(io::Work& work) { operation_of(work).expire(); }
+
     std::chrono::milliseconds patience_;
     bool expired_ = false;
+};
+
+/// An `InputOperation` that is a part of another operation, `Owner`. It tells the owner the outcome
+/// before the waiting coroutine resumes, so that the owner may go on in a task instead:
+/// `input_ended()` after data, the end or an error of the stream, `input_is_silent()` when the time
+/// is over. Neither is called if the operation completes without an attempt to read, as after a
+/// cancellation.
+template <typename Receive, typename Owner>
+class OwnedInput final : public InputOperation<Receive> {
+public:
+    OwnedInput(Receive&& receive, std::chrono::milliseconds patience, Owner& owner) noexcept
+        : InputOperation<Receive>(std::move(receive), patience, &tell_expiry), owner_(owner) {
+        this->replace_attempt(&attempt_and_tell);
+    }
+
+    /// Makes the completion start `task`, whose end resumes the waiting coroutine. Only while this
+    /// is suspended.
+    template <typename T> void continue_in(const Task<T>& task) noexcept {
+        const auto coroutine = task.coroutine();
+        coroutine.promise().set_continuation(this->divert_to(coroutine), *this->promise());
+    }
+
+private:
+    static bool attempt_and_tell(penstock::detail::ReadinessOperation& base) noexcept {
+        auto& operation = static_cast<OwnedInput&>(base);
+        if (!operation.attempt()) {
+            return false;
+        }
+        operation.stop(); // a task may follow, for longer than the stream lives
+        operation.owner_.input_ended();
+        return true;
+    }
+
+    static void tell_expiry(io::Work& work) {
+        auto& operation = static_cast<OwnedInput&>(InputOperation<Receive>::operation_of(work));
+        if (operation.expire()) {
+            operation.owner_.input_is_silent();
+        }
+    }
+
+    Owner& owner_;
 };
 
 } // namespace penstock::ws::detail

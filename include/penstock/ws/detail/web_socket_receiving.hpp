@@ -8,21 +8,24 @@
 
 namespace penstock::ws {
 
+/// All of a receive, for a task that must let other tasks run first.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
-Task<Result<Message>> BasicWebSocket<S>::receive() {
-    using Kind = codec::websocket::MessageDecoder::Kind;
+Task<Result<Message>> BasicWebSocket<S>::receive_later() {
     co_await penstock::detail::BudgetOperation();
+    co_return co_await receive();
+}
+
+/// What a `Receive` cannot do by itself. `silent`: nothing has arrived in time.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<Message>> BasicWebSocket<S>::receive_rest(bool silent) {
+    using Kind = codec::websocket::MessageDecoder::Kind;
     Connection& connection = *connection_;
-    if (connection.receiving) {
-        co_return failure(std::errc::device_or_resource_busy);
-    }
-    if (connection.decoder.inside_parts()) {
-        co_return failure(std::errc::operation_in_progress);
-    }
-    const Receiving receiving(connection.receiving);
-    if (!connection.decoder.inside_whole()) {
-        connection.decoder.limit_frames(connection.limits.message);
+    if (silent) {
+        if (const Result<> told = co_await on_silence(); !told) {
+            co_return failure(told.error());
+        }
     }
     while (!connection.end) {
         const Event event = connection.decoder.next(connection.rest);
@@ -30,9 +33,7 @@ Task<Result<Message>> BasicWebSocket<S>::receive() {
         case Kind::text:
         case Kind::binary:
             connection.deliver(event.payload);
-            co_return Message{.kind = event.kind == Kind::text ? Message::Kind::text
-                                                               : Message::Kind::binary,
-                              .payload = event.payload};
+            co_return message_of(event);
         case Kind::incomplete: {
             Result<> fed;
             if (Socket* source = socket()) { // as `feed`, without its frame

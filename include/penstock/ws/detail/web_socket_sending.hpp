@@ -40,6 +40,23 @@ Task<Result<>> BasicWebSocket<S>::send_message(Opcode opcode, Bytes payload) {
     co_return sent;
 }
 
+/// Writes the rest of a message that a `Send` has begun to write. Nothing else has run since, so
+/// the turns to send are free.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<>> BasicWebSocket<S>::finish_send(SocketWrite& write) {
+    Connection& connection = *connection_;
+    const Turn message = connection.messages.try_lock();
+    const Turn turn = connection.frames.try_lock();
+    Result<> sent = co_await write;
+    if (!sent) {
+        connection.write_broken = true;
+    } else if (connection.has_pending()) {
+        sent = co_await write_pending();
+    }
+    co_return sent;
+}
+
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<typename BasicWebSocket<S>::Writer>> BasicWebSocket<S>::begin(Opcode opcode) {

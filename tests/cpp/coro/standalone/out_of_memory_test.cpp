@@ -152,6 +152,40 @@ TEST(OutOfMemory, AServerAndItsClient) {
     });
 }
 
+Task<Result<>> echo(penstock::ws::WebSocket& socket) {
+    for (;;) {
+        const Result<penstock::ws::Message> message = co_await socket.receive();
+        if (!message) {
+            co_return message.error() == penstock::ws::Error::closed
+                ? Result<>()
+                : penstock::failure(message.error());
+        }
+        co_await penstock::unwrap(socket.send(*message));
+    }
+}
+
+TEST(OutOfMemory, AWebSocketAndItsClient) {
+    run_short_of_memory([]() -> Task<> {
+        using penstock::unwrap;
+        using penstock::ws::WebSocket;
+        auto [near, far] = co_await penstock::testing::connect_pair();
+        auto [client, server] = expect(co_await penstock::all(
+            WebSocket::connect(penstock::AnyStream(std::move(near)), "h", "/"),
+            WebSocket::accept(penstock::AnyStream(std::move(far)))));
+        const auto ask = [&]() -> Task<Result<>> {
+            co_await unwrap(client.send_text("question"));
+            EXPECT_EQ((co_await unwrap(client.receive())).text(), "question");
+            co_await unwrap(client.ping("p"));
+            auto parts = co_await unwrap(client.begin_text());
+            co_await unwrap(parts.write("in "));
+            co_await unwrap(parts.finish("parts"));
+            EXPECT_EQ((co_await unwrap(client.receive())).text(), "in parts");
+            co_return co_await client.close();
+        };
+        expect(co_await penstock::all(echo(server), ask()));
+    });
+}
+
 Task<Result<int>> number(int value) {
     (void)co_await penstock::yield();
     co_return value;

@@ -16,7 +16,6 @@
 #include <penstock/all.hpp>
 #include <penstock/buf_reader.hpp>
 #include <penstock/codec/websocket/frame.hpp>
-#include <penstock/codec/websocket/masking.hpp>
 #include <penstock/memory_stream.hpp>
 #include <penstock/net/tcp_stream.hpp>
 #include <penstock/race.hpp>
@@ -27,6 +26,7 @@
 
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"
+#include "coro/ws/frames.hpp"
 #include "coro/ws/request.hpp"
 #include "support/watchdog.hpp"
 
@@ -39,12 +39,12 @@ using penstock::MemoryStream;
 using penstock::Result;
 using penstock::run;
 using penstock::Task;
-using penstock::codec::websocket::FrameHeader;
-using penstock::codec::websocket::MaskKey;
 using penstock::codec::websocket::Opcode;
 using penstock::net::TcpStream;
 using penstock::testing::connect_pair;
 using penstock::testing::expect;
+using penstock::testing::frame;
+using penstock::testing::plain_frame;
 using penstock::testing::request;
 using penstock::testing::TcpPair;
 using penstock::testing::turns;
@@ -147,24 +147,6 @@ TEST(WebSocket, WorksOverAStreamThatSomebodyElseOwns) {
         EXPECT_EQ(expect(co_await server.receive()).text(), "hello");
     };
     run(program());
-}
-
-/// A frame of a client.
-std::string frame(Opcode opcode, std::string_view payload, bool final = true) {
-    const MaskKey key{std::byte{1}, std::byte{200}, std::byte{3}, std::byte{77}};
-    const FrameHeader header(opcode, payload.size(), key, {.final = final});
-    std::string text(reinterpret_cast<const char*>(header.bytes().data()), header.bytes().size());
-    std::string masked(payload.size(), ' ');
-    penstock::codec::websocket::copy_masked(reinterpret_cast<std::byte*>(masked.data()),
-                                            Bytes(payload), key);
-    return text + masked;
-}
-
-/// A frame of a server.
-std::string plain_frame(Opcode opcode, std::string_view payload) {
-    const FrameHeader header(opcode, payload.size());
-    std::string text(reinterpret_cast<const char*>(header.bytes().data()), header.bytes().size());
-    return text.append(payload);
 }
 
 std::string close_payload(std::uint16_t code, std::string_view reason = {}) {

@@ -1,0 +1,302 @@
+#pragma once
+
+// The operations of `BasicWebSocket` that need no coroutine of their own in the common case.
+// Included by web_socket.hpp after the class.
+// It includes that header for readers and tools that open this file alone.
+
+// NOLINTNEXTLINE(misc-header-include-cycle)
+#include <penstock/ws/web_socket.hpp>
+
+namespace penstock::ws {
+
+/// What `receive` returns. Its result is a `Result<Message>`.
+///
+/// A message that is one frame, whole in one read of a socket or behind another one in the same
+/// read, is decoded before the waiting coroutine resumes. For everything else (fragments,
+/// compression, control frames, a silent peer, other streams) the operation continues in a task.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+class [[nodiscard]] BasicWebSocket<S>::Receive final : public OperationBase {
+public:
+    /// Only before it is awaited.
+    Receive(Receive&& other) noexcept
+        : OperationBase(static_cast<OperationBase&&>(other)), socket_(other.socket_) {}
+    Receive(const Receive&) = delete;
+    Receive& operator=(const Receive&) = delete;
+    Receive& operator=(Receive&&) = delete;
+    ~Receive() { release(); }
+
+    /// A task that awaits it.
+    operator Task<Result<Message>>() && { return penstock::detail::to_task(std::move(*this)); }
+
+    [[nodiscard]] bool await_ready() {
+        if (!context().loop().consume_budget()) {
+            step_ = Step::later;
+            return false;
+        }
+        return begin();
+    }
+
+    /// Throws `std::bad_alloc`.
+    template <std::derived_from<penstock::detail::PromiseBase> Promise>
+    [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> task) {
+        if (step_ != Step::waiting) {
+            rest_.emplace(step_ == Step::later ? socket_->receive_later()
+                                               : socket_->receive_rest(false));
+            rest_->coroutine().promise().set_continuation(task, task.promise());
+            return penstock::detail::transfer(rest_->coroutine());
+        }
+        suspended_ = true;
+        if (input().await_suspend(task)) {
+            return std::noop_coroutine();
+        }
+        return penstock::detail::transfer(task);
+    }
+
+    [[nodiscard]] Result<Message> await_resume() {
+        release();
+        if (rest_) {
+            return rest_->coroutine().promise().take();
+        }
+        if (step_ == Step::waiting) { // it was cancelled, or could not wait
+            return failure(input().await_resume().error());
+        }
+        return result_;
+    }
+
+private:
+    friend class BasicWebSocket;
+    template <typename, typename> friend class detail::OwnedInput;
+
+    using Input = detail::OwnedInput<SocketReceive, Receive>;
+
+    enum class Step : std::uint8_t {
+        later,   ///< the budget is used up, so all of it is done in the next iteration
+        waiting, ///< for `input_`
+        in_task, ///< what follows needs a task
+        done,    ///< there is a result
+    };
+
+    explicit Receive(BasicWebSocket& socket) noexcept : OperationBase(nullptr), socket_(&socket) {}
+
+    [[nodiscard]] bool begin() {
+        Connection& connection = *socket_->connection_;
+        if (connection.receiving) {
+            return complete(failure(std::errc::device_or_resource_busy));
+        }
+        if (connection.decoder.inside_parts()) {
+            return complete(failure(std::errc::operation_in_progress));
+        }
+        connection.receiving = true;
+        receiving_ = &connection;
+        if (!connection.decoder.inside_whole()) {
+            connection.decoder.limit_frames(connection.limits.message);
+        }
+        if (connection.end) {
+            connection.release_input();
+            return complete(failure(connection.end));
+        }
+        if (take_message()) {
+            return true;
+        }
+        Socket* const source = connection.holds_input() ? nullptr : socket_->socket();
+        if (source == nullptr) {
+            step_ = Step::in_task;
+            return false;
+        }
+        connection.release_input();
+        input_.emplace(source->receive(), socket_->patience(), *this);
+        input_->enter(context());
+        step_ = Step::waiting;
+        return input_->await_ready() && step_ != Step::in_task;
+    }
+
+    bool complete(Result<Message> result) noexcept {
+        result_ = result;
+        step_ = Step::done;
+        return true;
+    }
+
+    [[nodiscard]] bool take_message() noexcept {
+        Connection& connection = *socket_->connection_;
+        const Event event = connection.decoder.take_whole(connection.rest);
+        if (event.kind == codec::websocket::MessageDecoder::Kind::incomplete) {
+            return false;
+        }
+        connection.deliver(event.payload);
+        return complete(message_of(event));
+    }
+
+    void input_ended() noexcept {
+        if (const Result<> taken = socket_->take(input().await_resume()); !taken) {
+            (void)complete(failure(taken.error()));
+        } else if (!take_message()) {
+            continue_in_task(false);
+        }
+    }
+
+    void input_is_silent() noexcept { continue_in_task(true); }
+
+    void continue_in_task(bool silent) noexcept {
+        step_ = Step::in_task;
+        if (!suspended_) {
+            return; // `await_suspend` follows
+        }
+        try {
+            rest_.emplace(socket_->receive_rest(silent));
+            input().continue_in(*rest_);
+        } catch (const std::bad_alloc&) {
+            // What has arrived is kept for the next receive.
+            (void)complete(failure(std::errc::not_enough_memory));
+        }
+    }
+
+    /// While and after it is awaited.
+    [[nodiscard]] Input& input() noexcept {
+        return *input_; // NOLINT(bugprone-unchecked-optional-access)
+    }
+
+    void release() noexcept {
+        if (receiving_ != nullptr) {
+            std::exchange(receiving_, nullptr)->receiving = false;
+        }
+    }
+
+    BasicWebSocket* socket_;
+    Connection* receiving_ = nullptr; ///< whose receiver this is
+    Result<Message> result_{};
+    std::optional<Input> input_{};
+    std::optional<Task<Result<Message>>> rest_{};
+    Step step_ = Step::later;
+    bool suspended_ = false;
+};
+
+/// What `send`, `send_text` and `send_binary` return. Its result is a `Result<>`.
+///
+/// A message that need not be compressed is written to a socket at once, if nobody else sends. If
+/// the socket does not take all of it, or in any other case, the operation continues in a task.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+class [[nodiscard]] BasicWebSocket<S>::Send final : public OperationBase {
+public:
+    /// Only before it is awaited.
+    Send(Send&& other) noexcept
+        : OperationBase(static_cast<OperationBase&&>(other)), socket_(other.socket_),
+          payload_(other.payload_), opcode_(other.opcode_) {}
+    Send(const Send&) = delete;
+    Send& operator=(const Send&) = delete;
+    Send& operator=(Send&&) = delete;
+    ~Send() = default;
+
+    /// A task that awaits it.
+    operator Task<Result<>>() && { return penstock::detail::to_task(std::move(*this)); }
+
+    /// Throws as `OutgoingFrame`.
+    [[nodiscard]] bool await_ready() {
+        Connection& connection = *socket_->connection_;
+        Socket* const target = socket_->socket();
+        if (target == nullptr || context().cancelled() || connection.compressor ||
+            connection.messages.locked() || connection.frames.locked() ||
+            connection.has_pending() || !context().loop().consume_budget()) {
+            return false;
+        }
+        refused_ = connection.refusal();
+        if (refused_) {
+            return true;
+        }
+        const std::span<const Bytes> parts = make_frame(connection);
+        if (parts.empty()) {
+            return false;
+        }
+        write_.emplace(target->write_all(parts));
+        write_->enter(context());
+        return write_->await_ready();
+    }
+
+    /// Throws `std::bad_alloc`.
+    template <std::derived_from<penstock::detail::PromiseBase> Promise>
+    [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> task) {
+        if (write_) {
+            // Without memory for the task, a part of the frame may be all that is ever sent.
+            socket_->connection_->write_broken = true;
+            rest_.emplace(socket_->finish_send(*write_));
+            socket_->connection_->write_broken = false;
+        } else {
+            rest_.emplace(socket_->send_message(opcode_, payload_));
+        }
+        rest_->coroutine().promise().set_continuation(task, task.promise());
+        return penstock::detail::transfer(rest_->coroutine());
+    }
+
+    [[nodiscard]] Result<> await_resume() {
+        if (rest_) {
+            return rest_->coroutine().promise().take();
+        }
+        if (refused_) {
+            return failure(refused_);
+        }
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): `await_ready` has made it
+        Result<> sent = write_->await_resume();
+        if (!sent) {
+            socket_->connection_->write_broken = true;
+        }
+        return sent;
+    }
+
+private:
+    friend class BasicWebSocket;
+
+    Send(BasicWebSocket& socket, Opcode opcode, Bytes payload) noexcept
+        : OperationBase(nullptr), socket_(&socket), payload_(payload), opcode_(opcode) {}
+
+    /// The parts of the frame to write. None if it takes several writes.
+    [[nodiscard]] std::span<const Bytes> make_frame(Connection& connection) {
+        if (const Bytes whole = connection.frame_in_place(opcode_, payload_); !whole.empty()) {
+            parts_[0] = whole;
+            return std::span(parts_).first(1);
+        }
+        if (connection.role == Role::client &&
+            payload_.size() > Chunk::capacity - codec::websocket::maximum_frame_header) {
+            return {};
+        }
+        frame_.emplace(connection.frame_of(opcode_, payload_, {}));
+        (void)frame_->next();
+        parts_ = {frame_->head(), frame_->body()};
+        return std::span(parts_).first(frame_->body().empty() ? 1 : 2);
+    }
+
+    BasicWebSocket* socket_;
+    Bytes payload_;
+    std::error_code refused_{};
+    std::array<Bytes, 2> parts_{};
+    std::optional<detail::OutgoingFrame> frame_{};
+    std::optional<SocketWrite> write_{};
+    std::optional<Task<Result<>>> rest_{};
+    Opcode opcode_;
+};
+
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+typename BasicWebSocket<S>::Receive BasicWebSocket<S>::receive() noexcept {
+    return Receive(*this);
+}
+
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+typename BasicWebSocket<S>::Send BasicWebSocket<S>::send_text(std::string_view text) noexcept {
+    return Send(*this, Opcode::text, Bytes(text));
+}
+
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+typename BasicWebSocket<S>::Send BasicWebSocket<S>::send_binary(Bytes payload) noexcept {
+    return Send(*this, Opcode::binary, payload);
+}
+
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+typename BasicWebSocket<S>::Send BasicWebSocket<S>::send(const Message& message) noexcept {
+    return Send(*this, message.is_text() ? Opcode::text : Opcode::binary, Bytes(message.payload));
+}
+
+} // namespace penstock::ws
