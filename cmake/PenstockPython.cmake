@@ -12,6 +12,10 @@ if(NOT penstock_ext_sources OR NOT TARGET penstock_io)
 endif()
 
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+# Compiling for another architecture, CMake does not ask the interpreter, whose tag is this machine's.
+if(CMAKE_CROSSCOMPILING AND SKBUILD_SOABI)
+  set(Python_SOABI "${SKBUILD_SOABI}")
+endif()
 
 # The file name has the ABI tag, so that builds for several Pythons can coexist.
 Python_add_library(penstock_core MODULE WITH_SOABI ${penstock_ext_sources})

@@ -26,7 +26,7 @@ bring_interpreter() {
 # fetch_interpreter VERSION APT_FOLDER TARGET
 fetch_interpreter() {
     local version=$1 apt=$2 target=$3 package
-    prepare_unstable "$apt" || return 1
+    prepare_apt "$apt" unstable || return 1
     apt-get -c "$apt/apt.conf" -qq -y --download-only install \
         "python$version" "python$version-venv" "libpython$version-dev" "libpython$version-testsuite" libstdc++6 || return 1
     for package in "$apt"/cache/archives/*.deb; do

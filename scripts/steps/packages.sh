@@ -44,6 +44,7 @@ pkg-config|pkg-config
 clang-19|clang++-19
 libssl-dev|/usr/include/openssl/ssl.h
 libcurl4-openssl-dev|curl-config
+googletest|/usr/src/googletest/CMakeLists.txt
 '
 packages_docs='
 libclang1-19|/usr/lib/llvm-19/lib/libclang-19.so.1

@@ -26,7 +26,7 @@ fetch_newest_peers() {
 # liburing needs newer ones, have a folder of their own, so that they replace no header of the system.
 unpack_peers() {
     local apt=$1 target=$2 package folder
-    prepare_unstable "$apt" || return 1
+    prepare_apt "$apt" unstable || return 1
     (cd "$apt/cache/archives" &&
         apt-get -c "$apt/apt.conf" -qq download libasio-dev liburing-dev liburing2 linux-libc-dev) || return 1
     for package in "$apt"/cache/archives/*.deb; do

@@ -29,27 +29,33 @@ into() {
         --constraint constraints.txt "$@"
 }
 
-wheel_of() { echo "$target"/penstock-*-cp"${1/./}"-cp"${1/./}"-manylinux*_x86_64.whl; }
+# wheel_of VERSION ARCHITECTURE
+wheel_of() { echo "$target"/penstock-*-cp"${1/./}"-cp"${1/./}"-"manylinux_${glibc/./_}_$2".whl; }
 
-# build_wheel VERSION: from the unpacked source distribution, which also proves that this is complete.
+# build_wheel VERSION ARCHITECTURE: from the unpacked source distribution, which also proves that this is complete.
 build_wheel() {
-    local version=$1 builder=$work/builder-$1 raw=$work/raw setting settings=()
-    say "CPython $version: wheel"
+    local version=$1 architecture=$2 builder=$work/builder-$1-$2 raw=$work/raw log setting settings=() environment
+    log=$(log_file "wheel-$version-$architecture")
+    say "CPython $version, $architecture: wheel"
+    prepare_zig "$architecture"
     new_venv "$builder" "$version"
     into "$builder" scikit-build-core
-    while read -r setting; do settings+=(--config-settings "cmake.define.$setting"); done \
-        < <(zig_settings x86_64 "/usr/lib/x86_64-linux-gnu")
-    rm -f "$raw"/*-cp"${version/./}"-*.whl "$target"/*-cp"${version/./}"-*.whl
-    "$venv/bin/python" -m pip --python "$builder/bin/python" wheel --disable-pip-version-check --verbose \
+    while read -r setting; do settings+=(--config-settings "cmake.define.$setting"); done < <(zig_settings "$architecture")
+    mapfile -t environment < <(zig_environment "$architecture")
+    rm -f {"$raw","$target"}/*-cp"${version/./}"-*_"$architecture".whl
+    env "${environment[@]}" "$venv/bin/python" -m pip --python "$builder/bin/python" wheel --disable-pip-version-check --verbose \
         --no-deps --no-build-isolation --wheel-dir "$raw" "${settings[@]}" \
-        --config-settings install.strip=false "$work/source" >"$(log_file "wheel-$version")" 2>&1 ||
-        fail "the wheel for CPython $version could not be built; the output is in $(log_file "wheel-$version")"
-    grep -q "io_uring through" "$(log_file "wheel-$version")" ||
-        fail "the wheel for CPython $version was built without io_uring; see $(log_file "wheel-$version")"
-    PATH=$root/$tools/bin:$PATH "$tools/bin/python" -m auditwheel repair --plat "manylinux_${glibc/./_}_x86_64" \
-        --wheel-dir "$target" "$raw"/*-cp"${version/./}"-*.whl >"$(log_file "auditwheel-$version")" 2>&1 ||
-        fail "auditwheel refuses the wheel for CPython $version: $(tail -n 1 "$(log_file "auditwheel-$version")")"
-    check_size "$(wheel_of "$version")"
+        --config-settings install.strip=false "$work/source" >"$log" 2>&1 ||
+        fail "the wheel for CPython $version, $architecture could not be built; the output is in $log"
+    grep -q "io_uring through" "$log" ||
+        fail "the wheel for CPython $version, $architecture was built without io_uring; see $log"
+    # Its option for a platform knows only this machine's, so the tag is compared afterwards.
+    PATH=$root/$tools/bin:$PATH "$tools/bin/python" -m auditwheel repair --plat auto \
+        --wheel-dir "$target" "$raw"/*-cp"${version/./}"-*_"$architecture".whl >>"$log" 2>&1 ||
+        fail "auditwheel refuses the wheel for CPython $version, $architecture: $(tail -n 1 "$log")"
+    [ -e "$(wheel_of "$version" "$architecture")" ] ||
+        fail "auditwheel gives the wheel for CPython $version, $architecture another tag than glibc $glibc's: $(tail -n 1 "$log")"
+    check_size "$(wheel_of "$version" "$architecture")"
 }
 
 check_size() {
@@ -65,7 +71,7 @@ try_wheel() {
     new_venv "$trial" "$version"
     (
         PATH=$root/$trial/bin
-        into "$trial" --only-binary :all: "$(wheel_of "$version")" && in_empty_folder "$trial"
+        into "$trial" --only-binary :all: "$(wheel_of "$version" x86_64)" && in_empty_folder "$trial"
     ) || fail "the wheel for CPython $version does not work"
     test_installed "$trial" || fail "tests fail on the wheel for CPython $version"
 }

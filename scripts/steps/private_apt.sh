@@ -1,9 +1,10 @@
-# An apt of its own for Debian unstable: it downloads packages, installs nothing, and leaves the system's apt unchanged.
+# An apt of its own for another Debian or another architecture: it downloads packages, installs nothing, and leaves the
+# system's apt unchanged.
 
-# prepare_unstable FOLDER: writes FOLDER/apt.conf and fetches the list of packages into FOLDER. False, with the reason on
-# its output, where there is no Debian mirror.
-prepare_unstable() {
-    local apt=$1 mirror
+# prepare_apt FOLDER SUITE [ARCHITECTURE]: writes FOLDER/apt.conf and fetches the list of packages into FOLDER. False, with
+# the reason on its output, where there is no Debian mirror.
+prepare_apt() {
+    local apt=$1 suite=$2 architecture=${3:-$(dpkg --print-architecture)} mirror
     # The mirror that the machine itself uses.
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Origin: Debian' 'Label: Debian' | sort -u | head -n 1)
     if [ -z "$mirror" ]; then
@@ -13,13 +14,16 @@ prepare_unstable() {
     rm -rf "$apt"
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
     : >"$apt/status"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror unstable main" >"$apt/sources.list"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$apt/sources.list"
     # The hooks of the machine's apt (a container's empties the cache after each update) must not run here.
     cat >"$apt/apt.conf" <<END
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 #clear DPkg::Post-Invoke;
 #clear Acquire::IndexTargets::deb::DEP-11;
+#clear APT::Architectures;
+APT::Architecture "$architecture";
+APT::Architectures { "$architecture"; };
 APT::Sandbox::User "$(id -un)";
 APT::Install-Recommends "false";
 Acquire::http::Timeout "30";
