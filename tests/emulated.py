@@ -1,4 +1,4 @@
-"""A pytest plugin for tests under QEMU's user emulation: what that cannot run is skipped, with the reason.
+"""A pytest plugin for tests under QEMU's user emulation: skips what that cannot run.
 
 usage: scripts/emulated /venv/bin/python -m pytest -p tests.emulated ...
 
@@ -16,7 +16,7 @@ CANNOT: dict[str, str] = {}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Set the number of examples: after conftest.py has loaded its profile, before tests read it."""
+    """Set the number of examples, after conftest.py has loaded its profile."""
     hypothesis.settings.register_profile(
         "emulated", parent=hypothesis.settings.default, max_examples=20
     )
