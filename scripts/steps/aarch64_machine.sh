@@ -4,8 +4,8 @@
 aarch64=build/dist/aarch64
 
 # What the wheel is compiled against; what it runs on is the same and what Python needs besides. There is no compiler.
-aarch64_packages='python3.11 python3.11-venv libpython3.11-dev liburing-dev zlib1g-dev libstdc++6 dash bash coreutils netbase
-procps socat openssl sqlite3 tzdata'
+aarch64_packages='base-passwd python3.11 python3.11-venv libpython3.11-dev liburing-dev zlib1g-dev libstdc++6 dash bash coreutils
+mount netbase procps socat openssl sqlite3 tzdata'
 
 # fetch_aarch64: true if the machine exists afterwards.
 fetch_aarch64() {
@@ -32,8 +32,8 @@ unpack_arm64() {
         dpkg-deb -x "$package" "$1/root" || return 1
     done
     # The packages' scripts, which write these files, would have to run emulated.
-    echo 'root:x:0:0:root:/root:/bin/sh' >"$1/root/etc/passwd"
-    echo 'root:x:0:' >"$1/root/etc/group"
+    cp "$1/root/usr/share/base-passwd/passwd.master" "$1/root/etc/passwd" || return 1
+    cp "$1/root/usr/share/base-passwd/group.master" "$1/root/etc/group" || return 1
     printf '127.0.0.1 localhost\n::1 localhost\n' >"$1/root/etc/hosts"
     rm -rf "$apt"
 }

@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -269,7 +270,7 @@ TEST(SignalRoute, RemovalWaitsForRunningHandlers) {
 
     std::atomic<pid_t> raiser_number{0};
     std::thread raiser([&] {
-        raiser_number = gettid();
+        raiser_number = static_cast<pid_t>(syscall(SYS_gettid)); // gettid() came with glibc 2.30
         raise(SIGUSR1);
     });
     while (raiser_number == 0 || !sleeps(raiser_number)) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio.selector_events import _SelectorTransport  # type: ignore[attr-defined]
 
 import pytest
 
@@ -12,8 +13,16 @@ from .event_sequences import Program
 from .random_programs import Kind, gc_threshold
 
 BATCH = 25
+# Debian 12's CPython 3.11.2 is such a one.
+READS_WHILE_PAUSED = pytest.mark.skipif(
+    "pause_reading" not in vars(_SelectorTransport),
+    reason="this CPython's asyncio reads although connection_made has paused",
+)
 KINDS = [
-    *(pytest.param(kind, id=name) for name, kind in event_programs.KINDS.items()),
+    *(
+        pytest.param(kind, id=name, marks=() if name == "tls" else READS_WHILE_PAUSED)
+        for name, kind in event_programs.KINDS.items()
+    ),
     *(pytest.param(kind, id=f"sock calls, {name}") for name, kind in sock_programs.KINDS.items()),
 ]
 

@@ -286,7 +286,11 @@ import os, signal, sys, threading
 import penstock.serial.compat as serial
 
 port = serial.Serial({peer.path!r})
+handled = []
 def reopen(*_):
+    if handled:
+        return
+    handled.append(True)
     port.close()
     try:
         port.open()
@@ -297,7 +301,8 @@ def send():
     main = threading.main_thread().ident
     while not sys._current_frames()[main].f_code.co_filename.endswith("_blocking/wait.py"):
         pass
-    os.kill(os.getpid(), signal.SIGUSR1)
+    while not handled:  # one that arrives just before poll(2) does not end it
+        os.kill(os.getpid(), signal.SIGUSR1)
 threading.Thread(target=send, daemon=True).start()
 print(port.read(5), port.fd)
 port.open()
