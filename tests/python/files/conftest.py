@@ -14,6 +14,7 @@ import pytest
 from penstock.files._log import append_log, log_reader
 from penstock.files._whole_files import copying, writing
 from tests.python.conftest import BACKENDS, CORE_MISSING, skip_absent
+from tests.python.files.open_files import open_files
 
 UseBackend = Callable[[Any], None]
 
@@ -74,21 +75,18 @@ def use_backend(monkeypatch: pytest.MonkeyPatch) -> UseBackend:
 @pytest.fixture
 def no_descriptor_left() -> Iterator[None]:
     """Fail if the test leaves a file or a folder open."""
-    before = open_files()
+    before = named_files()
     yield
-    assert open_files() == before
+    assert named_files() == before
 
 
-def open_files() -> list[str]:
-    links = []
-    for entry in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{entry}")
-        except OSError:
-            continue
-        if target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
-            links.append(target)
-    return sorted(links)
+def named_files() -> list[str]:
+    """Return the open files and folders, without devices and what has no name."""
+    return sorted(
+        target
+        for target in open_files()
+        if target.startswith("/") and not target.startswith(("/dev/", "/proc/"))
+    )
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ import pytest
 
 from penstock import files
 from penstock.files._backend import current_backend
+from tests.python.files.open_files import open_files
 
 SLOTS = 24
 SLOT = 8192
@@ -211,16 +212,8 @@ class ConcurrentTasks:
 async def until_settled(path: Path) -> None:
     """Wait until no descriptor of the file is open: a cancelled close still continues."""
     async with asyncio.timeout(40):
-        while is_open(path):  # noqa: ASYNC110 # no event exists for this
+        while str(path) in open_files():  # noqa: ASYNC110 # no event exists for this
             await asyncio.sleep(0.001)
-
-
-def is_open(path: Path) -> bool:
-    """Return whether this process has a descriptor of that file."""
-    return any(
-        os.path.realpath(f"/proc/self/fd/{number}") == str(path)
-        for number in os.listdir("/proc/self/fd")
-    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
