@@ -15,7 +15,9 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 ]
 # Event loops: the program chooses one, and the package runs on it.
 LOOPS = {"trio", "uvloop"}
-FOR_THE_PROJECT = {"all", "bench", "dev", "dist", "docs", "lint", "loop-test", "test"}
+FOR_THE_PROJECT = {
+    *("all", "bench", "dev", "dist", "docs", "emulated-test", "lint", "loop-test", "test"),
+}
 
 
 def imported_names() -> set[str]:
