@@ -22,6 +22,7 @@ from penstock.serial import (
     sync,
 )
 from penstock.serial.testing import EmulatedDriver
+from tests.python.serial.descriptors import open_descriptors
 from tests.python.serial.pty_peer import PtyPeer, until
 
 pytestmark = pytest.mark.anyio
@@ -70,10 +71,6 @@ class Unplugging:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 @pytest.mark.parametrize("config", [SerialConfig(), SWITCHED], ids=["plain", "rs485"])
 @pytest.mark.parametrize("call", CALLS)
 async def test_device_may_be_unplugged_at_any_request(call: str, config: SerialConfig) -> None:
@@ -94,7 +91,7 @@ async def test_device_may_be_unplugged_at_any_request(call: str, config: SerialC
                     assert not port.is_open
             await port.aclose()
             unplugged = unplugging.done
-        await until(lambda: open_descriptors() == descriptors)  # noqa: B023
+        await until(lambda: open_descriptors() <= descriptors)  # noqa: B023
         requests += 1
 
 
@@ -115,7 +112,7 @@ async def test_device_may_be_unplugged_at_any_request_while_opening() -> None:
             else:
                 unplugged = unplugging.done
                 await port.aclose()
-        assert open_descriptors() == descriptors
+        assert open_descriptors() <= descriptors
         requests += 1
     assert requests > 10
 
@@ -207,4 +204,4 @@ async def test_opening_and_closing_may_be_cancelled_at_each_step(
                 await port.send(b"x")
     assert peer.settings() == found
     assert not peer.is_exclusive()
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors
