@@ -1,15 +1,10 @@
-"""Lists the test process's open descriptors, to detect leaks."""
+"""Lists what the test process has open, to detect leaks."""
 
 from __future__ import annotations
 
-import contextlib
-import os
+from tests.python.open_descriptors import open_descriptors
 
 
 def open_files() -> list[str]:
     """Return the targets of this process's open descriptors."""
-    found = []
-    for entry in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            found.append(os.readlink(f"/proc/self/fd/{entry}"))
-    return found
+    return [target for _, target in sorted(open_descriptors())]

@@ -22,7 +22,7 @@ from penstock.serial import (
     sync,
 )
 from penstock.serial.testing import EmulatedDriver
-from tests.python.serial.descriptors import open_descriptors
+from tests.python.open_descriptors import open_descriptors
 from tests.python.serial.pty_peer import PtyPeer, until
 
 pytestmark = pytest.mark.anyio

@@ -31,7 +31,7 @@ from penstock.serial import sync as blocking
 from penstock.serial._devices.open import open_device
 from penstock.serial._tty import device
 from penstock.serial.testing import EmulatedDriver
-from tests.python.serial.descriptors import open_descriptors
+from tests.python.open_descriptors import open_descriptors
 from tests.python.serial.pty_peer import PtyPeer
 
 pytestmark = pytest.mark.anyio
