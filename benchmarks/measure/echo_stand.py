@@ -47,6 +47,11 @@ def size_name(size: int) -> str:
     return f"{size // 1024} KiB" if size % 1024 == 0 else f"{size} B"
 
 
+def masked_frame_size(size: int) -> int:
+    """The bytes of a client's WebSocket frame with ``size`` bytes of payload (RFC 6455, 5.2)."""
+    return size + (6 if size < 126 else 8 if size < 65536 else 14)
+
+
 @dataclass(frozen=True)
 class EchoStand:
     """The programs and cores with which echo servers are measured.

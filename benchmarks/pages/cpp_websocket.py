@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU,
+    CPU_TO_PEER,
     RATE,
     Loaded,
     Sample,
@@ -36,7 +37,7 @@ from benchmarks.measure.comparison import (
 from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.echo_stand import size_name
+from benchmarks.measure.echo_stand import masked_frame_size, size_name
 from benchmarks.measure.library_stand import ECHO, add_libraries
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.memory import descriptors, resident_bytes
@@ -65,13 +66,6 @@ P50: Metric[Sample] = Metric(
     digits=1,
     more_is_better=False,
     beside_floor=True,
-)
-CPU_TO_PEER: Metric[Sample] = Metric(
-    "server_cpu_us_per_message_to_peer",
-    "The same CPU, beside the best peer:",
-    CPU.value,
-    CPU.digits,
-    more_is_better=False,
 )
 METRICS = [CPU, CPU_TO_PEER, RATE, P50]
 COSTS = [Cost(CPU, Sample)]
@@ -132,13 +126,11 @@ class Stand:
     @contextmanager
     def serving(self, name: str, size: int, connections: int, *options: str) -> Iterator[Loaded]:
         """Run a server and settle it."""
-        # As many bytes as a masked frame has.
-        framed = size + (6 if size < 126 else 8 if size < 65536 else 14)
 
         def load(port: str) -> list[str]:
             program = "echo_client" if name == FLOOR else "websocket_client"
             command = [f"{self.native}/{program}", "--port", port]
-            command += ["--size", str(framed if name == FLOOR else size)]
+            command += ["--size", str(masked_frame_size(size) if name == FLOOR else size)]
             command += ["--connections", str(connections)]
             return [*command, *(["--deflate", "1"] if DEFLATE in options else [])]
 

@@ -1,7 +1,8 @@
 """WebSocket echo in Python: penstock.websocket beside picows, websockets and aiohttp.
 
 The load (``cpp/websocket_client.cpp``) keeps its connections open with one binary message in flight
-on each, and compares every reply byte for byte. Compression is off.
+on each, and compares every reply byte for byte. Compression is off. The floor is raw epoll, which
+returns as many bytes as a client's frame has.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextlib import AbstractContextManager
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
-    CPU_WITHOUT_FLOOR,
+    CPU,
+    CPU_TO_PEER,
     RATE,
     Loaded,
     Sample,
@@ -29,20 +31,23 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.compilers import SYSTEM
+from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.echo_stand import masked_frame_size
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
-from benchmarks.measure.options import add_turns, choices, shorten_if_quick
+from benchmarks.measure.options import add_turns, choices, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.websocket_server import SERVERS
 
 SUMMARY = "WebSocket echo in Python, closed loop"
 
-METRICS = [RATE, CPU_WITHOUT_FLOOR]
-COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
+METRICS = [RATE, CPU, CPU_TO_PEER]
+COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4", "--servers", "penstock"]
 LABELS = ["message"]
+SIZES = [256, 8192]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--servers", type=choices("server", known), default=known, help=f"of {','.join(known)}"
     )
-    parser.add_argument("--sizes", default="256,8192", help="bytes of a message (256,8192)")
+    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--connections", type=int, default=32, help="connections (32)")
     add_turns(parser)
 
@@ -65,24 +70,32 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     native = build_native()
     script = str(BENCHMARKS / "websocket_server.py")
 
-    def compare(size: str) -> Comparison[Sample]:
-        def load(port: str) -> list[str]:
-            command = [str(native / "websocket_client"), "--port", port, "--size", size]
-            return [*command, "--connections", str(options.connections)]
+    contenders = [FLOOR, *options.servers]
 
+    def compare(size: int) -> Comparison[Sample]:
         def serve(name: str) -> AbstractContextManager[Loaded]:
-            return serving([sys.executable, script, "--server", name], load, cores)
+            client, bytes_each = "websocket_client", size
+            server = [sys.executable, script, "--server", name]
+            if name == FLOOR:
+                client, bytes_each = "echo_client", masked_frame_size(size)
+                server = [str(native / "echo_floor")]
+
+            def load(port: str) -> list[str]:
+                command = [str(native / client), "--port", port, "--size", str(bytes_each)]
+                return [*command, "--connections", str(options.connections)]
+
+            return serving(server, load, cores)
 
         outcomes = in_turns(
-            options.servers, options, serve, report=lambda line: say(f"{size} B: {line}")
+            contenders, options, serve, report=lambda line: say(f"{size} B: {line}")
         )
         return Comparison((f"{size} B",), outcomes)
 
-    comparisons = [compare(size) for size in options.sizes.split(",")]
+    comparisons = [compare(size) for size in options.sizes]
     parts = [
         describe(facts),
         f"{protocol_sentence(options)} {options.connections} connections, no compression.",
-        *metric_tables(comparisons, LABELS, options.servers, METRICS),
+        *metric_tables(comparisons, LABELS, contenders, METRICS),
         *missing_list(comparisons),
     ]
     panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
