@@ -141,7 +141,10 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         together = []
         calls: list[Calls] = []
         for cell in cells:
-            *compared, combined = _compare(cell, contenders, common, stand, options, say)
+            # The floor's program knows the page cache only.
+            floors = () if cell.direct or options.clear_cache else FLOORS
+            compared_here = [*floors, *options.peers]
+            *compared, combined = _compare(cell, compared_here, common, stand, options, say)
             comparisons += compared
             together.append(combined)
             if options.syscalls:
