@@ -211,6 +211,18 @@ def test_pyurings_table_counts_system_calls(
     assert "System calls per file" in printed
 
 
+@needs_floor
+def test_pyurings_table_with_o_direct_has_no_floor(
+    measure_page: Callable[..., tuple[dict[str, Any], str]], tmp_path: Path
+) -> None:
+    results, _ = measure_page(
+        *("files_pyuring", "--rounds", "1", "--seconds", "0.02", "--warmup", "0", "--no-syscalls"),
+        *("--num-files", "2", "--file-size-mb", "1", "--odirect", "--qd", "4"),
+        *("--peers", "penstock,os", "--folder", str(tmp_path)),
+    )
+    assert [set(cell["contenders"]) for cell in results["cells"]] == [{"penstock", "os"}] * 4
+
+
 DIRECT = "50 × 20 MiB, O_DIRECT, 64 in flight"
 
 

@@ -185,6 +185,38 @@ def test_the_package_has_a_version(penstock: Any) -> None:
     assert penstock.__version__.count(".") >= 2
 
 
+def test_traffic_loads_no_module_that_the_loop_has_not(run_script: RunScript) -> None:
+    # Loading one would stall every task of the loop.
+    done = run_script(
+        """
+        import sys, socket, penstock
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            left, right = socket.socketpair()
+            left.setblocking(False)
+            right.setblocking(False)
+            before = set(sys.modules)
+            received = asyncio.ensure_future(loop.sock_recv(right, 10))
+            await asyncio.sleep(0)
+            await loop.sock_sendall(left, b"data")
+            assert await received == b"data"
+            reader, writer = await penstock.open_connection(sock=right)
+            answer = asyncio.ensure_future(reader.readline())
+            await asyncio.sleep(0)
+            left.send(b"line\\n")
+            assert await answer == b"line\\n"
+            writer.close()
+            await writer.wait_closed()
+            left.close()
+            print(*sorted(name for name in set(sys.modules) - before if "penstock" in name))
+
+        penstock.run(main())
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "\n"), (done.stdout, done.stderr)
+
+
 def test_an_idle_loop_makes_no_system_call(run_script: RunScript) -> None:
     done = run_script(
         """
