@@ -2,14 +2,16 @@
 // each.
 //
 // It shares no code with the measured libraries. Each message has its number in its first bytes and
-// a fresh mask; the reply must be one unmasked frame with the same payload. With --deflate 1 the
-// messages are JSON texts, each compressed by itself, and the reply is decompressed before it is
-// compared.
+// a fresh mask; the reply must be one unmasked frame with the same payload and of the same kind. With
+// --text 1 the messages are texts. With --deflate 1 they are JSON texts, each compressed by itself,
+// and the reply is decompressed before it is compared.
 
 #include "closed_loop.hpp"
 #include "plain_channel.hpp"
 
+#include <charconv>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -30,6 +32,7 @@ constexpr std::string_view kOffer = "Sec-WebSocket-Extensions: permessage-deflat
 constexpr std::string_view kStatus = "HTTP/1.1 101 ";
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
 constexpr std::size_t kLargestHead = 4096;
+constexpr char kFinalText = '\x81';
 constexpr char kFinalBinary = '\x82';
 constexpr char kFinalCompressedText = '\xc1';
 constexpr unsigned char kMasked = 0x80;
@@ -37,17 +40,22 @@ constexpr unsigned char kMasked = 0x80;
 struct WebSocketOptions : bench::LoadOptions {
     std::size_t size = 256;
     bool deflate = false;
+    bool text = false;
 
-    bool take(std::string_view name, std::string_view text) {
+    bool take(std::string_view name, std::string_view value) {
         if (name == "--size") {
-            size = std::stoul(std::string(text));
+            size = std::stoul(std::string(value));
             return true;
         }
         if (name == "--deflate") {
-            deflate = text == "1";
+            deflate = value == "1";
             return true;
         }
-        return LoadOptions::take(name, text);
+        if (name == "--text") {
+            text = value == "1";
+            return true;
+        }
+        return LoadOptions::take(name, value);
     }
 
     void check() const {
@@ -133,14 +141,14 @@ private:
 class WebSocketConversation {
 public:
     explicit WebSocketConversation(const WebSocketOptions& options)
-        : size_(options.size),
+        : size_(options.size), opcode_(options.text ? kFinalText : kFinalBinary),
           request_(std::string(kRequest) + std::string(options.deflate ? kOffer : "") + "\r\n") {
         if (options.deflate) {
             deflater_ = std::make_unique<Deflater>();
             payload_ = json_text(size_);
         } else {
             payload_ = std::string(size_, 'x');
-            expected_ = frame_header(kFinalBinary, 0, size_) + payload_;
+            expected_ = frame_header(opcode_, 0, size_) + payload_;
         }
     }
 
@@ -157,8 +165,8 @@ public:
             payload_.replace(7, digits.size(), digits); // in the first "id"
             mask(kFinalCompressedText, deflater_->compress(payload_));
         } else {
-            std::memcpy(expected_.data() + expected_.size() - size_, &counter, sizeof counter);
-            mask(kFinalBinary, std::string_view(expected_).substr(expected_.size() - size_));
+            number(expected_.data() + expected_.size() - size_);
+            mask(opcode_, std::string_view(expected_).substr(expected_.size() - size_));
         }
         return sent_;
     }
@@ -172,6 +180,15 @@ public:
     }
 
 private:
+    void number(char* payload) const {
+        if (opcode_ == kFinalText) {
+            std::to_chars(payload, payload + std::numeric_limits<std::uint64_t>::digits10 + 1,
+                          counter_);
+        } else {
+            std::memcpy(payload, &counter_, sizeof counter_);
+        }
+    }
+
     void mask(char first, std::string_view payload) {
         const auto key = static_cast<std::uint32_t>(seed_ >> 32);
         sent_ = frame_header(first, kMasked, payload.size());
@@ -247,6 +264,7 @@ private:
     }
 
     std::size_t size_;
+    char opcode_;
     std::string request_;
     std::string payload_;
     std::string expected_;

@@ -28,7 +28,7 @@ BLOCKING = "asio_blocking"
 """Asio's blocking calls, which take a thread for each connection."""
 DEBIAN_PACKAGES = ["libasio-dev", "libuv1-dev"]
 NEWEST = BENCHMARKS.parent / "build" / "peers"
-"""Where ``scripts/setup bench`` puts the newest Asio and Trantor."""
+"""Where ``scripts/setup bench`` puts the newest Asio, Drogon and Trantor."""
 ECHO = "echo"
 SOURCE = "source"
 
@@ -50,7 +50,13 @@ def newest_asio_version() -> str | None:
 
 def trantor_version() -> str | None:
     """The same for Trantor."""
-    parts = _found(NEWEST / "trantor/CMakeLists.txt", r"^set\(TRANTOR_\w+_VERSION (\d+)\)")
+    parts = _found(NEWEST / "drogon/trantor/CMakeLists.txt", r"^set\(TRANTOR_\w+_VERSION (\d+)\)")
+    return ".".join(parts) or None
+
+
+def drogon_version() -> str | None:
+    """The same for Drogon."""
+    parts = _found(NEWEST / "drogon/CMakeLists.txt", r"^set\(DROGON_\w+_VERSION (\d+)\)")
     return ".".join(parts) or None
 
 

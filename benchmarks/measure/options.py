@@ -25,7 +25,7 @@ def add_rounds(
     parser.add_argument(
         "--warmup", type=float, default=warmup, help=f"before each round ({warmup:g})"
     )
-    parser.add_argument("--quick", action="store_true", help="at most 2 rounds of 0.2 s")
+    parser.add_argument("--quick", action="store_true", help="at most 2 rounds of 0.1 s")
 
 
 def add_turns(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def shorten_if_quick(options: argparse.Namespace) -> None:
     """Let ``--quick`` override the options of :func:`add_rounds`."""
     if options.quick:
         options.rounds = min(options.rounds, 2)
-        options.seconds, options.warmup = 0.2, 0.1
+        options.seconds, options.warmup = 0.1, 0.05
         if "turns" in options:
             options.turns = 1
 

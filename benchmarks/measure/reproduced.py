@@ -60,10 +60,6 @@ WEBSOCKET_MESSAGES = (
 # Its throughput is that of the runs of 100 messages.
 WEBSOCKET_THROUGHPUT = tuple((size, "100") for size in ("64 B", "1 KiB", "4 KiB", "64 KiB"))
 NO_SOURCE = "no package registry carries the library"
-NO_DROGON = (
-    "Debian 12 has no Drogon, and unstable's needs a newer C library; Trantor, its network layer,"
-    " is built from its source for the rows of TCP echo"
-)
 NO_CALLBACK = "Trantor 1.5.28 never calls its callback of a completed write"
 NO_HARDWARE = "it needs the instrument and its USB adapter; `--device` measures it where one is"
 NO_WINDOWS = "it needs Windows"
@@ -143,7 +139,17 @@ def _cpp() -> Iterator[Table]:
     yield Table(
         "asyncio for C++",
         "WebSocket, Drogon",
-        (Row("text and binary, 64 B and 64 KiB", reason=NO_DROGON),),
+        tuple(
+            Row(
+                f"{kind}, {size} / {count}",
+                "cpp_websocket_sequential",
+                (f"{size}, text" if kind == "text" else size, count),
+                WALL_MESSAGE,
+                peer="drogon",
+            )
+            for kind, size in (("text", "64 B"), ("binary", "64 B"), ("binary", "64 KiB"))
+            for count in ("10", "100")
+        ),
     )
     yield Table(
         "asyncio for C++",

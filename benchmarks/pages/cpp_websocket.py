@@ -1,4 +1,4 @@
-"""WebSocket echo in C++: penstock::ws, Boost.Beast and Bun, beside a TCP echo as the floor.
+"""WebSocket echo in C++: penstock::ws, Boost.Beast, Drogon and Bun, beside a TCP echo as the floor.
 
 The load is one program (``cpp/websocket_client.cpp``): N connections, one message in flight on
 each, every reply compared byte for byte. The floor is raw epoll, which returns as many bytes as a
@@ -38,7 +38,7 @@ from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import masked_frame_size, size_name
-from benchmarks.measure.library_stand import ECHO, add_libraries
+from benchmarks.measure.library_stand import ECHO, add_libraries, drogon_version
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.memory import descriptors, resident_bytes
 from benchmarks.measure.native import build_libraries
@@ -46,12 +46,12 @@ from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.peers import bun_command, bun_version
 from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import server
+from benchmarks.measure.processes import Unavailable, server
 from benchmarks.measure.rounds import alternate
 
 SUMMARY = "C++ libraries: WebSocket echo, closed loop"
 
-LIBRARIES = [OURS, "beast", "bun"]
+LIBRARIES = [OURS, "beast", "drogon", "bun"]
 SIZES = [64, 1024, 65536]
 CONNECTIONS = 32
 DEFLATE = "deflate"
@@ -115,24 +115,30 @@ class Stand:
         """The command of a server.
 
         Raises:
-            Unavailable: if Bun is not there.
+            Unavailable: if Bun is not there, or the library has no compression.
         """
         if name == FLOOR:
             return [f"{self.native}/echo_floor"]
+        if name == "drogon" and DEFLATE in options:
+            raise Unavailable("it has no permessage-deflate")
         if name != "bun":
             return [f"{self.native}/websocket_{name}", *options]
         return bun_command("websocket_server.js", *options)
 
     @contextmanager
-    def serving(self, name: str, size: int, connections: int, *options: str) -> Iterator[Loaded]:
-        """Run a server and settle it."""
+    def serving(
+        self, name: str, size: int, connections: int, *options: str, text: bool = False
+    ) -> Iterator[Loaded]:
+        """Run a server and settle it; its messages are binary, or texts."""
 
         def load(port: str) -> list[str]:
             program = "echo_client" if name == FLOOR else "websocket_client"
             command = [f"{self.native}/{program}", "--port", port]
             command += ["--size", str(masked_frame_size(size) if name == FLOOR else size)]
             command += ["--connections", str(connections)]
-            return [*command, *(["--deflate", "1"] if DEFLATE in options else [])]
+            if name == FLOOR:
+                return command
+            return [*command, "--deflate", str(int(DEFLATE in options)), "--text", str(int(text))]
 
         with serving(self.command(name, *options), load, self.cores) as loaded:
             yield loaded
@@ -160,9 +166,8 @@ class Stand:
 
 def websocket_facts() -> dict[str, object]:
     """The machine, and the versions of the servers."""
-    return machine_facts(
-        [], libraries=["libboost1.81-dev"], further={"bun": bun_version()}, compiler=CLANG
-    )
+    fetched = {"Drogon": drogon_version(), "bun": bun_version()}
+    return machine_facts([], libraries=["libboost1.81-dev"], further=fetched, compiler=CLANG)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:

@@ -1,8 +1,9 @@
 """Sequential WebSocket messages on one connection: the rows of a published comparison.
 
 That comparison sends 10, 100 and 1000 messages of 64 B to 64 KiB, one after the other, and derives
-bytes per second from the same runs. Here the server and its load are processes with one core each,
-and each reply is compared byte for byte before the next message is sent.
+bytes per second from the same runs; its messages of 64 B are also texts. Here the server and its
+load are processes with one core each, and each reply is compared byte for byte before the next
+message is sent.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from benchmarks.pages.cpp_websocket import LIBRARIES, Stand, websocket_facts
 SUMMARY = "C++ libraries: sequential WebSocket messages on one connection"
 
 SIZES = [64, 1024, 4096, 65536]
+TEXT_SIZES = [64]
 MESSAGES = [10, 100, 1000]
 LABELS = ["message", "messages"]
 WARM_UP = 0.05  # seconds
@@ -67,21 +69,28 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     stand = Stand(str(build_libraries()), cores)
     contenders = [FLOOR, *options.libraries]
 
-    def measure_round(name: str, size: int, messages: int) -> Sample:
-        with stand.serving(name, size, 1) as loaded:
+    def measure_round(name: str, size: int, messages: int, *, text: bool) -> Sample:
+        with stand.serving(name, size, 1, text=text) as loaded:
             return loaded.load("--requests", messages, warmup=WARM_UP)
 
-    def compare(size: int, messages: int) -> Comparison[Sample]:
+    def compare(size: int, messages: int, *, text: bool = False) -> Comparison[Sample]:
+        what = f"{size_name(size)}{', text' if text else ''}"
         outcomes = alternate(
             contenders,
             options.rounds,
-            lambda name: measure_round(name, size, messages),
-            report=lambda line: say(f"{size_name(size)} x {messages}: {line}"),
+            lambda name: measure_round(name, size, messages, text=text),
+            report=lambda line: say(f"{what} x {messages}: {line}"),
         )
-        return Comparison((size_name(size), str(messages)), outcomes)
+        return Comparison((what, str(messages)), outcomes)
 
     comparisons = [
         compare(size, messages) for size in options.sizes for messages in options.messages
+    ]
+    comparisons += [
+        compare(size, messages, text=True)
+        for size in options.sizes
+        if size in TEXT_SIZES
+        for messages in options.messages
     ]
     panel = metric_panel("", comparisons, WALL, lambda each: " x ".join(each.labels))
     return Report(

@@ -34,6 +34,8 @@ clang-19|clang++-19
 libasio-dev|/usr/include/asio.hpp
 libboost1.81-dev|/usr/include/boost/beast.hpp
 libuv1-dev|/usr/include/uv.h
+libjsoncpp-dev|/usr/include/jsoncpp/json/json.h
+uuid-dev|/usr/include/uuid/uuid.h
 strace|strace
 liburing-dev|/usr/include/liburing.h
 libssl-dev|/usr/include/openssl/ssl.h

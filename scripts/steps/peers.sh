@@ -1,17 +1,17 @@
 # Peers of the benchmarks that Debian 12 lacks or has only in older versions. They are taken from Debian unstable, unpacked
-# to build/peers and never installed: Asio's headers, Trantor's source, and liburing, without which the newest pyuring
-# does not compile.
+# to build/peers and never installed: Asio's headers, the sources of Drogon and Trantor, and liburing, without which the
+# newest pyuring does not compile.
 
 peers=build/peers
 
 # fetch_newest_peers: true if build/peers exists afterwards. The benchmarks then measure both versions of Asio.
 fetch_newest_peers() {
-    if [ -e "$peers/usr/include/asio.hpp" ] && [ -e "$peers/trantor" ] && [ -e "$peers/usr/include/liburing.h" ]; then return; fi
+    if [ -e "$peers/usr/include/asio.hpp" ] && [ -e "$peers/drogon/trantor" ] && [ -e "$peers/usr/include/liburing.h" ]; then return; fi
     if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-deb >/dev/null 2>&1; then
-        say "$peers: no apt-get to fetch the newest Asio, Trantor and liburing with, continuing without them"
+        say "$peers: no apt-get to fetch the newest Asio, Drogon and liburing with, continuing without them"
         return 1
     fi
-    say "$peers: fetching the newest Asio, Trantor and liburing from Debian unstable"
+    say "$peers: fetching the newest Asio, Drogon and liburing from Debian unstable"
     rm -rf "$peers" "$peers.new"
     mkdir -p "$peers.new"
     if ! unpack_peers "$root/$peers-apt" "$peers.new" >"$(log_file peers)" 2>&1; then
@@ -33,12 +33,14 @@ unpack_peers() {
         case $package in */linux-libc-dev_*) folder=$target/kernel ;; *) folder=$target ;; esac
         dpkg-deb -x "$package" "$folder" || return 1
     done
-    # The library of the package needs a newer C library than this system's, so its source is built with the benchmarks.
+    # The packages' libraries need a newer C library than this system's, so their sources are built with the benchmarks.
+    # Trantor lies where Drogon's build looks for it.
     sed -i 's/^deb \(.*\)/&\ndeb-src \1/' "$apt/sources.list"
     apt-get -c "$apt/apt.conf" -qq -o APT::Update::Error-Mode=any update &&
-        (cd "$apt" && apt-get -c "$apt/apt.conf" -qq --download-only source trantor) &&
-        mkdir -p "$target/trantor" &&
-        tar -xf "$apt"/trantor_*.orig.tar.* -C "$target/trantor" --strip-components 1 || return 1
+        (cd "$apt" && apt-get -c "$apt/apt.conf" -qq --download-only source drogon trantor) &&
+        mkdir -p "$target/drogon/trantor" &&
+        tar -xf "$apt"/drogon_*.orig.tar.* -C "$target/drogon" --strip-components 1 &&
+        tar -xf "$apt"/trantor_*.orig.tar.* -C "$target/drogon/trantor" --strip-components 1 || return 1
     rm -rf "$apt"
 }
 
