@@ -9,7 +9,7 @@
 //     curl -T some_file http://127.0.0.1:PORT/size
 //     curl http://127.0.0.1:PORT/files/
 
-#include <penstock/http/server.hpp>
+#include <penstock/http.hpp>
 #include <penstock/penstock.hpp>
 
 #include <chrono>

@@ -5,9 +5,9 @@
 //
 // Then open http://127.0.0.1:PORT/.
 
-#include <penstock/http/server.hpp>
+#include <penstock/http.hpp>
 #include <penstock/penstock.hpp>
-#include <penstock/ws/upgrade.hpp>
+#include <penstock/ws.hpp>
 
 #include <chrono>
 #include <csignal>

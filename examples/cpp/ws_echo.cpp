@@ -5,6 +5,7 @@
 //     ws_echo [PORT [MILLISECONDS]]
 
 #include <penstock/penstock.hpp>
+#include <penstock/ws.hpp>
 
 #include <chrono>
 #include <csignal>

@@ -36,6 +36,9 @@ PAGES = {
     "codec/websocket": "Codecs: WebSocket",
 }
 
+COLLECTIONS = {"penstock/penstock.hpp", "penstock/http.hpp", "penstock/ws.hpp"}
+"""Headers that only include others."""
+
 _TYPES = {
     CursorKind.CLASS_DECL,
     CursorKind.STRUCT_DECL,
@@ -86,11 +89,11 @@ class UnreadableHeaderError(Exception):
 
 
 def public_headers(include: Path) -> list[Path]:
-    """Headers outside of folders named detail, without the one that includes the others."""
+    """Headers outside of folders named detail, without those that only include others."""
     return sorted(
         path
         for path in (include / "penstock").rglob("*.hpp")
-        if "detail" not in path.parts and path != include / "penstock/penstock.hpp"
+        if "detail" not in path.parts and str(path.relative_to(include)) not in COLLECTIONS
     )
 
 
@@ -163,7 +166,7 @@ class _Reader:
                     inner = f"{scope}::{cursor.spelling}" if scope else cursor.spelling
                     yield from self.declarations(cursor, inner)
                 continue
-            if "/detail/" in header or header == "penstock/penstock.hpp":
+            if "/detail/" in header or header in COLLECTIONS:
                 continue
             yield from self._declaration(cursor, header, scope, in_type)
 

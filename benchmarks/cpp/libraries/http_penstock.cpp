@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include <penstock/http/server.hpp>
+#include <penstock/http.hpp>
 #include <penstock/penstock.hpp>
 
 namespace {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include <penstock/penstock.hpp>
+#include <penstock/ws.hpp>
 
 namespace {
 

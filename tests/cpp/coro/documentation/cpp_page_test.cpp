@@ -22,6 +22,7 @@
 // NOLINTBEGIN(misc-use-internal-linkage): a page shows functions without their namespace.
 
 #include <penstock/penstock.hpp>
+#include <penstock/ws.hpp>
 
 using namespace penstock;
 

@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include <penstock/penstock.hpp>
+#include <penstock/ws.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/descriptors.hpp"

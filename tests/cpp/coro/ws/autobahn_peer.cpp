@@ -4,6 +4,7 @@
 //     autobahn_peer ask URL     runs all cases of the suite's server at URL
 
 #include <penstock/penstock.hpp>
+#include <penstock/ws.hpp>
 
 #include <array>
 #include <charconv>

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <penstock/penstock.hpp>
-#include <penstock/ws/deflate.hpp>
+#include <penstock/ws.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/required_program.hpp"

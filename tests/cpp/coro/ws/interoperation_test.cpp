@@ -1,6 +1,7 @@
 // Both roles against the Python library `websockets` and against Bun, as processes.
 
 #include <penstock/penstock.hpp>
+#include <penstock/ws.hpp>
 
 #include <cstddef>
 #include <string>

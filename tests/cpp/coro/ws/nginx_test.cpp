@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <penstock/penstock.hpp>
-#include <penstock/ws/deflate.hpp>
+#include <penstock/ws.hpp>
 
 #include "coro/support/nginx.hpp"
 #include "coro/support/tcp_pair.hpp"

@@ -1,0 +1,16 @@
+/// The HTTP/1.1 server: `penstock::http::Server`.
+///
+/// The client has a library and headers of its own: `<penstock/http/client.hpp>`.
+#pragma once
+
+#include <penstock/http/errors.hpp>
+#include <penstock/http/head.hpp>
+#include <penstock/http/headers.hpp>
+#include <penstock/http/method.hpp>
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/http/server.hpp>
+#include <penstock/http/server_options.hpp>
+#include <penstock/http/static_files.hpp>
+#include <penstock/http/status.hpp>
+#include <penstock/http/upgrade.hpp>

@@ -1,0 +1,11 @@
+/// WebSocket clients and servers: `penstock::ws::WebSocket`, `penstock::ws::Server`.
+#pragma once
+
+#include <penstock/ws/compression.hpp>
+#include <penstock/ws/deflate.hpp>
+#include <penstock/ws/errors.hpp>
+#include <penstock/ws/message.hpp>
+#include <penstock/ws/options.hpp>
+#include <penstock/ws/server.hpp>
+#include <penstock/ws/upgrade.hpp>
+#include <penstock/ws/web_socket.hpp>
