@@ -36,12 +36,12 @@ inline void print_figures(std::uint64_t requests, std::uint64_t replies, const T
                           const Histogram& latency) {
     std::printf("{\"requests\": %llu, \"replies\": %llu, \"seconds\": %.9f, "
                 "\"server_cpu_seconds\": %.9f, \"client_cpu_seconds\": %.9f, "
-                "\"latency_us\": {\"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f}}\n",
+                "\"latency_us\": {\"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f, \"max\": %.1f}}\n",
                 static_cast<unsigned long long>(requests), static_cast<unsigned long long>(replies),
                 static_cast<double>(region.elapsed) / 1e9,
                 static_cast<double>(region.server_cpu) / 1e9,
                 static_cast<double>(region.client_cpu) / 1e9, latency.quantile_us(0.5),
-                latency.quantile_us(0.99), latency.max_us());
+                latency.quantile_us(0.99), latency.quantile_us(0.999), latency.max_us());
 }
 
 // `Conversation` is the content of a connection: `start(counter)` returns the next message as a

@@ -1,8 +1,8 @@
 """One round of a server under a closed loop: one request in flight on each connection.
 
 The load is a program that prints one JSON line: ``requests``, ``seconds``, ``server_cpu_seconds``,
-``client_cpu_seconds`` and ``latency_us`` with ``p50`` and ``p99``, all of the timed region. It
-takes ``--server-pid``, ``--seconds``, ``--warmup`` and ``--requests``.
+``client_cpu_seconds`` and ``latency_us`` with ``p50``, ``p99`` and perhaps ``p999``, all of the
+timed region. It takes ``--server-pid``, ``--seconds``, ``--warmup`` and ``--requests``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRACE = 30.0  # seconds for a client beyond its timed region
 # of a connection. Until then asyncio's protocol costs three times as much. A server in use has seen
 # connections end, so that is the state to measure.
 SETTLING_REQUESTS = 500
-NO_LATENCY = {"p50": 0.0, "p99": 0.0}  # of a load without replies
+NO_LATENCY = {"p50": 0.0, "p99": 0.0, "p999": 0.0}  # of a load without replies
 
 Figures = dict[str, Any]
 Found = TypeVar("Found")
@@ -47,6 +47,7 @@ class Sample:
     client_cpu_seconds: float
     latency_p50_us: float
     latency_p99_us: float
+    latency_p999_us: float
 
     @property
     def rate(self) -> float:
@@ -146,14 +147,21 @@ class Loaded:
             outside_seconds=outside,
             cpu=figures["server_cpu_seconds"],
         )
-        return Sample(
-            requests=figures["requests"],
-            seconds=figures["seconds"],
-            server_cpu_seconds=figures["server_cpu_seconds"],
-            client_cpu_seconds=figures["client_cpu_seconds"],
-            latency_p50_us=figures.get("latency_us", NO_LATENCY)["p50"],
-            latency_p99_us=figures.get("latency_us", NO_LATENCY)["p99"],
-        )
+        return sample_of(figures)
+
+
+def sample_of(figures: Figures) -> Sample:
+    """The figures that a load has printed."""
+    latency = NO_LATENCY | figures.get("latency_us", {})
+    return Sample(
+        requests=figures["requests"],
+        seconds=figures["seconds"],
+        server_cpu_seconds=figures["server_cpu_seconds"],
+        client_cpu_seconds=figures["client_cpu_seconds"],
+        latency_p50_us=latency["p50"],
+        latency_p99_us=latency["p99"],
+        latency_p999_us=latency["p999"],
+    )
 
 
 @contextmanager

@@ -121,29 +121,43 @@ def _cpp() -> Iterator[Table]:
                 for size in sizes
             ),
         )
-    for what, rows in (("messages", WEBSOCKET_MESSAGES), ("throughput", WEBSOCKET_THROUGHPUT)):
-        yield Table(
-            "asyncio for C++",
-            f"WebSocket {what}, Bun's server",
-            tuple(
-                Row(
-                    f"{size} / {count}",
-                    "cpp_websocket_sequential",
-                    (size, count),
-                    WALL_MESSAGE,
-                    peer="bun",
-                )
-                for size, count in rows
-            ),
-        )
+    for server, of_server in (("bun", "Bun's server"), (OURS, "its own server")):
+        for what, rows in (("messages", WEBSOCKET_MESSAGES), ("throughput", WEBSOCKET_THROUGHPUT)):
+            yield Table(
+                "asyncio for C++",
+                f"WebSocket {what}, {of_server}",
+                tuple(
+                    Row(
+                        f"{size} / {count}",
+                        "cpp_websocket_client",
+                        (server, size, count),
+                        WALL_MESSAGE,
+                        peer="bun",
+                    )
+                    for size, count in rows
+                ),
+            )
     yield Table(
         "asyncio for C++",
-        "WebSocket, Drogon",
+        "Latency distribution, 1000 messages",
+        tuple(
+            Row(
+                f"WebSocket, 64 B, {name}",
+                "cpp_websocket_client",
+                ("bun", "64 B", "1000"),
+                f"latency_{name}_us",
+            )
+            for name in ("p50", "p99", "p999")
+        ),
+    )
+    yield Table(
+        "asyncio for C++",
+        "WebSocket, Drogon's client and Bun's server",
         tuple(
             Row(
                 f"{kind}, {size} / {count}",
-                "cpp_websocket_sequential",
-                (f"{size}, text" if kind == "text" else size, count),
+                "cpp_websocket_client",
+                ("bun", f"{size}, text" if kind == "text" else size, count),
                 WALL_MESSAGE,
                 peer="drogon",
             )

@@ -9,6 +9,7 @@ message is sent.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, Sample
@@ -61,6 +62,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="2 rounds")
 
 
+def cells_of(sizes: Sequence[int], messages: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """Size, number of messages, and whether they are texts: binary messages, then texts."""
+    return [
+        (size, count, text)
+        for text in (False, True)
+        for size in sizes
+        if not text or size in TEXT_SIZES
+        for count in messages
+    ]
+
+
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of messages, the libraries in turn."""
     facts = websocket_facts()
@@ -73,7 +85,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         with stand.serving(name, size, 1, text=text) as loaded:
             return loaded.load("--requests", messages, warmup=WARM_UP)
 
-    def compare(size: int, messages: int, *, text: bool = False) -> Comparison[Sample]:
+    def compare(size: int, messages: int, *, text: bool) -> Comparison[Sample]:
         what = f"{size_name(size)}{', text' if text else ''}"
         outcomes = alternate(
             contenders,
@@ -84,13 +96,8 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         return Comparison((what, str(messages)), outcomes)
 
     comparisons = [
-        compare(size, messages) for size in options.sizes for messages in options.messages
-    ]
-    comparisons += [
-        compare(size, messages, text=True)
-        for size in options.sizes
-        if size in TEXT_SIZES
-        for messages in options.messages
+        compare(size, messages, text=text)
+        for size, messages, text in cells_of(options.sizes, options.messages)
     ]
     panel = metric_panel("", comparisons, WALL, lambda each: " x ".join(each.labels))
     return Report(
