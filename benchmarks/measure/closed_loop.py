@@ -89,6 +89,31 @@ CPU_WITHOUT_FLOOR: Metric[Sample] = Metric(
     CPU.key, CPU.heading, CPU.value, CPU.digits, more_is_better=False
 )
 
+LATENCIES: list[Metric[Sample]] = [
+    Metric(
+        "latency_p50_us",
+        "With most messages, the median of a round trip, µs (less is better):",
+        lambda sample: sample.latency_p50_us,
+        digits=1,
+        more_is_better=False,
+    ),
+    Metric(
+        "latency_p99_us",
+        "Their 99th percentile, µs:",
+        lambda sample: sample.latency_p99_us,
+        digits=1,
+        more_is_better=False,
+    ),
+    Metric(
+        "latency_p999_us",
+        "Their 99.9th percentile, µs:",
+        lambda sample: sample.latency_p999_us,
+        digits=1,
+        more_is_better=False,
+    ),
+]
+"""The distribution of round trips."""
+
 
 def run_load(
     load: Sequence[str], cores: Cores | None, *options: object, timeout: float = GRACE

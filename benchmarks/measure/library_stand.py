@@ -23,19 +23,23 @@ LIBRARIES = [
     "asio_newest_callbacks",
     "libuv",
 ]
-ECHO_LIBRARIES = [*LIBRARIES, "trantor"]
+ECHO_LIBRARIES = [*LIBRARIES, "libuv_newest", "libuv_newest_uring", "trantor"]
 BLOCKING = "asio_blocking"
 """Asio's blocking calls, which take a thread for each connection."""
 DEBIAN_PACKAGES = ["libasio-dev", "libuv1-dev"]
 NEWEST = BENCHMARKS.parent / "build" / "peers"
-"""Where ``scripts/setup bench`` puts the newest Asio, Drogon and Trantor."""
+"""Where ``scripts/setup bench`` puts the newest Asio, Drogon, Trantor and libuv."""
 ECHO = "echo"
 SOURCE = "source"
 
 
 def library_facts(libraries: Sequence[str] = DEBIAN_PACKAGES) -> dict[str, object]:
     """The machine, the compiler, and the versions of the libraries, the fetched ones among them."""
-    fetched = {"newest Asio": newest_asio_version(), "Trantor": trantor_version()}
+    fetched = {
+        "newest Asio": newest_asio_version(),
+        "newest libuv": newest_libuv_version(),
+        "Trantor": trantor_version(),
+    }
     return machine_facts([], libraries=libraries, further=fetched, compiler=CLANG)
 
 
@@ -46,6 +50,14 @@ def newest_asio_version() -> str | None:
         return None
     number = int(found[0])
     return f"{number // 100_000}.{number // 100 % 1000}.{number % 100}"
+
+
+def newest_libuv_version() -> str | None:
+    """The same for libuv."""
+    parts = _found(
+        NEWEST / "libuv/include/uv/version.h", r"^#define UV_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)"
+    )
+    return ".".join(parts) or None
 
 
 def trantor_version() -> str | None:

@@ -139,15 +139,23 @@ def _cpp() -> Iterator[Table]:
             )
     yield Table(
         "asyncio for C++",
-        "Latency distribution, 1000 messages",
-        tuple(
+        "Named as still to come: latency distribution of 64 B x 1000, io_uring",
+        (
+            *(
+                Row(f"{what}, {name}", page, labels, f"latency_{name}_us")
+                for what, page, labels in (
+                    ("TCP", "cpp_sequential", ("64 B", "1000")),
+                    ("WebSocket", "cpp_websocket_client", ("bun", "64 B", "1000")),
+                )
+                for name in ("p50", "p99", "p999")
+            ),
             Row(
-                f"WebSocket, 64 B, {name}",
-                "cpp_websocket_client",
-                ("bun", "64 B", "1000"),
-                f"latency_{name}_us",
-            )
-            for name in ("p50", "p99", "p999")
+                "TCP, libuv with UV_USE_IO_URING=1",
+                "cpp_sequential",
+                ("64 B", "1000"),
+                WALL_TRIP,
+                peer="libuv_newest_uring",
+            ),
         ),
     )
     yield Table(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, Sample
+from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, LATENCIES, Sample
 from benchmarks.measure.comparison import (
     Comparison,
     Metric,
@@ -52,7 +52,7 @@ WALL: Metric[Sample] = Metric(
     digits=1,
     more_is_better=False,
 )
-METRICS = [WALL, CPU_WITHOUT_FLOOR]
+METRICS = [WALL, CPU_WITHOUT_FLOOR, *LATENCIES]
 COSTS = [Cost(WALL, Sample)]
 COMPARISON_OPTIONS = ["--no-syscalls"]
 
@@ -85,11 +85,13 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         for round_trips in options.round_trips
     ]
     syscalls = _syscalls(stand, contenders, options, say) if options.syscalls else []
+    longest = [each for each in comparisons if each.labels[1] == str(max(options.round_trips))]
     parts = [
         describe(facts),
         f"Median of {options.rounds} rounds with the lowest and highest round; servers in turn,"
         " server and client on one core each, each reply compared before the next message.",
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
+        *metric_tables(comparisons, LABELS, contenders, [WALL, CPU_WITHOUT_FLOOR]),
+        *metric_tables(longest, LABELS, contenders, LATENCIES),
     ]
     if syscalls:
         parts += ["System calls per round trip, from a separate pass under strace:"]

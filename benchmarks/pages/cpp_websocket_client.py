@@ -13,7 +13,14 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import GRACE, Sample, run_load, sample_of, settle
+from benchmarks.measure.closed_loop import (
+    GRACE,
+    LATENCIES,
+    Sample,
+    run_load,
+    sample_of,
+    settle,
+)
 from benchmarks.measure.comparison import (
     Comparison,
     Metric,
@@ -59,28 +66,7 @@ CPU: Metric[Sample] = Metric(
     digits=2,
     more_is_better=False,
 )
-P50: Metric[Sample] = Metric(
-    "latency_p50_us",
-    "With most messages, the median of a message's time, µs (less is better):",
-    lambda sample: sample.latency_p50_us,
-    digits=1,
-    more_is_better=False,
-)
-P99: Metric[Sample] = Metric(
-    "latency_p99_us",
-    "Its 99th percentile:",
-    lambda sample: sample.latency_p99_us,
-    digits=1,
-    more_is_better=False,
-)
-P999: Metric[Sample] = Metric(
-    "latency_p999_us",
-    "Its 99.9th percentile:",
-    lambda sample: sample.latency_p999_us,
-    digits=1,
-    more_is_better=False,
-)
-METRICS = [WALL, CPU, P50, P99, P999]
+METRICS = [WALL, CPU, *LATENCIES]
 COSTS = [Cost(WALL, Sample)]
 COMPARISON_OPTIONS = ["--libraries", "penstock"]
 
@@ -183,7 +169,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
                 f"Median of {options.rounds} rounds with the lowest and highest round; clients in"
                 " turn with one server, server and client on one core each.",
                 *metric_tables(comparisons, LABELS, contenders, [WALL, CPU]),
-                *metric_tables(longest, LABELS, contenders, [P50, P99, P999]),
+                *metric_tables(longest, LABELS, contenders, LATENCIES),
                 *missing_list(comparisons),
             ]
         ),

@@ -1,17 +1,17 @@
 # Peers of the benchmarks that Debian 12 lacks or has only in older versions. They are taken from Debian unstable, unpacked
 # to build/peers and never installed: Asio's headers, the sources of Drogon and Trantor, and liburing, without which the
-# newest pyuring does not compile.
+# newest pyuring does not compile. libuv's source comes with uvloop's: unstable's cannot be fetched everywhere.
 
 peers=build/peers
 
 # fetch_newest_peers: true if build/peers exists afterwards. The benchmarks then measure both versions of Asio.
 fetch_newest_peers() {
-    if [ -e "$peers/usr/include/asio.hpp" ] && [ -e "$peers/drogon/trantor" ] && [ -e "$peers/usr/include/liburing.h" ]; then return; fi
+    if [ -e "$peers/usr/include/asio.hpp" ] && [ -e "$peers/drogon/trantor" ] && [ -e "$peers/libuv" ] && [ -e "$peers/usr/include/liburing.h" ]; then return; fi
     if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-deb >/dev/null 2>&1; then
-        say "$peers: no apt-get to fetch the newest Asio, Drogon and liburing with, continuing without them"
+        say "$peers: no apt-get to fetch the newest Asio, Drogon, libuv and liburing with, continuing without them"
         return 1
     fi
-    say "$peers: fetching the newest Asio, Drogon and liburing from Debian unstable"
+    say "$peers: fetching the newest Asio, Drogon, libuv and liburing, most from Debian unstable"
     rm -rf "$peers" "$peers.new"
     mkdir -p "$peers.new"
     if ! unpack_peers "$root/$peers-apt" "$peers.new" >"$(log_file peers)" 2>&1; then
@@ -41,6 +41,10 @@ unpack_peers() {
         mkdir -p "$target/drogon/trantor" &&
         tar -xf "$apt"/drogon_*.orig.tar.* -C "$target/drogon" --strip-components 1 &&
         tar -xf "$apt"/trantor_*.orig.tar.* -C "$target/drogon/trantor" --strip-components 1 || return 1
+    "$venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary uvloop \
+        --constraint constraints.txt --dest "$apt" uvloop &&
+        mkdir -p "$target/libuv" &&
+        tar -xf "$apt"/uvloop-*.tar.gz -C "$target/libuv" --strip-components 3 --wildcards '*/vendor/libuv' || return 1
     rm -rf "$apt"
 }
 

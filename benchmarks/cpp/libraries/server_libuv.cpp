@@ -1,9 +1,10 @@
 // The servers of the C++ pages with libuv: one receive buffer; a write is tried before it is
-// queued.
+// queued. With PENSTOCK_BENCH_URING, the loop may use io_uring as far as libuv can.
 
 #include "job.hpp"
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -133,7 +134,13 @@ void on_input(uv_poll_t* handle, int /*status*/, int /*events*/) {
 int main(int argc, char** argv) {
     return bench::run_server(argc, argv, [](const bench::Job& job) {
         message = bench::source_message(job.message);
+#ifdef PENSTOCK_BENCH_URING
+        setenv("UV_USE_IO_URING", "1", 1);
+#endif
         uv_loop_t* loop = uv_default_loop();
+#ifdef PENSTOCK_BENCH_URING
+        checked(uv_loop_configure(loop, UV_LOOP_USE_IO_URING_SQPOLL), "uv_loop_configure");
+#endif
         uv_tcp_t listener{};
         checked(uv_tcp_init(loop, &listener), "uv_tcp_init");
         sockaddr_in address{};
