@@ -69,7 +69,7 @@ bench: ## measure against the other event loops (BENCH_ARGS="...")
 
 bench-cpp: ## measure the coroutine library against Asio, libuv and raw epoll (BENCH_ARGS="...")
 	@scripts/setup bench
-	@for page in cpp_echo cpp_sequential cpp_stream cpp_tasks cpp_tls cpp_http cpp_websocket cpp_websocket_sequential cpp_websocket_client; do .venv/bin/python benchmarks/run.py $$page $(BENCH_ARGS) || exit; done
+	@for page in cpp_echo cpp_sequential cpp_stream cpp_tasks cpp_tls cpp_http cpp_websocket cpp_websocket_sequential cpp_websocket_client cpp_websocket_steps; do .venv/bin/python benchmarks/run.py $$page $(BENCH_ARGS) || exit; done
 
 dist: ## build and try the source distribution, wheels, the C++ package and the bill of materials, in dist (DIST_ARGS="wheels")
 	@scripts/setup dist

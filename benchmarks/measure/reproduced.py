@@ -176,9 +176,20 @@ def _cpp() -> Iterator[Table]:
     yield Table(
         "asyncio for C++",
         "Rows of the library itself",
-        (
-            Row("TCP echo and throughput, asyncio", reason=NO_SOURCE),
-            Row("WebSocket, internal server, before and after its optimisations", reason=NO_SOURCE),
+        (Row("TCP echo and throughput, asyncio", reason=NO_SOURCE),),
+    )
+    yield Table(
+        "asyncio for C++",
+        "Optimisation of a WebSocket server: nothing but TCP_NODELAY, beside all steps",
+        tuple(
+            Row(
+                f"{size} / {count}",
+                "cpp_websocket_steps",
+                (size, count),
+                WALL_MESSAGE,
+                peer="no_delay",
+            )
+            for size, count in WEBSOCKET_MESSAGES
         ),
     )
 

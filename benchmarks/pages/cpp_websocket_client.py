@@ -77,7 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--messages", type=numbers, default=MESSAGES, help="e.g. 10,100,1000")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each (7)")
-    parser.add_argument("--quick", action="store_true", help="one round")
+    parser.add_argument("--quick", action="store_true", help="one round of 10 messages")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure each server, size and number of messages, the clients in turn."""
     facts = websocket_facts()
     if options.quick:
-        options.rounds = 1
+        options.rounds, options.messages = 1, options.messages[:1]
     stand = Stand(str(build_libraries()), cores)
     clients = Clients(stand)
     contenders = [FLOOR, *options.libraries]
