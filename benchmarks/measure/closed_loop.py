@@ -47,7 +47,7 @@ class Sample:
     client_cpu_seconds: float
     latency_p50_us: float
     latency_p99_us: float
-    latency_p999_us: float
+    latency_p999_us: float = 0.0  # results before 2026-11-24 lack it
 
     @property
     def rate(self) -> float:

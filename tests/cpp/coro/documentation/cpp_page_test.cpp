@@ -4,6 +4,7 @@
 #include <penstock/http/client.hpp>
 #include <penstock/tls/encryption.hpp>
 #include <penstock/tls/stream.hpp>
+#include <penstock/ws.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -22,7 +23,6 @@
 // NOLINTBEGIN(misc-use-internal-linkage): a page shows functions without their namespace.
 
 #include <penstock/penstock.hpp>
-#include <penstock/ws.hpp>
 
 using namespace penstock;
 
