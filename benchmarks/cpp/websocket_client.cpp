@@ -2,9 +2,9 @@
 // each.
 //
 // It shares no code with the measured libraries. Each message has its number in its first bytes and
-// a fresh mask; the reply must be one unmasked frame with the same payload and of the same kind. With
-// --text 1 the messages are texts. With --deflate 1 they are JSON texts, each compressed by itself,
-// and the reply is decompressed before it is compared.
+// a fresh mask; the reply must be one unmasked frame with the same payload and of the same kind.
+// With --text 1 the messages are texts. With --deflate 1 they are JSON texts, each compressed by
+// itself, and the reply is decompressed before it is compared.
 
 #include "closed_loop.hpp"
 #include "plain_channel.hpp"

@@ -1,8 +1,8 @@
-/// Tasks, streams, the network, files, processes and serial ports: `#include <penstock/penstock.hpp>`,
-/// `penstock::run(task)`.
+/// Tasks, streams, the network, files, processes and serial ports:
+/// `#include <penstock/penstock.hpp>`, `penstock::run(task)`.
 ///
-/// HTTP and WebSocket have headers of their own, `<penstock/http.hpp>` and `<penstock/ws.hpp>`. With
-/// them in this one, a TCP echo server would take a quarter longer to compile.
+/// HTTP and WebSocket have headers of their own, `<penstock/http.hpp>` and `<penstock/ws.hpp>`.
+/// With them in this one, a TCP echo server would take a quarter longer to compile.
 #pragma once
 
 // Tasks

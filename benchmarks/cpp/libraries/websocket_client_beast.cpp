@@ -1,4 +1,5 @@
-// The WebSocket client of the C++ pages with Boost.Beast: callbacks, without threads, time-outs off.
+// The WebSocket client of the C++ pages with Boost.Beast: callbacks, without threads, time-outs
+// off.
 
 #include "message_run.hpp"
 
