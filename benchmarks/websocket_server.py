@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,20 @@ async def echo(connection: Any) -> None:
         await connection.send(message)
 
 
-async def serve_penstock() -> None:
+async def answer(connection: Any) -> None:
+    """The handler of penstock.websocket with a function for each message."""
+
+    def reply(message: Any) -> None:
+        connection.write(message)
+
+    await connection.for_each(reply)
+
+
+async def serve_penstock(handler: Any) -> None:
     """penstock.websocket."""
     from penstock import websocket
 
-    async with websocket.serve(echo, "127.0.0.1", 0, compression=None) as server:
+    async with websocket.serve(handler, "127.0.0.1", 0, compression=None) as server:
         await serve_until_stdin_ends(server.sockets[0].getsockname()[1])
 
 
@@ -86,8 +97,10 @@ async def serve_aiohttp() -> None:
 
 
 # Each library on the loop that suits it best; picows also on asyncio's, for which it is written.
-SERVERS = {
-    "penstock": ("penstock", serve_penstock),
+# Penstock calls a function for each message, as picows does, or resumes a task, as the others do.
+SERVERS: dict[str, tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = {
+    "penstock": ("penstock", functools.partial(serve_penstock, answer)),
+    "penstock-async-for": ("penstock", functools.partial(serve_penstock, echo)),
     "picows on uvloop": ("uvloop", serve_picows),
     "picows": ("asyncio", serve_picows),
     "websockets on uvloop": ("uvloop", serve_websockets),

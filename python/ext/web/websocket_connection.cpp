@@ -163,6 +163,53 @@ bool notify(WebSocketConnectionObject* connection, const char* method, int code,
            Ref(PyObject_CallMethod(as_object(connection), method, "iO", code, bytes.get()));
 }
 
+/// Ends `for_each`: it returns, or raises the exception that is set. False with an exception set.
+bool end_receiver(WebSocketConnectionObject* connection) noexcept {
+    const Ref exception = take_exception();
+    Py_CLEAR(connection->receiver);
+    Py_CLEAR(connection->receiver_context);
+    return static_cast<bool>(Ref(PyObject_CallMethod(as_object(connection), "_on_receiver_end", "O",
+                                                     exception ? exception.get() : Py_None)));
+}
+
+/// Whether the receiver may be called: it is not while the peer does not read what it writes.
+bool receiver_is_ready(const WebSocketConnectionObject* connection) noexcept {
+    return connection->receiver != nullptr && !connection->calling_receiver &&
+           !connection->writing_paused;
+}
+
+/// Calls the receiver with one message. False with an exception set.
+bool call_receiver(WebSocketConnectionObject* connection, PyObject* message) noexcept {
+    const Ref receiver = Ref::borrow(connection->receiver);
+    Ref result;
+    connection->calling_receiver = true;
+    {
+        const ProtocolContext context(connection->receiver_context);
+        result = Ref(PyObject_CallOneArg(receiver.get(), message));
+    }
+    connection->calling_receiver = false;
+    if (result) {
+        return true;
+    }
+    // Its task has left `for_each` meanwhile, or the exception is the loop's to raise.
+    if (connection->receiver != receiver.get() || PyErr_ExceptionMatches(PyExc_Exception) == 0) {
+        return false;
+    }
+    return end_receiver(connection);
+}
+
+/// Passes the queue to the receiver. False with an exception set.
+bool call_receiver_for_queue(WebSocketConnectionObject* connection) noexcept {
+    while (receiver_is_ready(connection) && has_message(connection)) {
+        const Ref message(take_message(connection));
+        if (!message || !call_receiver(connection, message.get())) {
+            return false;
+        }
+    }
+    return connection->receiver == nullptr || connection->calling_receiver || !connection->ended ||
+           has_message(connection) || end_receiver(connection);
+}
+
 /// Handles one event. False with an exception set.
 bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& event) {
     using Kind = MessageDecoder::Kind;
@@ -179,6 +226,9 @@ bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& 
         Ref message(make_message(event));
         if (!message) {
             return false;
+        }
+        if (receiver_is_ready(connection) && codec.messages.empty()) {
+            return call_receiver(connection, message.get());
         }
         codec.queued_bytes += size_of(message.get());
         codec.messages.push_back(message.get());
@@ -324,7 +374,8 @@ PyObject* connection_data_received(PyObject* self, PyObject* data) {
     if (!decode(connection, {copy.get(), bytes.size()})) {
         return nullptr;
     }
-    if (may_complete(connection) && !connection->waiting->wake_soon()) {
+    if ((may_complete(connection) && !connection->waiting->wake_soon()) ||
+        !call_receiver_for_queue(connection)) {
         return nullptr;
     }
     Py_RETURN_NONE;
@@ -346,10 +397,38 @@ PyObject* connection_anext(PyObject* self) {
 PyObject* connection_end(PyObject* self, PyObject* /*unused*/) {
     WebSocketConnectionObject* connection = websocket_of(self);
     connection->ended = true;
-    if (connection->waiting != nullptr && !connection->waiting->wake_soon()) {
+    if ((connection->waiting != nullptr && !connection->waiting->wake_soon()) ||
+        !call_receiver_for_queue(connection)) {
         return nullptr;
     }
     Py_RETURN_NONE;
+}
+
+/// _set_receiver(function): the function of `for_each`, or None.
+PyObject* connection_set_receiver(PyObject* self, PyObject* function) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    if (function == Py_None) {
+        Py_CLEAR(connection->receiver);
+        Py_CLEAR(connection->receiver_context);
+        Py_RETURN_NONE;
+    }
+    if (connection->receiver != nullptr || connection->waiting != nullptr) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "for_each() called while another coroutine already receives");
+        return nullptr;
+    }
+    Ref context(PyContext_CopyCurrent());
+    if (!context) {
+        return nullptr;
+    }
+    connection->receiver = Py_NewRef(function);
+    connection->receiver_context = context.release();
+    Py_RETURN_NONE;
+}
+
+/// _call_receiver(): with what is in the queue.
+PyObject* connection_call_receiver(PyObject* self, PyObject* /*unused*/) {
+    return call_receiver_for_queue(websocket_of(self)) ? Py_NewRef(Py_None) : nullptr;
 }
 
 bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opcode opcode,
@@ -392,6 +471,18 @@ PyObject* connection_send(PyObject* self, PyObject* message) {
                                       : Py_NewRef(state_of(Py_TYPE(self))->completed);
 }
 
+/// write(message): at once, or into the transport's buffer.
+PyObject* connection_write(PyObject* self, PyObject* message) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    const bool text = PyUnicode_Check(message) != 0;
+    if (!connection->may_send || (!text && PyObject_CheckBuffer(message) == 0)) {
+        return PyObject_CallMethod(self, "_refuse_write", "O", message);
+    }
+    return send_message(connection, message, text ? Opcode::text : Opcode::binary, true)
+               ? Py_NewRef(Py_None)
+               : nullptr;
+}
+
 /// _send_frame(opcode, payload, final): without any check of the connection's state.
 PyObject* connection_send_frame(PyObject* self, PyObject* arguments) {
     WebSocketConnectionObject* connection = websocket_of(self);
@@ -415,6 +506,8 @@ int connection_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(connection->loop);
     Py_VISIT(connection->transport);
     Py_VISIT(connection->waiting);
+    Py_VISIT(connection->receiver);
+    Py_VISIT(connection->receiver_context);
     return 0; // messages are str and bytes
 }
 
@@ -423,6 +516,8 @@ int connection_clear(PyObject* self) {
     Py_CLEAR(connection->loop);
     Py_CLEAR(connection->transport);
     Py_CLEAR(connection->waiting);
+    Py_CLEAR(connection->receiver);
+    Py_CLEAR(connection->receiver_context);
     connection->may_send = false;
     if (WebSocketCodec* codec = std::exchange(connection->codec, nullptr)) {
         for (PyObject* message : codec->messages) {
@@ -449,6 +544,9 @@ PyMethodDef connection_methods[] = {
     {"data_received", &connection_data_received, METH_O, "Decode received bytes."},
     {"recv", &connection_recv, METH_NOARGS, "Receive the next message."},
     {"send", &connection_send, METH_O, "Send a message."},
+    {"write", &connection_write, METH_O, "Write a message into the transport's buffer."},
+    {"_set_receiver", &connection_set_receiver, METH_O, nullptr},
+    {"_call_receiver", &connection_call_receiver, METH_NOARGS, nullptr},
     {"_send_frame", &connection_send_frame, METH_VARARGS, nullptr},
     {"_end", &connection_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
@@ -509,7 +607,8 @@ PyObject* take_message(WebSocketConnectionObject* connection) noexcept {
 bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size) noexcept {
     const Ref alive = Ref::borrow(as_object(connection));
     return decode(connection, {reinterpret_cast<std::byte*>(data), size}) &&
-           (!may_complete(connection) || resume(connection->waiting));
+           (!may_complete(connection) || resume(connection->waiting)) &&
+           call_receiver_for_queue(connection);
 }
 
 bool add_websocket_connection_type(PyObject* module, ModuleState* state) {

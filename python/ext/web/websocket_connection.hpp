@@ -15,19 +15,23 @@ struct WebSocketCodec;
 ///
 /// The Python half has the state of the connection: opening, closing, keepalive. It begins with
 /// `_start`, which sets the codec. The native half calls `_on_pong`, `_on_close` and `_on_failure`
-/// of it, and `_end_of_messages` for the exception of a receive after the last message.
+/// of it, `_end_of_messages` for the exception of a receive after the last message, and
+/// `_on_receiver_end` when `for_each` is to return.
 struct WebSocketConnectionObject {
     PyObject ob_base;
     PyObject* loop;      ///< null before `_start`
     PyObject* transport; ///< null before `_start`
     PyObject* weak_references;
     WebSocketReceiveObject* waiting; ///< owned; the one receive that waits for a message
+    PyObject* receiver;              ///< the function of `for_each`, or null
+    PyObject* receiver_context;      ///< null without a receiver
     WebSocketCodec* codec;           ///< null before `_start` and after `tp_clear`
     bool ended;                      ///< no message follows those in the queue
     bool reading_paused;
     bool writing_paused;
     bool may_send; ///< whole messages: not while one is sent in fragments, and not when closing
     bool closing;  ///< a close frame was sent: no frame may follow it
+    bool calling_receiver;
 };
 
 /// One receive: a coroutine, and the future that its task blocks on.

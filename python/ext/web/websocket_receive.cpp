@@ -17,6 +17,10 @@ void stop_waiting(WebSocketReceiveObject* receive) noexcept {
 
 PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/,
                                              PyObject** result) noexcept {
+    if (connection->receiver != nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "recv() called while for_each() receives");
+        return PYGEN_ERROR;
+    }
     if (has_message(connection)) {
         *result = take_message(connection);
         return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;

@@ -7,8 +7,8 @@ import enum
 import os
 import struct
 import uuid
-from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock import _core
 from penstock.websocket.exceptions import (
@@ -51,8 +51,12 @@ def _close_payload(close: Close) -> bytes:
 class Connection(_core.WebSocketConnection):
     """An open WebSocket connection.
 
-    `send`, `recv` and `async for message in connection` are native. A connection belongs to the
-    event loop on which it was opened and is not thread safe.
+    `send`, `write`, `recv` and `async for message in connection` are native. A connection belongs
+    to the event loop on which it was opened and is not thread safe.
+
+    `write(message)` is `send` for code that cannot wait: the message is sent at once, or put into
+    the transport's buffer, however full that is. It raises ConnectionClosed, and RuntimeError while
+    another message is sent in fragments.
 
     Attributes:
         id: A random UUID, for logs.
@@ -94,6 +98,7 @@ class Connection(_core.WebSocketConnection):
         self._timer: asyncio.TimerHandle | None = None
         self._fragments: asyncio.Future[None] | None = None
         self._cause: BaseException | None = None
+        self._receiver_end: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.state.name} {self.remote_address}>"
@@ -124,7 +129,72 @@ class Connection(_core.WebSocketConnection):
             return None
         return self.close_rcvd.reason if self.close_rcvd is not None else ""
 
+    # ---- receiving by a function
+
+    async def for_each(self, function: Callable[[Any], object]) -> None:
+        """Call a function with each message until the connection is closed.
+
+        This takes less time than `async for`, because no task is resumed: the function is called
+        when the message arrives. It cannot wait; it answers with `write`. It runs in a copy of the
+        caller's context, and `asyncio.current_task()` is None in it.
+
+        No message is delivered while the transport's buffer is beyond its limit. Messages then wait
+        as for `recv`, and reading pauses at `max_queue`.
+
+        Cancelling the call ends the delivery when it returns. The messages that were not delivered
+        can be received.
+
+        Args:
+            function: Called with one message, str or bytes. What it returns is ignored.
+
+        Raises:
+            ConnectionClosedError: If the connection has not ended normally.
+            RuntimeError: If another call receives.
+            Exception: What the function raises. It is not called again.
+        """
+        self._set_receiver(function)
+        self._receiver_end = end = self.loop.create_future()
+        try:
+            self._call_receiver()
+            await end
+        finally:
+            if self._receiver_end is end:
+                self._receiver_end = None
+                self._set_receiver(None)
+        exception = self._end_of_messages(iterating=True)
+        if not isinstance(exception, StopAsyncIteration):
+            raise exception
+
+    def _on_receiver_end(self, exception: BaseException | None) -> None:
+        end, self._receiver_end = self._receiver_end, None
+        assert end is not None
+        if end.done():  # the call was cancelled
+            if exception is not None:
+                self.loop.call_exception_handler(
+                    {
+                        "message": "the function of a cancelled for_each() raised an exception",
+                        "exception": exception,
+                    }
+                )
+        elif exception is None:
+            end.set_result(None)
+        elif isinstance(exception, StopIteration):
+            # A future refuses it. A coroutine that raises it gets a RuntimeError (PEP 479).
+            cause = RuntimeError("the function of for_each() raised StopIteration")
+            cause.__cause__ = exception
+            end.set_exception(cause)
+        else:
+            end.set_exception(exception)
+
     # ---- sending
+
+    def _refuse_write(self, message: object) -> NoReturn:
+        # Called by `write` where the message is not one buffer, or cannot be sent now.
+        if not isinstance(message, Data):
+            raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
+        if self.state is not State.OPEN:
+            raise self._closed_exception()
+        raise RuntimeError("another message is being sent in fragments; use send(), which waits")
 
     async def _send_otherwise(self, message: object) -> None:
         # Called by `send` where the message is not one buffer, or cannot be sent now.
@@ -399,6 +469,7 @@ class Connection(_core.WebSocketConnection):
         for waiter in self._drain_waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        self._call_receiver()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End all that waits for the peer."""

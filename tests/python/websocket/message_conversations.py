@@ -1,8 +1,9 @@
 """Random conversations over WebSocket: the same outcome on asyncio's loop and on Penstock's.
 
 Each end sends in one task and receives in another, which acts between its receives: it cancels one,
-receives from another socket, pings, waits some iterations. Queues are short, so reading pauses and
-resumes. The outcome is what each end has received, in order, and how its connection has ended.
+receives from another socket, pings, waits some iterations, has a function called for some messages.
+Queues are short, so reading pauses and resumes. The outcome is what each end has received, in
+order, and how its connection has ended.
 
     python -m tests.python.websocket.message_conversations --programs N --seed S --gc-threshold N
 """
@@ -48,14 +49,14 @@ def make_program(seed: int) -> Program:
 
     def sends() -> list[Operation]:
         return [
-            (choices.choice(("text", "text", "bytes", "fragments")), choices.choice(SIZES))
+            (choices.choice(("text", "bytes", "write", "fragments")), choices.choice(SIZES))
             if choices.random() < 0.7
             else (choices.choice(("turns", "ping")), choices.randrange(4))
             for _ in range(choices.choice((2, 10, 40)))
         ]
 
     def reads() -> list[Operation]:
-        kinds = ("recv", "recv", "cancel", "read another", "turns", "ping", "iterate")
+        kinds = ("recv", "recv", "cancel", "read another", "turns", "ping", "iterate", "each")
         return [
             (choices.choice(kinds), choices.choice((0, 1, 2, 5)))
             for _ in range(choices.choice((0, 5, 30)))
@@ -85,6 +86,10 @@ def sent_by(program: Program, end: int) -> list[str | bytes]:
     ] + ["end"]
 
 
+class Enough(Exception):
+    """Ends a delivery."""
+
+
 class End:
     """One end of the connection while a program runs."""
 
@@ -111,6 +116,8 @@ class End:
                 await self.turns(size)
             elif name == "ping":
                 await self.connection.ping()
+            elif name == "write":
+                self.connection.write(message_of(self.number, position, name, size))
             else:
                 message = message_of(self.number, position, name, size)
                 parts = [message[: size // 3], message[:0], message[size // 3 :]]
@@ -133,6 +140,8 @@ class End:
                 self.took(message)
                 if self.ended or len(self.received) % (count + 1) == 0:
                     break
+        elif name == "each":
+            await self.each(count)
         elif name == "cancel":
             receiving = asyncio.ensure_future(self.connection.recv())
             await self.turns(count)
@@ -146,6 +155,28 @@ class End:
             await self.turns(count)
         else:
             await self.read_another()
+
+    async def each(self, count: int) -> None:
+        """Ends by an exception, or, with count 0, by cancellation."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        def take(message: str | bytes) -> None:
+            self.took(message)
+            if self.ended or len(self.received) % (count + 1) == 0:
+                if count > 0:
+                    raise Enough
+                if not task.cancelling():
+                    task.cancel()
+
+        try:
+            # The end of the connection comes first if the queue holds all: then nothing suspends.
+            with contextlib.suppress(Enough, websocket.ConnectionClosed):
+                await self.connection.for_each(take)
+            if task.cancelling():
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            task.uncancel()
 
     def took(self, message: str | bytes) -> None:
         self.received.append(message)

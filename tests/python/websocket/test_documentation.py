@@ -1,4 +1,4 @@
-"""The program of docs/websocket.md runs."""
+"""The program of docs/websocket.md runs, also with the page's other handler."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.python.documentation.page_steps import DOCS, ROOT, blocks, free_port
 
-(PROGRAM,) = [block.text for block in blocks(DOCS / "websocket.md") if block.language == "python"]
+PROGRAM, HANDLER = (
+    block.text for block in blocks(DOCS / "websocket.md") if block.language == "python"
+)
+SECOND = PROGRAM.replace("async def main", f"{HANDLER}\n\nasync def main")
 
 
-def test_the_program_receives_what_it_sent() -> None:
+@pytest.mark.parametrize("program", [PROGRAM, SECOND])
+def test_the_program_receives_what_it_sent(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM.replace("8765", str(free_port()))],
+        [sys.executable, "-W", "error", "-c", program.replace("8765", str(free_port()))],
         env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
         capture_output=True,
         text=True,
