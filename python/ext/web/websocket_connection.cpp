@@ -1,13 +1,13 @@
-// The protocol that decodes and encodes the messages of a WebSocket connection.
+// The protocol of a WebSocket connection: decoding, the queue, the calls of a receiver.
 
 #include "web/websocket_connection.hpp"
+
+#include "web/websocket_codec.hpp"
 
 #include "net/socket_transport.hpp"
 #include "shared/buffer_view.hpp"
 
-#include <array>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -15,44 +15,15 @@
 
 #include <structmember.h>
 
-#include <penstock/codec/websocket/masking.hpp>
-#include <penstock/codec/websocket/message_decoder.hpp>
-#ifdef PENSTOCK_HAS_DEFLATE
-#include <penstock/codec/websocket/deflate.hpp>
-#endif
-
 namespace penstock::python {
 
-namespace websocket = codec::websocket;
 using websocket::MessageDecoder;
 using websocket::Opcode;
-
-/// What a connection has after its handshake.
-struct WebSocketCodec {
-    websocket::Role role;
-#ifdef PENSTOCK_HAS_DEFLATE
-    std::unique_ptr<websocket::Inflater> inflater;
-    std::unique_ptr<websocket::Deflater> deflater;
-#endif
-    std::unique_ptr<MessageDecoder> decoder;
-    std::unique_ptr<websocket::MaskKeys> keys; ///< of a client
-    std::deque<PyObject*> messages;            ///< owned
-    std::size_t queued_bytes = 0;
-    std::size_t maximum_queued = 0; ///< messages beyond which reading pauses
-};
 
 namespace {
 
 /// Reading pauses also beyond this many bytes in the queue.
 constexpr std::size_t maximum_queued_bytes = std::size_t{4} << 20;
-
-/// A frame of at most this size is put together on the stack and sent from there.
-constexpr std::size_t stack_frame = 16384;
-
-#ifdef PENSTOCK_HAS_DEFLATE
-/// Below this size compression costs more than it saves.
-constexpr std::size_t smallest_compressed = 64;
-#endif
 
 std::size_t size_of(PyObject* message) noexcept {
     return static_cast<std::size_t>(PyUnicode_Check(message) ? PyUnicode_GET_LENGTH(message)
@@ -83,75 +54,6 @@ bool call_transport(WebSocketConnectionObject* connection, const char* method) n
 bool is_full(const WebSocketCodec& codec) noexcept {
     return codec.maximum_queued != 0 && (codec.messages.size() > codec.maximum_queued ||
                                          codec.queued_bytes > maximum_queued_bytes);
-}
-
-/// Sends bytes that may be on the stack. False with an exception set.
-bool send_bytes(WebSocketConnectionObject* connection, const char* data,
-                std::size_t size) noexcept {
-    const Ref transport = Ref::borrow(connection->transport);
-    const ModuleState* state = state_of(Py_TYPE(connection));
-    if (Py_IS_TYPE(transport.get(), state->socket_transport_type)) {
-        send_copy(transport_of(transport.get()), data, size, Corking::allowed);
-        return PyErr_Occurred() == nullptr;
-    }
-    const Ref bytes(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(size)));
-    return bytes && Ref(PyObject_CallMethodOneArg(transport.get(), state->name_write, bytes.get()));
-}
-
-/// Writes one frame in one call. False with an exception set.
-bool send_frame(WebSocketConnectionObject* connection, Opcode opcode,
-                std::span<const std::byte> payload, websocket::FrameHeader::Options options) {
-    const WebSocketCodec& codec = *connection->codec;
-    websocket::MaskKey key{};
-    if (codec.keys) {
-        key = codec.keys->next();
-    }
-    const websocket::FrameHeader header =
-        codec.keys ? websocket::FrameHeader(opcode, payload.size(), key, options)
-                   : websocket::FrameHeader(opcode, payload.size(), options);
-    const std::span<const std::byte> head = header.bytes();
-    const auto assemble = [&](std::byte* target) {
-        std::memcpy(target, head.data(), head.size());
-        if (codec.keys) {
-            websocket::copy_masked(target + head.size(), payload, key);
-        } else if (!payload.empty()) {
-            std::memcpy(target + head.size(), payload.data(), payload.size());
-        }
-    };
-    const std::size_t size = head.size() + payload.size();
-    if (size <= stack_frame) {
-        std::array<std::byte, stack_frame> frame;
-        assemble(frame.data());
-        return send_bytes(connection, reinterpret_cast<const char*>(frame.data()), size);
-    }
-    const Ref frame(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
-    if (!frame) {
-        return false;
-    }
-    assemble(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(frame.get())));
-    const Ref transport = Ref::borrow(connection->transport);
-    return static_cast<bool>(Ref(PyObject_CallMethodOneArg(
-        transport.get(), state_of(Py_TYPE(connection))->name_write, frame.get())));
-}
-
-/// Writes a part of a message, compressed if that was negotiated. False with an exception set.
-bool send_data(WebSocketConnectionObject* connection, Opcode opcode,
-               std::span<const std::byte> payload, bool final) {
-#ifdef PENSTOCK_HAS_DEFLATE
-    WebSocketCodec& codec = *connection->codec;
-    // A fragmented message is sent as it is: its first part may be too short to tell.
-    if (codec.deflater && final && opcode != Opcode::continuation &&
-        payload.size() >= smallest_compressed) {
-        codec::ByteBuffer compressed;
-        codec.deflater->deflate(payload, true, compressed);
-        return send_frame(connection, opcode, compressed.bytes(), {.compressed = true});
-    }
-#endif
-    return send_frame(connection, opcode, payload, {.final = final});
-}
-
-std::span<const std::byte> as_bytes(std::string_view text) noexcept {
-    return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 /// Calls a method of the Python half with a code, or -1 for none, and bytes. False with an
@@ -290,11 +192,6 @@ bool may_complete(const WebSocketConnectionObject* connection) noexcept {
     return connection->waiting != nullptr && (has_message(connection) || connection->ended);
 }
 
-PyObject* not_started() noexcept {
-    PyErr_SetString(PyExc_RuntimeError, "the connection is not open");
-    return nullptr;
-}
-
 // ---- methods
 
 PyObject* connection_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
@@ -431,75 +328,6 @@ PyObject* connection_call_receiver(PyObject* self, PyObject* /*unused*/) {
     return call_receiver_for_queue(websocket_of(self)) ? Py_NewRef(Py_None) : nullptr;
 }
 
-bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opcode opcode,
-                  bool final) noexcept {
-    try {
-        if (PyUnicode_Check(message)) {
-            Py_ssize_t size = 0;
-            const char* text = PyUnicode_AsUTF8AndSize(message, &size);
-            return text != nullptr &&
-                   send_data(connection, opcode, as_bytes({text, static_cast<std::size_t>(size)}),
-                             final);
-        }
-        BufferView view;
-        if (!view.acquire(message, PyBUF_SIMPLE)) {
-            return false;
-        }
-        if (connection->codec == nullptr) { // the exporter's code has ended it
-            return not_started() != nullptr;
-        }
-        return send_data(connection, opcode, as_bytes(view.bytes()), final);
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-    } catch (const std::system_error& error) {
-        PyErr_SetString(PyExc_OSError, error.what());
-    }
-    return false;
-}
-
-/// send(message): at once, and an awaitable for the room in the transport's buffer.
-PyObject* connection_send(PyObject* self, PyObject* message) {
-    WebSocketConnectionObject* connection = websocket_of(self);
-    const bool text = PyUnicode_Check(message) != 0;
-    if (!connection->may_send || (!text && PyObject_CheckBuffer(message) == 0)) {
-        return PyObject_CallMethod(self, "_send_otherwise", "O", message);
-    }
-    if (!send_message(connection, message, text ? Opcode::text : Opcode::binary, true)) {
-        return nullptr;
-    }
-    return connection->writing_paused ? PyObject_CallMethod(self, "_drain", nullptr)
-                                      : Py_NewRef(state_of(Py_TYPE(self))->completed);
-}
-
-/// write(message): at once, or into the transport's buffer.
-PyObject* connection_write(PyObject* self, PyObject* message) {
-    WebSocketConnectionObject* connection = websocket_of(self);
-    const bool text = PyUnicode_Check(message) != 0;
-    if (!connection->may_send || (!text && PyObject_CheckBuffer(message) == 0)) {
-        return PyObject_CallMethod(self, "_refuse_write", "O", message);
-    }
-    return send_message(connection, message, text ? Opcode::text : Opcode::binary, true)
-               ? Py_NewRef(Py_None)
-               : nullptr;
-}
-
-/// _send_frame(opcode, payload, final): without any check of the connection's state.
-PyObject* connection_send_frame(PyObject* self, PyObject* arguments) {
-    WebSocketConnectionObject* connection = websocket_of(self);
-    int opcode = 0;
-    PyObject* payload = nullptr;
-    int final = 0;
-    if (PyArg_ParseTuple(arguments, "iOp", &opcode, &payload, &final) == 0) {
-        return nullptr;
-    }
-    if (connection->codec == nullptr) {
-        return not_started();
-    }
-    return send_message(connection, payload, static_cast<Opcode>(opcode), final != 0)
-               ? Py_NewRef(Py_None)
-               : nullptr;
-}
-
 int connection_traverse(PyObject* self, visitproc visit, void* arg) {
     WebSocketConnectionObject* connection = websocket_of(self);
     Py_VISIT(Py_TYPE(self));
@@ -543,11 +371,11 @@ PyMethodDef connection_methods[] = {
     {"_start", &connection_start, METH_VARARGS, nullptr},
     {"data_received", &connection_data_received, METH_O, "Decode received bytes."},
     {"recv", &connection_recv, METH_NOARGS, "Receive the next message."},
-    {"send", &connection_send, METH_O, "Send a message."},
-    {"write", &connection_write, METH_O, "Write a message into the transport's buffer."},
+    {"send", &websocket_send, METH_O, "Send a message."},
+    {"write", &websocket_write, METH_O, "Write a message into the transport's buffer."},
     {"_set_receiver", &connection_set_receiver, METH_O, nullptr},
     {"_call_receiver", &connection_call_receiver, METH_NOARGS, nullptr},
-    {"_send_frame", &connection_send_frame, METH_VARARGS, nullptr},
+    {"_send_frame", &websocket_send_frame, METH_VARARGS, nullptr},
     {"_end", &connection_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "web/websocket_connection.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <span>
+
+#include <penstock/codec/websocket/masking.hpp>
+#include <penstock/codec/websocket/message_decoder.hpp>
+#ifdef PENSTOCK_HAS_DEFLATE
+#include <penstock/codec/websocket/deflate.hpp>
+#endif
+
+namespace penstock::python {
+
+namespace websocket = codec::websocket;
+
+/// What a connection has after its handshake.
+struct WebSocketCodec {
+    websocket::Role role;
+#ifdef PENSTOCK_HAS_DEFLATE
+    std::unique_ptr<websocket::Inflater> inflater;
+    std::unique_ptr<websocket::Deflater> deflater;
+#endif
+    std::unique_ptr<websocket::MessageDecoder> decoder;
+    std::unique_ptr<websocket::MaskKeys> keys; ///< of a client
+    std::deque<PyObject*> messages;            ///< owned
+    std::size_t queued_bytes = 0;
+    std::size_t maximum_queued = 0; ///< messages beyond which reading pauses
+};
+
+/// Writes one frame in one call. False with an exception set. Throws std::bad_alloc and
+/// std::system_error.
+bool send_frame(WebSocketConnectionObject* connection, websocket::Opcode opcode,
+                std::span<const std::byte> payload, websocket::FrameHeader::Options options);
+
+// Methods of the connection.
+
+/// send(message): at once, and an awaitable for the room in the transport's buffer.
+PyObject* websocket_send(PyObject* self, PyObject* message);
+
+/// write(message): at once, or into the transport's buffer.
+PyObject* websocket_write(PyObject* self, PyObject* message);
+
+/// _send_frame(opcode, payload, final): without any check of the connection's state.
+PyObject* websocket_send_frame(PyObject* self, PyObject* arguments);
+
+} // namespace penstock::python

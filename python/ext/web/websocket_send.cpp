@@ -1,0 +1,178 @@
+// Sending on a WebSocket connection.
+
+#include "web/websocket_codec.hpp"
+#include "web/websocket_connection.hpp"
+
+#include "net/socket_transport.hpp"
+#include "shared/buffer_view.hpp"
+
+#include <array>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+namespace penstock::python {
+
+using websocket::Opcode;
+
+namespace {
+
+/// A frame of at most this size is put together on the stack and sent from there.
+constexpr std::size_t stack_frame = 16384;
+
+#ifdef PENSTOCK_HAS_DEFLATE
+/// Below this size compression costs more than it saves.
+constexpr std::size_t smallest_compressed = 64;
+#endif
+
+/// Sends bytes that may be on the stack. False with an exception set.
+bool send_bytes(WebSocketConnectionObject* connection, const char* data,
+                std::size_t size) noexcept {
+    const Ref transport = Ref::borrow(connection->transport);
+    const ModuleState* state = state_of(Py_TYPE(connection));
+    if (Py_IS_TYPE(transport.get(), state->socket_transport_type)) {
+        send_copy(transport_of(transport.get()), data, size, Corking::allowed);
+        return PyErr_Occurred() == nullptr;
+    }
+    const Ref bytes(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(size)));
+    return bytes && Ref(PyObject_CallMethodOneArg(transport.get(), state->name_write, bytes.get()));
+}
+
+/// Writes a part of a message, compressed if that was negotiated. False with an exception set.
+bool send_data(WebSocketConnectionObject* connection, Opcode opcode,
+               std::span<const std::byte> payload, bool final) {
+#ifdef PENSTOCK_HAS_DEFLATE
+    WebSocketCodec& codec = *connection->codec;
+    // A fragmented message is sent as it is: its first part may be too short to tell.
+    if (codec.deflater && final && opcode != Opcode::continuation &&
+        payload.size() >= smallest_compressed) {
+        codec::ByteBuffer compressed;
+        codec.deflater->deflate(payload, true, compressed);
+        return send_frame(connection, opcode, compressed.bytes(), {.compressed = true});
+    }
+#endif
+    return send_frame(connection, opcode, payload, {.final = final});
+}
+
+std::span<const std::byte> as_bytes(std::string_view text) noexcept {
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+PyObject* not_started() noexcept {
+    PyErr_SetString(PyExc_RuntimeError, "the connection is not open");
+    return nullptr;
+}
+
+/// False with an exception set.
+bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opcode opcode,
+                  bool final) noexcept {
+    try {
+        if (PyUnicode_Check(message)) {
+            Py_ssize_t size = 0;
+            const char* text = PyUnicode_AsUTF8AndSize(message, &size);
+            return text != nullptr &&
+                   send_data(connection, opcode, as_bytes({text, static_cast<std::size_t>(size)}),
+                             final);
+        }
+        BufferView view;
+        if (!view.acquire(message, PyBUF_SIMPLE)) {
+            return false;
+        }
+        if (connection->codec == nullptr) { // the exporter's code has ended it
+            return not_started() != nullptr;
+        }
+        return send_data(connection, opcode, as_bytes(view.bytes()), final);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::system_error& error) {
+        PyErr_SetString(PyExc_OSError, error.what());
+    }
+    return false;
+}
+
+/// Whether a message is sent without the Python half.
+bool is_sent_now(const WebSocketConnectionObject* connection, PyObject* message) noexcept {
+    return connection->may_send &&
+           (PyUnicode_Check(message) != 0 || PyObject_CheckBuffer(message) != 0);
+}
+
+bool send_whole(WebSocketConnectionObject* connection, PyObject* message) noexcept {
+    return send_message(connection, message,
+                        PyUnicode_Check(message) != 0 ? Opcode::text : Opcode::binary, true);
+}
+
+} // namespace
+
+bool send_frame(WebSocketConnectionObject* connection, Opcode opcode,
+                std::span<const std::byte> payload, websocket::FrameHeader::Options options) {
+    const WebSocketCodec& codec = *connection->codec;
+    websocket::MaskKey key{};
+    if (codec.keys) {
+        key = codec.keys->next();
+    }
+    const websocket::FrameHeader header =
+        codec.keys ? websocket::FrameHeader(opcode, payload.size(), key, options)
+                   : websocket::FrameHeader(opcode, payload.size(), options);
+    const std::span<const std::byte> head = header.bytes();
+    const auto assemble = [&](std::byte* target) {
+        std::memcpy(target, head.data(), head.size());
+        if (codec.keys) {
+            websocket::copy_masked(target + head.size(), payload, key);
+        } else if (!payload.empty()) {
+            std::memcpy(target + head.size(), payload.data(), payload.size());
+        }
+    };
+    const std::size_t size = head.size() + payload.size();
+    if (size <= stack_frame) {
+        std::array<std::byte, stack_frame> frame;
+        assemble(frame.data());
+        return send_bytes(connection, reinterpret_cast<const char*>(frame.data()), size);
+    }
+    const Ref frame(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
+    if (!frame) {
+        return false;
+    }
+    assemble(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(frame.get())));
+    const Ref transport = Ref::borrow(connection->transport);
+    return static_cast<bool>(Ref(PyObject_CallMethodOneArg(
+        transport.get(), state_of(Py_TYPE(connection))->name_write, frame.get())));
+}
+
+PyObject* websocket_send(PyObject* self, PyObject* message) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    if (!is_sent_now(connection, message)) {
+        return PyObject_CallMethod(self, "_send_otherwise", "O", message);
+    }
+    if (!send_whole(connection, message)) {
+        return nullptr;
+    }
+    return connection->writing_paused ? PyObject_CallMethod(self, "_drain", nullptr)
+                                      : Py_NewRef(state_of(Py_TYPE(self))->completed);
+}
+
+PyObject* websocket_write(PyObject* self, PyObject* message) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    if (!is_sent_now(connection, message)) {
+        return PyObject_CallMethod(self, "_refuse_write", "O", message);
+    }
+    return send_whole(connection, message) ? Py_NewRef(Py_None) : nullptr;
+}
+
+PyObject* websocket_send_frame(PyObject* self, PyObject* arguments) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    int opcode = 0;
+    PyObject* payload = nullptr;
+    int final = 0;
+    if (PyArg_ParseTuple(arguments, "iOp", &opcode, &payload, &final) == 0) {
+        return nullptr;
+    }
+    if (connection->codec == nullptr) {
+        return not_started();
+    }
+    return send_message(connection, payload, static_cast<Opcode>(opcode), final != 0)
+               ? Py_NewRef(Py_None)
+               : nullptr;
+}
+
+} // namespace penstock::python
