@@ -85,8 +85,9 @@ def test_gas_is_printed_and_selected(ask: Ask) -> None:
 
 
 def test_confirmed_tare_is_sent(ask: Ask) -> None:
-    reading = json.loads(ask("tare", "flow", "--yes", "--json").stdout)
-    assert reading["unit_id"] == "A"
+    answer = ask("tare", "flow", "--yes", "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert json.loads(answer.stdout)["unit_id"] == "A"
 
 
 def test_ramp_is_printed_and_set(ask: Ask) -> None:
