@@ -93,6 +93,29 @@ async def test_an_existing_file_is_refused_continued_or_replaced(tmp_path: Path)
     assert flows(path) == [0.0]
 
 
+@pytest.mark.parametrize("how", ["overwrite", "append"])
+async def test_two_recorders_cannot_share_a_database(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "run.sqlite"
+    async with SqliteSink(path, loss_rows=0) as sink:
+        await sink.write_batch(flow_batch(1))
+        with pytest.raises(SinkWriteError, match="being recorded by another"):
+            await SqliteSink(path, overwrite=how == "overwrite", append=how == "append").open()
+        await sink.write_batch(flow_batch(1, first=1))
+    assert flows(path) == [0.0, 1.0]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_the_lock_of_a_killed_recorder_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    async with SqliteSink(path) as sink:
+        await sink.write_batch(flow_batch(1))
+    path.with_name("run.sqlite-lock").touch()
+    async with SqliteSink(path, append=True) as sink:
+        await sink.write_batch(flow_batch(1, first=1))
+    assert flows(path) == [0.0, 1.0]
+    assert list(tmp_path.iterdir()) == [path]
+
+
 async def test_another_unit_begins_a_table(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
     litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -14,7 +15,7 @@ from penstock._durable_files import sync_folder
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
 from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._sinks.files import explain, explained
+from penstock.record._sinks.files import explain, explained, lock_file
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
@@ -47,7 +48,8 @@ class SqliteSink(PathSink):
 
     The database is in WAL mode and readable while it grows. One transaction is open at a time; it
     is committed, and the log synced, within the loss window. SQLite undoes a transaction that a
-    kill has cut off when the database is next opened. Needs nothing but Python.
+    kill has cut off when the database is next opened. While it is recorded, ``run.sqlite-lock``
+    is locked against other recorders. Needs nothing but Python.
 
     Args:
         path: the database file.
@@ -98,6 +100,7 @@ class SqliteFile:
         self._overwrite = overwrite
         self._append = append
         self._timeout = busy_timeout
+        self._lock = -1
         self._database: sqlite3.Connection | None = None
         self._existed = False
         self._begun = False
@@ -132,9 +135,11 @@ class SqliteFile:
         except OSError as error:
             raise explain("create", self.path, error) from error
         try:
+            self._take_lock()
             self._connect()
         except BaseException:
             self._disconnect()
+            self._release_lock()
             if not self._existed:
                 self.path.unlink(missing_ok=True)
             raise
@@ -159,6 +164,7 @@ class SqliteFile:
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if self._database is None:
+            self._release_lock()
             return
         try:
             with _explained(self):
@@ -179,6 +185,37 @@ class SqliteFile:
                 with explained("remove", self.path):
                     for suffix in ("", "-wal", "-shm"):
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            self._release_lock()
+
+    # -- the lock -----------------------------------------------------------------------------
+
+    def _take_lock(self) -> None:
+        """Lock the database against other recorders, through a file beside it.
+
+        Rejected: locking the database itself. Closing that descriptor would drop the locks that
+        SQLite holds on the same file for other connections of this process (fcntl(2)).
+        """
+        path = Path(f"{self.path}-lock")
+        while self._lock < 0:
+            with explained("lock", path):
+                lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                lock_file(lock, path, self.path)
+                # The recorder that had it may have removed the file meanwhile.
+                if os.path.samestat(os.fstat(lock), os.stat(path)):
+                    self._lock, lock = lock, -1
+            except FileNotFoundError:
+                pass
+            finally:
+                if lock >= 0:
+                    os.close(lock)
+
+    def _release_lock(self) -> None:
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self.path}-lock")
+            os.close(self._lock)
+            self._lock = -1
 
     # -- the database -------------------------------------------------------------------------
 
