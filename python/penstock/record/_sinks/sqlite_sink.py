@@ -15,7 +15,7 @@ from penstock._durable_files import sync_folder
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
 from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._sinks.files import explain, explained, lock_file
+from penstock.record._sinks.files import check_not_removed, explain, explained, lock_file
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
@@ -105,6 +105,7 @@ class SqliteFile:
         self._existed = False
         self._begun = False
         self._in_transaction = False
+        self._node = -1
         self._schema: RecordSchema | None = None
         self._insert = ""
         self._part = 0
@@ -235,6 +236,9 @@ class SqliteFile:
 
     def _disconnect(self) -> None:
         database, self._database = self._database, None
+        if self._node >= 0:
+            os.close(self._node)
+            self._node = -1
         if database is not None:
             database.close()
 
@@ -254,6 +258,8 @@ class SqliteFile:
         database.execute("PRAGMA synchronous = FULL")
         database.executescript(_LISTED)
         sync_folder(os.fspath(self.path))
+        # Closing a descriptor without O_PATH would drop SQLite's locks (fcntl(2)).
+        self._node = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
         self._begun = True
 
     def _begin(self, schema: RecordSchema) -> None:
@@ -334,6 +340,8 @@ class SqliteFile:
         if self._in_transaction:
             self._connected().execute("COMMIT")
             self._in_transaction = False
+            if self._node >= 0:
+                check_not_removed(self._node, self.path)
 
 
 class _explained:
