@@ -110,6 +110,7 @@ class SqliteFile:
         self._insert = ""
         self._part = 0
         self._rows = 0
+        self._committed_rows = 0
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -272,7 +273,7 @@ class SqliteFile:
             if last is not None and _same(last[2], last[3], schema):
                 self._part, name = last[0], last[1]
                 counted = self._connected().execute(f"SELECT count(*) FROM {_quoted(name)}")
-                self._rows = counted.fetchone()[0]
+                self._rows = self._committed_rows = counted.fetchone()[0]
                 self._schema = schema
                 return
         self._begin_table(schema)
@@ -292,7 +293,7 @@ class SqliteFile:
         )
         self._commit()
         self._schema = schema
-        self._rows = 0
+        self._rows = self._committed_rows = 0
 
     def _free_name(self) -> str:
         taken = {
@@ -336,10 +337,18 @@ class SqliteFile:
             self._connected().execute("BEGIN IMMEDIATE")
             self._in_transaction = True
 
+    def take_back(self) -> None:
+        """Forget the rows of the transaction that an error has ended, as SQLite has."""
+        database = self._database
+        if self._in_transaction and database is not None and not database.in_transaction:
+            self._in_transaction = False
+            self._rows = self._committed_rows
+
     def _commit(self) -> None:
         if self._in_transaction:
             self._connected().execute("COMMIT")
             self._in_transaction = False
+            self._committed_rows = self._rows
             if self._node >= 0:
                 check_not_removed(self._node, self.path)
 
@@ -357,6 +366,7 @@ class _explained:
         if isinstance(error, OSError) and not isinstance(error, SinkExistsError):
             raise explain("write", self._file.path, error) from error
         if isinstance(error, sqlite3.Error):
+            self._file.take_back()
             raise SinkWriteError(
                 f"cannot write {self._file.path}: {error}; {_remedy(error)}"
             ) from error
