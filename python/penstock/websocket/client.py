@@ -8,7 +8,7 @@ import ssl as ssl_module
 import urllib.parse
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from penstock import _core
 from penstock.websocket.connection import Connection
@@ -89,9 +89,9 @@ class _ClientHandshake(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._request)
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         self._received += data

@@ -6,6 +6,7 @@ import asyncio
 import enum
 import os
 import struct
+import time
 import uuid
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -279,7 +280,8 @@ class Connection(_core.WebSocketConnection):
         if payload in self._pings:
             raise RuntimeError("already waiting for a pong with the same data")
         waiter: asyncio.Future[float] = self.loop.create_future()
-        self._pings[payload] = (waiter, self.loop.time())
+        # uvloop's time has a resolution of a millisecond.
+        self._pings[payload] = (waiter, time.monotonic())
         self._send_frame(_PING, payload, True)
         return waiter
 
@@ -389,7 +391,7 @@ class Connection(_core.WebSocketConnection):
     def _on_pong(self, _: int, data: bytes) -> None:
         if data not in self._pings:
             return
-        now = self.loop.time()
+        now = time.monotonic()
         # A pong also answers the pings before (RFC 6455, 5.5.3).
         for payload in list(self._pings):
             waiter, sent = self._pings.pop(payload)

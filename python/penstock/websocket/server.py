@@ -9,7 +9,7 @@ import logging
 import re
 import ssl as ssl_module
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from penstock import _core
 from penstock.websocket.connection import Connection, State
@@ -50,8 +50,8 @@ class _ServerHandshake(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         self._server._opening.add(self)
         timeout = self._server._open_timeout
         if timeout is not None:
