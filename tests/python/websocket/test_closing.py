@@ -93,6 +93,19 @@ async def leave_without_close(connection: Any) -> object:
     return await hold(connection)
 
 
+async def ping_with_much(connection: Any) -> object:
+    for size in (63, 64, 125):
+        await (await connection.ping(b"x" * size))
+    await connection.pong(b"x" * 125)
+    await connection.close()
+    return await hold(connection)
+
+
+async def close_with_long_reason(connection: Any) -> object:
+    await connection.close(3000, "é" * 61)
+    return await hold(connection)
+
+
 async def wrong_types(connection: Any) -> object:
     names = []
     for message in (1, None, {"a": 1}, [b"a", "b"]):
@@ -160,6 +173,20 @@ def test_ends_of_a_conversation_see_what_those_of_websockets_see(
     async def main() -> None:
         expected = await converse(("websockets", "websockets"), ours, theirs)
         assert await converse(roles, ours, theirs) == expected
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "roles", [("penstock", "penstock"), ("penstock", "websockets"), ("websockets", "penstock")]
+)
+@pytest.mark.parametrize("ours", [ping_with_much, close_with_long_reason])
+def test_control_frames_are_not_compressed(
+    run: Callable[..., Any], roles: tuple[str, str], ours: Conversation
+) -> None:
+    async def main() -> None:
+        expected = await converse(("websockets", "websockets"), ours, hold, compression="deflate")
+        assert await converse(roles, ours, hold, compression="deflate") == expected
 
     run(main())
 
