@@ -247,10 +247,25 @@ class Server:
         """Return whether connections are accepted."""
         return self._server is not None and self._server.is_serving()
 
-    async def serve_forever(self) -> None:
-        """Accept connections until the call is cancelled; the server is then closed."""
+    async def start_serving(self) -> None:
+        """Accept connections, if `serve` was called with `start_serving=False`."""
         assert self._server is not None
-        await self._server.serve_forever()
+        await self._server.start_serving()
+
+    async def serve_forever(self) -> None:
+        """Accept connections until `close` is called or this call is cancelled.
+
+        Cancelling the call closes the server, as `close` does, and ends after that.
+        """
+        # asyncio's would wait, when cancelled, for connections that nothing closes.
+        try:
+            if self._closing is None and not self.is_serving():
+                await self.start_serving()
+            await self.wait_closed()
+        except asyncio.CancelledError:
+            self.close()
+            await self.wait_closed()
+            raise
 
     def close(self, close_connections: bool = True, code: int = 1001, reason: str = "") -> None:
         """Stop accepting connections, and close the open ones. `wait_closed` waits for the end.

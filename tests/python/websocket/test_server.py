@@ -1,0 +1,62 @@
+"""The server: how it is closed, its connections, its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock import websocket
+
+from .libraries import SERVERS, address, echo, seen
+
+
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_cancelled_serve_forever_closes_the_connections(
+    run: Callable[..., Any], library: str
+) -> None:
+    async def main() -> None:
+        server = await SERVERS[library](echo, "127.0.0.1", 0)
+        connection = await websocket.connect(address(server))
+        serving = asyncio.create_task(server.serve_forever())
+        await connection.send("hello")
+        assert await connection.recv() == "hello"
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        with pytest.raises(websocket.ConnectionClosedOK) as end:
+            await connection.recv()
+        assert seen(end.value) == ("ConnectionClosedOK", (1001, ""), 1001)
+        assert not server.is_serving()
+
+    run(main())
+
+
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_serve_forever_returns_when_the_server_is_closed(
+    run: Callable[..., Any], library: str
+) -> None:
+    async def main() -> None:
+        server = await SERVERS[library](echo, "127.0.0.1", 0)
+        both = [asyncio.create_task(server.serve_forever()) for _ in range(2)]
+        await asyncio.sleep(0)
+        server.close()
+        assert await asyncio.gather(*both) == [None, None]
+
+    run(main())
+
+
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_serving_may_start_later(run: Callable[..., Any], library: str) -> None:
+    async def main() -> None:
+        server = await SERVERS[library](echo, "127.0.0.1", 0, start_serving=False)
+        assert not server.is_serving()
+        await server.start_serving()
+        async with websocket.connect(address(server)):
+            pass
+        server.close()
+        await server.wait_closed()
+
+    run(main())
