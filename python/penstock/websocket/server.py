@@ -189,11 +189,7 @@ class _ServerHandshake(asyncio.Protocol):
 
 
 class Server:
-    """A running WebSocket server; `serve` makes it.
-
-    Attributes:
-        connections: The open connections.
-    """
+    """A running WebSocket server; `serve` makes it."""
 
     def __init__(
         self,
@@ -215,7 +211,7 @@ class Server:
     ) -> None:
         if compression not in ("deflate", None):
             raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
-        self.connections: set[ServerConnection] = set()
+        self._connections: set[ServerConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._handler = handler
         self._origins = origins
@@ -237,6 +233,11 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def connections(self) -> set[ServerConnection]:
+        """The open connections, in a new set: one may be closed while the caller iterates."""
+        return {each for each in self._connections if each.state is State.OPEN}
 
     @property
     def sockets(self) -> tuple[Any, ...]:
@@ -302,14 +303,14 @@ class Server:
             if handshake._task is None:
                 handshake.abort()
         if close_connections:
-            closing = [connection.close(code, reason) for connection in list(self.connections)]
+            closing = [connection.close(code, reason) for connection in self._connections]
             await asyncio.gather(*closing)
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self._server.wait_closed()
 
     async def _run_handler(self, connection: ServerConnection) -> None:
-        self.connections.add(connection)
+        self._connections.add(connection)
         try:
             if self._closing is not None:
                 await connection.close(1001)
@@ -323,7 +324,7 @@ class Server:
         else:
             await connection.close()
         finally:
-            self.connections.discard(connection)
+            self._connections.discard(connection)
             if connection.state is not State.CLOSED and connection.transport is not None:
                 connection.transport.abort()
 

@@ -60,3 +60,19 @@ def test_serving_may_start_later(run: Callable[..., Any], library: str) -> None:
         await server.wait_closed()
 
     run(main())
+
+
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_connections_may_close_during_an_iteration(run: Callable[..., Any], library: str) -> None:
+    async def main() -> None:
+        async with SERVERS[library](echo, "127.0.0.1", 0) as server:
+            for _ in range(3):
+                connection = await websocket.connect(address(server))
+                await connection.send("hello")
+                assert await connection.recv() == "hello"
+            assert len(server.connections) == 3
+            for each in server.connections:
+                await each.close()
+            assert not server.connections
+
+    run(main())
