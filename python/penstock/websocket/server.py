@@ -315,12 +315,14 @@ class Server:
             if self._closing is not None:
                 await connection.close(1001)
             await self._handler(connection)
-        except ConnectionClosed:
-            # The handler ends with its connection, as a client's end does with `async for`.
-            await connection.close()
-        except Exception:
-            _log.exception("connection handler failed")
-            await connection.close(1011)
+        except Exception as error:
+            # A handler ends with its connection, as a client's end does with `async for`. What
+            # another connection raises, for example a proxy's to its server, is a failure.
+            if isinstance(error, ConnectionClosed) and connection.state is not State.OPEN:
+                await connection.close()
+            else:
+                _log.exception("connection handler failed")
+                await connection.close(1011)
         else:
             await connection.close()
         finally:

@@ -76,3 +76,26 @@ def test_connections_may_close_during_an_iteration(run: Callable[..., Any], libr
             assert not server.connections
 
     run(main())
+
+
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_end_of_another_connection_is_a_failure_of_the_handler(
+    run: Callable[..., Any], library: str
+) -> None:
+    async def leave(connection: Any) -> None:
+        pass
+
+    async def main() -> None:
+        async with SERVERS[library](leave, "127.0.0.1", 0) as origin:
+
+            async def forward(connection: Any) -> None:
+                async with websocket.connect(address(origin)) as upstream:
+                    await connection.send(await upstream.recv())
+
+            async with SERVERS[library](forward, "127.0.0.1", 0) as proxy:
+                connection = await websocket.connect(address(proxy))
+                with pytest.raises(websocket.ConnectionClosedError) as end:
+                    await connection.recv()
+                assert seen(end.value) == ("ConnectionClosedError", (1011, ""), 1011)
+
+    run(main())
