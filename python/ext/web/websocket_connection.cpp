@@ -310,8 +310,8 @@ PyObject* connection_set_receiver(PyObject* self, PyObject* function) {
         Py_RETURN_NONE;
     }
     if (connection->receiver != nullptr || connection->waiting != nullptr) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "for_each() called while another coroutine already receives");
+        refuse_second_receiver(connection,
+                               "for_each() called while another coroutine already receives");
         return nullptr;
     }
     Ref context(PyContext_CopyCurrent());
@@ -412,6 +412,11 @@ PyType_Spec connection_spec = {
 };
 
 } // namespace
+
+void refuse_second_receiver(WebSocketConnectionObject* connection, const char* reason) noexcept {
+    const Ref nothing(
+        PyObject_CallMethod(as_object(connection), "_refuse_second_receiver", "s", reason));
+}
 
 bool has_message(const WebSocketConnectionObject* connection) noexcept {
     return connection->codec != nullptr && !connection->codec->messages.empty();

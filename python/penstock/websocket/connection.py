@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from penstock import _core
 from penstock.websocket.exceptions import (
     Close,
+    ConcurrencyError,
     ConnectionClosed,
     ConnectionClosedError,
     ConnectionClosedOK,
@@ -56,8 +57,8 @@ class Connection(_core.WebSocketConnection):
     to the event loop on which it was opened and is not thread safe.
 
     `write(message)` is `send` for code that cannot wait: the message is sent at once, or put into
-    the transport's buffer, however full that is. It raises ConnectionClosed, and RuntimeError while
-    another message is sent in fragments.
+    the transport's buffer, however full that is. It raises ConnectionClosed, and ConcurrencyError
+    while another message is sent in fragments.
 
     Attributes:
         id: A random UUID, for logs.
@@ -150,7 +151,7 @@ class Connection(_core.WebSocketConnection):
 
         Raises:
             ConnectionClosedError: If the connection has not ended normally.
-            RuntimeError: If another call receives.
+            ConcurrencyError: If another call receives.
             Exception: What the function raises. It is not called again.
         """
         self._set_receiver(function)
@@ -195,7 +196,9 @@ class Connection(_core.WebSocketConnection):
             raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
         if self.state is not State.OPEN:
             raise self._closed_exception()
-        raise RuntimeError("another message is being sent in fragments; use send(), which waits")
+        raise ConcurrencyError(
+            "another message is being sent in fragments; use send(), which waits"
+        )
 
     async def _send_otherwise(self, message: object) -> None:
         # Called by `send` where the message is not one buffer, or cannot be sent now.
@@ -269,7 +272,7 @@ class Connection(_core.WebSocketConnection):
 
         Raises:
             ConnectionClosed: If the connection is closed; the future raises it too.
-            RuntimeError: If a ping with that payload is unanswered.
+            ConcurrencyError: If a ping with that payload is unanswered.
         """
         if self.state is not State.OPEN:
             raise self._closed_exception()
@@ -278,7 +281,7 @@ class Connection(_core.WebSocketConnection):
     def _ping(self, data: Data | None) -> asyncio.Future[float]:
         payload = os.urandom(4) if data is None else _control_payload(data)
         if payload in self._pings:
-            raise RuntimeError("already waiting for a pong with the same data")
+            raise ConcurrencyError("already waiting for a pong with the same data")
         waiter: asyncio.Future[float] = self.loop.create_future()
         # uvloop's time has a resolution of a millisecond.
         self._pings[payload] = (waiter, time.monotonic())
@@ -381,6 +384,9 @@ class Connection(_core.WebSocketConnection):
         return exception
 
     # ---- calls of the native half
+
+    def _refuse_second_receiver(self, reason: str) -> NoReturn:
+        raise ConcurrencyError(reason)
 
     def _end_of_messages(self, iterating: bool) -> BaseException:
         exception = self._closed_exception()

@@ -159,4 +159,4 @@ class InvalidURI(WebSocketException):
 
 
 class ConcurrencyError(WebSocketException, RuntimeError):
-    """Two coroutines receive from one connection at the same time."""
+    """Another call receives, sends in fragments, or waits for a pong with the same payload."""

@@ -291,6 +291,21 @@ def test_answered_pings_keep_the_connection(run: Callable[..., Any]) -> None:
     run(main())
 
 
+def test_two_pings_with_one_payload_are_refused(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with (
+            websocket.serve(hold, "127.0.0.1", 0) as served,
+            websocket.connect(address(served)) as connection,
+        ):
+            pong = await connection.ping("same")
+            with pytest.raises(websocket.ConcurrencyError, match="same data"):
+                await connection.ping("same")
+            await pong
+            await connection.ping("same")
+
+    run(main())
+
+
 def test_payload_of_a_ping_is_limited(run: Callable[..., Any]) -> None:
     async def main() -> None:
         async with (

@@ -187,15 +187,15 @@ def test_one_receiver_at_a_time(run: Callable[..., Any]) -> None:
         ):
             first = asyncio.create_task(connection.for_each(print))
             await asyncio.sleep(0)
-            with pytest.raises(RuntimeError, match="for_each"):
+            with pytest.raises(websocket.ConcurrencyError, match="for_each"):
                 await connection.recv()
-            with pytest.raises(RuntimeError, match="already receives"):
+            with pytest.raises(websocket.ConcurrencyError, match="already receives"):
                 await connection.for_each(print)
             first.cancel()
             await asyncio.wait([first])
             second = asyncio.create_task(connection.recv())
             await asyncio.sleep(0)
-            with pytest.raises(RuntimeError, match="already receives"):
+            with pytest.raises(websocket.ConcurrencyError, match="already receives"):
                 await connection.for_each(print)
             second.cancel()
 
@@ -319,7 +319,7 @@ def test_write_refuses_what_it_cannot_send(run: Callable[..., Any]) -> None:
 
             sending = asyncio.create_task(connection.send(parts()))  # type: ignore[arg-type]
             await asyncio.sleep(0)
-            with pytest.raises(RuntimeError, match="in fragments"):
+            with pytest.raises(websocket.ConcurrencyError, match="in fragments"):
                 connection.write("another")
             release.set()
             await sending
