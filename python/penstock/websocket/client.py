@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection
+from penstock.websocket.connection import Connection, check_limits
 from penstock.websocket.exceptions import (
     InvalidHandshake,
     InvalidMessage,
@@ -218,6 +218,7 @@ class connect:  # a function for its users, who await it or enter it
     ) -> None:
         if compression not in ("deflate", None):
             raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
+        check_limits(max_size, max_queue)
         self._address = _Address.parse(uri)
         if ssl and not self._address.secure:
             raise ValueError("ssl is given with a ws:// address; use wss://")

@@ -38,6 +38,13 @@ class State(enum.IntEnum):
     CONNECTING, OPEN, CLOSING, CLOSED = range(4)
 
 
+def check_limits(max_size: object, max_queue: object) -> None:
+    """Raise ValueError for a limit that a connection would not accept when it opens."""
+    for name, value in (("max_size", max_size), ("max_queue", max_queue)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name} is a number of at least 1, or None, not {value!r}")
+
+
 def _close_payload(close: Close) -> bytes:
     if close.code == _NO_CODE:
         return b""

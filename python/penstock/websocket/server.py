@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection, State
+from penstock.websocket.connection import Connection, State, check_limits
 from penstock.websocket.exceptions import ConnectionClosed
 from penstock.websocket.http import Headers, Request, Response, plain_response
 
@@ -211,6 +211,7 @@ class Server:
     ) -> None:
         if compression not in ("deflate", None):
             raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
+        check_limits(max_size, max_queue)
         self._connections: set[ServerConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._handler = handler

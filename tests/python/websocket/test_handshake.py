@@ -179,3 +179,15 @@ def test_silent_server_ends_with_a_timeout(run: Callable[..., Any]) -> None:
         await server.wait_closed()
 
     run(main())
+
+
+@pytest.mark.parametrize("limit", ["max_size", "max_queue"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, (16, 4), "1"])
+def test_invalid_limit_is_refused(run: Callable[..., Any], limit: str, value: Any) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):
+            websocket.connect("ws://127.0.0.1/", **{limit: value})
+        with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):
+            await websocket.serve(echo, "127.0.0.1", 0, **{limit: value})
+
+    run(main())
