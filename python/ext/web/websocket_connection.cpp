@@ -93,8 +93,10 @@ bool call_receiver(WebSocketConnectionObject* connection, PyObject* message) noe
     if (result) {
         return true;
     }
-    // Its task has left `for_each` meanwhile, or the exception is the loop's to raise.
-    if (connection->receiver != receiver.get() || PyErr_ExceptionMatches(PyExc_Exception) == 0) {
+    // Its task has left `for_each` meanwhile, or the exception is the loop's to raise. A
+    // CancelledError, for example of a future's result, would otherwise end the transport.
+    if (connection->receiver != receiver.get() || PyErr_ExceptionMatches(PyExc_SystemExit) != 0 ||
+        PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
         return false;
     }
     return end_receiver(connection);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import inspect
 import os
 import struct
 import time
@@ -159,8 +160,14 @@ class Connection(_core.WebSocketConnection):
         Raises:
             ConnectionClosedError: If the connection has not ended normally.
             ConcurrencyError: If another call receives.
+            TypeError: If the function is none, or one that waits.
             Exception: What the function raises. It is not called again.
         """
+        given: object = function
+        if not callable(given) or inspect.iscoroutinefunction(given):
+            raise TypeError(
+                f"for_each() calls a function that does not wait, not {function!r}; use `async for`"
+            )
         self._set_receiver(function)
         self._receiver_end = end = self.loop.create_future()
         try:
