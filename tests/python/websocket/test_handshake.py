@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from penstock import websocket
 
-from .libraries import address, echo
+from .libraries import CLIENTS, SERVERS, address, echo
+
+ROLES = [(client, server) for client in CLIENTS for server in SERVERS]
 
 
 async def talk(port: int, request: bytes) -> bytes:
@@ -191,3 +194,29 @@ def test_invalid_limit_is_refused(run: Callable[..., Any], limit: str, value: An
             await websocket.serve(echo, "127.0.0.1", 0, **{limit: value})
 
     run(main())
+
+
+@pytest.mark.parametrize(("client", "server"), ROLES)
+def test_fields_arrive_as_they_were_sent(run: Callable[..., Any], client: str, server: str) -> None:
+    def respond(_: Any, request: Any, response: Any) -> Any:
+        assert dict(request.headers)["x-name"] == "Zoë"
+        headers = response.headers.copy()
+        headers["X-Answer"] = "Ünal"
+        return dataclasses.replace(response, headers=headers)
+
+    async def main() -> None:
+        options = {"additional_headers": {"X-Name": "Zoë"}}
+        async with (
+            SERVERS[server](echo, "127.0.0.1", 0, process_response=respond) as served,
+            CLIENTS[client](address(served), **options) as connection,
+        ):
+            assert dict(connection.response.headers)["x-answer"] == "Ünal"
+
+    run(main())
+
+
+def test_field_outside_of_latin_1_is_refused() -> None:
+    with pytest.raises(ValueError, match="quote it"):
+        websocket.Headers({"X-Name": "名"}).serialize()
+    with pytest.raises(ValueError, match="not a name"):
+        websocket.Headers({"X-Näme": "a"}).serialize()
