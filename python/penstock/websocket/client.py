@@ -173,7 +173,7 @@ class connect:  # a function for its users, who await it or enter it
         compression: "deflate" offers permessage-deflate, if Penstock was built with zlib; None
             does not.
         additional_headers: Header fields to add to the request.
-        user_agent_header: The User-Agent field; None sends none.
+        user_agent_header: The User-Agent field, if `additional_headers` has none; None sends none.
         open_timeout: Seconds for connecting and the handshake; None has no limit.
         ping_interval: Seconds between keepalive pings; None sends none.
         ping_timeout: Seconds for the answer to one, after which the connection fails with 1011.
@@ -290,10 +290,10 @@ class connect:  # a function for its users, who await it or enter it
             headers["Sec-WebSocket-Protocol"] = ", ".join(self._subprotocols)
         if address.credentials is not None:
             headers["Authorization"] = f"Basic {address.credentials}"
-        if self._user_agent is not None:
-            headers["User-Agent"] = self._user_agent
         if self._additional is not None:
             headers.update_from(self._additional)
+        if self._user_agent is not None:
+            headers.setdefault("User-Agent", self._user_agent)
         return Request(address.target, headers)
 
     async def _connect(self) -> Connection:

@@ -220,3 +220,22 @@ def test_field_outside_of_latin_1_is_refused() -> None:
         websocket.Headers({"X-Name": "名"}).serialize()
     with pytest.raises(ValueError, match="not a name"):
         websocket.Headers({"X-Näme": "a"}).serialize()
+
+
+@pytest.mark.parametrize("client", list(CLIENTS))
+def test_additional_user_agent_replaces_the_own(run: Callable[..., Any], client: str) -> None:
+    seen: list[list[str]] = []
+
+    def note(_: Any, request: Any) -> None:
+        seen.append(request.headers.get_all("User-Agent"))
+
+    async def main() -> None:
+        options = {"additional_headers": {"User-Agent": "A"}}
+        async with (
+            websocket.serve(echo, "127.0.0.1", 0, process_request=note) as served,
+            CLIENTS[client](address(served), **options),
+        ):
+            pass
+        assert seen == [["A"]]
+
+    run(main())
