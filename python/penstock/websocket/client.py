@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection, check_limits
+from penstock.websocket.connection import Connection, check_limits, checked_subprotocols
 from penstock.websocket.exceptions import (
     InvalidHandshake,
     InvalidMessage,
@@ -225,7 +225,7 @@ class connect:  # a function for its users, who await it or enter it
         if ssl is False and self._address.secure:
             raise ValueError("ssl=False is given with a wss:// address; use ws://")
         self._origin = origin
-        self._subprotocols = tuple(subprotocols or ())
+        self._subprotocols = checked_subprotocols(subprotocols)
         self._compression = compression is not None and bool(_core.websocket_deflate)
         self._additional = additional_headers
         self._user_agent = user_agent_header

@@ -9,7 +9,7 @@ import os
 import struct
 import time
 import uuid
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock import _core
@@ -44,6 +44,12 @@ def check_limits(max_size: object, max_queue: object) -> None:
     for name, value in (("max_size", max_size), ("max_queue", max_queue)):
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(f"{name} is a number of at least 1, or None, not {value!r}")
+
+
+def checked_subprotocols(names: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"subprotocols is a list of names, not {names!r}; use [{names!r}]")
+    return tuple(names or ())
 
 
 def _close_payload(close: Close) -> bytes:

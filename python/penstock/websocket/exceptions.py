@@ -128,7 +128,7 @@ class InvalidOrigin(InvalidHandshake):
 
 
 class NegotiationError(InvalidHandshake):
-    """Client and server have no subprotocol in common."""
+    """Client and server have no subprotocol in common; raised by a `select_subprotocol`."""
 
 
 class InvalidStatus(InvalidHandshake):

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection, State, check_limits
-from penstock.websocket.exceptions import ConnectionClosed
+from penstock.websocket.connection import Connection, State, check_limits, checked_subprotocols
+from penstock.websocket.exceptions import ConnectionClosed, NegotiationError
 from penstock.websocket.http import Headers, Request, Response, plain_response
 
 __all__ = ["Server", "ServerConnection", "serve"]
@@ -111,6 +111,10 @@ class _ServerHandshake(asyncio.Protocol):
                 if inspect.isawaitable(replaced):
                     replaced = await replaced
                 response = replaced or response
+            written = response.serialize()
+        except NegotiationError as reason:
+            text = str(reason) or "no common subprotocol"
+            response = plain_response(400, f"Failed to open a WebSocket connection: {text}.\n")
             written = response.serialize()
         except Exception:
             _log.exception("opening handshake failed")
@@ -216,7 +220,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._handler = handler
         self._origins = origins
-        self._subprotocols = tuple(subprotocols or ())
+        self._subprotocols = checked_subprotocols(subprotocols)
         self._select_subprotocol = select_subprotocol
         self._compression = compression is not None and bool(_core.websocket_deflate)
         self._process_request = process_request
@@ -368,7 +372,8 @@ class serve:  # a function for its users, who await it or enter it
         origins: The allowed values of Origin: texts, patterns, and None for its absence. None in
             place of the list allows all.
         subprotocols: The supported subprotocols, the preferred one first.
-        select_subprotocol: Selects one instead, from the connection and the offered ones.
+        select_subprotocol: Selects one instead, from the connection and the offered ones. A
+            `NegotiationError` that it raises refuses the client with status 400.
         compression: "deflate" accepts permessage-deflate, if Penstock was built with zlib; None
             does not.
         process_request: Called with the connection and the request; may return a `Response`, also

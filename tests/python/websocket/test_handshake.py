@@ -239,3 +239,34 @@ def test_additional_user_agent_replaces_the_own(run: Callable[..., Any], client:
         assert seen == [["A"]]
 
     run(main())
+
+
+def test_negotiation_error_refuses_the_client(
+    run: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def select(connection: Any, offered: Any) -> str:
+        if "good" in offered:
+            return "good"
+        raise websocket.NegotiationError("'good' is needed")
+
+    async def main() -> None:
+        async with websocket.serve(echo, "127.0.0.1", 0, select_subprotocol=select) as served:
+            async with websocket.connect(address(served), subprotocols=["good"]) as connection:
+                assert connection.subprotocol == "good"
+            with pytest.raises(websocket.InvalidStatus) as caught:
+                await websocket.connect(address(served))
+        assert caught.value.response.status_code == 400
+        assert b"'good' is needed" in caught.value.response.body
+
+    run(main())
+    assert not caplog.records
+
+
+def test_one_text_is_no_list_of_subprotocols(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(TypeError, match="list of names"):
+            websocket.connect("ws://127.0.0.1/", subprotocols="chat")
+        with pytest.raises(TypeError, match="list of names"):
+            await websocket.serve(echo, "127.0.0.1", 0, subprotocols="chat")
+
+    run(main())
