@@ -380,7 +380,7 @@ class serve:  # a function for its users, who await it or enter it
             from a coroutine, that is sent instead of the handshake's.
         process_response: Called with connection, request and response; may return another one.
         server_header: The Server field; None sends none.
-        open_timeout: Seconds for the handshake; None has no limit.
+        open_timeout: Seconds for the handshake, and before it for that of TLS; None has no limit.
         ping_interval: As for `connect`, like all that follow.
         ping_timeout: Seconds for the answer to a ping.
         close_timeout: Seconds for the closing handshake.
@@ -415,6 +415,9 @@ class serve:  # a function for its users, who await it or enter it
         ssl: ssl_module.SSLContext | None = None,
         **kwargs: Any,
     ) -> None:
+        if ssl is not None:
+            # Else a client that does not begin TLS keeps its socket for asyncio's 60 seconds.
+            kwargs.setdefault("ssl_handshake_timeout", open_timeout)
         self._listen = {"host": host, "port": port, "ssl": ssl, **kwargs}
         self._make = functools.partial(
             Server,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import websocket
+from tests.python.loop.certificates import server_context
 
 from .libraries import SERVERS, address, echo, seen
 
@@ -97,5 +98,18 @@ def test_end_of_another_connection_is_a_failure_of_the_handler(
                 with pytest.raises(websocket.ConnectionClosedError) as end:
                     await connection.recv()
                 assert seen(end.value) == ("ConnectionClosedError", (1011, ""), 1011)
+
+    run(main())
+
+
+def test_client_that_does_not_begin_tls_is_disconnected(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with websocket.serve(
+            echo, "127.0.0.1", 0, ssl=server_context(), open_timeout=0.05
+        ) as server:
+            host, port = server.sockets[0].getsockname()[:2]
+            reader, writer = await asyncio.open_connection(host, port)
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            writer.close()
 
     run(main())
