@@ -157,6 +157,8 @@ def test_invalid_response_is_refused(
             await websocket.connect(address(server))
         if isinstance(caught.value, websocket.InvalidStatus):
             assert caught.value.response.body == b"wait"
+        else:
+            assert re.search(r"(response: |during |Accept )[a-z ]+", str(caught.value))
         server.close()
         await server.wait_closed()
 
