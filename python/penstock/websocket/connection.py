@@ -520,6 +520,8 @@ class Connection(_core.WebSocketConnection):
 
 
 def _control_payload(data: Data) -> bytes:
+    if not isinstance(data, Data):
+        raise TypeError(f"a payload is str or bytes-like, not {type(data).__name__}")
     payload = data.encode() if isinstance(data, str) else bytes(data)
     if len(payload) > 125:
         raise ValueError(f"the payload of a ping or pong has {len(payload)} bytes; at most 125 fit")

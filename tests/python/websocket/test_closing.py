@@ -314,6 +314,11 @@ def test_payload_of_a_ping_is_limited(run: Callable[..., Any]) -> None:
         ):
             with pytest.raises(ValueError, match="126 bytes"):
                 await connection.ping(b"x" * 126)
+            for payload in ([], 5, [1, 2]):
+                with pytest.raises(TypeError, match="bytes-like"):
+                    await connection.ping(payload)  # type: ignore[arg-type]
+                with pytest.raises(TypeError, match="bytes-like"):
+                    await connection.pong(payload)  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="close code 1005"):
                 await connection.close(1005)
 
