@@ -328,8 +328,8 @@ class Connection(_core.WebSocketConnection):
 
         After `close_timeout` the connection is aborted. Does nothing more if it is closed. Messages
         that were received before can still be received; of those that arrive during the closing,
-        `max_queue`. Cancelling the call aborts nothing: the
-        timeout still applies.
+        `max_queue`. Cancelling the call aborts nothing: the timeout still applies. While a message
+        is sent in fragments, the connection fails with 1011.
 
         Args:
             code: 1000 to 1003, 1007 to 1014 or 3000 to 4999.
@@ -341,8 +341,13 @@ class Connection(_core.WebSocketConnection):
         if self.state is State.OPEN:
             if code == _NO_CODE:
                 raise ValueError("close code 1005 may not be sent; use 1000")
-            self._send_close(Close(code, reason))
-            self._limit_closing()
+            if self._fragments is None:
+                self._send_close(Close(code, reason))
+                self._limit_closing()
+            else:
+                _close_payload(Close(code, reason))
+                # After a normal close, neither end would notice that half a message is lost.
+                self._fail(1011, "close during fragmented message")
         await self.wait_closed()
 
     async def wait_closed(self) -> None:

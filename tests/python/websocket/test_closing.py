@@ -106,6 +106,25 @@ async def close_with_long_reason(connection: Any) -> object:
     return await hold(connection)
 
 
+async def close_during_fragments(connection: Any) -> object:
+    started = asyncio.Event()
+
+    async def parts() -> Any:
+        yield "one"
+        started.set()
+        await connection.wait_closed()
+        yield "two"
+
+    sending = asyncio.create_task(connection.send(parts()))
+    await started.wait()
+    await connection.close()
+    try:
+        await sending
+    except Exception as exception:
+        return seen(exception)
+    return None
+
+
 async def wrong_types(connection: Any) -> object:
     names = []
     for message in (1, None, {"a": 1}, [b"a", "b"]):
@@ -139,6 +158,7 @@ CONVERSATIONS: list[tuple[Conversation, Conversation]] = [
     (hold, ping_and_pong),
     (leave_without_close, hold),
     (hold, leave_without_close),
+    (close_during_fragments, ignore),
     (wrong_types, ignore),
 ]
 
