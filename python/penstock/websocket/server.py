@@ -12,7 +12,13 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection, State, check_limits, checked_subprotocols
+from penstock.websocket.connection import (
+    Connection,
+    Data,
+    State,
+    check_limits,
+    checked_subprotocols,
+)
 from penstock.websocket.exceptions import ConnectionClosed, NegotiationError
 from penstock.websocket.http import Headers, Request, Response, plain_response
 
@@ -461,16 +467,34 @@ class serve:  # a function for its users, who await it or enter it
         return server
 
 
-def broadcast(connections: Iterable[Connection], message: str | bytes) -> None:
+def broadcast(
+    connections: Iterable[Connection], message: Data, raise_exceptions: bool = False
+) -> None:
     """Send a message to many connections without waiting for slow ones.
 
-    Connections that are not open are skipped.
+    Connections that are not open are skipped. One that cannot send the message, for example because
+    it is sending another in fragments, is skipped with a warning in the log.
 
     Args:
         connections: The receivers.
         message: The message, sent to each.
+        raise_exceptions: Whether to raise instead of the warnings, after the last connection.
+
+    Raises:
+        TypeError: If the message is neither str nor bytes-like.
+        ExceptionGroup: With `raise_exceptions`, what has prevented the sending.
     """
-    opcode = 1 if isinstance(message, str) else 2
+    if not isinstance(message, Data):
+        raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
+    errors: list[Exception] = []
     for connection in connections:
-        if connection.state is State.OPEN and connection._fragments is None:
-            connection._send_frame(opcode, message, True)
+        if connection.state is not State.OPEN:
+            continue
+        try:
+            connection.write(message)
+        except Exception as error:
+            errors.append(error)
+            if not raise_exceptions:
+                _log.warning("skipped broadcast to %r: %s", connection, error)
+    if errors and raise_exceptions:
+        raise ExceptionGroup("skipped broadcast", errors)

@@ -113,3 +113,36 @@ def test_client_that_does_not_begin_tls_is_disconnected(run: Callable[..., Any])
             writer.close()
 
     run(main())
+
+
+def test_broadcast_reports_whom_it_skips(
+    run: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with websocket.serve(echo, "127.0.0.1", 0) as server:
+            busy, free = [await websocket.connect(address(server)) for _ in range(2)]
+            started, release = asyncio.Event(), asyncio.Event()
+
+            async def parts() -> Any:
+                yield "one "
+                started.set()
+                await release.wait()
+                yield "message"
+
+            sending = asyncio.create_task(busy.send(parts()))  # type: ignore[arg-type]
+            await started.wait()
+            websocket.broadcast([busy, free], "all")
+            assert "skipped broadcast" in caplog.text
+            with pytest.raises(ExceptionGroup, match="skipped broadcast") as raised:
+                websocket.broadcast([busy, free], b"all", raise_exceptions=True)
+            assert [type(each) for each in raised.value.exceptions] == [websocket.ConcurrencyError]
+            with pytest.raises(TypeError, match="not list"):
+                websocket.broadcast([free], ["all"])  # type: ignore[arg-type]
+            assert [await free.recv() for _ in range(2)] == ["all", b"all"]
+            release.set()
+            await sending
+            assert await busy.recv() == "one message"
+            for connection in (busy, free):
+                await connection.close()
+
+    run(main())
