@@ -297,8 +297,13 @@ class connect:  # a function for its users, who await it or enter it
         return Request(address.target, headers)
 
     async def _connect(self) -> Connection:
-        async with asyncio.timeout(self._open_timeout):
-            return await self._connect_without_limit()
+        try:
+            async with asyncio.timeout(self._open_timeout) as limit:
+                return await self._connect_without_limit()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"not connected within {self._open_timeout} s") from error
 
     async def _connect_without_limit(self) -> Connection:
         loop = asyncio.get_running_loop()

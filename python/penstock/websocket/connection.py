@@ -326,7 +326,8 @@ class Connection(_core.WebSocketConnection):
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection: send a close frame, wait for the peer's and for the end of TCP.
 
-        After `close_timeout` the connection is aborted. Does nothing more if it is closed. Messages
+        After `close_timeout` the connection is aborted; the cause of ConnectionClosed is then a
+        TimeoutError. Does nothing more if it is closed. Messages
         that were received before can still be received; of those that arrive during the closing,
         `max_queue`. Cancelling the call aborts nothing: the timeout still applies. While a message
         is sent in fragments, the connection fails with 1011.
@@ -378,7 +379,13 @@ class Connection(_core.WebSocketConnection):
             self._timer.cancel()
             self._timer = None
         if self._close_timeout is not None and self.transport is not None:
-            self._timer = self.loop.call_later(self._close_timeout, self.transport.abort)
+            self._timer = self.loop.call_later(self._close_timeout, self._give_up_closing)
+
+    def _give_up_closing(self) -> None:
+        self._timer = None
+        self._cause = TimeoutError(f"the peer has not closed within {self._close_timeout} s")
+        if self.transport is not None:
+            self.transport.abort()
 
     def _fail(self, code: int, reason: str) -> None:
         if self.close_sent is None:
@@ -507,7 +514,7 @@ class Connection(_core.WebSocketConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """End all that waits for the peer."""
         self.state = State.CLOSED
-        self._cause = exc
+        self._cause = exc or self._cause
         self._may_send = False
         self._closing = True
         if self._timer is not None:

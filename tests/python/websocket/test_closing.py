@@ -311,6 +311,31 @@ def test_answered_pings_keep_the_connection(run: Callable[..., Any]) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_timeout_of_a_close_is_the_cause(run: Callable[..., Any], library: str) -> None:
+    async def main() -> None:
+        causes: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        async def leave(connection: Any) -> None:
+            await connection.recv()
+            await connection.close()
+            try:
+                await connection.recv()
+            except Exception as end:
+                causes.set_result(end.__cause__)
+
+        async with SERVERS[library](leave, "127.0.0.1", 0, close_timeout=0.05) as served:
+            connection = await websocket.connect(address(served))
+            assert connection.transport is not None
+            connection.transport.pause_reading()
+            await connection.send("leave")
+            assert isinstance(await causes, TimeoutError)
+            connection.transport.abort()
+            await connection.wait_closed()
+
+    run(main())
+
+
 def test_two_pings_with_one_payload_are_refused(run: Callable[..., Any]) -> None:
     async def main() -> None:
         async with (

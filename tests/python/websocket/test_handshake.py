@@ -178,7 +178,7 @@ def test_silent_server_ends_with_a_timeout(run: Callable[..., Any]) -> None:
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match="not connected within"):
             await websocket.connect(address(server), open_timeout=0.05)
         server.close()
         await server.wait_closed()
