@@ -17,7 +17,12 @@ version = release = re.search(
     r'^__version__ = "(.+)"', (ROOT / "python/penstock/__init__.py").read_text(), re.M
 )[1]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "printed_names",
+]
 root_doc = "index"
 # description.md is the page of the package index.
 exclude_patterns = ["repository", "description.md"]

@@ -120,6 +120,36 @@ def test_links_to_follow_and_own_files_are_allowed(
     assert list(site["checks"].loads_from_elsewhere(tmp_path)) == []
 
 
+@pytest.mark.parametrize(
+    ("html", "name"),
+    [
+        ("<em>~penstock.alicat.commands.command.Req</em>", "~penstock.alicat.commands.command.Req"),
+        ("<b>penstock.sim._line</b><b>.bus.Bus</b>", "penstock.sim._line.bus.Bus"),
+        (
+            '<a title="penstock.serial._values.PortInfo">PortInfo</a>',
+            "penstock.serial._values.PortInfo",
+        ),
+        ("<span>detail</span><span>::</span><span>Read</span>", "detail::Read"),
+        ("<em>&lt;function _never&gt;</em>", "<function _never>"),
+        ("<em>penstock._core</em>", "penstock._core"),
+    ],
+)
+def test_a_private_name_in_the_reference_is_found(
+    site: dict[str, ModuleType], tmp_path: Path, html: str, name: str
+) -> None:
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference/page.html").write_text(html)
+    assert list(site["checks"].private_names(tmp_path)) == [f"reference/page.html: {name}"]
+
+
+def test_prose_may_name_the_extension_modules(site: dict[str, ModuleType], tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<p>penstock._core. <a id="penstock.sim._line.bus" href="#penstock._record">Bus</a>'
+        " penstock._uring, a ring in detail: std::byte</p>"
+    )
+    assert list(site["checks"].private_names(tmp_path)) == []
+
+
 def test_the_reference_is_compared_in_both_directions(site: dict[str, ModuleType]) -> None:
     checks = site["checks"]
     public = {"penstock.run", "penstock.Loop"}
