@@ -19,6 +19,7 @@ from tests.python.documentation.page_steps import (
     free_port,
     matches,
     patient,
+    resembles,
     run,
     served,
     steps,
@@ -136,3 +137,22 @@ def test_every_page_with_programs_has_a_test_that_runs_them() -> None:
 def test_a_shown_line_may_leave_text_open() -> None:
     assert matches("a … c\n…\nend\n", "a b c\nmore\nlines\nend\n")
     assert not matches("a … c\nend\n", "a b d\nend\n")
+
+
+SAMPLE = (
+    "recorded 2 devices, worst latency 27.6 ms\n…\n  argon      20     0\n  oxygen    150     0\n"
+)
+
+
+def test_a_sample_leaves_figures_open_and_nothing_else() -> None:
+    printed = "  oxygen  7  0\n  argon 1.5 0\nrecorded 2 devices, worst latency 9 ms\nanother\n"
+    assert resembles(SAMPLE, printed)
+    assert not resembles(SAMPLE.replace("…\n", ""), printed)
+    assert not resembles(SAMPLE, printed.replace("oxygen", "helium"))
+    assert not resembles(SAMPLE, printed.replace("9 ms", "9 s"))
+    assert not resembles(SAMPLE, printed.replace("argon 1.5 0", "argon 1.5"))
+
+
+@pytest.mark.parametrize("page", [*STARTS, *HOWTO], ids=name_of)
+def test_a_command_has_output_that_tells_something(page: Path) -> None:
+    assert "…" not in [(step.output or "").strip() for step in steps(page)]
