@@ -104,6 +104,14 @@ def test_a_cpp_program_is_one_that_the_cpp_tests_run(page: Path) -> None:
             assert f'"{step.argument}"' in tests
 
 
+@pytest.mark.parametrize("name", ["start/cpp", "cpp"])
+def test_a_page_that_calls_pkg_config_has_it_installed(name: str) -> None:
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    (packages,) = re.findall(r"`apt-get install ([^`]+)`", text)
+    programs = {"cmake", "pkg-config"} & set(re.findall(r"[\w-]+", text))
+    assert programs <= set(packages.split())
+
+
 # Which test runs the programs, commands and files of each page outside docs/start and docs/howto.
 RUN_BY = {
     "alicat": "alicat/test_documentation.py",
