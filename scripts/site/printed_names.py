@@ -8,19 +8,19 @@ modules. The values are therefore written as expressions, and ``...`` where ther
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 
-from docutils import nodes
-from sphinx.application import Sphinx
-from sphinx.util import inspect as sphinx_inspect
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.application import Sphinx
 
 LONGEST = 160
 """Characters of a value. A longer one is printed as its class with ``...``."""
 
 _MEMBER = re.compile(r"<(?P<enum>[A-Z]\w*)\.(?P<names>\w+(?:\|\w+)*): [^<>]*>")
 _REPR = re.compile(r"<[^<>]*(?:<[^<>]*>[^<>]*)*>")
-_describe = sphinx_inspect.object_description
 
 
 def expression(text: str) -> str:
@@ -34,16 +34,22 @@ def expression(text: str) -> str:
     return _REPR.sub("...", text)
 
 
-def description(value: object, **seen: Any) -> str:
-    """A value as the reference prints it."""
-    text = expression(_describe(value, **seen))
-    if len(text) > LONGEST and not isinstance(value, str | bytes):
-        return f"{type(value).__name__}(...)"
-    return text
+def shortened(describe: Callable[..., str]) -> Callable[..., str]:
+    """Sphinx's function for a value's text, with what the reference prints."""
+
+    def description(value: object, **seen: Any) -> str:
+        text = expression(describe(value, **seen))
+        if len(text) > LONGEST and not isinstance(value, str | bytes):
+            return f"{type(value).__name__}(...)"
+        return text
+
+    return description
 
 
 def with_public_titles(_application: Sphinx, tree: nodes.document, _page: str) -> None:
     """Give links the titles that their anchors have: public names."""
+    from docutils import nodes
+
     for link in tree.findall(nodes.reference):
         if "._" in link.get("reftitle", ""):
             link["reftitle"] = link.get("refid") or urldefrag(link.get("refuri", "")).fragment
@@ -51,6 +57,8 @@ def with_public_titles(_application: Sphinx, tree: nodes.document, _page: str) -
 
 def setup(application: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    sphinx_inspect.object_description = description
+    from sphinx.util import inspect
+
+    inspect.object_description = shortened(inspect.object_description)
     application.connect("doctree-resolved", with_public_titles)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
