@@ -1,8 +1,10 @@
-"""Follows each page of docs/start to the letter, as a new user would, and writes down the result.
+"""Follows the README and each page of docs/start, as a new user would, and writes down the result.
 
 ``python -m tests.python.documentation.first_hour [PAGE...]`` makes a clone of the last commit for
 each page, types the page's commands into shells, writes the page's files, and compares what is
 printed with what the page shows. Times, commands and output go to tests/results/first_hour.md.
+Of the README ("readme") it types the commands of the beginning and of "Installing", but not
+``make test``. It installs no system packages: it writes down which of them were there already.
 A page whose output differs ends the run. Where ccache is installed, its cache is empty at first:
 the first page compiles everything, later ones what no page before them has compiled.
 """
@@ -25,6 +27,7 @@ from typing import NamedTuple
 from tests.python.documentation.page_steps import DOCS, ROOT, blocks, matches, resembles
 
 RESULT = ROOT / "tests" / "results" / "first_hour.md"
+README = ROOT / "README.md"
 SECONDS, COMMANDS = 300, 3
 ENDED = "-- ended with"
 SHOWN_LINES = 12
@@ -84,6 +87,68 @@ class Followed(NamedTuple):
     transcript: str
 
 
+def apt_packages() -> list[str]:
+    """The Debian packages that the README and the pages tell a user to install."""
+    pages = [DOCS / "install.md", *sorted(DOCS.glob("start/*.md"))]
+    lines = [
+        line
+        for page in pages
+        for line in re.findall(r"apt-get install ([^`\n]+)", page.read_text(encoding="utf-8"))
+    ]
+    return list(dict.fromkeys(["python3", "git", "make", *" ".join(lines).split()]))
+
+
+def preinstalled() -> str:
+    """Each of these packages with the version that was there before, or "not installed"."""
+    shown = []
+    for name in apt_packages():
+        asked = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", name]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        status, _, version = found.partition(" ")
+        shown.append(f"{name} {version if status == 'installed' else 'not installed'}\n")
+    return "".join(shown)
+
+
+def readme_commands(text: str) -> list[str]:
+    """What the README says to type, with comments away."""
+    begin = re.findall(r"as root or with sudo:\n\n((?: {4}.*\n)+)", text)
+    installing = re.findall(r"^## Installing\n\n((?: {4}.*\n)+)", text, re.M)
+    lines = "".join([*begin, *installing]).splitlines()
+    return [re.sub(r" +# .*", "", line).strip() for line in lines]
+
+
+# Not typed, and why.
+NOT_RUN = {"make test": "every test, up to 40 minutes; the gate of each commit runs it"}
+# Typed after ``make demo``. The README's own DEMO_ARGS=--dash runs for ten minutes.
+DASHBOARD = 'make demo DEMO_ARGS="--dash 0 --duration 5 --no-plot"'
+
+
+def follow_readme(folder: Path, cache: Path) -> Followed:
+    """Type the README's commands in a clone; the first data are those of ``make demo``."""
+    terminal = Terminal(folder, cache)
+    typed, commands, first, apt = "", 0, 0.0, " ".join(apt_packages())
+    begin = time.monotonic()
+    try:
+        for command in [f"apt-get install --simulate {apt}", *readme_commands(README.read_text())]:
+            if command in NOT_RUN:
+                typed += f"$ {command}\n(not run: {NOT_RUN[command]})\n"
+                continue
+            for each in [command, DASHBOARD] if command == "make demo" else [command]:
+                printed = terminal.type(each)
+                typed += f"$ {each}\n{last_lines(printed)}"
+                commands += 1
+                if each == command == "make demo":
+                    if "recorded 4 devices" not in printed:
+                        raise SystemExit(f"README.md: {each!r} printed\n{printed}")
+                    first = time.monotonic() - begin
+                if each == DASHBOARD and "dashboard: http://" not in printed:
+                    raise SystemExit(f"README.md: {each!r} printed\n{printed}")
+    finally:
+        terminal.close()
+    assert first, "the README has no 'make demo'"
+    return Followed(README, commands, first, first, typed)
+
+
 def last_lines(text: str) -> str:
     lines = text.splitlines(keepends=True)
     return "".join(["…\n", *lines[-SHOWN_LINES:]] if len(lines) > SHOWN_LINES else lines)
@@ -133,7 +198,7 @@ def follow(page: Path, folder: Path, cache: Path) -> Followed:
 def report(followed: list[Followed]) -> str:
     commit = subprocess.check_output(["git", "describe", "--always"], cwd=ROOT, text=True).strip()
     rows = [
-        f"| [{each.page.stem}](../../docs/start/{each.page.name}) | {each.commands} |"
+        f"| [{each.page.stem}](../../{each.page.relative_to(ROOT)}) | {each.commands} |"
         f" {each.installed:.0f} | {each.first_byte:.0f} |"
         for each in followed
     ]
@@ -147,8 +212,15 @@ def report(followed: list[Followed]) -> str:
             "Each page of docs/start followed to the letter, in a clone of its own:",
             "`python -m tests.python.documentation.first_hour`. At most"
             f" {COMMANDS} commands and {SECONDS} s lead to the",
-            "first received byte. ccache is empty before the first page, so that one compiles",
-            "everything, and the later ones what is new.",
+            "first received byte of a page of docs/start. The README is followed too: its first",
+            "data are those of `make demo`. ccache is empty before the first page, so that one",
+            "compiles everything, and the later ones what is new.",
+            "",
+            "The run installs no system packages. These were there before:",
+            "",
+            f"```text\n{preinstalled()}```",
+            "",
+            "pip and git had their network, and pip may have had downloads in its cache.",
             "",
             f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {machine()},"
             f" load {os.getloadavg()[2]:.0f}.",
@@ -180,19 +252,23 @@ def anonymous(text: str) -> str:
 
 
 def main(names: list[str]) -> int:
-    pages = [DOCS / "start" / f"{name}.md" for name in names] or sorted(DOCS.glob("start/*.md"))
+    pages = [README if name == "readme" else DOCS / "start" / f"{name}.md" for name in names] or [
+        README,
+        *sorted(DOCS.glob("start/*.md")),
+    ]
     followed: list[Followed] = []
     with tempfile.TemporaryDirectory() as folder:
         # Each at the same place, which a compiler's cache takes into account.
         clone, cache = Path(folder) / "penstock", Path(folder) / "ccache"
         for page in pages:
             subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-            each = follow(page, clone, cache)
+            each = follow_readme(clone, cache) if page == README else follow(page, clone, cache)
             followed.append(each)
             print(f"{page.stem}: {each.commands} commands, {each.first_byte:.0f} s", flush=True)
             RESULT.write_text(report(followed), encoding="utf-8")
             shutil.rmtree(clone)
-    missed = [each for each in followed if each.first_byte > SECONDS or each.commands > COMMANDS]
+    starts = [each for each in followed if each.page != README]
+    missed = [each for each in starts if each.first_byte > SECONDS or each.commands > COMMANDS]
     return 1 if missed else 0
 
 
