@@ -3,8 +3,9 @@
 ``python -m tests.python.documentation.first_hour [PAGE...]`` makes a clone of the last commit for
 each page, types the page's commands into shells, writes the page's files, and compares what is
 printed with what the page shows. Times, commands and output go to tests/results/first_hour.md.
-Of the README ("readme") it types the commands of the beginning and of "Installing", but not
-``make test``. It installs no system packages: it writes down which of them were there already.
+The results of other pages stay there. Of the README ("readme") it types the commands of the
+beginning and of "Installing", but not ``make test``. It installs no system packages: it writes down
+which of them were there already.
 A page whose output differs ends the run. Where ccache is installed, its cache is empty at first:
 the first page compiles everything, later ones what no page before them has compiled.
 """
@@ -195,43 +196,54 @@ def follow(page: Path, folder: Path, cache: Path) -> Followed:
     return Followed(page, commands, installed, first_byte, typed)
 
 
-def report(followed: list[Followed]) -> str:
+_ROW = re.compile(r"^\| \[(\w+)\]\(.*\n", re.M)
+_SECTION = re.compile(r"^## (\w+)\n\n.*?^```text\n.*?^```\n", re.M | re.S)
+
+
+def report(followed: list[Followed], before: str) -> str:
+    """The results of these pages, and of the others as they were ``before``."""
     commit = subprocess.check_output(["git", "describe", "--always"], cwd=ROOT, text=True).strip()
-    rows = [
-        f"| [{each.page.stem}](../../{each.page.relative_to(ROOT)}) | {each.commands} |"
-        f" {each.installed:.0f} | {each.first_byte:.0f} |"
-        for each in followed
-    ]
-    transcripts = [
-        f"## {each.page.stem}\n\n```text\n{anonymous(each.transcript)}```\n" for each in followed
-    ]
+    rows = {match[1]: match[0] for match in _ROW.finditer(before)}
+    sections = {match[1]: match[0] for match in _SECTION.finditer(before)}
+    when = f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, load {os.getloadavg()[2]:.0f}."
+    for number, each in enumerate(followed):
+        name = each.page.stem
+        cache = "ccache was empty." if number == 0 else "ccache had what earlier pages compiled."
+        rows[name] = (
+            f"| [{name}](../../{each.page.relative_to(ROOT)}) | {each.commands} |"
+            f" {each.installed:.0f} | {each.first_byte:.0f} |\n"
+        )
+        transcript = anonymous(each.transcript)
+        sections[name] = f"## {name}\n\n{when} {cache}\n\n```text\n{transcript}```\n"
+    names = [name for name in (page.stem for page in every_page()) if name in sections]
     return "\n".join(
         [
             "# The first hour",
             "",
-            "Each page of docs/start followed to the letter, in a clone of its own:",
+            "The README, and each page of docs/start to the letter, in a clone of its own:",
             "`python -m tests.python.documentation.first_hour`. At most"
             f" {COMMANDS} commands and {SECONDS} s lead to the",
-            "first received byte of a page of docs/start. The README is followed too: its first",
-            "data are those of `make demo`. ccache is empty before the first page, so that one",
-            "compiles everything, and the later ones what is new.",
+            "first received byte of a page of docs/start. The README's first data are those of",
+            "`make demo`.",
             "",
-            "The run installs no system packages. These were there before:",
+            f"{machine()}. The run",
+            "installs no system packages. These were there before:",
             "",
             f"```text\n{preinstalled()}```",
             "",
             "pip and git had their network, and pip may have had downloads in its cache.",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {machine()},"
-            f" load {os.getloadavg()[2]:.0f}.",
-            "",
             "| page | commands | s, installed | s, first byte |",
             "|---|---:|---:|---:|",
-            *rows,
+            *(rows[name].rstrip("\n") for name in names),
             "",
-            *transcripts,
+            *(sections[name] for name in names),
         ]
     )
+
+
+def every_page() -> list[Path]:
+    return [README, *sorted(DOCS.glob("start/*.md"))]
 
 
 def machine() -> str:
@@ -252,10 +264,10 @@ def anonymous(text: str) -> str:
 
 
 def main(names: list[str]) -> int:
-    pages = [README if name == "readme" else DOCS / "start" / f"{name}.md" for name in names] or [
-        README,
-        *sorted(DOCS.glob("start/*.md")),
-    ]
+    pages = [page for page in every_page() if page.stem.lower() in names] or every_page()
+    if unknown := set(names) - {page.stem.lower() for page in pages}:
+        raise SystemExit(f"no start page has the name {', '.join(sorted(unknown))}")
+    before = RESULT.read_text(encoding="utf-8") if RESULT.exists() else ""
     followed: list[Followed] = []
     with tempfile.TemporaryDirectory() as folder:
         # Each at the same place, which a compiler's cache takes into account.
@@ -265,7 +277,7 @@ def main(names: list[str]) -> int:
             each = follow_readme(clone, cache) if page == README else follow(page, clone, cache)
             followed.append(each)
             print(f"{page.stem}: {each.commands} commands, {each.first_byte:.0f} s", flush=True)
-            RESULT.write_text(report(followed), encoding="utf-8")
+            RESULT.write_text(report(followed, before), encoding="utf-8")
             shutil.rmtree(clone)
     starts = [each for each in followed if each.page != README]
     missed = [each for each in starts if each.first_byte > SECONDS or each.commands > COMMANDS]
