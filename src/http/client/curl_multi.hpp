@@ -7,6 +7,7 @@
 
 #include <curl/curl.h>
 
+#include <penstock/detail/io/loop_member.hpp>
 #include <penstock/event_loop.hpp>
 #include <penstock/http/client_options.hpp>
 #include <penstock/io/intrusive_list.hpp>
@@ -26,9 +27,9 @@ class Transfer;
 /// schedule their waiting tasks. No task runs inside a call of libcurl, so nothing that libcurl
 /// uses is destroyed in one.
 ///
-/// While no transfer runs, no descriptor and no timer is registered: the loop may end, and the
-/// next transfer may run on another one.
-class CurlMulti {
+/// While no transfer runs, no descriptor and no timer is registered, and the next transfer may run
+/// on another loop. If the loop ends before, its transfers end with `operation_canceled`.
+class CurlMulti : private penstock::detail::LoopMember {
 public:
     explicit CurlMulti(ClientOptions options);
     CurlMulti(const CurlMulti&) = delete;
@@ -70,9 +71,11 @@ private:
 
     void attach(EventLoop& loop);
     void detach() noexcept;
+    static void on_loop_end(LoopMember& member) noexcept;
     void start_timer();
     [[nodiscard]] std::error_code start(SocketWatch& watch) noexcept;
     void act(curl_socket_t socket, int events);
+    void cancel_all() noexcept;
     void collect_finished();
 
     ClientOptions options_;

@@ -149,3 +149,61 @@ TEST(HttpClient, EndsItsRequestsWhenItIsDestroyed) {
 }
 
 } // namespace
+/// A response whose body is not complete, with its server's end of the connection.
+struct Unfinished {
+    penstock::net::TcpStream server;
+    ClientResponse response;
+};
+
+/// Begins a response on a loop of its own, which has ended when this returns.
+Unfinished begin_on_a_loop(penstock::net::TcpListener& listener, Client& client) {
+    const std::string url =
+        "http://127.0.0.1:" + std::to_string(expect(listener.local_endpoint()).port());
+    const auto answer = [&]() -> Task<Result<penstock::net::TcpStream>> {
+        auto stream = co_await penstock::unwrap(listener.accept());
+        co_await penstock::unwrap(
+            stream.write_all("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"));
+        co_return stream;
+    };
+    const auto program = [&]() -> Task<Unfinished> {
+        auto [server, response] = expect(co_await penstock::all(
+            answer(),
+            client.send({.url = url, .timeouts = penstock::http::ClientTimeouts{.whole = 1h}})));
+        co_return Unfinished{.server = std::move(server), .response = std::move(response)};
+    };
+    return run(program());
+}
+
+TEST(HttpClient, AResponseMayOutliveItsLoop) {
+    const Watchdog watchdog;
+    auto listener = penstock::testing::listen_on_loopback();
+    Client client;
+    { // destroyed unread
+        const Unfinished unfinished = begin_on_a_loop(listener, client);
+        EXPECT_EQ(unfinished.response.status(), penstock::http::Status::ok);
+    }
+    { // read on another loop
+        Unfinished unfinished = begin_on_a_loop(listener, client);
+        const auto read = [&]() -> Task<> {
+            std::string text(5, ' ');
+            EXPECT_LE(expect(co_await unfinished.response.read(text)), 2U);
+            EXPECT_EQ((co_await unfinished.response.text()).error(), std::errc::operation_canceled);
+        };
+        run(read());
+    }
+    { // after its client
+        std::optional<Client> other(std::in_place);
+        const Unfinished unfinished = begin_on_a_loop(listener, *other);
+        other.reset();
+    }
+}
+
+TEST(HttpClient, RequestsOnAnotherLoopAfterOneHasEndedWithATransfer) {
+    const Watchdog watchdog;
+    auto listener = penstock::testing::listen_on_loopback();
+    Client client;
+    const Unfinished first = begin_on_a_loop(listener, client);
+    const Unfinished second = begin_on_a_loop(listener, client);
+    EXPECT_EQ(second.response.status(), penstock::http::Status::ok);
+}
+
