@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -155,6 +156,18 @@ TEST(BufReaderPeek, ShowsBytesWithoutConsumingThem) {
         EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(more->data()), 9), "GET /path");
         std::array<char, 3> method{};
         EXPECT_TRUE(co_await reader.read_exactly(method));
+TEST(ReadAll, TakesTheLargestLimits) {
+    const auto program = []() -> Task<> {
+        for (const std::size_t limit : {SIZE_MAX - 1, SIZE_MAX}) {
+            auto [client, server] = MemoryStream::pair();
+            EXPECT_TRUE(co_await client.write_all("ten bytes."));
+            EXPECT_TRUE(client.shutdown());
+            EXPECT_EQ(co_await read_all_text(server, limit), "ten bytes.");
+        }
+    };
+    run(program());
+}
+
         EXPECT_TRUE(client.shutdown());
         EXPECT_EQ((co_await reader.peek(100))->size(), 6U); // the end comes first
         EXPECT_EQ((co_await reader.peek(100))->size(), 6U);
