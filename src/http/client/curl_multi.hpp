@@ -39,6 +39,9 @@ public:
     [[nodiscard]] const ClientOptions& options() const noexcept { return options_; }
     [[nodiscard]] CURLSH* share() const noexcept { return share_.get(); }
 
+    /// The loop of the running transfers. There must be one.
+    [[nodiscard]] EventLoop& loop() const noexcept { return *loop_; }
+
     /// Ends all transfers, closes all connections, and refuses later transfers.
     void close() noexcept;
     [[nodiscard]] bool closed() const noexcept { return closed_; }
@@ -68,14 +71,14 @@ private:
     static int on_timer(CURLM* multi, long timeout_ms, void* self) noexcept;
     static void on_socket_ready(io::Watch& watch, std::uint32_t events);
     static void on_due(io::Work& work);
+    static void on_loop_end(LoopMember& member) noexcept;
 
     void attach(EventLoop& loop);
     void detach() noexcept;
-    static void on_loop_end(LoopMember& member) noexcept;
+    void cancel_all() noexcept;
     void start_timer();
     [[nodiscard]] std::error_code start(SocketWatch& watch) noexcept;
     void act(curl_socket_t socket, int events);
-    void cancel_all() noexcept;
     void collect_finished();
 
     ClientOptions options_;

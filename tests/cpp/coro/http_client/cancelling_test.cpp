@@ -24,7 +24,9 @@ using penstock::http::ClientError;
 using penstock::http::ClientOptions;
 using penstock::http::ClientResponse;
 using penstock::http::FetchedResponse;
+using penstock::testing::answering;
 using penstock::testing::expect;
+using penstock::testing::ReceivedRequest;
 using penstock::testing::ScriptedServer;
 using penstock::testing::ServedConnection;
 using penstock::testing::Watchdog;
@@ -46,6 +48,87 @@ TEST(HttpClient, EndsARequestThatTakesTooLong) {
                 EXPECT_EQ(late.error(), std::errc::timed_out);
             }
         });
+}
+
+/// Sends a byte and waits for `pause`, `count` times.
+Task<> drip(ServedConnection& connection, int count, std::chrono::milliseconds pause) {
+    for (int i = 0; i < count; ++i) {
+        (void)co_await connection.send("x");
+        (void)co_await penstock::sleep_for(pause);
+    }
+}
+
+TEST(HttpClient, LimitsTheTimeWithoutAByte) {
+    const auto serve = [](ServedConnection& connection) -> Task<> {
+        const auto request = co_await connection.request();
+        if (request && request->target != "/nothing") {
+            (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+        }
+        if (request && request->target == "/much") {
+            (void)co_await connection.send(std::string(500'000, 'x'));
+        }
+        (void)co_await connection.reader().line(); // until the client closes
+    };
+    with(serve, [](const ScriptedServer& server) -> Task<> {
+        Client client;
+        std::vector<std::string> ended;
+        const auto ask = [&](std::string target, std::chrono::seconds idle) -> Task<Result<>> {
+            const auto late =
+                co_await client.fetch({.url = server.url + target,
+                                       .timeouts = penstock::http::ClientTimeouts{.idle = idle}});
+            EXPECT_EQ(late.error(), ClientError::timed_out);
+            ended.push_back(target);
+            co_return Result<>();
+        };
+        const auto wait = [&](std::string name, std::chrono::milliseconds time) -> Task<Result<>> {
+            expect(co_await penstock::sleep_for(time));
+            ended.push_back(std::move(name));
+            co_return Result<>();
+        };
+        for (const std::string target : {"/nothing", "/head", "/much"}) {
+            ended.clear();
+            expect(co_await penstock::all(ask(target, 1s), wait("0.5 s", 500ms), wait("3 s", 3s)));
+            EXPECT_EQ(ended, (std::vector<std::string>{"0.5 s", target, "3 s"}));
+        }
+    });
+}
+
+TEST(HttpClient, LimitsTheTimeBetweenBytesAndNotTheirSum) {
+    const auto serve = [](ServedConnection& connection) -> Task<> {
+        (void)co_await connection.request();
+        (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n");
+        co_await drip(connection, 8, 300ms);
+    };
+    with(serve, [](const ScriptedServer& server) -> Task<> {
+        Client client(ClientOptions{.timeouts = {.idle = 2s}});
+        EXPECT_EQ(expect(co_await client.get(server.url)).body, "xxxxxxxx");
+    });
+}
+
+TEST(HttpClient, DoesNotCountTheTimeInWhichTheProgramIsAwaited) {
+    const std::string body(1'000'000, 'x');
+    const auto serve =
+        answering([&](ServedConnection& connection, ReceivedRequest request) -> Task<> {
+            (void)co_await connection.respond(200, request.method == "POST" ? request.body : body);
+        });
+    with(serve, [&](const ScriptedServer& server) -> Task<> {
+        Client client(ClientOptions{.timeouts = {.idle = 1s}, .buffer = 1'000});
+        ClientResponse response = expect(co_await client.send({.url = server.url}));
+        expect(co_await penstock::sleep_for(2500ms));
+        EXPECT_EQ(expect(co_await response.text()), body);
+        auto [source, sink] = penstock::MemoryStream::pair();
+        const auto write = [&sink]() -> Task<Result<>> {
+            expect(co_await sink.write_all("late"));
+            expect(co_await penstock::sleep_for(2500ms));
+            expect(co_await sink.write_all("r"));
+            co_return sink.shutdown();
+        };
+        const auto [sent, answer] = expect(co_await penstock::all(
+            write(), client.fetch({.url = server.url,
+                                   .method = penstock::http::Method::post,
+                                   .body = penstock::http::RequestBody::stream_of(source)})));
+        EXPECT_EQ(answer.body, "later");
+    });
 }
 
 TEST(HttpClient, LimitsTheTimeToConnect) {
@@ -148,7 +231,6 @@ TEST(HttpClient, EndsItsRequestsWhenItIsDestroyed) {
         });
 }
 
-} // namespace
 /// A response whose body is not complete, with its server's end of the connection.
 struct Unfinished {
     penstock::net::TcpStream server;
@@ -207,3 +289,4 @@ TEST(HttpClient, RequestsOnAnotherLoopAfterOneHasEndedWithATransfer) {
     EXPECT_EQ(second.response.status(), penstock::http::Status::ok);
 }
 
+} // namespace
