@@ -222,8 +222,17 @@ template <typename T, typename Function>
 /// `Task<Result<U>>` or `Task<U>`. Otherwise as `for_each_concurrent`.
 template <std::ranges::input_range Range, typename Function>
 [[nodiscard]] auto map_concurrent(Range&& range, std::size_t limit, Function function) {
-    detail::check_concurrency(limit);
-    return detail::run_map(std::views::all(std::forward<Range>(range)), limit, std::move(function));
+    using View = std::views::all_t<Range>;
+    using Item = typename detail::ItemSource<View>::Item;
+    using Returned = typename std::invoke_result_t<Function&, Item&&>::value_type;
+    constexpr bool has_values = !std::is_void_v<Returned> && !std::is_same_v<Returned, Result<>>;
+    static_assert(has_values, "map_concurrent needs a function with a value (Task<U> or "
+                              "Task<Result<U>>); without one, call for_each_concurrent");
+    if constexpr (has_values) { // otherwise more errors would follow
+        detail::check_concurrency(limit);
+        return detail::run_map<View, Function>(std::views::all(std::forward<Range>(range)), limit,
+                                               std::move(function));
+    }
 }
 
 } // namespace penstock
