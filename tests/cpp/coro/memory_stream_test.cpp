@@ -123,6 +123,18 @@ TEST(MemoryStream, ConnectsTwoThreads) {
     writer.join();
 }
 
+TEST(MemoryStream, MayBeMovedToItself) {
+    const auto program = []() -> Task<> {
+        auto [client, server] = MemoryStream::pair();
+        auto& same = client;
+        client = std::move(same);
+        EXPECT_TRUE(co_await client.write_all("text"));
+        client.close();
+        EXPECT_EQ(co_await read_all_text(server), "text");
+    };
+    run(program());
+}
+
 TEST(MemoryStream, RefusesNoCapacity) {
     EXPECT_THROW((void)MemoryStream::pair(0), std::invalid_argument);
 }
@@ -144,18 +156,6 @@ TEST(ReadAll, StopsAtItsLimit) {
     run(program());
 }
 
-TEST(BufReaderPeek, ShowsBytesWithoutConsumingThem) {
-    const Watchdog watchdog;
-    const auto program = []() -> Task<> {
-        auto [client, server] = MemoryStream::pair();
-        BufReader reader(server, 4);
-        EXPECT_TRUE(co_await client.write_all("GET /path"));
-        const auto first = co_await reader.peek();
-        EXPECT_GE(first->size(), 1U);
-        const auto more = co_await reader.peek(9);
-        EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(more->data()), 9), "GET /path");
-        std::array<char, 3> method{};
-        EXPECT_TRUE(co_await reader.read_exactly(method));
 TEST(ReadAll, TakesTheLargestLimits) {
     const auto program = []() -> Task<> {
         for (const std::size_t limit : {SIZE_MAX - 1, SIZE_MAX}) {
@@ -168,6 +168,18 @@ TEST(ReadAll, TakesTheLargestLimits) {
     run(program());
 }
 
+TEST(BufReaderPeek, ShowsBytesWithoutConsumingThem) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        auto [client, server] = MemoryStream::pair();
+        BufReader reader(server, 4);
+        EXPECT_TRUE(co_await client.write_all("GET /path"));
+        const auto first = co_await reader.peek();
+        EXPECT_GE(first->size(), 1U);
+        const auto more = co_await reader.peek(9);
+        EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(more->data()), 9), "GET /path");
+        std::array<char, 3> method{};
+        EXPECT_TRUE(co_await reader.read_exactly(method));
         EXPECT_TRUE(client.shutdown());
         EXPECT_EQ((co_await reader.peek(100))->size(), 6U); // the end comes first
         EXPECT_EQ((co_await reader.peek(100))->size(), 6U);
