@@ -512,7 +512,15 @@ def test_csv_without_a_range_names_the_remedy(serve: Any, query: str) -> None:
 def test_the_page_is_small_and_complete(serve: Any) -> None:
     served = serve(Board("run"))
     total = 0
-    pages = ["/", "/dash.css", "/dash.js", "/card.js", "/connection.js", "/change_dialog.js"]
+    pages = [
+        "/",
+        "/dash.css",
+        "/dash.js",
+        "/card.js",
+        "/connection.js",
+        "/change_dialog.js",
+        "/drag.js",
+    ]
     for path in [*pages, "/icon.svg", "/vendor/uPlot.iife.min.js", "/vendor/uPlot.min.css"]:
         status, headers, body = get(served, path, **{"Accept-Encoding": "gzip"})
         assert (status, headers.get("content-encoding")) == (200, "gzip"), path

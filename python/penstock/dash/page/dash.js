@@ -23,6 +23,7 @@ class Page {
     this.hello = null;
     this.chosen = false;
     this.drawing = 0;
+    this.marked = null; // the range of a drag under way
     this.connection = new Connection({
       // The server sends its whole log again.
       opened: () => at("events").replaceChildren(),
@@ -176,7 +177,13 @@ class Page {
     for (const card of this.cards.values()) {
       if (!this.range) card.forgetBefore(range[0]);
       card.draw(range, this.bucket);
+      if (this.marked !== null) card.markChosen(this.marked);
     }
+  }
+
+  markChosen(range) {
+    this.marked = range;
+    for (const card of this.cards.values()) card.markChosen(range);
   }
 
   // -- zoom and pause ----------------------------------------------------------------------
