@@ -117,46 +117,6 @@ def test_live_rows_arrive_alarms_show_and_pause_stops(serve: Any, page: Page) ->
     assert page.evaluate("() => window.penstock.visible") == paused
 
 
-def test_a_setpoint_needs_token_and_confirmation(serve: Any, page: Page) -> None:
-    controls = FakeControls()
-    served = serve(recorded(), controls)
-    page.goto(served.url)
-    setpoint = page.get_by_role("button", name="Setpoint of argon")
-    expect(page.get_by_role("button", name="Control")).to_be_visible()
-    expect(setpoint).to_have_count(0)
-    refused = page.evaluate(
-        """() => window.penstock.connection.ask(
-             {type: "setpoint", device: "argon", value: 5, confirmed: true})"""
-    )
-    assert refused["ok"] is False
-    page.get_by_role("button", name="Control").click()
-    page.get_by_label("Token").fill("wrong")
-    page.get_by_role("button", name="Unlock").click()
-    expect(page.locator("#unlock")).to_be_hidden()
-    expect(setpoint).to_have_count(0)
-    page.get_by_role("button", name="Control").click()
-    page.get_by_label("Token").fill(served.dashboard.token.text)
-    page.get_by_label("Token").press("Enter")
-    expect(page.get_by_role("button", name="Control: unlocked")).to_be_visible()
-    assert served.dashboard.token.text not in page.url
-    setpoint.click()
-    page.get_by_label("New setpoint in SCCM").fill("42.5")
-    page.get_by_label("New setpoint in SCCM").press("Enter")
-    expect(page.locator("#change-question")).to_have_text(
-        "Change the setpoint of argon from 100 to 42.5 SCCM?"
-    )
-    assert controls.changes == []
-    page.get_by_role("button", name="Change it").click()
-    expect(page.locator("#change-answer")).to_have_text("argon has 42.5")
-    page.get_by_role("button", name="Close").click()
-    page.get_by_role("button", name="Gas of oxygen").click()
-    page.get_by_label("New gas").select_option("N2")
-    page.get_by_role("button", name="Continue").click()
-    page.get_by_role("button", name="Change it").click()
-    expect(page.locator("#change-answer")).to_have_text("oxygen has N2")
-    assert controls.changes == [("argon", 42.5), ("oxygen", "N2")]
-
-
 def test_the_page_reconnects_when_the_server_is_there_again(serve: Any, page: Page) -> None:
     first = serve(recorded())
     page.goto(first.url)
@@ -170,6 +130,37 @@ def test_the_page_reconnects_when_the_server_is_there_again(serve: Any, page: Pa
     expect(page.locator('[data-device="oxygen"] .value')).to_have_text("77")
     rows = page.locator("#events tr").count()
     assert rows == board.events_seen  # the log is not there twice
+
+
+def test_the_end_of_a_recording_is_no_fault(serve: Any, page: Page) -> None:
+    board = Board("run")
+    board.add(table(wave("argon", 100)))
+    served = serve(board, FakeControls())
+    page.goto(served.url)
+    expect(page.locator("#connection")).to_have_text("live")
+    # Every state of the line is kept, also one that would be there for a moment only.
+    page.evaluate(
+        """() => {
+          const line = document.getElementById("connection");
+          window.states = [];
+          new MutationObserver(() => window.states.push(line.dataset.state))
+            .observe(line, {attributes: true, childList: true});
+        }"""
+    )
+    served.do(setattr, board, "ended", "the recording has ended")
+    served.close()
+    ended = page.locator("#connection")
+    expect(ended).to_have_text("the recording has ended; this page keeps what it shows")
+    expect(page.get_by_role("link", name="CSV")).to_be_hidden()
+    expect(page.get_by_role("button", name="Control")).to_be_hidden()
+    assert "lost" not in page.evaluate("() => window.states")
+    # Another run at the same address is shown as any other.
+    board = Board("next run")
+    board.add(table([sample("argon", 1.0, 12.0)]))
+    serve(board, port=served.port)
+    expect(ended).to_have_text("live")
+    expect(page.locator('[data-device="argon"] .value')).to_have_text("12")
+    expect(page.get_by_role("link", name="CSV")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [320, 390])

@@ -3,6 +3,7 @@
 import { Card } from "./card.js";
 import { openChange } from "./change_dialog.js";
 import { Connection } from "./connection.js";
+import { openUnlock, prepareUnlock } from "./unlock_dialog.js";
 
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
@@ -27,7 +28,7 @@ class Page {
     this.connection = new Connection({
       // The server sends its whole log again.
       opened: () => at("events").replaceChildren(),
-      closed: () => this.setConnection("lost", "connection lost, trying again"),
+      closed: () => this.lose(),
       hello: (message) => this.greet(message),
       state: (message) => this.takeState(message),
       points: (message) => this.takePoints(message),
@@ -45,6 +46,7 @@ class Page {
     at("title").textContent = message.title;
     document.title = `${message.title} – Penstock`;
     at("version").textContent = `Penstock ${message.version}`;
+    at("csv").hidden = false;
     const control = at("control");
     control.hidden = message.control === "none";
     control.textContent = message.control === "granted" ? "Control: unlocked" : "Control";
@@ -67,6 +69,18 @@ class Page {
     this.cards = new Map(devices.map((device) => [device.name, new Card(device, this)]));
     at("devices").replaceChildren(...[...this.cards.values()].map((card) => card.root));
     for (const card of this.cards.values()) this.watcher.observe(card.root);
+  }
+
+  // The page of an ended recording keeps what it shows. A new run at the same address replaces it.
+  lose() {
+    if (!this.facts?.ended) {
+      this.setConnection("lost", "connection lost, trying again");
+      return;
+    }
+    this.setConnection("ended", `${this.facts.ended}; this page keeps what it shows`);
+    at("csv").hidden = true;
+    at("control").hidden = true;
+    for (const card of this.cards.values()) card.setControls([]);
   }
 
   setConnection(state, text) {
@@ -280,17 +294,8 @@ class Page {
     this.setTheme(localStorage.getItem("theme") || "system");
     at("theme").onclick = () => this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
     matchMedia("(prefers-color-scheme: dark)").onchange = () => this.setTheme(this.theme);
-    at("control").onclick = () => {
-      at("token").value = "";
-      at("unlock").returnValue = "";
-      at("unlock").showModal();
-    };
-    // No submit button: Enter would choose the first one.
-    at("unlock-cancel").onclick = () => at("unlock").close("cancel");
-    at("unlock").onclose = () => {
-      if (at("unlock").returnValue === "ok") this.connection.unlock(at("token").value.trim());
-      at("token").value = "";
-    };
+    at("control").onclick = openUnlock;
+    prepareUnlock(this.connection);
     addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("visibilitychange", () => this.draw());
   }
