@@ -167,7 +167,9 @@ void Transfer::finish(CURLcode code) noexcept {
 std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
                                 void* context) noexcept {
     auto& self = *static_cast<Transfer*>(context);
-    self.restart_idle_time();
+    if (!self.restart_idle_time()) {
+        return 0;
+    }
     try {
         self.head_size_ += size * count;
         if (self.head_size_ > max_head) {
@@ -377,7 +379,10 @@ void Transfer::apply_pauses() noexcept {
     if (!running_) {
         return;
     }
-    restart_idle_time();
+    if (!restart_idle_time()) {
+        finish(CURLE_OUT_OF_MEMORY);
+        return;
+    }
     const int pauses = (receive_paused_ ? CURLPAUSE_RECV : 0) | (send_paused_ ? CURLPAUSE_SEND : 0);
     if (const CURLcode code = curl_easy_pause(easy_.get(), pauses); code != CURLE_OK) {
         finish(code);
@@ -392,8 +397,7 @@ int Transfer::on_connected(void* context, char* /*peer*/, char* /*own*/, int /*p
                            int /*own_port*/) noexcept {
     auto& self = *static_cast<Transfer*>(context);
     self.connected_ = true;
-    self.restart_idle_time();
-    return CURL_PREREQFUNC_OK;
+    return self.restart_idle_time() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 /// libcurl calls this after each of its steps. It counts what has passed the connection: neither
@@ -404,27 +408,29 @@ int Transfer::on_progress(void* context, curl_off_t /*to_receive*/, curl_off_t r
     if (received != self.received_ || sent != self.given_) {
         self.received_ = received;
         self.given_ = sent;
-        self.restart_idle_time();
+        return self.restart_idle_time() ? 0 : 1; // 1 ends the transfer
     }
     return 0;
 }
 
-/// A byte only notes the time: the timer, when it is due, is set again for the rest.
-void Transfer::restart_idle_time() noexcept {
+/// A byte only notes the time: the timer, when it is due, is set again for the rest. Returns false
+/// for want of memory.
+bool Transfer::restart_idle_time() noexcept {
     if (!running_ || !connected_ || request_.timeouts.idle <= std::chrono::milliseconds(0)) {
-        return; // libcurl also calls back when the transfer is taken out
+        return true; // libcurl also calls back when the transfer is taken out
     }
     last_byte_ = io::monotonic_now();
-    if (!idle_timer_.scheduled() && !awaits_program()) {
-        set_idle_timer();
-    }
+    return idle_timer_.scheduled() || awaits_program() || set_idle_timer();
 }
 
-void Transfer::set_idle_timer() noexcept {
+bool Transfer::set_idle_timer() noexcept {
     try {
         multi_->loop().timers().add(
             idle_timer_, penstock::detail::deadline_after(request_.timeouts.idle, last_byte_));
-    } catch (...) { // no memory: the next byte tries again
+        return true;
+    } catch (...) {
+        refused_ = ClientError::not_enough_memory;
+        return false;
     }
 }
 
@@ -435,7 +441,9 @@ void Transfer::on_idle(io::Work& work) {
     }
     const std::chrono::milliseconds limit = self.request_.timeouts.idle;
     if (penstock::detail::deadline_after(limit, self.last_byte_) > io::monotonic_now()) {
-        self.set_idle_timer();
+        if (!self.set_idle_timer()) {
+            self.finish(CURLE_OUT_OF_MEMORY);
+        }
         return;
     }
     self.fail(failed_request(ClientError::timed_out, self.request_.name,

@@ -156,8 +156,8 @@ private:
     void stop() noexcept;
     void apply_pauses() noexcept;
     void notify() noexcept;
-    void restart_idle_time() noexcept;
-    void set_idle_timer() noexcept;
+    [[nodiscard]] bool restart_idle_time() noexcept;
+    [[nodiscard]] bool set_idle_timer() noexcept;
     [[nodiscard]] bool awaits_program() const noexcept { return receive_paused_ || send_paused_; }
 
     std::shared_ptr<CurlMulti> multi_;
