@@ -98,11 +98,12 @@ Task<Result<>> receive_lines(net::TcpStream& stream, Room::Guest& guest) {
     guest.say(who + " has joined\n");
     for (;;) {
         const auto line = co_await reader.line();
-        if (!line || !*line) {
+        const std::optional<std::string_view> text = line.value_or(std::nullopt);
+        if (!text) {
             guest.say(who + " has left\n");
             co_return line ? Result<>() : failure(line.error());
         }
-        guest.say(who + ": " + std::string(**line) + "\n");
+        guest.say(who + ": " + std::string(*text) + "\n");
     }
 }
 
