@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Collection
 from importlib.resources import files
 
+import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -47,6 +48,7 @@ class Dashboard:
         self.board = board
         self.controls = controls
         self.token = ControlToken() if controls is not None else None
+        self._connections: set[Connection] = set()
         self.app = Starlette(
             routes=[
                 *(_file_route(name, content) for name, content in _page_files().items()),
@@ -62,9 +64,24 @@ class Dashboard:
             self.token is not None and kind.lower() == "bearer" and self.token.matches(offered)
         )
         await socket.accept()
-        await Connection(
+        connection = Connection(
             socket, self.board, controls=self.controls, token=self.token, granted=granted
-        ).run()
+        )
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._connections.remove(connection)
+
+    async def farewell(self) -> None:
+        """Send each browser its last state, and nothing after it.
+
+        For the end of a server: a browser then knows why its connection closes. Returns when all
+        are sent, which a browser that reads nothing delays without limit.
+        """
+        async with anyio.create_task_group() as tasks:
+            for connection in self._connections:
+                tasks.start_soon(connection.farewell)
 
     async def _csv(self, request: Request) -> Response:
         query = request.query_params

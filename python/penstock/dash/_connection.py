@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from penstock import __version__
 from penstock.dash._access import ControlToken
@@ -27,6 +27,7 @@ from penstock.dash._curve import Points
 from penstock.dash._wire import (
     BadMessageError,
     View,
+    answer_id,
     number_in,
     pack_points,
     parse_message,
@@ -42,7 +43,9 @@ _DEVICES_A_MESSAGE = 16
 _UNTIL_THE_END = 2**63 - 1
 _MOST_CHANGES = 4
 """Changes that one browser may have under way."""
+_LONGEST_GAS = 64
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+_LONGEST_REASON = 123  # bytes; RFC 6455, section 5.5
 
 
 class Connection:
@@ -72,6 +75,8 @@ class Connection:
         self._confirmed = 0
         self._changes = 0
         self._wake = anyio.Event()
+        self._leaving = anyio.Event()
+        self._left = anyio.Event()
 
     async def run(self) -> None:
         """Serve until the browser leaves. Cancellation closes nothing; the server does."""
@@ -84,27 +89,46 @@ class Connection:
                     tasks.cancel_scope.cancel()
         except* WebSocketDisconnect:
             pass
+        finally:
+            self._left.set()
+
+    async def farewell(self) -> None:
+        """Send the last state, and nothing after it; returns when it is sent."""
+        self._leaving.set()
+        self._wake.set()
+        await self._left.wait()
 
     # -- what comes ---------------------------------------------------------------------------
 
     async def _receive_all(self, tasks: TaskGroup) -> None:
         try:
             while True:
-                self._take(parse_message(await self._socket.receive_text()), tasks)
+                self._take(parse_message(await self._receive_text()), tasks)
         except WebSocketDisconnect:
             return
-        except (BadMessageError, KeyError) as error:
-            # KeyError: Starlette's, for a binary message.
-            await self._socket.close(_POLICY_VIOLATION, str(error))
+        except BadMessageError as error:
+            await self._socket.close(_POLICY_VIOLATION, _as_reason(str(error)))
+
+    async def _receive_text(self) -> str:
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1000))
+        text = message.get("text")
+        if not isinstance(text, str):
+            raise BadMessageError("the message is binary; send JSON as text")
+        return text
 
     def _take(self, message: dict[str, Any], tasks: TaskGroup) -> None:
         kind = message["type"]
         if kind == "hello":
+            number = answer_id(message)
             token = message.get("token")
             if token is not None:
                 self._granted = self._token is not None and self._token.matches(token)
             self._greeted = True
             self._revision = -1
+            if number is not None:
+                tasks.start_soon(self._answer_token, number)
         elif kind == "view":
             self._view = parse_view(message)
             self._sent_until.clear()
@@ -114,19 +138,19 @@ class Connection:
                 self._confirmed, min(self._sent, int(number_in(message, "seq", 0, 2**53)))
             )
         elif kind in ("setpoint", "gas", "gases"):
-            tasks.start_soon(self._change, kind, message)
+            tasks.start_soon(self._change, kind, message, answer_id(message))
         else:
             raise BadMessageError(f"the type {kind[:20]!r} is not known")
         self._wake.set()
 
+    async def _answer_token(self, number: int | str) -> None:
+        text = "" if self._granted else "this is not the token of this run"
+        await self._send_text({"type": "result", "id": number, "ok": self._granted, "text": text})
+
     # -- what is changed ----------------------------------------------------------------------
 
-    async def _change(self, kind: str, message: dict[str, Any]) -> None:
-        number = message.get("id")
-        answer: dict[str, Any] = {
-            "type": "result",
-            "id": number if isinstance(number, int | str) else None,
-        }
+    async def _change(self, kind: str, message: dict[str, Any], number: int | str | None) -> None:
+        answer: dict[str, Any] = {"type": "result", "id": number}
         self._changes += 1
         try:
             # Shielded: a browser that leaves must not cut a command in two on the wire.
@@ -160,20 +184,28 @@ class Connection:
         gas = message.get("gas")
         if not isinstance(gas, str) or not gas:
             raise ControlError("the gas is missing")
+        if not gas.isprintable() or len(gas) > _LONGEST_GAS:
+            raise ControlError("this is not the name of a gas")
         return {"text": await controls.set_gas(device, gas)}
 
     # -- what goes ----------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        while True:
+        while not self._leaving.is_set():
             if self._greeted and self._sent - self._confirmed < _UNCONFIRMED:
                 await self._send_news()
+            if self._leaving.is_set():
+                break
             self._wake = anyio.Event()
             with anyio.move_on_after(_TICK_S):
                 await self._wake.wait()
                 # A browser that was waited for, or has another view, gets its points at once.
                 if self._view is not None and self._sent_until:
-                    await anyio.sleep(_TICK_S)
+                    await self._leaving.wait()
+        # One more than a browser may leave unconfirmed: without it, the end looks like a fault.
+        if self._greeted:
+            await self._send_news()
+        self._left.set()
 
     async def _send_news(self) -> None:
         board = self._board
@@ -293,6 +325,9 @@ class Connection:
         }
 
     async def _send_text(self, message: Mapping[str, Any]) -> None:
+        if self._socket.application_state is not WebSocketState.CONNECTED:
+            # Closed for a bad message, while a change was under way.
+            raise WebSocketDisconnect(_POLICY_VIOLATION)
         await self._socket.send_text(_as_json(message))
 
 
@@ -301,12 +336,18 @@ def _limits_of(board: Board, device: ShownDevice) -> list[float | None] | None:
     return None if limits is None else [limits.low, limits.high]
 
 
+def _as_reason(text: str) -> str:
+    """``text`` as the reason of a close frame, whose length is limited."""
+    return text.encode("ascii", "replace")[:_LONGEST_REASON].decode("ascii")
+
+
 def _as_json(message: Mapping[str, Any]) -> str:
+    """JSON in ASCII: of a lone surrogate, which UTF-8 cannot have, it has the escape."""
     try:
-        return json.dumps(message, ensure_ascii=False, allow_nan=False)
+        return json.dumps(message, allow_nan=False)
     except ValueError:
         # JSON has no infinity, and a page's parser none either.
-        return json.dumps(_finite(message), ensure_ascii=False)
+        return json.dumps(_finite(message))
 
 
 def _finite(value: Any) -> Any:

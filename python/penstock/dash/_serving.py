@@ -20,6 +20,7 @@ _BACKLOG = 128
 _LONGEST_MESSAGE = 65_536
 """Of a browser. The longest that the page sends names all devices of its view."""
 _CLOSING_S = 1
+_FAREWELL_S = 1
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -52,7 +53,8 @@ async def serving(
     """Serve the dashboard inside the block, on a loop of asyncio; close ``listener`` after it.
 
     A failure of the server ends the page and not the block: a recording goes on. It is passed to
-    ``on_failure``. Leaving the block takes up to a second, in which browsers are told to leave.
+    ``on_failure``. Leaving the block takes up to two seconds, in which browsers get
+    their last state and are told to leave.
     """
     server = _Server(
         uvicorn.Config(
@@ -89,6 +91,9 @@ async def serving(
         try:
             yield
         finally:
+            # Without its last state, a browser would take the end of a recording for a fault.
+            with anyio.move_on_after(_FAREWELL_S, shield=True):
+                await dashboard.farewell()
             server.should_exit = True
             with anyio.CancelScope(shield=True):
                 await ended.wait()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
 from penstock.dash._board import Board
+from penstock.dash._recorder_lock import is_being_recorded
 from penstock.dash._rows import RecordedRows
 from penstock.record.errors import RecordError
 from penstock.record.view import StoredRecording
@@ -22,7 +26,7 @@ _SHORTEST_PAUSE_S = 1.0
 _SHARE = 10
 """A reader waits this many times as long as reading takes, so it uses at most 10 % of a core."""
 _QUIET_S = 15.0
-"""Without a change for this long, a recording counts as finished."""
+"""Without a change for this long, a recording whose recorder cannot be seen counts as finished."""
 
 
 class StoredRows:
@@ -42,7 +46,11 @@ class StoredRows:
         """Whether files were written since the last :meth:`new_tables`."""
         return _mark_of(self._recording.path) != self._mark
 
-    def new_tables(self) -> Iterator[Any]:
+    def is_being_recorded(self) -> bool:
+        """Whether a recorder of this machine has the recording open."""
+        return is_being_recorded(_files_of(self._recording.path))
+
+    def new_tables(self) -> Generator[Any, None, None]:
         """Arrow tables with the rows that were not given yet. For a worker thread.
 
         Raises:
@@ -66,45 +74,51 @@ class StoredRows:
 async def follow(board: Board, recording: StoredRecording) -> None:
     """Put a recording on a board, and what is added to it until cancelled.
 
-    The files are read in a worker thread.
+    The files are read in a worker thread. The board is live while a recorder holds its lock on a
+    file. Where none is seen (SQLite, another machine), it is live while the files change: the age
+    of the last change alone would make a recording live that has just ended. The end of the file
+    would tell too, but each format has another one, and some are read anew as a whole.
 
     Raises:
         RecordError: the recording cannot be read at first. Later failures are in the board's log:
             a writer may be replacing a file at that moment.
     """
     stored = StoredRows(recording)
-    board.live = False
+    board.live = locked = await anyio.to_thread.run_sync(stored.is_being_recorded)
     await _read_new(board, stored)
     known_failure = ""
-    changed_at = time.monotonic() - (_QUIET_S if not _is_growing(recording.path) else 0.0)
+    changed_at = -math.inf
     pause = _SHORTEST_PAUSE_S
     while True:
-        board.live = time.monotonic() - changed_at < _QUIET_S
         await anyio.sleep(pause)
-        if not await anyio.to_thread.run_sync(stored.changed):
-            continue
-        begun = time.monotonic()
-        try:
-            await _read_new(board, stored)
-            known_failure = ""
-        except (RecordError, OSError, ValueError, KeyError) as error:
-            text = f"{recording.path} cannot be read: {' '.join(str(error).split())}"
-            if text != known_failure:
-                board.log("error", text)
-                known_failure = text
-        changed_at = time.monotonic()
-        pause = max(_SHORTEST_PAUSE_S, _SHARE * (changed_at - begun))
+        # In this order: what was written before the lock was given up is read.
+        held = await anyio.to_thread.run_sync(stored.is_being_recorded)
+        if await anyio.to_thread.run_sync(stored.changed):
+            begun = time.monotonic()
+            try:
+                await _read_new(board, stored)
+                known_failure = ""
+            except (RecordError, OSError, ValueError, KeyError) as error:
+                text = f"{recording.path} cannot be read: {' '.join(str(error).split())}"
+                if text != known_failure:
+                    board.log("error", text)
+                    known_failure = text
+            changed_at = time.monotonic()
+            pause = max(_SHORTEST_PAUSE_S, _SHARE * (changed_at - begun))
+        locked = locked or held
+        board.live = held if locked else time.monotonic() - changed_at < _QUIET_S
 
 
 async def _read_new(board: Board, stored: StoredRows) -> None:
-    tables = stored.new_tables()
-    while (table := await anyio.to_thread.run_sync(next, tables, None)) is not None:
-        board.add(table)
+    # In one thread from beginning to end: SQLite's objects belong to the thread that made them.
+    await anyio.to_thread.run_sync(_read_in_thread, board, stored)
 
 
-def _is_growing(path: Path) -> bool:
-    newest = max((stamp for _, _, stamp in _mark_of(path)), default=0)
-    return time.time_ns() - newest < _QUIET_S * 1e9
+def _read_in_thread(board: Board, stored: StoredRows) -> None:
+    with closing(stored.new_tables()) as tables:
+        for table in tables:
+            anyio.from_thread.check_cancelled()
+            anyio.from_thread.run_sync(board.add, table)
 
 
 def _mark_of(path: Path) -> frozenset[tuple[str, int, int]]:

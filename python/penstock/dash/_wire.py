@@ -18,9 +18,20 @@ import numpy as np
 
 from penstock.dash._curve import Points
 
-__all__ = ["BadMessageError", "View", "pack_points", "parse_message", "parse_view"]
+__all__ = [
+    "BadMessageError",
+    "View",
+    "answer_id",
+    "number_in",
+    "pack_points",
+    "parse_message",
+    "parse_view",
+]
 
 _MOST_DEVICES = 1024
+_LONGEST_ID = 64
+_HIGHEST_ID = 2**53
+"""The highest whole number that every JSON parser keeps exactly (RFC 8259, section 6)."""
 _NARROWEST, _WIDEST = 8, 4096
 _LONGEST_S = 100 * 366 * 86400.0
 _LATEST_S = 9e9
@@ -92,6 +103,23 @@ def parse_view(message: dict[str, Any]) -> View:
     if end <= begin:
         raise BadMessageError("to is not after from")
     return View(number, names, points, None, begin, end)
+
+
+def answer_id(message: dict[str, Any]) -> int | str | None:
+    """What an answer to ``message`` repeats, so that its sender knows it; None without one.
+
+    Raises:
+        BadMessageError: it is neither a short text nor a whole number.
+    """
+    found = message.get("id")
+    if found is None:
+        return None
+    if isinstance(found, int) and not isinstance(found, bool) and abs(found) <= _HIGHEST_ID:
+        return found
+    # A text that is not printable may be none of Unicode, such as half of a surrogate pair.
+    if isinstance(found, str) and len(found) <= _LONGEST_ID and found.isprintable():
+        return found
+    raise BadMessageError(f"id is neither a whole number nor a text of up to {_LONGEST_ID} letters")
 
 
 def number_in(message: dict[str, Any], key: str, low: float, high: float) -> float:

@@ -117,6 +117,14 @@ def test_the_demo_is_shown_while_it_is_recorded(start: Any, tmp_path: Path) -> N
     assert (tmp_path / "out/samples.csv").exists()
 
 
+def test_the_page_of_a_demo_learns_of_its_end(start: Any, tmp_path: Path) -> None:
+    running = start("demo", "--dash", 0, "--no-plot", "--rate", 5, "--duration", 3, "--out", "out")
+    with page_of(running.wait_for("dashboard: ")) as page:
+        state = receive(page, "state", lambda message: message["ended"])
+        assert (state["ended"], state["live"]) == ("the recording has ended", False)
+    assert running.finish()[0] == 0
+
+
 def test_a_recording_is_shown_and_ctrl_c_is_the_usual_end(
     start: Any, penstock: Any, simulator: Any, tmp_path: Path
 ) -> None:

@@ -1,16 +1,17 @@
-"""Fixtures: a dashboard that is served on Penstock's loop in a thread, and a WebSocket client."""
+"""Fixtures: a dashboard on Penstock's loop in a thread, a WebSocket client, a page in Chromium."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import shutil
 import struct
 import threading
 from array import array
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -18,6 +19,12 @@ from websockets.sync.client import ClientConnection, connect
 
 import penstock
 from penstock.dash import Board, Controls, Dashboard, listening_socket, serving
+from tests.python.conftest import skip_absent
+from tests.python.dash.page_state import PATIENCE_MS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser as Chromium
+    from playwright.sync_api import Page
 
 
 class Served:
@@ -138,3 +145,34 @@ def browse() -> Iterator[Callable[..., Browser]]:
             return browser
 
         yield call
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    # The tests without a browser run where Playwright is missing, too.
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium")
+    if program is None:
+        skip_absent("Chromium is missing; run scripts/setup test")
+    with sync_playwright() as playwright:
+        # The sandbox refuses to run as root and inside of containers.
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=program, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Chromium) -> Iterator[Page]:
+    from playwright.sync_api import expect
+
+    context = chromium.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    page = context.new_page()
+    page.errors = []  # type: ignore[attr-defined]
+    page.on("pageerror", lambda error: page.errors.append(str(error)))  # type: ignore[attr-defined]
+    yield page
+    context.close()
+    assert page.errors == []  # type: ignore[attr-defined]

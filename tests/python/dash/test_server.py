@@ -64,6 +64,15 @@ def get(served: Any, path: str = "/", **headers: str) -> tuple[int, dict[str, st
         connection.close()
 
 
+def refusal(browser: Any) -> tuple[int, str]:
+    """The code and the reason with which the server closes a connection."""
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            browser.receive()
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code, closed.value.rcvd.reason
+
+
 def recorded(*devices: str, count: int = 200) -> Board:
     board = Board("run", live=False)
     board.add(table([row for device in devices for row in wave(device, count)]))
@@ -360,20 +369,110 @@ def test_a_message_that_the_page_never_sends_closes_its_connection_only(
     served = serve(recorded("argon"))
     bad, good = browse(served), browse(served)
     bad.socket.send(text)
-    with pytest.raises(ConnectionClosed) as closed:
-        while True:
-            bad.receive()
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1008
+    assert refusal(bad)[0] == 1008
     assert good.wait_for("state")["devices"]
 
 
-def test_a_binary_message_closes_the_connection(serve: Any, browse: Any) -> None:
+def test_a_binary_message_closes_the_connection_and_the_reason_says_so(
+    serve: Any, browse: Any
+) -> None:
     bad = browse(serve(recorded("argon")))
     bad.socket.send(b"\x00")
+    assert refusal(bad) == (1008, "the message is binary; send JSON as text")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            f'{{"type": "{kind}", "device": "argon", "value": 1, "id": {number}}}'
+            for kind in ("setpoint", "hello")
+            for number in (r'"\ud800"', f'"{"a" * 65}"', "[]", "1.5", "true", "1" + "0" * 400)
+        ),
+        r'{"type": "' + r"\udb40\udc01" * 20 + '"}',  # long once it is escaped
+    ],
+)
+def test_what_a_browser_sends_raises_nothing_in_the_terminal(
+    serve: Any, browse: Any, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    served = serve(recorded("argon"), FakeControls())
+    bad = browse(served)
+    bad.socket.send(text)
+    assert refusal(bad)[0] == 1008
+    served.close()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_the_name_of_no_gas_is_answered(
+    serve: Any, browse: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    controls = FakeControls()
+    served = serve(recorded("argon"), controls)
+    browser = browse(served, token=served.dashboard.token.text)
+    browser.send(type="gas", id="a", device="argon", gas="\ud800", confirmed=True)
+    assert browser.wait_for("result", id="a")["ok"] is False
+    assert controls.changes == []
+    served.close()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_a_change_that_ends_after_its_connection_raises_nothing(
+    serve: Any, browse: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    controls = FakeControls()
+    served = serve(recorded("argon"), controls)
+    controls.hold = served.do(anyio.Event)
+    bad = browse(served, token=served.dashboard.token.text)
+    bad.send(type="setpoint", id=1, device="argon", value=5, confirmed=True)
+    bad.wait_for("state")  # sent after the change was begun
+    bad.socket.send("no json")
+    assert refusal(bad)[0] == 1008
+    served.do(controls.hold.set)
+    served.close()
+    assert controls.changes == [("argon", 5)]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_the_token_is_answered_where_an_answer_is_asked_for(serve: Any, browse: Any) -> None:
+    served = serve(recorded("argon"), FakeControls())
+    browser = browse(served)
+    browser.send(type="hello", id=1, token="wrong")
+    answer = browser.wait_for("result", id=1)
+    assert (answer["ok"], answer["text"]) == (False, "this is not the token of this run")
+    browser.send(type="hello", id=2, token=served.dashboard.token.text)
+    assert browser.wait_for("result", id=2)["ok"] is True
+
+
+@pytest.mark.parametrize("confirming", [True, False])
+def test_a_browser_learns_that_the_recording_has_ended_before_its_connection_closes(
+    serve: Any, browse: Any, confirming: bool
+) -> None:
+    board = Board("run")
+    served = serve(board)
+    browser = browse(served)
+    served.do(board.add, table(wave("argon", 10)))
+    browser.send(type="view", id=1, devices=["argon"], width=50, span=1e9)
+    while browser.wait_for("state")["devices"].get("argon", {}).get("samples") != 10:
+        pass
+    if not confirming:
+        # The last state goes to a browser that has confirmed nothing of late, too.
+        browser.receive()
+        browser.receive()
+
+    def end() -> None:
+        board.add(table(wave("argon", 5, begin=1)))
+        board.ended = "the recording has ended"
+
+    served.do(end)
+    served.close()
+    states = []
     with pytest.raises(ConnectionClosed):
         while True:
-            bad.receive()
+            message = browser.receive()
+            states += [message] if message["type"] == "state" else []
+    assert states[-1]["ended"] == "the recording has ended"
+    assert states[-1]["live"] is False
+    assert states[-1]["devices"]["argon"]["samples"] == 15
 
 
 def test_csv_has_the_samples_of_the_range(serve: Any) -> None:
@@ -413,7 +512,15 @@ def test_csv_without_a_range_names_the_remedy(serve: Any, query: str) -> None:
 def test_the_page_is_small_and_complete(serve: Any) -> None:
     served = serve(Board("run"))
     total = 0
-    pages = ["/", "/dash.css", "/dash.js", "/card.js", "/connection.js", "/change_dialog.js"]
+    pages = [
+        "/",
+        "/dash.css",
+        "/dash.js",
+        "/card.js",
+        "/connection.js",
+        "/change_dialog.js",
+        "/drag.js",
+    ]
     for path in [*pages, "/icon.svg", "/vendor/uPlot.iife.min.js", "/vendor/uPlot.min.css"]:
         status, headers, body = get(served, path, **{"Accept-Encoding": "gzip"})
         assert (status, headers.get("content-encoding")) == (200, "gzip"), path

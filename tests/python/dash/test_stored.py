@@ -77,7 +77,7 @@ async def test_a_board_follows_a_recording(tmp_path: Path) -> None:
             assert board.devices["argon"].curve.rows == 10
             await sink.write_batch(batch(wave("argon", 10, begin=1)))
             await reached(lambda: board.devices["argon"].curve.rows == 20)
-            assert board.live
+            await reached(lambda: board.live)
             tasks.cancel_scope.cancel()
 
 
@@ -96,17 +96,47 @@ async def test_a_recording_that_cannot_be_read_any_more_is_in_the_log(tmp_path: 
     assert board.devices["argon"].curve.rows == 10
 
 
-async def test_an_old_recording_counts_as_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", SINKS)
+async def test_a_recording_that_has_just_ended_is_finished(kind: str, tmp_path: Path) -> None:
     board = Board("run")
-    async with CsvSink(tmp_path / "run.csv") as sink:
+    async with SINKS[kind](tmp_path) as sink:
         await sink.write_batch(batch(wave("argon", 10)))
-    for file in tmp_path.iterdir():
-        os.utime(file, (1e9, 1e9))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(follow, board, penstock.record.open(sink.path))
         await reached(lambda: board.devices)
         assert not board.live
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SINKS if kind != "sqlite"])
+async def test_a_board_is_live_as_long_as_the_recorder_has_the_files(
+    kind: str, tmp_path: Path
+) -> None:
+    board = Board("run")
+    async with anyio.create_task_group() as tasks:
+        async with SINKS[kind](tmp_path) as sink:
+            await sink.write_batch(batch(wave("argon", 10)))
+            for file in tmp_path.rglob("*"):
+                os.utime(file, (1e9, 1e9))  # a slow one, which has written nothing for years
+            tasks.start_soon(follow, board, penstock.record.open(sink.path))
+            await reached(lambda: board.devices)
+            assert board.live
+            await sink.write_batch(batch(wave("argon", 10, begin=1)))
+        await reached(lambda: not board.live)
+        assert board.devices["argon"].curve.rows == 20
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_recording_without_a_lock_is_live_while_it_grows(tmp_path: Path) -> None:
+    board = Board("run")
+    async with SINKS["sqlite"](tmp_path) as sink:
+        await sink.write_batch(batch(wave("argon", 10)))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow, board, penstock.record.open(sink.path))
+            await reached(lambda: board.devices)
+            await sink.write_batch(batch(wave("argon", 10, begin=1)))
+            await reached(lambda: board.live)
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 // One device: its tile, and its chart of value and setpoint.
 
+import { Drag } from "./drag.js";
+
 const COLUMNS = 5;
 
 export function shown(number) {
@@ -194,19 +196,40 @@ export class Card {
       axes: [{ ...axis, size: 38, space: 60, values: TIME_LABELS }, { ...axis, size: 52 }],
       series: [{}, { ...value }, { ...value }, { ...aim }, { ...aim }],
       bands: [{ series: [2, 1], fill: color("--band") }],
-      cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, points: { show: false } },
+      cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false } },
       hooks: {
-        setSelect: [(plot) => {
-          const { left, width: wide } = plot.select;
-          if (wide < 4) return;
-          const range = [plot.posToVal(left, "x"), plot.posToVal(left + wide, "x")];
-          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-          if (plot === this.plot) this.page.zoomTo(range);
-        }],
+        ready: [(plot) => this.prepare(plot)],
         setCursor: [(plot) => this.readAt(plot)],
         drawAxes: [(plot) => this.drawLimits(plot)],
       },
     };
+  }
+
+  prepare(plot) {
+    this.chosen = element("div", "chosen", plot.over);
+    this.chosen.hidden = true;
+    new Drag(plot.over, (x) => plot.posToVal(x, "x"), {
+      dragging: (range, event) => {
+        this.page.markChosen(range);
+        // A mouse moves the cursor itself.
+        if (event.pointerType !== "mouse") {
+          const box = plot.over.getBoundingClientRect();
+          plot.setCursor({ left: event.clientX - box.left, top: event.clientY - box.top }, true, true);
+        }
+      },
+      left: () => this.page.markChosen(null),
+      chosen: (range) => this.page.zoomTo(range),
+    });
+  }
+
+  // The range that a drag chooses, on this chart or on another one.
+  markChosen(range) {
+    if (this.plot === null) return;
+    this.chosen.hidden = range === null;
+    if (range === null) return;
+    const [left, right] = range.map((t) => this.plot.valToPos(t, "x"));
+    this.chosen.style.left = `${left}px`;
+    this.chosen.style.width = `${right - left}px`;
   }
 
   drawLimits(plot) {

@@ -16,6 +16,11 @@ function labelled(text, field) {
   return label;
 }
 
+// A key that is held down must not enter a value and confirm it, too.
+dialog.addEventListener("keydown", (event) => {
+  if (event.repeat && event.key === "Enter") event.preventDefault();
+});
+
 export async function openChange(connection, card, ability) {
   const { device } = card;
   const name = device.name;
@@ -24,7 +29,7 @@ export async function openChange(connection, card, ability) {
   question.hidden = true;
   answer.textContent = "";
   next.textContent = "Continue";
-  next.disabled = false;
+  next.removeAttribute("aria-disabled");
   cancel.textContent = "Cancel";
   if (ability === "setpoint") {
     title.textContent = `Setpoint of ${name}`;
@@ -62,18 +67,21 @@ export async function openChange(connection, card, ability) {
           ? `Change the setpoint of ${name} from ${shown(card.state?.setpoint)} to ${shown(Number(field.value))}${unit}?`
           : `Let ${name} compute with ${field.value}?`;
       question.hidden = false;
-      field.disabled = true;
       next.textContent = "Change it";
       step = "confirm";
+      // Before the field is disabled, which would give the focus to nothing.
+      next.focus();
+      field.disabled = true;
     } else if (step === "confirm") {
       step = "wait";
-      next.disabled = true;
+      // Not disabled, which would take the focus away.
+      next.setAttribute("aria-disabled", "true");
       answer.textContent = "sent";
       const wanted = ability === "setpoint" ? { value: Number(field.value) } : { gas: field.value };
       const result = await connection.ask({ type: ability, device: name, confirmed: true, ...wanted });
       answer.textContent = result.text;
       dialog.dataset.ok = String(result.ok);
-      next.disabled = false;
+      next.removeAttribute("aria-disabled");
       next.textContent = "Close";
       step = "done";
     }

@@ -44,12 +44,14 @@ export class Connection {
     if (this.isOpen) this.socket.send(JSON.stringify(message));
   }
 
-  unlock(token) {
-    this.token = token;
-    this.send({ type: "hello", token });
+  // Resolves to {ok, text}. Only a right token is sent again after a reconnection.
+  async unlock(token) {
+    const answer = await this.ask({ type: "hello", token });
+    if (answer.ok) this.token = token;
+    return answer;
   }
 
-  // Ask for a change; resolves to {ok, text}.
+  // Ask for something that is answered; resolves to {ok, text}.
   ask(message) {
     if (!this.isOpen) {
       return Promise.resolve({ ok: false, text: "there is no connection; nothing was sent" });

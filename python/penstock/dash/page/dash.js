@@ -3,19 +3,19 @@
 import { Card } from "./card.js";
 import { openChange } from "./change_dialog.js";
 import { Connection } from "./connection.js";
+import { TimeRange } from "./time_range.js";
+import { openUnlock, prepareUnlock } from "./unlock_dialog.js";
 
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
-const SHORTEST_SPAN = 0.05;
 const THEMES = ["system", "light", "dark"];
 const at = (id) => document.getElementById(id);
 
 class Page {
   constructor() {
     this.cards = new Map();
-    this.span = 60; // seconds up to the newest sample; null for a fixed range or everything
-    this.range = null; // a fixed range, in seconds since 1970
-    this.paused = false;
+    this.time = new TimeRange();
+    this.asked = null; // the range that the server was asked for
     this.viewNumber = 0;
     this.bucket = 1;
     this.clock = 0; // the server's, minus this machine's
@@ -23,10 +23,11 @@ class Page {
     this.hello = null;
     this.chosen = false;
     this.drawing = 0;
+    this.marked = null; // the range of a drag under way
     this.connection = new Connection({
       // The server sends its whole log again.
       opened: () => at("events").replaceChildren(),
-      closed: () => this.setConnection("lost", "connection lost, trying again"),
+      closed: () => this.lose(),
       hello: (message) => this.greet(message),
       state: (message) => this.takeState(message),
       points: (message) => this.takePoints(message),
@@ -44,6 +45,7 @@ class Page {
     at("title").textContent = message.title;
     document.title = `${message.title} – Penstock`;
     at("version").textContent = `Penstock ${message.version}`;
+    at("csv").hidden = false;
     const control = at("control");
     control.hidden = message.control === "none";
     control.textContent = message.control === "granted" ? "Control: unlocked" : "Control";
@@ -68,6 +70,18 @@ class Page {
     for (const card of this.cards.values()) this.watcher.observe(card.root);
   }
 
+  // The page of an ended recording keeps what it shows. A new run at the same address replaces it.
+  lose() {
+    if (!this.facts?.ended) {
+      this.setConnection("lost", "connection lost, trying again");
+      return;
+    }
+    this.setConnection("ended", `${this.facts.ended}; this page keeps what it shows`);
+    at("csv").hidden = true;
+    at("control").hidden = true;
+    for (const card of this.cards.values()) card.setControls([]);
+  }
+
   setConnection(state, text) {
     at("connection").dataset.state = state;
     at("connection").textContent = text;
@@ -77,7 +91,10 @@ class Page {
     const first = this.facts === null || this.facts.last === null;
     this.facts = message;
     this.clock = message.now - Date.now() / 1000;
-    if (first && message.last !== null && !this.chosen && !message.live) this.showAll();
+    this.takeTime();
+    if (first && message.last !== null && !this.chosen && !message.live) this.choose({ all: true });
+    if (this.time.outgrown(this.asked)) this.askView();
+    this.showTools();
     for (const [name, state] of Object.entries(message.devices)) {
       this.cards.get(name)?.setState(state);
     }
@@ -86,6 +103,7 @@ class Page {
     this.showAlarms(message.devices);
     const text = message.ended || (message.live ? "live" : "recorded");
     this.setConnection(message.live ? "live" : "ended", text);
+    at("connection").dataset.seq = message.seq;
     at("connection").dataset.samples = Object.values(message.devices).reduce((n, d) => n + d.samples, 0);
   }
 
@@ -122,13 +140,14 @@ class Page {
 
   // -- what is visible ---------------------------------------------------------------------
 
-  get now() {
-    if (this.facts === null) return Date.now() / 1000;
-    return this.facts.live || this.facts.last === null ? Date.now() / 1000 + this.clock : this.facts.last;
+  get visible() {
+    this.takeTime();
+    return this.time.visible;
   }
 
-  get visible() {
-    return this.range || [this.now - this.span, this.now];
+  takeTime() {
+    const { first = null, last = null, live = true } = this.facts || {};
+    this.time.setExtent({ first, last, live, now: Date.now() / 1000 + this.clock });
   }
 
   sawCards(entries) {
@@ -152,12 +171,12 @@ class Page {
     const devices = [...this.cards.values()].filter((card) => card.visible);
     if (!this.connection.isOpen || !devices.length) return;
     const width = Math.max(50, Math.round((devices[0].chart.clientWidth - 60) * Math.min(devicePixelRatio, 2)));
-    const [begin, end] = this.visible;
-    this.bucket = (end - begin) / width;
-    const range = this.range ? { from: Math.max(0, begin), to: end } : { span: this.span };
+    this.takeTime();
+    this.asked = this.time.asked;
+    this.bucket = (this.asked.span ?? this.asked.to - this.asked.from) / width;
     this.viewNumber++;
     this.connection.send({
-      type: "view", id: this.viewNumber, devices: devices.map((card) => card.device.name), width, ...range,
+      type: "view", id: this.viewNumber, devices: devices.map((card) => card.device.name), width, ...this.asked,
     });
   }
 
@@ -170,79 +189,77 @@ class Page {
   draw() {
     if (document.hidden) return;
     const range = this.visible;
-    at("range").textContent = `${new Date(range[0] * 1000).toLocaleString("sv")} to ${new Date(range[1] * 1000).toLocaleString("sv")}${this.paused ? " (paused)" : ""}`;
+    at("range").textContent = `${new Date(range[0] * 1000).toLocaleString("sv")} to ${new Date(range[1] * 1000).toLocaleString("sv")}${this.time.paused ? " (paused)" : ""}`;
     const csv = new URLSearchParams({ from: range[0], to: range[1] });
     at("csv").href = `csv?${csv}`;
     for (const card of this.cards.values()) {
-      if (!this.range) card.forgetBefore(range[0]);
+      if (this.time.fixed === null && this.asked?.span !== undefined) card.forgetBefore(range[0]);
       card.draw(range, this.bucket);
+      if (this.marked !== null) card.markChosen(this.marked);
     }
+  }
+
+  markChosen(range) {
+    this.marked = range;
+    for (const card of this.cards.values()) card.markChosen(range);
   }
 
   // -- zoom and pause ----------------------------------------------------------------------
 
-  follow(span) {
+  // After each change of the range by a person.
+  moved() {
     this.chosen = true;
-    this.span = span;
-    this.range = null;
-    this.setPaused(false);
+    this.showTools();
     this.askView();
     this.draw();
   }
 
-  zoomTo([begin, end]) {
-    this.chosen = true;
-    const middle = (begin + end) / 2;
-    const half = Math.max(end - begin, SHORTEST_SPAN) / 2;
-    this.range = [Math.max(0, middle - half), middle + half];
-    this.setPaused(true);
-    this.askView();
-    this.draw();
+  // A span up to now, or everything.
+  choose({ span = this.time.span, all = false }) {
+    this.takeTime();
+    this.time.choose({ span, all });
+    this.moved();
+  }
+
+  zoomTo(range) {
+    this.time.fix(range);
+    this.moved();
   }
 
   zoomBy(factor) {
-    const [begin, end] = this.visible;
-    if (this.range === null) {
-      this.follow(Math.max(SHORTEST_SPAN, this.span * factor));
-      return;
-    }
-    const middle = (begin + end) / 2;
-    const half = ((end - begin) / 2) * factor;
-    this.zoomTo([middle - half, middle + half]);
+    this.takeTime();
+    this.time.zoom(factor);
+    this.moved();
   }
 
   shift(part) {
-    const [begin, end] = this.visible;
-    const by = (end - begin) * part;
-    this.zoomTo([begin + by, end + by]);
-  }
-
-  showAll() {
-    if (this.facts === null || this.facts.last === null) return;
-    const { first, last } = this.facts;
-    const margin = Math.max((last - first) * 0.01, 0.1);
-    if (this.facts.live) this.follow(this.now - first + margin);
-    else this.zoomTo([first - margin, last + margin]);
+    this.takeTime();
+    if (this.time.shift(part)) this.moved();
   }
 
   reset() {
-    if (this.facts !== null && !this.facts.live) this.showAll();
-    else this.follow(SPANS.some(([, span]) => span === this.span) ? this.span : 300);
-  }
-
-  setPaused(paused) {
-    this.paused = paused;
-    const live = this.facts === null || this.facts.live;
-    at("pause").setAttribute("aria-pressed", String(paused && live));
-    at("pause").textContent = paused && live ? "Go on" : "Pause";
-    for (const button of at("spans").children) {
-      button.setAttribute("aria-pressed", String(!this.range && Number(button.dataset.span) === this.span));
-    }
+    this.takeTime();
+    this.time.reset();
+    this.moved();
   }
 
   togglePause() {
-    if (this.range) this.follow(this.span || 300);
-    else this.zoomTo(this.visible);
+    this.takeTime();
+    if (!this.time.live) return;
+    if (this.time.paused) this.time.goOn();
+    else this.time.fix(this.time.visible);
+    this.moved();
+  }
+
+  showTools() {
+    const { span, all, fixed, live, paused } = this.time;
+    at("pause").hidden = !live;
+    at("pause").setAttribute("aria-pressed", String(paused));
+    at("pause").textContent = paused ? "Go on" : "Pause";
+    for (const button of at("spans").children) {
+      const shown = button.dataset.all ? all : !all && Number(button.dataset.span) === span;
+      button.setAttribute("aria-pressed", String(fixed === null && shown));
+    }
   }
 
   // -- tools -------------------------------------------------------------------------------
@@ -253,13 +270,14 @@ class Page {
       button.type = "button";
       button.textContent = label;
       button.dataset.span = span;
-      button.onclick = () => this.follow(span);
+      button.onclick = () => this.choose({ span });
       at("spans").append(button);
     }
     const all = document.createElement("button");
     all.type = "button";
     all.textContent = "All";
-    all.onclick = () => this.showAll();
+    all.dataset.all = "true";
+    all.onclick = () => this.choose({ all: true });
     at("spans").append(all);
     at("pause").onclick = () => this.togglePause();
     at("zoom-in").onclick = () => this.zoomBy(0.5);
@@ -269,21 +287,12 @@ class Page {
     at("devices").ondblclick = (event) => {
       if (event.target.closest(".chart")) this.reset();
     };
-    this.setPaused(false);
+    this.showTools();
     this.setTheme(localStorage.getItem("theme") || "system");
     at("theme").onclick = () => this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
     matchMedia("(prefers-color-scheme: dark)").onchange = () => this.setTheme(this.theme);
-    at("control").onclick = () => {
-      at("token").value = "";
-      at("unlock").returnValue = "";
-      at("unlock").showModal();
-    };
-    // No submit button: Enter would choose the first one.
-    at("unlock-cancel").onclick = () => at("unlock").close("cancel");
-    at("unlock").onclose = () => {
-      if (at("unlock").returnValue === "ok") this.connection.unlock(at("token").value.trim());
-      at("token").value = "";
-    };
+    at("control").onclick = openUnlock;
+    prepareUnlock(this.connection);
     addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("visibilitychange", () => this.draw());
   }
