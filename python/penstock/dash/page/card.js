@@ -1,13 +1,9 @@
 // One device: its tile, and its chart of value and setpoint.
 
 import { Drag } from "./drag.js";
+import { alarmWord, clockTime, shown, shownAlong } from "./words.js";
 
 const COLUMNS = 5;
-
-export function shown(number) {
-  if (number === null || number === undefined || Number.isNaN(number)) return "–";
-  return number.toLocaleString("en", { maximumSignificantDigits: 6, useGrouping: false });
-}
 
 function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -20,10 +16,6 @@ function element(tag, className, parent, text = "") {
   parent.append(made);
   return made;
 }
-
-const CLOCK = new Intl.DateTimeFormat("en-GB", {
-  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
-});
 
 // uPlot's own labels in 24 hours: [step in seconds, label, and below it what follows a new day].
 const TIME_LABELS = [
@@ -82,7 +74,7 @@ export class Card {
     this.value.classList.toggle("old", state.error !== null || state.alarms.includes("silent"));
     this.aim.textContent = this.device.setpoint ? `setpoint ${shown(state.setpoint)}` : "";
     const marks = [
-      ...state.alarms.map((word) => [WORDS[word] || word, word === "gaps" ? "mark" : "mark bad"]),
+      ...state.alarms.map((word) => [alarmWord(word), word === "gaps" ? "mark" : "mark bad"]),
       ...state.status.split(",").filter(Boolean).map((code) => [code, "mark"]),
     ];
     if (!marks.length) marks.push([state.t === null ? "waiting" : "ok", "mark ok"]);
@@ -193,7 +185,10 @@ export class Card {
       height: 150,
       legend: { show: false },
       scales: { x: { time: true, auto: false }, y: { auto: false } },
-      axes: [{ ...axis, size: 38, space: 60, values: TIME_LABELS }, { ...axis, size: 52 }],
+      axes: [
+        { ...axis, size: 38, space: 60, values: TIME_LABELS },
+        { ...axis, size: 52, values: (plot, splits, n, space, step) => shownAlong(splits, step) },
+      ],
       series: [{}, { ...value }, { ...value }, { ...aim }, { ...aim }],
       bands: [{ series: [2, 1], fill: color("--band") }],
       cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false } },
@@ -259,7 +254,7 @@ export class Card {
     const [t, low, high, setLow, setHigh] = plot.data.map((column) => column[n]);
     const span = (a, b) => (a === b ? shown(a) : `${shown(a)} to ${shown(b)}`);
     const aim = this.device.setpoint ? `, setpoint ${span(setLow, setHigh)}` : "";
-    this.read.textContent = `${CLOCK.format(new Date(t * 1000))}: ${span(low, high)}${aim}`;
+    this.read.textContent = `${clockTime(t)}: ${span(low, high)}${aim}`;
   }
 
   // Colours of a chart are fixed when it is made.
@@ -270,5 +265,3 @@ export class Card {
     }
   }
 }
-
-const WORDS = { high: "above limit", low: "below limit", silent: "silent", failing: "failing", gaps: "gaps" };

@@ -5,6 +5,7 @@ import { openChange } from "./change_dialog.js";
 import { Connection } from "./connection.js";
 import { TimeRange } from "./time_range.js";
 import { openUnlock, prepareUnlock } from "./unlock_dialog.js";
+import { alarmWord, dateAndTime, eventText, eventWord, zoneAt } from "./words.js";
 
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
@@ -115,7 +116,7 @@ class Page {
   showAlarms(devices) {
     const found = Object.entries(devices)
       .filter(([, state]) => state.alarms.some((word) => word !== "gaps"))
-      .map(([name, state]) => `${name}: ${state.alarms.join(", ")}`);
+      .map(([name, state]) => `${name}: ${state.alarms.map(alarmWord).join(", ")}`);
     const text = found.length ? `Alarm: ${found.join("; ")}` : "";
     // Written only when it changes, because a screen reader speaks it each time.
     if (at("alarms").textContent !== text) at("alarms").textContent = text;
@@ -128,11 +129,12 @@ class Page {
     for (const [t, device, kind, message] of events) {
       const row = document.createElement("tr");
       if (kind === "alarm" || kind === "error" || kind === "connection_lost") row.className = "alarm";
-      const when = new Date(t * 1000);
-      for (const text of [when.toLocaleString("sv"), device, kind, message]) {
-        row.insertCell().textContent = text;
+      const text = eventText(kind, message, this.cards.get(device)?.device.unit);
+      for (const cell of [dateAndTime(t), device, eventWord(kind), text]) {
+        row.insertCell().textContent = cell;
       }
-      row.cells[0].title = when.toISOString();
+      row.cells[0].title = new Date(t * 1000).toISOString();
+      row.cells[3].title = message;
       body.prepend(row);
     }
     while (body.rows.length > MOST_EVENTS) body.deleteRow(-1);
@@ -189,7 +191,7 @@ class Page {
   draw() {
     if (document.hidden) return;
     const range = this.visible;
-    at("range").textContent = `${new Date(range[0] * 1000).toLocaleString("sv")} to ${new Date(range[1] * 1000).toLocaleString("sv")}${this.time.paused ? " (paused)" : ""}`;
+    at("range").textContent = `${dateAndTime(range[0])} to ${dateAndTime(range[1])} (${zoneAt(range[1])})${this.time.paused ? " (paused)" : ""}`;
     const csv = new URLSearchParams({ from: range[0], to: range[1] });
     at("csv").href = `csv?${csv}`;
     for (const card of this.cards.values()) {
