@@ -6,6 +6,7 @@ browsers' connections read it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -87,6 +88,7 @@ class Board:
     """Grows when there are other devices, quantities or units."""
     events_seen: int = 0
     """The events so far; the log has the newest of them."""
+    _description: bytes = b"{}"
     _log: deque[EventRow] = field(default_factory=lambda: deque(maxlen=_EVENTS))
 
     def expect(self, names: Mapping[str, Quantity | None]) -> None:
@@ -103,6 +105,9 @@ class Board:
             for name, device in self.devices.items()
             if device.quantity is not None
         }
+        if rows.description != self._description:
+            self._description = rows.description
+            self._expect_described()
         count = max(len(rows.names), len(self.devices))
         for found in rows.devices(known):
             self._add_rows(self._device(found.name, count), found)
@@ -155,6 +160,13 @@ class Board:
         elif self.live and device.gap_t and now - device.gap_t < _GAP_SECONDS * 1e9:
             found.append("gaps")
         return found
+
+    def _expect_described(self) -> None:
+        # In the order of the configuration: files keep rows in that of arrival, or by device.
+        described = json.loads(self._description).get("devices")
+        if isinstance(described, dict):
+            for name in described:
+                self._device(name, len(described))
 
     def _device(self, name: str, count: int) -> ShownDevice:
         device = self.devices.get(name)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.dash._curve import Numbers, Times
-from penstock.record.arrow import pyarrow_module, units_of
+from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
 from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
 from penstock.record.shown_quantity import Quantity, choose_quantity
 
@@ -82,6 +82,12 @@ class RecordedRows:
         """The devices that have samples here."""
         found = np.unique(self._codes[~self._event_rows])
         return [self._names[code] for code in found.tolist()]
+
+    @property
+    def description(self) -> bytes:
+        """What is known of the run, as JSON."""
+        found: bytes = (self._table.schema.metadata or {}).get(METADATA_KEY, b"{}")
+        return found
 
     def counts(self) -> dict[str, int]:
         """The number of rows of each device, events included."""

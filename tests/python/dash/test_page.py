@@ -102,7 +102,7 @@ def test_live_rows_arrive_alarms_show_and_pause_stops(serve: Any, page: Page) ->
     served.do(board.add, table(wave("argon", 100, begin=5)))
     assert drawn(page, "argon", 200)[1][-1] == wave("argon", 100)[-1].values["Mass_Flow"]
     served.do(board.add, table([sample("argon", 10.0, 250.0)]))
-    expect(page.get_by_role("alert")).to_contain_text("argon: high")
+    expect(page.get_by_role("alert")).to_contain_text("argon: above limit")
     expect(page.locator('[data-device="argon"] .mark').first).to_have_text("above limit")
     expect(page.locator("#events")).to_contain_text("250 SCCM is above the limit 200 SCCM")
     served.do(board.add, table([sample("argon", 10.1, 150.0)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,16 @@ import pytest
 import penstock.record
 from penstock.dash import Board, follow
 from penstock.dash._stored import StoredRows
-from penstock.record import CsvSink, JsonlSink, ParquetSink, RecordError, SqliteSink
-from tests.python.dash.tables import batch, sample, wave
+from penstock.record import (
+    CsvSink,
+    JsonlSink,
+    ParquetSink,
+    RecordError,
+    RecordSchema,
+    SampleBatch,
+    SqliteSink,
+)
+from tests.python.dash.tables import FIELDS, batch, sample, wave
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +103,22 @@ async def test_a_recording_that_cannot_be_read_any_more_is_in_the_log(tmp_path: 
         tasks.cancel_scope.cancel()
     assert "run.parquet cannot be read" in board.events_since(0)[0].message
     assert board.devices["argon"].curve.rows == 10
+
+
+@pytest.mark.parametrize("kind", SINKS)
+async def test_devices_are_in_the_order_of_the_configuration(kind: str, tmp_path: Path) -> None:
+    described = {name: {"unit_id": "A"} for name in ("oxygen", "argon", "silent", "helium")}
+    rows = [*wave("helium", 30), *wave("argon", 30), *wave("oxygen", 30)]
+    async with SINKS[kind](tmp_path) as sink:
+        await sink.write_batch(
+            SampleBatch.from_samples(
+                rows, RecordSchema(FIELDS, metadata=json.dumps({"devices": described}))
+            )
+        )
+    board = Board("run")
+    for table in StoredRows(penstock.record.open(sink.path)).new_tables():
+        board.add(table)
+    assert list(board.devices) == list(described)
 
 
 @pytest.mark.parametrize("kind", SINKS)

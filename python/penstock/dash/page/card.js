@@ -1,13 +1,9 @@
 // One device: its tile, and its chart of value and setpoint.
 
 import { Drag } from "./drag.js";
+import { alarmWord, clockTime, shown, shownAlong } from "./words.js";
 
 const COLUMNS = 5;
-
-export function shown(number) {
-  if (number === null || number === undefined || Number.isNaN(number)) return "–";
-  return number.toLocaleString("en", { maximumSignificantDigits: 6, useGrouping: false });
-}
 
 function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -21,10 +17,6 @@ function element(tag, className, parent, text = "") {
   return made;
 }
 
-const CLOCK = new Intl.DateTimeFormat("en-GB", {
-  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
-});
-
 // uPlot's own labels in 24 hours: [step in seconds, label, and below it what follows a new day].
 const TIME_LABELS = [
   [31536000, "{YYYY}", null, null, null, null, null, null, 1],
@@ -34,6 +26,11 @@ const TIME_LABELS = [
   [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
   [0.001, "{HH}:{mm}:{ss}.{fff}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
 ];
+
+// Labels with milliseconds are longer.
+function labelSpace(plot, axis, begin, end, width) {
+  return ((end - begin) / width) * 60 < 1 ? 86 : 60;
+}
 
 export class Card {
   constructor(device, page) {
@@ -60,6 +57,11 @@ export class Card {
     this.error = element("div", "error", this.root);
     this.chart = element("div", "chart", this.root);
     this.chart.setAttribute("role", "img");
+    this.chart.tabIndex = 0;
+    this.chart.setAttribute("aria-describedby", "chart-keys");
+    this.chart.addEventListener("keydown", (event) => this.pressed(event));
+    this.chart.addEventListener("blur", () => this.page.readAll(null));
+    this.chart.addEventListener("pointermove", () => this.page.readAll(null, false));
     this.read = element("div", "read", this.root);
     this.counts = element("div", "counts", this.root);
     this.setControls([]);
@@ -82,7 +84,7 @@ export class Card {
     this.value.classList.toggle("old", state.error !== null || state.alarms.includes("silent"));
     this.aim.textContent = this.device.setpoint ? `setpoint ${shown(state.setpoint)}` : "";
     const marks = [
-      ...state.alarms.map((word) => [WORDS[word] || word, word === "gaps" ? "mark" : "mark bad"]),
+      ...state.alarms.map((word) => [alarmWord(word), word === "gaps" ? "mark" : "mark bad"]),
       ...state.status.split(",").filter(Boolean).map((code) => [code, "mark"]),
     ];
     if (!marks.length) marks.push([state.t === null ? "waiting" : "ok", "mark ok"]);
@@ -144,11 +146,11 @@ export class Card {
   draw(range, bucket) {
     if (!this.visible) return;
     const data = this.withGaps(bucket);
-    const width = this.chart.clientWidth;
+    const { clientWidth: width, clientHeight: height } = this.chart;
     if (this.plot === null) {
-      this.plot = new uPlot(this.options(width), data, this.chart);
+      this.plot = new uPlot(this.options(width, height), data, this.chart);
     } else {
-      if (this.plot.width !== width) this.plot.setSize({ width, height: 150 });
+      if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
       this.plot.setData(data, false);
     }
     this.plot.batch(() => {
@@ -184,16 +186,19 @@ export class Card {
     return { min: low - margin, max: high + margin };
   }
 
-  options(width) {
+  options(width, height) {
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const value = { stroke: color("--value"), width: 1.5, points: { show: false }, spanGaps: false };
     const aim = { stroke: color("--setpoint"), width: 1.5, dash: [5, 3], points: { show: false } };
     return {
       width,
-      height: 150,
+      height,
       legend: { show: false },
       scales: { x: { time: true, auto: false }, y: { auto: false } },
-      axes: [{ ...axis, size: 38, space: 60, values: TIME_LABELS }, { ...axis, size: 52 }],
+      axes: [
+        { ...axis, size: 38, space: labelSpace, values: TIME_LABELS },
+        { ...axis, size: 52, values: (plot, splits, n, space, step) => shownAlong(splits, step) },
+      ],
       series: [{}, { ...value }, { ...value }, { ...aim }, { ...aim }],
       bands: [{ series: [2, 1], fill: color("--band") }],
       cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false } },
@@ -252,14 +257,52 @@ export class Card {
 
   readAt(plot) {
     const n = plot.cursor.idx;
-    if (n === null || n === undefined || plot.cursor.left < 0) {
-      this.read.textContent = "";
-      return;
-    }
-    const [t, low, high, setLow, setHigh] = plot.data.map((column) => column[n]);
+    const nowhere = n === null || n === undefined || plot.cursor.left < 0;
+    this.read.textContent = nowhere ? "" : this.reading(plot.data, n);
+  }
+
+  reading(data, n) {
+    const [t, low, high, setLow, setHigh] = data.map((column) => column[n]);
     const span = (a, b) => (a === b ? shown(a) : `${shown(a)} to ${shown(b)}`);
     const aim = this.device.setpoint ? `, setpoint ${span(setLow, setHigh)}` : "";
-    this.read.textContent = `${CLOCK.format(new Date(t * 1000))}: ${span(low, high)}${aim}`;
+    return `${clockTime(t)}: ${span(low, high)} ${this.device.unit}${aim}`;
+  }
+
+  // With the chart focused, the arrow keys move the cursor from point to point.
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || this.plot === null) return;
+    const [t] = this.data;
+    const [begin, end] = this.page.visible;
+    const first = t.findIndex((moment) => moment >= begin);
+    const last = t.findLastIndex((moment) => moment <= end);
+    if (first < 0 || last < first) return;
+    const now = this.page.reading === null ? null : this.indexAt(this.page.reading);
+    const moves = {
+      ArrowLeft: () => (now === null ? last : now - 1),
+      ArrowRight: () => (now === null ? first : now + 1),
+      Home: () => first,
+      End: () => last,
+    };
+    if (event.key === "Escape") this.page.readAll(null);
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    const n = Math.min(Math.max(moves[event.key](), first), last);
+    this.page.readAll(t[n]);
+    this.page.say(`${this.device.name}, ${this.reading(this.data, n)}`);
+  }
+
+  // The point at a time, or the one before it.
+  indexAt(moment) {
+    return Math.max(0, this.data[0].findLastIndex((t) => t <= moment));
+  }
+
+  // Put the cursor at a time; null takes it away.
+  putCursor(moment) {
+    if (this.plot === null) return;
+    const [begin, end] = this.page.visible;
+    const inside = moment !== null && moment >= begin && moment <= end;
+    const left = inside ? this.plot.valToPos(moment, "x") : -10;
+    this.plot.setCursor({ left, top: inside ? this.plot.over.clientHeight / 2 : -10 }, true, false);
   }
 
   // Colours of a chart are fixed when it is made.
@@ -270,5 +313,3 @@ export class Card {
     }
   }
 }
-
-const WORDS = { high: "above limit", low: "below limit", silent: "silent", failing: "failing", gaps: "gaps" };

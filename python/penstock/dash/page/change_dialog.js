@@ -1,6 +1,6 @@
 // The dialog that changes a setpoint or a gas: enter, confirm, answer.
 
-import { shown } from "./card.js";
+import { shown } from "./words.js";
 
 const dialog = document.getElementById("change");
 const title = document.getElementById("change-title");

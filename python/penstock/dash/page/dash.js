@@ -5,6 +5,7 @@ import { openChange } from "./change_dialog.js";
 import { Connection } from "./connection.js";
 import { TimeRange } from "./time_range.js";
 import { openUnlock, prepareUnlock } from "./unlock_dialog.js";
+import { alarmWord, dateAndTime, eventText, eventWord, zoneAt } from "./words.js";
 
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
@@ -23,6 +24,7 @@ class Page {
     this.hello = null;
     this.chosen = false;
     this.drawing = 0;
+    this.reading = null; // the time of the cursor that keys have moved
     this.marked = null; // the range of a drag under way
     this.connection = new Connection({
       // The server sends its whole log again.
@@ -43,12 +45,14 @@ class Page {
   greet(message) {
     this.hello = message;
     at("title").textContent = message.title;
-    document.title = `${message.title} – Penstock`;
+    at("title").title = message.title;
+    this.showTitle();
     at("version").textContent = `Penstock ${message.version}`;
     at("csv").hidden = false;
     const control = at("control");
     control.hidden = message.control === "none";
-    control.textContent = message.control === "granted" ? "Control: unlocked" : "Control";
+    at("unlocked").hidden = message.control !== "granted";
+    control.setAttribute("aria-label", message.control === "granted" ? "Control: unlocked" : "Control");
     control.setAttribute("aria-pressed", String(message.control === "granted"));
     const same = JSON.stringify(message.devices) === this.devicesKey;
     this.devicesKey = JSON.stringify(message.devices);
@@ -66,6 +70,10 @@ class Page {
       this.watcher.unobserve(card.root);
     }
     this.cards = new Map(devices.map((device) => [device.name, new Card(device, this)]));
+    // Few devices have few and large charts, in rows of the same length.
+    const few = { 1: [1, 1], 2: [2, 1], 3: [3, 1], 4: [2, 2], 5: [3, 2], 6: [3, 2] }[devices.length];
+    at("devices").dataset.columns = few ? few[0] : "many";
+    at("devices").dataset.rows = few ? few[1] : "many";
     at("devices").replaceChildren(...[...this.cards.values()].map((card) => card.root));
     for (const card of this.cards.values()) this.watcher.observe(card.root);
   }
@@ -115,11 +123,18 @@ class Page {
   showAlarms(devices) {
     const found = Object.entries(devices)
       .filter(([, state]) => state.alarms.some((word) => word !== "gaps"))
-      .map(([name, state]) => `${name}: ${state.alarms.join(", ")}`);
+      .map(([name, state]) => `${name}: ${state.alarms.map(alarmWord).join(", ")}`);
     const text = found.length ? `Alarm: ${found.join("; ")}` : "";
     // Written only when it changes, because a screen reader speaks it each time.
     if (at("alarms").textContent !== text) at("alarms").textContent = text;
     at("alarms").hidden = !text;
+    this.showTitle();
+  }
+
+  // With the alarms, which are seen also where the page is not.
+  showTitle() {
+    const parts = [at("alarms").textContent, this.hello?.title, "Penstock"];
+    document.title = parts.filter(Boolean).join(" – ");
   }
 
   addEvents(events) {
@@ -128,11 +143,18 @@ class Page {
     for (const [t, device, kind, message] of events) {
       const row = document.createElement("tr");
       if (kind === "alarm" || kind === "error" || kind === "connection_lost") row.className = "alarm";
-      const when = new Date(t * 1000);
-      for (const text of [when.toLocaleString("sv"), device, kind, message]) {
-        row.insertCell().textContent = text;
-      }
-      row.cells[0].title = when.toISOString();
+      const text = eventText(kind, message, this.cards.get(device)?.device.unit);
+      const [date, time] = dateAndTime(t).split(" ");
+      const when = document.createElement("span");
+      when.className = "date";
+      when.textContent = `${date} `;
+      row.insertCell().append(when, time);
+      for (const cell of [device, eventWord(kind), text]) row.insertCell().textContent = cell;
+      // Room for the longest word, as far as a narrow screen has it.
+      const longest = Math.max(...device.split(" ").map((word) => word.length));
+      row.cells[1].style.minWidth = `${Math.min(longest, 13) + 3}ch`;
+      row.cells[0].title = new Date(t * 1000).toISOString();
+      row.cells[3].title = message;
       body.prepend(row);
     }
     while (body.rows.length > MOST_EVENTS) body.deleteRow(-1);
@@ -189,14 +211,27 @@ class Page {
   draw() {
     if (document.hidden) return;
     const range = this.visible;
-    at("range").textContent = `${new Date(range[0] * 1000).toLocaleString("sv")} to ${new Date(range[1] * 1000).toLocaleString("sv")}${this.time.paused ? " (paused)" : ""}`;
+    at("range").textContent = `${dateAndTime(range[0])} to ${dateAndTime(range[1])} (${zoneAt(range[1])})${this.time.paused ? " (paused)" : ""}`;
     const csv = new URLSearchParams({ from: range[0], to: range[1] });
     at("csv").href = `csv?${csv}`;
     for (const card of this.cards.values()) {
       if (this.time.fixed === null && this.asked?.span !== undefined) card.forgetBefore(range[0]);
       card.draw(range, this.bucket);
       if (this.marked !== null) card.markChosen(this.marked);
+      if (this.reading !== null) card.putCursor(this.reading);
     }
+  }
+
+  // Read all charts at a time, by keyboard. A pointer takes the cursors over where they are.
+  readAll(moment, move = true) {
+    if (moment === null && this.reading === null) return;
+    this.reading = moment;
+    if (move) for (const card of this.cards.values()) card.putCursor(moment);
+  }
+
+  // For a screen reader.
+  say(text) {
+    at("said").textContent = text;
   }
 
   markChosen(range) {
@@ -302,13 +337,14 @@ class Page {
     localStorage.setItem("theme", this.theme);
     const dark = this.theme === "system" ? matchMedia("(prefers-color-scheme: dark)").matches : this.theme === "dark";
     document.documentElement.dataset.theme = dark ? "dark" : "light";
-    at("theme").textContent = `Theme: ${this.theme}`;
+    at("theme-name").textContent = this.theme;
+    at("theme").setAttribute("aria-label", `Theme: ${this.theme}`);
     for (const card of this.cards.values()) card.repaint();
     this.draw();
   }
 
   pressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, dialog")) return;
     const actions = {
       "+": () => this.zoomBy(0.5),
