@@ -96,6 +96,7 @@ class DatagramTransport(asyncio.Transport, asyncio.DatagramTransport):
     ) -> None: ...
 
 class SSLTransport(asyncio.Transport):
+    _loop: LoopCore | None
     _protocol_paused: bool
     def __init__(
         self,

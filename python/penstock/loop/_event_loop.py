@@ -231,7 +231,8 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     ) -> asyncio.Transport | None:
         """Upgrade a transport to TLS; return the transport that ``protocol`` uses from now on.
 
-        After a failure or a cancellation the transport is closed.
+        Returns None if this side has closed the connection before the handshake is finished. After
+        a failure or a cancellation the transport is closed.
 
         Raises:
             ssl.SSLError: if the handshake fails.
@@ -279,7 +280,7 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         finally:
             # The waiter holds its exception, whose traceback holds this frame.
             del waiter
-        return tls
+        return tls if tls._loop is not None else None
 
     def _start_serving(
         self,

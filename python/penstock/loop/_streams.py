@@ -305,6 +305,7 @@ class StreamWriter:
 
         Raises:
             ssl.SSLError: if the handshake fails.
+            ConnectionError: if the connection is lost, or closed by this side meanwhile.
         """
         protocol = self._protocol
         await self.drain()
@@ -317,7 +318,8 @@ class StreamWriter:
             ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
-        assert transport is not None
+        if transport is None:
+            raise ConnectionAbortedError("start_tls(): the connection is closed; open another one")
         self._transport = protocol._transport = transport
         self._reader._replace_transport(transport)
         protocol._over_ssl = True

@@ -285,6 +285,62 @@ def test_a_cancelled_upgrade_closes_the_connection(run: Run) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_an_upgrade_of_a_connection_that_this_side_closes_has_no_transport(
+    run: Run, end: str
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for before in (True, False):
+            async with plain_pair() as (client, server):
+
+                async def close(client: Any = client, server: Any = server) -> None:
+                    await server.received(10)  # the client's hello
+                    getattr(client.transport, end)()
+
+                closing = None if before else loop.create_task(close())
+                if before:
+                    getattr(client.transport, end)()
+                upgraded = await loop.start_tls(
+                    client.transport, client, client_context(), server_hostname="localhost"
+                )
+                assert upgraded is None, f"{before=}"
+                if closing is not None:
+                    await closing
+                await server.closed.wait()
+
+    run(main())
+
+
+def test_an_upgrade_of_a_native_stream_that_is_closed_meanwhile_raises(
+    run: Run, only_penstock: None
+) -> None:
+    async def main() -> None:
+        greeted = asyncio.Event()
+        done = asyncio.Event()
+
+        async def serve(reader: Any, writer: Any) -> None:
+            await reader.readexactly(10)
+            greeted.set()
+            await reader.read()
+            writer.close()
+            done.set()
+
+        server = await penstock.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            _, writer = await penstock.open_connection(*server.sockets[0].getsockname())
+            upgrade = asyncio.create_task(
+                writer.start_tls(client_context(), server_hostname="localhost")
+            )
+            await greeted.wait()
+            writer.transport.close()
+            with pytest.raises(ConnectionAbortedError, match="the connection is closed"):
+                await upgrade
+            await done.wait()
+
+    run(main())
+
+
 def test_an_upgrade_that_the_peer_ignores_times_out(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
