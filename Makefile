@@ -13,8 +13,8 @@ SOAK_ALICAT_SECONDS ?= 3600
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## record four simulated instruments (DEMO_ARGS="--duration 10 --rate 20 --out DIR --no-plot")
-	@scripts/setup demo
+demo: ## record four simulated instruments (DEMO_ARGS="--duration 10 --rate 20 --out DIR --no-plot --dash")
+	@scripts/setup demo $(if $(findstring --dash,$(DEMO_ARGS)),dash)
 	@.venv/bin/penstock demo $(DEMO_ARGS)
 
 build: ## build the extension module for .venv's Python

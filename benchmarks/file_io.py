@@ -380,7 +380,7 @@ def main() -> None:
     peer = load_peer(options.peer)
     peer.depth, peer.direct = options.depth, options.direct
     if peer.direct and not peer.takes_direct:
-        raise Unavailable("it takes no aligned buffer, which O_DIRECT needs")
+        raise Unavailable("its program here has no aligned buffer for files, as O_DIRECT needs")
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         if options.workload == "ticker":

@@ -33,7 +33,7 @@ from benchmarks.measure.affinity import choose_cores  # noqa: E402
 from benchmarks.measure.errors import MEASURING_ERRORS, reason  # noqa: E402
 from benchmarks.measure.page import Page, Report  # noqa: E402
 from benchmarks.measure.publish import publish, write_json, write_summary  # noqa: E402
-from benchmarks.measure.quietness import wait_until_quiet  # noqa: E402
+from benchmarks.measure.quietness import FOREIGN_LIMIT, ForeignTime, wait_until_quiet  # noqa: E402
 from benchmarks.measure.wakefulness import processors_awake  # noqa: E402
 
 COMPARE = "compare"
@@ -149,8 +149,12 @@ def run_page(name: str, page: Page, options: argparse.Namespace, *, narrowed: bo
     wanted = options.publish if options.publish is not None else not narrowed
     begin = time.monotonic()
     foreign = wait_until_quiet(say) if wanted and not options.busy else None
+    during = ForeignTime()
     report = measure_page(page, options)
     report.results["foreign_cpu_before"] = foreign
+    report.results["foreign_cpu_during"] = share = round(during.share(), 3)
+    if share > FOREIGN_LIMIT:
+        say(f"other programs and the kernel's threads took {share:.0%} of a processor meanwhile")
     report.results["minutes"] = round((time.monotonic() - begin) / 60, 1)
     print(f"## {page.SUMMARY}\n\n{report.markdown}\n")
     if options.json is not None:

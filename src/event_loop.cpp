@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include <penstock/detail/io/pollable.hpp>
 #include <penstock/io/files/choose_file_engine.hpp>
 #include <penstock/run.hpp>
 
@@ -42,8 +41,8 @@ EventLoop::~EventLoop() {
     while (posters_.load(std::memory_order_acquire) != 0) {
         std::this_thread::yield();
     }
-    while (detail::Pollable* pollable = pollables_.front()) {
-        pollable->leave_loop();
+    while (detail::LoopMember* member = members_.front()) {
+        member->leave(*member);
     }
     if (files_) {
         base_.detach_files();

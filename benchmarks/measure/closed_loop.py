@@ -78,13 +78,6 @@ CPU: Metric[Sample] = Metric(
     more_is_better=False,
     beside_floor=True,
 )
-CPU_TO_PEER: Metric[Sample] = Metric(
-    "server_cpu_us_per_message_to_peer",
-    "The same CPU, beside the best peer:",
-    CPU.value,
-    CPU.digits,
-    more_is_better=False,
-)
 CPU_WITHOUT_FLOOR: Metric[Sample] = Metric(
     CPU.key, CPU.heading, CPU.value, CPU.digits, more_is_better=False
 )

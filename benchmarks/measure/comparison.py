@@ -33,8 +33,7 @@ class Metric(Generic[Sample]):
         digits: decimals shown.
         scale: the shown unit: 1000 for thousands.
         more_is_better: whether the best peer has the largest figure.
-        beside_floor: whether the table's last column is the ratio to the floor, not to the best
-            peer.
+        beside_floor: whether the table also has the ratio to the floor.
     """
 
     key: str
@@ -144,24 +143,28 @@ def metric_table(
         summary = comparison.summary(name, metric)
         return "n/a" if summary is None else metric.show(summary)
 
-    def verdict(comparison: Comparison[Sample]) -> str:
-        other = FLOOR if metric.beside_floor else comparison.best_peer(metric)
-        ratio = comparison.ours_to(other, metric) if other is not None else None
-        if ratio is None:
-            return "n/a"
-        return figure(ratio, 2) if metric.beside_floor else f"{figure(ratio, 2)} {other}"
+    def to_peer(comparison: Comparison[Sample]) -> str:
+        peer = comparison.best_peer(metric)
+        ratio = comparison.ours_to(peer, metric) if peer is not None else None
+        return "n/a" if ratio is None else f"{figure(ratio, 2)} {peer}"
 
+    def to_floor(comparison: Comparison[Sample]) -> str:
+        ratio = comparison.ours_to(FLOOR, metric)
+        return "n/a" if ratio is None else figure(ratio, 2)
+
+    # The ratios come first, so that they are in the first piece of a table that is split.
+    ratios = {"penstock / best peer": to_peer}
+    if metric.beside_floor and any(each.samples(FLOOR) for each in comparisons):
+        ratios["penstock / floor"] = to_floor
     rows = [
         [
             *comparison.labels,
-            verdict(comparison),
+            *(ratio(comparison) for ratio in ratios.values()),
             *(cell(comparison, name) for name in contenders),
         ]
         for comparison in comparisons
     ]
-    # The ratio comes first, so that it is in the first piece of a table that is split.
-    ratio = "penstock / floor" if metric.beside_floor else "penstock / best peer"
-    return markdown_table([*header, ratio, *contenders], rows, labels=len(header))
+    return markdown_table([*header, *ratios, *contenders], rows, labels=len(header))
 
 
 def metric_tables(
@@ -177,14 +180,14 @@ def metric_tables(
     return parts
 
 
-def missing_list(comparisons: Sequence[Comparison[Sample]], *, label: int = 0) -> list[str]:
+def missing_list(comparisons: Sequence[Comparison[Sample]], *, label: int | None = 0) -> list[str]:
     """The paragraphs that explain each n/a; empty if there is none.
 
     Args:
-        label: the index of the label that the reason is listed with.
+        label: the index of the label that the reason is listed with; None for all labels.
     """
     reasons = {
-        f"- {name}, {comparison.labels[label]}: {reason}"
+        f"- {name}, {comparison if label is None else comparison.labels[label]}: {reason}"
         for comparison in comparisons
         for name, reason in comparison.missing().items()
     }

@@ -6,7 +6,7 @@ FLOOR = "floor"
 OURS = "penstock"
 LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
 # Shown, but not compared with Penstock: programs that do less work than the others.
-NOT_PEERS = frozenset({"pyuring-page", "floor-os", "shared_queue"})
+NOT_PEERS = frozenset({"pyuring-page", "floor-os", "shared_queue", "null sink"})
 # asyncio's version is Python's.
 PACKAGES = [name for name in LOOPS if name != "asyncio"]
 

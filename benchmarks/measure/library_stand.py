@@ -33,12 +33,24 @@ ECHO = "echo"
 SOURCE = "source"
 
 
-def library_facts(libraries: Sequence[str] = DEBIAN_PACKAGES) -> dict[str, object]:
-    """The machine, the compiler, and the versions of the libraries, the fetched ones among them."""
+def library_facts(
+    contenders: Sequence[str], libraries: Sequence[str] = DEBIAN_PACKAGES
+) -> dict[str, object]:
+    """The machine, the compiler, and the versions of the libraries, the fetched ones among them.
+
+    Args:
+        contenders: the libraries that take part: of those that are fetched, only these are named.
+        libraries: the Debian packages.
+    """
+    versions = (
+        ("asio_newest", "newest Asio", newest_asio_version),
+        ("libuv_newest", "newest libuv", newest_libuv_version),
+        ("trantor", "Trantor", trantor_version),
+    )
     fetched = {
-        "newest Asio": newest_asio_version(),
-        "newest libuv": newest_libuv_version(),
-        "Trantor": trantor_version(),
+        name: version()
+        for beginning, name, version in versions
+        if any(each.startswith(beginning) for each in contenders)
     }
     return machine_facts([], libraries=libraries, further=fetched, compiler=CLANG)
 

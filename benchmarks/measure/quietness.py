@@ -53,6 +53,30 @@ def foreign_share(seconds: float) -> float:
     return max(0.0, (_busy_seconds() - busy - (time.process_time() - own)) / took)
 
 
+class ForeignTime:
+    """The CPU time that other programs take while a page is measured.
+
+    It is what all programs took, less this process's and its ended children's. The kernel's own
+    time in interrupts is in neither. The kernel's threads, which move the bytes of a
+    pseudo-terminal, count as foreign.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._before = _program_seconds()
+
+    def share(self) -> float:
+        """As a share of one processor, since the object was made."""
+        return max(0.0, (_program_seconds() - self._before) / (time.monotonic() - self._began))
+
+
+def _program_seconds() -> float:
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:4]
+    own = os.times()
+    ticks = sum(map(int, fields)) / os.sysconf("SC_CLK_TCK")
+    return ticks - (own.user + own.system + own.children_user + own.children_system)
+
+
 def _busy_seconds() -> float:
     # What the host takes (steal, the eighth field) is no program on this machine.
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]

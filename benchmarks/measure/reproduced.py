@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.contenders import OURS
-from benchmarks.measure.tables import markdown_table
+from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.tables import figure, markdown_table
+from benchmarks.measure.verdicts import better, with_unit
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ WEBSOCKET_MESSAGES = (
 )
 # Its throughput is that of the runs of 100 messages.
 WEBSOCKET_THROUGHPUT = tuple((size, "100") for size in ("64 B", "1 KiB", "4 KiB", "64 KiB"))
+ZLOOPS_PEERS = ("asyncio", "uvloop", "zloop")
 NO_SOURCE = "no package registry carries the library"
 NO_CALLBACK = "Trantor 1.5.28 never calls its callback of a completed write"
 NO_HARDWARE = "it needs the instrument and its USB adapter; `--device` measures it where one is"
@@ -76,21 +78,23 @@ def _zloop() -> Iterator[Table]:
             "zloop",
             f"uvloop's own benchmark, {client}",
             tuple(
-                Row(f"{size}, {mode}", "uvloop_bench", (size, mode), RATE, cells)
+                Row(f"{size}, {mode}, {loop}", "uvloop_bench", (size, mode), RATE, cells, loop)
                 for size in sizes
                 for mode in modes
+                for loop in ZLOOPS_PEERS
             ),
         )
     yield Table(
         "zloop",
         "Micro-benchmarks",
         tuple(
-            Row(name, "scheduling", (label,), CPU)
+            Row(f"{name}, {loop}", "scheduling", (label,), CPU, peer=loop)
             for name, label in (
                 ("call_soon", "call_soon"),
                 ("call_later", "call_later(0)"),
                 ("create_future", "create_future"),
             )
+            for loop in ZLOOPS_PEERS
         ),
     )
 
@@ -178,49 +182,51 @@ def _cpp() -> Iterator[Table]:
         "Rows of the library itself",
         (Row("TCP echo and throughput, asyncio", reason=NO_SOURCE),),
     )
-    yield Table(
-        "asyncio for C++",
-        "Optimisation of a WebSocket server: nothing but TCP_NODELAY, beside all steps",
-        tuple(
-            Row(
-                f"{size} / {count}",
-                "cpp_websocket_steps",
-                (size, count),
-                WALL_MESSAGE,
-                peer="no_delay",
-            )
-            for size, count in WEBSOCKET_MESSAGES
-        ),
-    )
+    for what, rows in (("messages", WEBSOCKET_MESSAGES), ("throughput", WEBSOCKET_THROUGHPUT)):
+        yield Table(
+            "asyncio for C++",
+            f"Optimisation of a WebSocket server, {what}: all steps beside none and TCP_NODELAY",
+            tuple(
+                Row(
+                    f"{size} / {count}, {name}",
+                    "cpp_websocket_steps",
+                    (size, count),
+                    WALL_MESSAGE,
+                    peer=step,
+                )
+                for size, count in rows
+                for name, step in (("original", "original"), ("TCP_NODELAY", "no_delay"))
+            ),
+        )
 
 
 def _pyuring() -> Iterator[Table]:
+    page = "files_pyuring"
+    both = (("plain calls", "os"), ("pyuring", "pyuring"))
     yield Table(
         "pyuring",
         "Writing and reading together, against plain calls",
         (
-            Row(
-                "Debian 12: 8 × 2 MiB",
-                "files_pyuring",
-                ("8 × 2 MiB", "whole"),
-                FILE_WALL,
-                "together",
+            *(
+                Row(
+                    f"Debian 12: 8 × 2 MiB, {name}",
+                    page,
+                    ("8 × 2 MiB", "whole"),
+                    FILE_WALL,
+                    "together",
+                    peer,
+                )
+                for name, peer in both
             ),
             Row("Ubuntu 22.04", reason=NO_IMAGE),
             Row("Fedora 40", reason=NO_IMAGE),
-            Row(
-                "50 × 20 MiB, O_DIRECT, --qd 64",
-                "files_pyuring",
-                ("50 × 20 MiB, O_DIRECT, 64 in flight", "whole"),
-                FILE_WALL,
-                "together",
-            ),
-            Row(
-                "100 × 10 MiB, --qd 32",
-                "files_pyuring",
-                ("100 × 10 MiB", "whole"),
-                FILE_WALL,
-                "together",
+            *(
+                Row(f"{what}, {name}", page, (of, "whole"), FILE_WALL, "together", peer)
+                for what, of in (
+                    ("50 × 20 MiB, O_DIRECT, --qd 64", "50 × 20 MiB, O_DIRECT, 64 in flight"),
+                    ("100 × 10 MiB, --qd 32", "100 × 10 MiB"),
+                )
+                for name, peer in both
             ),
             Row("System calls: 100 × 10 MiB, --qd 32", "files_pyuring", cells="syscalls"),
         ),
@@ -286,6 +292,7 @@ def _anyserial_instrument() -> Iterator[Table]:
         "Poll to frame, 500 iterations",
         (
             Row("pyserial (sync)", polling, NO_LOOP, MEDIAN, "frame", "pyserial"),
+            Row("the same, one read", polling, NO_LOOP, MEDIAN, "frame", "pyserial, one read"),
             Row("anyserial async, no portal", polling, asyncio_loop, MEDIAN, "frame", "anyserial"),
             Row(
                 "anyserial + BufferedByteReceiveStream",
@@ -328,7 +335,11 @@ def _anyserial_instrument() -> Iterator[Table]:
         tuple(
             Row(f"{ports} devices, {name}", "serial", (ports, "a thread each"), "ms", "fan-out", to)
             for ports in ("1", "4", "16")
-            for name, to in (("anyserial", "anyserial@asyncio"), ("pyserial threaded", "pyserial"))
+            for name, to in (
+                ("anyserial", "anyserial@asyncio"),
+                ("pyserial threaded", "pyserial"),
+                ("the same, one read", "pyserial, one read"),
+            )
         ),
     )
     lines = [(way, loop) for way in ("send", "receive") for loop in ("asyncio", "trio")]
@@ -340,7 +351,7 @@ def _anyserial_instrument() -> Iterator[Table]:
             Row("1 B round trip, trio", "serial", ("trio",), "p99_us", "loop: exchange"),
             *(
                 Row(
-                    f"4 KiB at 921,600 baud, {way}, {loop}",
+                    f"4 KiB, 921,600 Bd, {way}, {loop}",
                     polling,
                     (way, loop),
                     "percent_of_line",
@@ -435,10 +446,10 @@ def _drawn(table: Table, results: Path, loaded: dict[str, Any]) -> str:
             reasons.append(f"- {row.name}: not measured; {row.reason}")
             continue
         found = _found(row, results, loaded)
-        figures = _figures(row, found) if found else ("not yet", "", "")
-        lines.append([row.name, f"[{row.page}]({row.page}.md)", *figures])
-    header = ["row", "here", "figure", "Penstock", "the other"]
-    drawn = [markdown_table(header, lines, labels=3, width=None)] if lines else []
+        figures = _figures(row, found) if found else ("not yet", "", "", "", "")
+        lines.append([row.name, f"[{figures[0]}]({row.page}.md)", *figures[1:]])
+    header = ["row", "figure", "Penstock", "the other", "ratio", "floor"]
+    drawn = [markdown_table(header, lines, labels=2, width=None)] if lines else []
     return "\n\n".join([*drawn, *(["\n".join(reasons)] if reasons else [])])
 
 
@@ -447,16 +458,24 @@ def plain_number(value: float) -> str:
     return f"{float(f'{value:.4g}'):,.12g}"
 
 
-def _figures(row: Row, found: Any) -> tuple[str, str, str]:
+def _figures(row: Row, found: Any) -> tuple[str, str, str, str, str]:
     if not row.metric:
-        return (row.cells.replace("_", " "), "see there", "")
+        return (row.cells.replace("_", " "), "see there", "", "", "")
     peer = row.peer or found["best_peer"][row.metric]
+    compared = found["penstock_to"][row.metric]
+    ratio = better(row.metric, compared.get(peer))
 
     def median(name: str | None) -> str:
-        figure = found["contenders"].get(name, {}).get(row.metric)
-        return "n/a" if figure is None else plain_number(figure["median"])
+        values = found["contenders"].get(name, {}).get(row.metric)
+        return "n/a" if values is None else plain_number(values["median"])
 
-    return (row.metric, median(OURS), f"{median(peer)} {peer or ''}".strip())
+    return (
+        with_unit(row.metric),
+        median(OURS),
+        f"{median(peer)} {peer or ''}".strip(),
+        "" if ratio is None else figure(ratio, 2),
+        median(FLOOR) if FLOOR in found["contenders"] else "",
+    )
 
 
 def _found(row: Row, results: Path, loaded: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,7 @@ from typing import Any
 from benchmarks.measure.contenders import FLOOR, is_peer
 from benchmarks.measure.spread import Spread
 from benchmarks.measure.tables import figure, markdown_table
-
-LEVEL = 0.02
-"""A median within this of 1 is level."""
-
-WON, LEVEL_TEXT, LOST = "won", "level", "**lost**"
+from benchmarks.measure.verdicts import LEVEL_TEXT, LOST, WON, better, kind, lost_figures, verdict
 
 
 @dataclass(frozen=True)
@@ -52,23 +48,21 @@ OWN_LOOP = "penstock's loop, the others on their best"
 WHOLE_FILES = "8 × 2 MiB, whole files: write, read"
 ITSELF = "penstock@asyncio"
 
-ROWS = (
-    SummaryRow("TCP echo, protocol, CPU", "echo", ("protocol", "1 KiB", "32"), SERVER_CPU),
-    SummaryRow("TCP echo, 512 connections, CPU", "echo", ("protocol", "1 KiB", "512"), SERVER_CPU),
-    SummaryRow("TCP echo, asyncio streams, CPU", "echo", ("streams", "1 KiB", "32"), SERVER_CPU),
+LOOP_ROWS = (
+    SummaryRow("TCP echo, protocol", "echo", ("protocol", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("TCP echo, 512 connections", "echo", ("protocol", "1 KiB", "512"), SERVER_CPU),
+    SummaryRow("TCP echo, asyncio streams", "echo", ("streams", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("TCP echo, native streams", "echo", ("native-streams", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("TCP echo, sock_recv", "echo", ("sock", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("Three clients, protocol", "uvloop_bench", ("1 KiB", "proto"), SERVER_CPU),
+    SummaryRow("Three clients, streams", "uvloop_bench", ("1 KiB", "streams"), SERVER_CPU),
     SummaryRow(
-        "TCP echo, native streams, CPU", "echo", ("native-streams", "1 KiB", "32"), SERVER_CPU
-    ),
-    SummaryRow("TCP echo, sock_recv, CPU", "echo", ("sock", "1 KiB", "32"), SERVER_CPU),
-    SummaryRow("Three clients, protocol, CPU", "uvloop_bench", ("1 KiB", "proto"), SERVER_CPU),
-    SummaryRow("Three clients, streams, CPU", "uvloop_bench", ("1 KiB", "streams"), SERVER_CPU),
-    SummaryRow(
-        "Three clients, native streams, CPU",
+        "Three clients, native streams",
         "uvloop_bench",
         ("1 KiB", "native-streams"),
         SERVER_CPU,
     ),
-    SummaryRow("uvloop's page, streams, requests", "uvloop_bench", ("1 KiB", "streams"), REQUESTS),
+    SummaryRow("uvloop's page, streams", "uvloop_bench", ("1 KiB", "streams"), REQUESTS),
     SummaryRow(
         "The same, workers in Python",
         "uvloop_bench",
@@ -76,18 +70,20 @@ ROWS = (
         REQUESTS,
         "python_client_cells",
     ),
-    SummaryRow("UDP echo, CPU", "udp", ("protocol", "1 KiB", "32"), SERVER_CPU),
-    SummaryRow("Unix socket echo, streams, CPU", "unix", ("streams", "1 KiB", "32"), SERVER_CPU),
-    SummaryRow("TLS echo, streams, CPU", "tls", ("streams", "1 KiB", "32"), SERVER_CPU),
-    SummaryRow("uvicorn, requests", "http", ("uvicorn + httptools",), REQUESTS),
-    SummaryRow("aiohttp, requests", "http", ("aiohttp",), REQUESTS),
-    SummaryRow("WebSocket echo, CPU", "websocket", ("256 B",), SERVER_CPU),
+    SummaryRow("UDP echo", "udp", ("protocol", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("Unix socket echo, streams", "unix", ("streams", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("TLS echo, streams", "tls", ("streams", "1 KiB", "32"), SERVER_CPU),
+    SummaryRow("uvicorn", "http", ("uvicorn + httptools",), REQUESTS),
+    SummaryRow("aiohttp", "http", ("aiohttp",), REQUESTS),
+    SummaryRow("WebSocket echo", "websocket", ("256 B",), SERVER_CPU),
     SummaryRow("call_soon", "scheduling", ("call_soon",), CPU),
     SummaryRow("300,000 × call_soon, then run", "scheduling", ("call_soon, burst",), CPU),
     SummaryRow("call_later(0)", "scheduling", ("call_later(0)",), CPU),
     SummaryRow("300,000 × call_later(0)", "scheduling", ("call_later(0), burst",), CPU),
     SummaryRow("Child processes, eight at once", "spawn", ("8",), "children_per_second"),
     SummaryRow("Memory of a connection", "memory", ("protocol",), "bytes_per_idle_connection"),
+)
+FILE_ROWS = (
     SummaryRow("Cached 4 KiB reads", "files", ("cached 4 KiB reads, 32 in flight",), WALL),
     SummaryRow("10,000 small files", "files", ("10,000 files of 4 KiB",), WALL),
     SummaryRow("Whole files of 2 MiB", "files", (WHOLE_FILES,), WALL),
@@ -104,6 +100,8 @@ ROWS = (
     SummaryRow("Longest gap, 1 GiB written", "file_gaps", ("write_file, 1 GiB",), "longest_gap_ms"),
     SummaryRow("io_uring, cached reads", "uring", ("cached reads, buffers",), OPERATIONS),
     SummaryRow("io_uring, direct reads", "uring", ("direct reads",), OPERATIONS),
+)
+SERIAL_ROWS = (
     SummaryRow("Serial, receive one byte", "serial", (OWN_LOOP,), "p50_us", "loop: receive"),
     SummaryRow("Serial, exchange", "serial", (OWN_LOOP,), "p50_us", "loop: exchange"),
     SummaryRow("Serial, exchange on asyncio", "serial", ("asyncio",), "p50_us", "loop: exchange"),
@@ -111,7 +109,7 @@ ROWS = (
     SummaryRow("Serial, blocking exchange", "serial", ("exchange",), "p50_us", "blocking"),
     SummaryRow("16 serial ports", "serial", ("16", "one process"), "ms", "fan-out"),
     SummaryRow(
-        "1 serial port, own loop beside asyncio",
+        "1 serial port, own loop",
         "serial",
         ("1", "one process"),
         "ms",
@@ -119,7 +117,7 @@ ROWS = (
         ITSELF,
     ),
     SummaryRow(
-        "4 serial ports, own loop beside asyncio",
+        "4 serial ports, own loop",
         "serial",
         ("4", "one process"),
         "ms",
@@ -143,16 +141,20 @@ ROWS = (
     SummaryRow(
         "Serial, open and close", "serial_polling", ("open and close", OWN_LOOP), MEDIAN_US, "open"
     ),
-    SummaryRow("128 serial ports, CPU", "serial_polling", ("128",), "cpu_us_per_poll", "ports"),
+    SummaryRow("128 serial ports", "serial_polling", ("128",), "cpu_us_per_poll", "ports"),
+)
+LABORATORY_ROWS = (
     SummaryRow("Alicat, poll", "alicat", ("poll", "off"), MEDIAN_US, "query"),
     SummaryRow("Alicat, open a device", "alicat", ("open_device",), "open_ms", "open"),
-    SummaryRow("16 Alicats at 100 Hz, CPU", "alicat", ("16 at 100 Hz",), "cpu_percent", "fleet"),
+    SummaryRow("16 Alicats at 100 Hz", "alicat", ("16 at 100 Hz",), "cpu_percent", "fleet"),
     SummaryRow("CSV sink", "sinks", ("csv",), ROWS_PER_SECOND, "many"),
     SummaryRow("SQLite sink", "sinks", ("sqlite",), ROWS_PER_SECOND, "many"),
     SummaryRow("Parquet sink", "sinks", ("parquet-zstd",), ROWS_PER_SECOND, "many"),
     SummaryRow("pipe() into CSV", "recording", ("csv",), "samples_a_second", "pipe"),
     SummaryRow("pipe() into Parquet", "recording", ("parquet",), "samples_a_second", "pipe"),
-    SummaryRow("C++ TCP echo, CPU", "cpp_echo", ("1 KiB", "32"), SERVER_CPU),
+)
+CPP_ROWS = (
+    SummaryRow("C++ TCP echo", "cpp_echo", ("1 KiB", "32"), SERVER_CPU),
     SummaryRow(
         "C++ round trips, one connection",
         "cpp_sequential",
@@ -161,10 +163,11 @@ ROWS = (
     ),
     SummaryRow("C++ start and join a task", "cpp_tasks", ("start and join a task",), CPU),
     SummaryRow("C++ value through a channel", "cpp_tasks", ("a value through a channel",), CPU),
-    SummaryRow("C++ stream of messages, CPU", "cpp_stream", ("1 KiB",), SERVER_CPU),
-    SummaryRow("C++ TLS echo, CPU", "cpp_tls", ("1 KiB", "32"), SERVER_CPU),
-    SummaryRow("C++ HTTP, requests", "cpp_http", ("own", "32"), REQUESTS),
-    SummaryRow("C++ WebSocket echo, CPU", "cpp_websocket", ("1 KiB", "32"), SERVER_CPU),
+    SummaryRow("C++ stream of messages", "cpp_stream", ("1 KiB",), SERVER_CPU),
+    SummaryRow("C++ TLS echo", "cpp_tls", ("1 KiB", "32"), SERVER_CPU),
+    SummaryRow("C++ HTTP, own load", "cpp_http", ("own", "32"), REQUESTS),
+    SummaryRow("C++ HTTP, wrk", "cpp_http", ("wrk", "32"), REQUESTS),
+    SummaryRow("C++ WebSocket echo", "cpp_websocket", ("1 KiB", "32"), SERVER_CPU),
     SummaryRow(
         "C++ WebSocket, one connection",
         "cpp_websocket_sequential",
@@ -172,6 +175,18 @@ ROWS = (
         "wall_us_per_message",
     ),
 )
+SUBJECTS = (
+    ("The event loop", LOOP_ROWS),
+    ("Files", FILE_ROWS),
+    ("Serial ports", SERIAL_ROWS),
+    ("Instruments and recordings", LABORATORY_ROWS),
+    ("C++", CPP_ROWS),
+)
+LOST_TEXT = (
+    "A subject above has one figure. These are all figures of all pages that are lost with their "
+    "whole spread, the tails of latency included."
+)
+ROWS = tuple(row for _, rows in SUBJECTS for row in rows)
 
 
 def summary_text(results: Path, pages: Iterable[str]) -> str:
@@ -179,10 +194,14 @@ def summary_text(results: Path, pages: Iterable[str]) -> str:
 
     ``pages`` are the names of all pages; those without results are named.
     """
-    verdicts = Counter(_verdict(_ratio_to_peer(row, cell)) for row, cell in _measured(results))
+    verdicts = Counter(verdict(_ratio_to_peer(row, cell)) for row, cell in _measured(results))
     counted = ", ".join(f"{verdicts[each]} {each.strip('*')}" for each in (WON, LEVEL_TEXT, LOST))
     missing = [page for page in sorted(pages) if not (results / f"{page}.json").exists()]
-    parts = [f"Rows: {counted}.", summary_table(results), *_machines(results)]
+    parts = [f"Rows: {counted}."]
+    for subject, rows in SUBJECTS:
+        if any(_measured(results, rows)):
+            parts += [f"### {subject}", summary_table(results, rows)]
+    parts += ["### Every lost figure", LOST_TEXT, lost_figures(results), *_machines(results)]
     if lacking := lacking_rows(results):
         parts.append(f"Not measured since these rows came: {', '.join(lacking)}.")
     if missing:
@@ -206,7 +225,7 @@ def _peer(row: SummaryRow, cell: dict[str, Any]) -> str | None:
 
 
 def _ratio_to_peer(row: SummaryRow, cell: dict[str, Any]) -> Spread | None:
-    return _better(row.metric, cell["penstock_to"][row.metric].get(_peer(row, cell)))
+    return better(row.metric, cell["penstock_to"][row.metric].get(_peer(row, cell)))
 
 
 def _machines(results: Path) -> Iterator[str]:
@@ -226,53 +245,39 @@ def _machines(results: Path) -> Iterator[str]:
         yield f"Measured on {place}: {', '.join(measured)}."
 
 
-def summary_table(results: Path) -> str:
-    """The table of all rows whose page has results.
+def summary_table(results: Path, rows: Sequence[SummaryRow] = ROWS) -> str:
+    """The table of those rows whose page has results.
 
     A ratio tells how many times as fast or as cheap Penstock is: above 1 Penstock is better,
     whatever the figure.
     """
     table = []
-    for row, cell in _measured(results):
+    for row, cell in _measured(results, rows):
         peer = _peer(row, cell)
         ratio = _ratio_to_peer(row, cell)
-        floor = _better(row.metric, cell["penstock_to"][row.metric].get(FLOOR))
+        floor = better(row.metric, cell["penstock_to"][row.metric].get(FLOOR))
         table.append(
             [
                 f"[{row.title}]({row.page}.md)",
+                kind(row.metric),
                 peer if ratio is not None and peer is not None else "none",
                 "" if ratio is None else figure(ratio, 2),
                 "" if floor is None else figure(floor, 2),
-                _verdict(ratio),
+                verdict(ratio),
             ]
         )
-    header = ["", "compared with", "ratio", "to the floor", ""]
-    return markdown_table(header, table, labels=2, width=None)
+    header = ["", "figure", "compared with", "ratio", "to the floor", ""]
+    return markdown_table(header, table, labels=3, width=None)
 
 
-def _measured(results: Path) -> Iterator[tuple[SummaryRow, dict[str, Any]]]:
+def _measured(
+    results: Path, rows: Sequence[SummaryRow] = ROWS
+) -> Iterator[tuple[SummaryRow, dict[str, Any]]]:
     loaded: dict[str, Any] = {}
-    for row in ROWS:
+    for row in rows:
         path = results / f"{row.page}.json"
         if row.page not in loaded:
             loaded[row.page] = json.loads(path.read_text()) if path.exists() else {}
         for cell in loaded[row.page].get(row.cells, ()):
             if tuple(cell["labels"]) == row.labels:
                 yield row, cell
-
-
-def _better(metric: str, ratio: dict[str, float] | None) -> Spread | None:
-    if ratio is None:
-        return None
-    median, low, high = ratio["median"], ratio["low"], ratio["high"]
-    if metric.endswith(("_per_second", "_per_s", "_a_second")):
-        return Spread(median, low, high)
-    return Spread(1 / median, 1 / high, 1 / low)
-
-
-def _verdict(ratio: Spread | None) -> str:
-    if ratio is None:
-        return ""
-    if abs(ratio.median - 1) <= LEVEL or ratio.low <= 1 <= ratio.high:
-        return LEVEL_TEXT
-    return WON if ratio.median > 1 else LOST

@@ -230,7 +230,7 @@ def _measure_questions(options: argparse.Namespace, cores: Cores, say: Say, repo
         f"{options.n} questions one after another, answers decoded: `VE` (firmware), `GS` (gas), a"
         " data frame. The floor is write(2) and read(2).",
         *metric_tables(comparisons, ["question", "eager tasks"], names, [P50, QUERY_CPU]),
-        *missing_list(comparisons),
+        *missing_list(comparisons, label=None),
         "Median of the rounds in ms, as on alicatlib's page:",
         _as_their_page(options, comparisons, names),
     )

@@ -10,7 +10,6 @@ import argparse
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import CPU, RATE, Sample
-from benchmarks.measure.comparison import Metric
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_report import compare_cells, echo_report
 from benchmarks.measure.library_stand import (
@@ -28,14 +27,7 @@ SUMMARY = "C++ libraries: TCP echo, closed loop"
 
 SIZES = [64, 1024, 10240, 65536]
 CONNECTIONS = [32, 512]
-CPU_TO_PEER: Metric[Sample] = Metric(
-    "server_cpu_us_per_request_to_peer",
-    "The same CPU, beside the best peer:",
-    CPU.value,
-    CPU.digits,
-    more_is_better=False,
-)
-METRICS = [RATE, CPU, CPU_TO_PEER]
+METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6"]
 
@@ -50,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of connections, the libraries in turn."""
-    facts = library_facts()
+    facts = library_facts(options.libraries)
     shorten_if_quick(options)
     comparisons = compare_cells(LibraryStand(build_libraries(), cores), ECHO, options, say)
     return echo_report("cpp_echo", "C++ TCP echo", facts, comparisons, METRICS, options, cores)

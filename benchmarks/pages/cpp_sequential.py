@@ -74,7 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of round trips, the libraries in turn."""
-    facts = library_facts()
+    facts = library_facts(options.libraries)
     if options.quick:
         options.rounds = min(options.rounds, 2)
     stand = LibraryStand(build_libraries(), cores)

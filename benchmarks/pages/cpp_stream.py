@@ -69,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size, the libraries in turn."""
-    facts = library_facts()
+    facts = library_facts(options.libraries)
     shorten_if_quick(options)
     stand = LibraryStand(build_libraries(), cores, load="stream_sink")
     contenders = [FLOOR, *options.libraries]

@@ -86,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure everything, the libraries in turn."""
-    facts = library_facts(["libasio-dev"])
+    facts = library_facts(["asio_newest"], ["libasio-dev"])
     shorten_if_quick(options)
     programs = build_libraries()
 

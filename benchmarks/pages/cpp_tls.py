@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of connections, the libraries in turn."""
-    facts = library_facts(["libasio-dev", "libssl-dev"])
+    facts = library_facts(options.libraries, ["libasio-dev", "libssl-dev"])
     shorten_if_quick(options)
     native = build_libraries()
     if not (native / f"server_{OURS}_tls").exists():

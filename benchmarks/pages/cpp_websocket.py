@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU,
-    CPU_TO_PEER,
     RATE,
     Loaded,
     Sample,
@@ -67,7 +66,7 @@ P50: Metric[Sample] = Metric(
     more_is_better=False,
     beside_floor=True,
 )
-METRICS = [CPU, CPU_TO_PEER, RATE, P50]
+METRICS = [CPU, RATE, P50]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6", "--libraries", "penstock", "--idle", "0"]
 
@@ -198,10 +197,10 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         *metric_tables(comparisons, LABELS, contenders, METRICS),
         *missing_list(comparisons),
         "With permessage-deflate, texts in JSON:",
-        *metric_tables(compressed, LABELS, options.libraries, [CPU_TO_PEER, RATE]),
+        *metric_tables(compressed, LABELS, options.libraries, [CPU, RATE]),
     ]
     cells = [comparison.as_json(METRICS) for comparison in comparisons]
-    cells += [comparison.as_json([CPU_TO_PEER, RATE]) for comparison in compressed]
+    cells += [comparison.as_json([CPU, RATE]) for comparison in compressed]
     failures = own_failures([*comparisons, *compressed])
     if options.idle > 0:
         with descriptors(options.idle + OTHER_DESCRIPTORS):

@@ -82,7 +82,7 @@ def _round(native: str, name: str, size: int, count: int, cores: Cores) -> Sampl
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of messages, the steps in turn."""
-    facts = library_facts([])
+    facts = library_facts([], [])
     if options.quick:
         options.rounds, options.messages = 1, options.messages[:1]
     native = str(build_libraries())

@@ -113,7 +113,8 @@ def _as_markdown(
             rows.append([name, "n/a", "n/a", outcome.missing])
             continue
         (sample,) = outcome.samples
-        which = ", ".join(f"{count} {call}" for call, count in sorted(sample.calls.items()))
+        calls = sorted(sample.calls.items())
+        which = ", ".join(f"{count} {call}" for call, count in calls) or "none"
         rows.append([name, str(sum(sample.calls.values())), f"{sample.cpu_us:.0f}", which])
     header = ["loop", "system calls", "CPU, µs", "which"]
     explained = f"A loop with a listening TCP server and no client, watched for {seconds:g} s."

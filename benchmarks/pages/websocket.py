@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU,
-    CPU_TO_PEER,
     RATE,
     Loaded,
     Sample,
@@ -43,7 +42,7 @@ from benchmarks.websocket_server import SERVERS
 
 SUMMARY = "WebSocket echo in Python, closed loop"
 
-METRICS = [RATE, CPU, CPU_TO_PEER]
+METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4", "--servers", "penstock"]
 LABELS = ["message"]

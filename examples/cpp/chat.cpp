@@ -1,13 +1,16 @@
 // A chat server: each guest receives the lines of the other guests. Every guest has a channel, and
 // one task sends its lines to the connection. A slow reader therefore does not delay the others. A
-// guest that does not read at all misses lines.
+// guest that does not read at all misses lines. After SIGINT or SIGTERM, guests get what waits for
+// them, at most for five seconds.
 //
-//     chat [PORT]                   runs until SIGINT or SIGTERM
+//     chat [PORT]
 
 #include <penstock/penstock.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <list>
@@ -15,8 +18,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 using namespace penstock;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -28,7 +33,11 @@ public:
     class Guest {
     public:
         explicit Guest(Room& room)
-            : room_(room), channel_(room.guests_.emplace(room.guests_.end(), most_lines)) {}
+            : room_(room), channel_(room.guests_.emplace(room.guests_.end(), most_lines)) {
+            if (room.closed_) {
+                channel_->close();
+            }
+        }
         ~Guest() { room_.guests_.erase(channel_); }
         Guest(const Guest&) = delete;
         Guest& operator=(const Guest&) = delete;
@@ -53,10 +62,20 @@ public:
         std::list<Channel<Line>>::iterator channel_;
     };
 
+    /// Ends the lines of all guests, also of those who come later.
+    void close() noexcept {
+        closed_ = true;
+        for (Channel<Line>& lines : guests_) {
+            lines.close();
+        }
+    }
+
 private:
     std::list<Channel<Line>> guests_;
+    bool closed_ = false;
 };
 
+// Until the channel is closed and empty.
 Task<Result<>> send_lines(net::TcpStream& stream, Channel<Line>& lines) {
     while (const Result<Line> line = co_await lines.receive()) {
         // Lines that are already queued are sent together.
@@ -64,19 +83,16 @@ Task<Result<>> send_lines(net::TcpStream& stream, Channel<Line>& lines) {
         while (const std::optional<Line> another = lines.try_receive()) {
             text += **another;
         }
-        if (const Result<> sent = co_await stream.write_all(text); !sent) {
-            co_return sent;
-        }
+        co_await unwrap(stream.write_all(text));
     }
     co_return Result<>();
 }
 
 Task<Result<>> receive_lines(net::TcpStream& stream, Room::Guest& guest) {
     BufReader reader(stream);
-    const auto first = co_await reader.line();
-    const std::optional<std::string_view> name = first.value_or(std::nullopt);
+    const std::optional<std::string_view> name = co_await unwrap(reader.line());
     if (!name) {
-        co_return first ? Result<>() : failure(first.error());
+        co_return Result<>();
     }
     const std::string who(*name);
     guest.say(who + " has joined\n");
@@ -93,37 +109,34 @@ Task<Result<>> receive_lines(net::TcpStream& stream, Room::Guest& guest) {
 
 Task<void> serve_guest(net::TcpStream stream, Room& room) {
     Room::Guest guest(room);
-    // When the guest leaves, `race` cancels the task that sends.
+    // `race` cancels the task that sends when the guest leaves, and the one that receives when all
+    // lines of a closed room are sent.
     (void)co_await race(receive_lines(stream, guest), send_lines(stream, guest.lines()));
 }
 
-Task<Result<>> serve(net::TcpListener& listener, Room& room) {
-    co_return co_await with_scope([&](Scope& guests) -> Task<Result<>> {
-        for (;;) {
-            Result<net::TcpStream> stream = co_await listener.accept();
-            if (!stream) {
-                co_return failure(stream.error());
-            }
-            guests.spawn(serve_guest(std::move(*stream), room));
-        }
-    });
+Task<Result<>> accept_all(net::TcpListener& listener, Room& room, Scope& guests) {
+    for (;;) {
+        guests.spawn(serve_guest(co_await unwrap(listener.accept()), room));
+    }
 }
 
 Task<Result<>> chat(net::Endpoint endpoint) {
     const TraceOnSignal trace; // Ctrl-\ prints where each task waits
-    Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
-    if (!stop) {
-        co_return failure(stop.error());
-    }
-    Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
-    if (!listener) {
-        co_return failure(listener.error());
-    }
-    std::printf("listening on %s\n", listener->local_endpoint()->to_string().c_str());
+    Signal stop = co_await unwrap(Signal::on({SIGINT, SIGTERM}));
+    net::TcpListener listener = co_await unwrap(net::TcpListener::listen(endpoint));
+    std::printf("listening on %s\n", listener.local_endpoint()->to_string().c_str());
     std::fflush(stdout);
     Room room;
-    const auto first = co_await race(serve(*listener, room), stop->wait());
-    co_return first.index() == 0 ? std::get<0>(first) : Result<>();
+    co_return co_await with_scope([&](Scope& guests) -> Task<Result<>> {
+        const auto first = co_await race(accept_all(listener, room, guests), stop.wait());
+        if (first.index() == 0) {
+            co_return std::get<0>(first);
+        }
+        listener.close();
+        room.close();
+        (void)co_await guests.drain(5s); // then it cancels those that have not read their lines
+        co_return Result<>();
+    });
 }
 
 } // namespace

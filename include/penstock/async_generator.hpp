@@ -86,7 +86,7 @@ public:
     }
 
     [[nodiscard]] std::optional<T> take() {
-        rethrow_if_failed();
+        rethrow_once();
         return std::exchange(item_, std::nullopt);
     }
 

@@ -58,12 +58,36 @@ inline void check_concurrency(std::size_t limit) {
     }
 }
 
+/// How many more tasks a call of these functions may start. Each task starts the next one when it
+/// has its first item, so that a large limit costs nothing where there are few items.
+class Starts {
+public:
+    Starts(Scope& scope, std::size_t left) noexcept : scope_(scope), left_(left) {}
+
+    template <typename Start> void next(Start start) {
+        if (left_ > 0) {
+            --left_;
+            scope_.spawn(start());
+        }
+    }
+
+private:
+    Scope& scope_;
+    std::size_t left_;
+};
+
 /// One of the tasks that call `function` until the items are exhausted.
 template <typename Source, typename Function>
-Task<Result<>> call_with_each(Source& source, Function& function) {
+Task<Result<>> call_with_each(Source& source, Function& function, Starts& starts) {
+    bool first = true;
     while (!source.exhausted()) {
         const std::size_t index = source.index();
-        if (Result<> called = co_await function(index, source.take()); !called) {
+        typename Source::Item item = source.take();
+        if (std::exchange(first, false) && !source.exhausted()) {
+            starts.next([&] { return call_with_each(source, function, starts); });
+        }
+        if (Result<> called = co_await function(index, std::forward<typename Source::Item>(item));
+            !called) {
             co_return called;
         }
     }
@@ -72,22 +96,19 @@ Task<Result<>> call_with_each(Source& source, Function& function) {
 
 template <typename View, typename Function>
 Task<Result<>> run_for_each(View view, std::size_t limit, Function function) {
+    std::size_t at_once = 1;
+    if constexpr (std::ranges::sized_range<View>) { // as many tasks as are needed
+        at_once = limit = std::min<std::size_t>(limit, std::ranges::size(view));
+    }
     ItemSource<View> source(std::move(view));
+    std::optional<Starts> starts; // lives as long as the scope
     co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
-        for (std::size_t i = 0; i < limit; ++i) {
-            scope.spawn(call_with_each(source, function));
+        starts.emplace(scope, limit - at_once);
+        for (std::size_t i = 0; i < at_once; ++i) {
+            scope.spawn(call_with_each(source, function, *starts));
         }
         co_return Result<>();
     });
-}
-
-/// At most as many tasks as items, where the number is known.
-template <typename View> std::size_t tasks_for(View& view, std::size_t limit) {
-    check_concurrency(limit);
-    if constexpr (std::ranges::sized_range<View>) {
-        limit = std::min<std::size_t>(limit, std::ranges::size(view));
-    }
-    return limit;
 }
 
 /// `co_await function(item)` as a `Result<>`.
@@ -135,7 +156,8 @@ Task<Result<std::vector<Value>>> run_map(View view, std::size_t limit, Function 
 }
 
 template <typename T, typename Function>
-Task<Result<>> receive_each(Channel<T>& channel, Function& function) {
+Task<Result<>> receive_each(Channel<T>& channel, Function& function, Starts& starts) {
+    bool first = true;
     for (;;) {
         Result<T> value = co_await channel.receive();
         if (!value && value.error() == Error::channel_closed) {
@@ -143,6 +165,9 @@ Task<Result<>> receive_each(Channel<T>& channel, Function& function) {
         }
         if (!value) {
             co_return failure(value.error());
+        }
+        if (std::exchange(first, false)) {
+            starts.next([&] { return receive_each(channel, function, starts); });
         }
         if (Result<> called = co_await call_for_success(function, *std::move(value)); !called) {
             co_return called;
@@ -168,8 +193,8 @@ Task<Result<>> receive_each(Channel<T>& channel, Function& function) {
 template <std::ranges::input_range Range, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Range&& range, std::size_t limit,
                                                  Function function) {
+    detail::check_concurrency(limit);
     auto view = std::views::all(std::forward<Range>(range));
-    limit = detail::tasks_for(view, limit);
     using Item = typename detail::ItemSource<decltype(view)>::Item;
     return detail::run_for_each(
         std::move(view), limit,
@@ -184,10 +209,10 @@ template <typename T, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Channel<T>& channel, std::size_t limit,
                                                  Function function) {
     detail::check_concurrency(limit);
+    std::optional<detail::Starts> starts; // lives as long as the scope
     co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
-        for (std::size_t i = 0; i < limit; ++i) {
-            scope.spawn(detail::receive_each(channel, function));
-        }
+        starts.emplace(scope, limit - 1);
+        scope.spawn(detail::receive_each(channel, function, *starts));
         co_return Result<>();
     });
 }
@@ -197,9 +222,17 @@ template <typename T, typename Function>
 /// `Task<Result<U>>` or `Task<U>`. Otherwise as `for_each_concurrent`.
 template <std::ranges::input_range Range, typename Function>
 [[nodiscard]] auto map_concurrent(Range&& range, std::size_t limit, Function function) {
-    auto view = std::views::all(std::forward<Range>(range));
-    limit = detail::tasks_for(view, limit);
-    return detail::run_map(std::move(view), limit, std::move(function));
+    using View = std::views::all_t<Range>;
+    using Item = typename detail::ItemSource<View>::Item;
+    using Returned = typename std::invoke_result_t<Function&, Item&&>::value_type;
+    constexpr bool has_values = !std::is_void_v<Returned> && !std::is_same_v<Returned, Result<>>;
+    static_assert(has_values, "map_concurrent needs a function with a value (Task<U> or "
+                              "Task<Result<U>>); without one, call for_each_concurrent");
+    if constexpr (has_values) { // otherwise more errors would follow
+        detail::check_concurrency(limit);
+        return detail::run_map<View, Function>(std::views::all(std::forward<Range>(range)), limit,
+                                               std::move(function));
+    }
 }
 
 } // namespace penstock

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/detail/io/loop_member.hpp>
 #include <penstock/io/event_loop.hpp>
 #include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/intrusive_queue.hpp>
@@ -20,9 +21,6 @@ namespace penstock {
 
 template <typename T> class Task;
 class TaskContext;
-namespace detail {
-class Pollable;
-}
 
 /// The event loop of one thread. It runs tasks, and dispatches ready work, descriptors and timers.
 ///
@@ -114,12 +112,15 @@ public:
     /// `std::system_error` if the kernel has no descriptors left.
     [[nodiscard]] io::FileEngine& files();
 
+    /// Calls `member.leave` before the loop ends, unless `remove` was called.
+    void add(detail::LoopMember& member) noexcept { members_.push_back(member); }
+    void remove(detail::LoopMember& member) noexcept { members_.remove(member); }
+
     /// The live tasks, oldest first.
     [[nodiscard]] const io::IntrusiveList<TaskContext>& tasks() const noexcept { return tasks_; }
 
 private:
     friend class TaskContext;
-    friend class detail::Pollable;
 
     static constexpr unsigned max_budget = 64;
 
@@ -150,7 +151,7 @@ private:
     std::unique_ptr<io::FileEngine> files_;
     unsigned budget_ = max_budget;
     io::IntrusiveList<TaskContext> tasks_;
-    io::IntrusiveList<detail::Pollable> pollables_;
+    io::IntrusiveList<detail::LoopMember> members_;
     std::optional<std::mt19937_64> shuffle_;
     std::vector<io::Work*> shuffled_;
     io::PostQueue<PostedFunction, &PostedFunction::next> posted_;

@@ -100,9 +100,11 @@ public:
 
     MemoryStream(MemoryStream&&) noexcept = default;
     MemoryStream& operator=(MemoryStream&& other) noexcept {
-        close();
-        in_ = std::move(other.in_);
-        out_ = std::move(other.out_);
+        if (this != &other) {
+            close();
+            in_ = std::move(other.in_);
+            out_ = std::move(other.out_);
+        }
         return *this;
     }
     MemoryStream(const MemoryStream&) = delete;

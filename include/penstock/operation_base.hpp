@@ -47,7 +47,7 @@ class PromiseBase;
 ///  6. `await_resume()` returns the result.
 ///
 /// An operation may be moved until it is awaited. It is awaited once. Most socket operations derive
-/// from `detail::ReadinessOperation`, which implements all of this except the system call.
+/// from one private class, which implements all of this except the system call.
 class OperationBase : public io::Work {
 public:
     OperationBase(const OperationBase&) = delete;

@@ -50,8 +50,10 @@ template <typename T = void> class Promise {
 public:
     Promise(Promise&&) noexcept = default;
     Promise& operator=(Promise&& other) noexcept {
-        abandon();
-        state_ = std::move(other.state_);
+        if (this != &other) {
+            abandon();
+            state_ = std::move(other.state_);
+        }
         return *this;
     }
     Promise(const Promise&) = delete;

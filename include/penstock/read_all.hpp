@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,13 @@ namespace detail {
 template <typename Container, Reader From>
 Task<Result<Container>> read_all_into(From& from, std::size_t limit) {
     constexpr std::size_t first_size = 4096;
+    // One byte more than the limit shows that there is more. No container can exceed the largest.
+    const std::size_t most = limit + (limit < std::numeric_limits<std::size_t>::max() ? 1 : 0);
     Container content;
     std::size_t size = 0;
     for (;;) {
         if (size == content.size()) {
-            // One byte more than the limit shows that there is more.
-            content.resize(std::min(std::max(first_size, size * 2), limit + 1));
+            content.resize(std::min(std::max(first_size, size * 2), most));
         }
         const Result<std::size_t> count =
             co_await from.read(MutableBytes(content.data() + size, content.size() - size));

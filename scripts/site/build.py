@@ -1,8 +1,8 @@
 """Builds the documentation site: ``scripts/site/build.py [OUTPUT]``, by default build/docs.
 
 A warning of Sphinx is an error: a broken link, a missing anchor, a docstring that cannot be read.
-Afterwards the site is checked: it loads nothing from elsewhere, and its reference has every public
-name and no other.
+Afterwards the site is checked: it loads nothing from elsewhere, its reference has every public name
+and no other, and no page prints the name of a private module or type.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def build(output: Path) -> list[str]:
     described = described_names(application)
     return [
         *(f"loaded from elsewhere: {each}" for each in checks.loads_from_elsewhere(output)),
+        *(f"a private name is printed: {each}" for each in checks.private_names(output)),
         *(f"not in the reference: {name}" for name in checks.missing_names(described, public)),
         *(f"not public: {name}" for name in checks.foreign_names(described, public)),
         *(

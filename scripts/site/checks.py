@@ -1,4 +1,7 @@
-"""Checks of the finished site: nothing is loaded from elsewhere, and the reference is complete."""
+"""Checks of the finished site.
+
+Nothing is loaded from elsewhere, the reference is complete, and no page prints a private name.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,44 @@ def loads_from_elsewhere(site: Path) -> Iterator[str]:
         elif path.suffix == ".css":
             for address in _IN_STYLE.findall(path.read_text(encoding="utf-8")):
                 yield f"{name}: {address}"
+
+
+# Names of private modules, what Sphinx leaves of an annotation that it cannot parse, and values
+# that are no expressions.
+_PRINTED_PRIVATE = re.compile(
+    r"~penstock[\w.]*|\bpenstock(?:\.\w+)*\._\w[\w.]*|\bdetail::\w*"
+    r"|<(?:function|built-in|bound method) [^>]*>|<[\w.]+ object[^>]*>|<factory>"
+)
+# Pages about the project's parts name these.
+_EXTENSION_MODULES = {"penstock._core", "penstock._record", "penstock._uring"}
+
+
+class _Printed(HTMLParser):
+    """What a reader sees: the text, and what appears under the pointer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+        self.titles: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.titles += [value for name, value in attrs if name in ("title", "alt") and value]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def private_names(site: Path) -> Iterator[str]:
+    """``file: name`` for each private name that a page prints, once for each page."""
+    for path in sorted(site.rglob("*.html")):
+        name = path.relative_to(site).as_posix()
+        page = _Printed()
+        page.feed(path.read_text(encoding="utf-8"))
+        found = dict.fromkeys(_PRINTED_PRIVATE.findall("\n".join([page.text, *page.titles])))
+        for private in found:
+            shown = private.rstrip(".")
+            if name.startswith("reference/") or shown not in _EXTENSION_MODULES:
+                yield f"{name}: {shown}"
 
 
 def missing_names(described: set[str], public: set[str]) -> list[str]:

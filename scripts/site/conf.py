@@ -17,7 +17,13 @@ version = release = re.search(
     r'^__version__ = "(.+)"', (ROOT / "python/penstock/__init__.py").read_text(), re.M
 )[1]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "printed_names",
+    "tables",
+]
 root_doc = "index"
 # description.md is the page of the package index.
 exclude_patterns = ["repository", "description.md"]
@@ -43,6 +49,8 @@ napoleon_use_ivar = True  # a field is described once, by its own entry or by it
 # The theme has its scripts and styles with it, and uses the fonts of the reader's system.
 html_theme = "furo"
 html_title = f"Penstock {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

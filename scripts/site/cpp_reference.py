@@ -1,7 +1,9 @@
 """The pages of the C++ reference: every public declaration of include/penstock, with its comment.
 
 libclang reads the headers as the compiler does. What is in a namespace ``detail`` or a folder
-``detail`` is private. Rejected: Doxygen, which guesses at what C++23 declares.
+``detail`` is private: a class has the public members of its private bases, and a private type in a
+signature is a comment with its name, as the exposition-only names of the C++ standard.
+Rejected: Doxygen, which guesses at what C++23 declares.
 """
 
 from __future__ import annotations
@@ -71,6 +73,9 @@ _WHOLE = {
     CursorKind.ENUM_DECL,
 }
 
+_ALIASES = {CursorKind.TYPE_ALIAS_DECL, CursorKind.TYPE_ALIAS_TEMPLATE_DECL}
+_INHERITED = {CursorKind.CXX_METHOD, CursorKind.FUNCTION_TEMPLATE, *_ALIASES}
+
 
 class Declaration(NamedTuple):
     """A public declaration of a header."""
@@ -124,6 +129,14 @@ def signature_of(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines() if line.strip())
 
 
+_PRIVATE_NAME = re.compile(r"(?:\btypename )?(?:\b\w+::)*\bdetail::(\w+)")
+
+
+def without_private_names(text: str) -> str:
+    """A declaration's text with private names as comments: ``/*StatusOperation*/ status()``."""
+    return _PRIVATE_NAME.sub(r"/*\1*/", text)
+
+
 def whole(text: str) -> str:
     """A declaration's text as it stands, its lines moved to the left together."""
     first, _, rest = text.partition("\n")
@@ -140,11 +153,67 @@ def comment_of(raw: str | None) -> str:
     return "\n".join(lines).strip()
 
 
+def _is_private(cursor: Cursor) -> bool:
+    """Whether a declaration is in a namespace ``detail``."""
+    parent = cursor.semantic_parent
+    while parent is not None:
+        if parent.kind == CursorKind.NAMESPACE and parent.spelling == "detail":
+            return True
+        parent = parent.semantic_parent
+    return False
+
+
+_REFERENCES = {CursorKind.TEMPLATE_REF, CursorKind.TYPE_REF}
+
+
+def _bases(cursor: Cursor) -> list[Cursor]:
+    return [child for child in cursor.get_children() if child.kind == CursorKind.CXX_BASE_SPECIFIER]
+
+
+def _referenced(cursor: Cursor) -> list[Cursor]:
+    """The types that a base clause names, in its order."""
+    found = (child.referenced for child in cursor.walk_preorder() if child.kind in _REFERENCES)
+    return [each.get_definition() or each for each in found if each is not None]
+
+
+def private_bases(cursor: Cursor) -> list[Cursor]:
+    """The definitions of a type's bases in ``detail``: of ``Readable<C, Writable<C>>`` both.
+
+    A template whose base is one of its parameters adds to that one, or to its default.
+    """
+    found: list[Cursor] = []
+    for base in _bases(cursor):
+        if base.access_specifier != AccessSpecifier.PUBLIC:
+            continue
+        named = _referenced(base)
+        chain = [each for each in named if each.kind == CursorKind.CLASS_TEMPLATE] or named[:1]
+        for place, each in enumerate(chain):
+            if each.kind not in _TYPES or not _is_private(each):
+                break
+            found.append(each)
+            parameters = [
+                parameter
+                for inner in _bases(each)
+                for parameter in _referenced(inner)
+                if parameter.kind == CursorKind.TEMPLATE_TYPE_PARAMETER
+            ]
+            if not parameters:
+                found += private_bases(each)
+                break
+            if place == len(chain) - 1:
+                found += [
+                    default
+                    for default in _referenced(parameters[0])
+                    if default.kind in _TYPES and _is_private(default)
+                ]
+    return found
+
+
 class _Reader:
     def __init__(self, include: Path) -> None:
         self._include = include
         self._sources: dict[str, bytes] = {}
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: set[tuple[str, str, int]] = set()
 
     def text(self, cursor: Cursor) -> str:
         name = cursor.location.file.name
@@ -152,6 +221,34 @@ class _Reader:
         start, end = cursor.extent.start.offset, cursor.extent.end.offset
         # ``[[nodiscard]]`` and a template's head are part of the declaration.
         return source[start:end].decode()
+
+    def _signature(self, cursor: Cursor) -> str:
+        text = self.text(cursor)
+        bases = _bases(cursor)
+        if not bases:
+            return whole(text) if cursor.kind in _WHOLE else signature_of(text)
+        begin = cursor.extent.start.offset
+        head = text.encode()[: bases[0].extent.start.offset - begin].decode().rstrip().rstrip(":")
+        shown = [
+            self.text(base)
+            for base in bases
+            if base.access_specifier == AccessSpecifier.PUBLIC and "detail::" not in self.text(base)
+        ]
+        return signature_of(head.rstrip() + (" : " + ", ".join(shown) if shown else ""))
+
+    def _inherited(self, cursor: Cursor, scope: str) -> Iterator[Declaration]:
+        """Public functions and aliases of private bases, without what only the compiler calls."""
+        for base in private_bases(cursor):
+            for member in base.get_children():
+                if member.kind not in _INHERITED:
+                    continue
+                header = str(Path(member.location.file.name).relative_to(self._include))
+                if member.spelling.startswith(("operator", "await_")):
+                    continue
+                for each in self._declaration(member, header, scope, in_type=True):
+                    # An alias within ``detail`` names private types without ``detail::``.
+                    alias = re.sub(r"^((?:.*\n)?.*using \w+ = )(.+)$", r"\1/*\2*/", each.signature)
+                    yield each._replace(signature=alias)
 
     def declarations(
         self, parent: Cursor, scope: str, *, in_type: bool = False
@@ -186,16 +283,18 @@ class _Reader:
         name = cursor.spelling or cursor.displayname
         if not name or "(unnamed" in name or "(anonymous" in name or name == "promise_type":
             return
-        key = (header, cursor.extent.start.offset)
+        key = (scope, header, cursor.extent.start.offset)
         if key in self._seen:
             return
         self._seen.add(key)
         full = f"{scope}::{name.partition('<')[0] if is_type else name}"
-        text = self.text(cursor)
-        signature = whole(text) if cursor.kind in _WHOLE else signature_of(text)
+        signature = without_private_names(self._signature(cursor))
         if signature.endswith("= delete"):
             return
-        members = tuple(self.declarations(cursor, full, in_type=True)) if is_type else ()
+        members: tuple[Declaration, ...] = ()
+        if is_type:
+            own = self.declarations(cursor, full, in_type=True)
+            members = (*own, *self._inherited(cursor, full))
         yield Declaration(header, full, signature, comment_of(cursor.raw_comment), is_type, members)
 
 
@@ -245,7 +344,9 @@ def write(root: Path, target: Path) -> list[Declaration]:
     index = [
         "# C++ reference",
         "",
-        "Every public declaration of the headers, with its comment. `detail` is private.",
+        "Every public declaration of the headers, with its comment. A name in a comment, such as"
+        " `/*ReadOperation*/`, stands for a private type: `auto` holds such a value, and `co_await`"
+        " of an operation gives what the text says.",
         "",
     ]
     places = []

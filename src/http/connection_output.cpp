@@ -241,6 +241,11 @@ Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std:
     if (!response_started() && !announced_) {
         announced_ = size;
     }
+    // Before the head, so that the handler can still answer something else.
+    if (response_started() ? framing_ == Framing::length && size > body_left_
+                           : size > *announced_) {
+        co_return failure(Error::wrong_length);
+    }
     constexpr std::size_t copied_size = std::size_t{16} * 1024;
     if (socket_ == nullptr || size <= copied_size || response_started() || answers_head() ||
         !status_has_body()) {
@@ -269,7 +274,7 @@ Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std:
     if (const Result<> flushed = co_await flush(); !flushed) {
         co_return flushed;
     }
-    body_left_ -= std::min(size, body_left_);
+    body_left_ -= size;
     while (size > 0) {
         set_writing_deadline();
         const std::uint64_t part = std::min<std::uint64_t>(size, 4 * part_size);

@@ -15,11 +15,13 @@ inline constexpr const char* stop_reason = "the server stops";
 /// What a handler returns when the connection has ended.
 [[nodiscard]] bool is_end_of_connection(std::error_code error) noexcept;
 
-/// Closes a connection whose handler has returned: with code 1000, or 1011 if it returned another
-/// error than the end of the connection. Returns that error, or the one of closing.
-[[nodiscard]] Task<Result<>> end_conversation(WebSocket& socket, Result<> served);
+/// Closes a connection whose handler has ended: with code 1000, or 1011 if it has thrown, or
+/// returned another error than the end of the connection. Returns that error, or the one of
+/// closing.
+[[nodiscard]] Task<Result<>> end_conversation(WebSocket& socket, Result<> served, bool thrown);
 
-/// Runs the handler of an open connection, and ends the conversation.
+/// Runs the handler of an open connection, and ends the conversation. Rethrows an exception of the
+/// handler then.
 [[nodiscard]] Task<Result<>> converse(WebSocket& socket, const Handler& handler);
 
 } // namespace penstock::ws::detail

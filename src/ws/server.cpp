@@ -1,7 +1,10 @@
 #include <penstock/ws/server.hpp>
 
+#include <cstdio>
+#include <exception>
 #include <optional>
 
+#include <penstock/http/server_options.hpp>
 #include <penstock/io/intrusive_list.hpp>
 #include <penstock/race.hpp>
 #include <penstock/scope.hpp>
@@ -57,6 +60,7 @@ struct Server::State {
     Task<Result<>> accept_all(Scope& scope, const Handler& handler);
     Task<void> serve_one(net::TcpStream stream, sync::Semaphore::Permit place,
                          const Handler& handler);
+    void report(const std::exception_ptr& thrown) const;
     static Task<void> close_one(std::shared_ptr<Open> open);
     Task<Result<WebSocket>> accept_one(net::TcpStream stream);
     Task<Result<std::shared_ptr<Open>>> open_one(net::TcpStream stream);
@@ -94,22 +98,45 @@ Task<void> Server::State::serve_one(net::TcpStream stream, sync::Semaphore::Perm
                                     const Handler& handler) {
     ++count;
     Result<> served;
-    Result<std::shared_ptr<Open>> opened = co_await open_one(std::move(stream));
-    if (!opened) {
-        served = failure(opened.error());
-    } else {
-        const std::shared_ptr<Open> shared = std::move(*opened);
+    std::exception_ptr thrown;
+    std::shared_ptr<Open> shared;
+    try {
+        if (Result<std::shared_ptr<Open>> opened = co_await open_one(std::move(stream)); opened) {
+            shared = std::move(*opened);
+        } else {
+            served = failure(opened.error());
+        }
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    if (shared) {
         const Listed listed(*this, *shared);
         if (stopping.is_set()) {
             served = co_await shared->socket.close(close_code::going_away, detail::stop_reason);
         } else {
-            served = co_await handler(shared->socket);
-            served = co_await detail::end_conversation(shared->socket, served);
+            try {
+                served = co_await handler(shared->socket);
+            } catch (...) {
+                thrown = std::current_exception();
+            }
+            served = co_await detail::end_conversation(shared->socket, served, thrown != nullptr);
         }
     }
+    shared.reset();
     --count;
-    if (!served && !detail::is_end_of_connection(served.error()) && options.on_error) {
+    if (thrown) {
+        report(thrown);
+    } else if (!served && !detail::is_end_of_connection(served.error()) && options.on_error) {
         options.on_error(served.error());
+    }
+}
+
+void Server::State::report(const std::exception_ptr& thrown) const {
+    if (options.on_exception) {
+        options.on_exception(thrown);
+    } else {
+        std::fprintf(stderr, "ws::Server: %s\n",
+                     http::ServerFailure{.exception = thrown}.to_string().c_str());
     }
 }
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ EXAMPLE = re.compile(
     r"(?:\n*```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 SECONDS_AN_EXAMPLE = 60
 
 
@@ -36,8 +38,7 @@ class Example(NamedTuple):
 
 
 def examples(language: str) -> list[Example]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = [Example(**match.groupdict()) for match in EXAMPLE.finditer(text)]
+    found = [Example(**match.groupdict()) for match in EXAMPLE.finditer(TEXT)]
     return [example for example in found if example.language == language]
 
 
@@ -85,6 +86,40 @@ def test_cpp_example_prints_what_the_readme_shows(example: Example, tmp_path: Pa
     printed = run([str(program)], tmp_path)
 
     assert printed == example.output
+
+
+def test_every_extra_is_named() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (everything,) = project["optional-dependencies"]["all"]
+    extras = set(everything.partition("[")[2].rstrip("]").split(","))
+    installing = TEXT.partition("## Installing")[2].partition("\n## ")[0]
+    assert extras <= set(re.findall(r"`(\w+)`", installing)) | {"cli"}
+    assert "'.[cli]'" in installing
+
+
+def test_the_commands_of_the_table_exist() -> None:
+    (row,) = re.findall(r"^\| (`penstock demo`.*?) and others \|", TEXT, re.M)
+    named = set(re.findall(r"`(?:penstock )?(\w+)`", row))
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    commands = set(re.findall(r"^    penstock (\w+) {2,}\w", page, re.M))
+    assert len(named) > 3 and named <= commands
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on the path")
+@pytest.mark.parametrize(
+    ("arguments", "jobs"), [("--dash --duration 5", ["demo", "dash"]), ("", ["demo"])]
+)
+def test_make_demo_installs_what_the_dashboard_needs(arguments: str, jobs: list[str]) -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "demo", f"DEMO_ARGS={arguments}"]
+    first = run(command, ROOT).splitlines()[0]
+    assert first.split() == ["scripts/setup", *jobs]
+    refused = subprocess.run(
+        [str(ROOT / "scripts/setup"), *jobs, "no-such-job"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "unknown job 'no-such-job'" in refused.stderr + refused.stdout
 
 
 def test_every_part_of_the_table_has_an_example() -> None:

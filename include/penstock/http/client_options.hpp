@@ -23,9 +23,10 @@ struct ClientTimeouts {
     /// From the start of the request to the last byte of its response, with all redirects. Runs
     /// also while the program does not read.
     std::chrono::milliseconds whole{0};
-    /// For how long no byte may arrive or leave. Does not run while the response's buffer is full,
-    /// because then the program is the one who waits. Rounded up to seconds.
-    std::chrono::seconds idle{60};
+    /// For how long no byte may arrive or leave, once there is a connection. Does not run while the
+    /// program is awaited: while the response's buffer is full, or the next part of the request's
+    /// body is not there yet.
+    std::chrono::milliseconds idle{60'000};
 };
 
 /// Certificates of a client.

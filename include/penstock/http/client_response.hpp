@@ -33,7 +33,7 @@ enum class Version : std::uint8_t { http_1_0, http_1_1, http_2, other };
 ///
 /// The destructor ends a transfer that is not complete: HTTP/1.1 closes the connection, HTTP/2
 /// resets the stream. The object may be moved, but neither moved nor destroyed while an operation
-/// waits. It may outlive the client, which ends the transfer.
+/// waits. It may outlive its client and its loop, whose end ends the transfer.
 ///
 /// Thread safety: only on the thread of its loop, one task at a time.
 class ClientResponse {
@@ -61,7 +61,8 @@ public:
     /// the request's body is not sent completely yet, this also goes on sending it.
     ///
     /// Errors: those of `ClientError`, such as `truncated` if the connection ends before the body
-    /// does; the error of the request's body; `operation_canceled` if the client was destroyed.
+    /// does; the error of the request's body; `operation_canceled` if the client or the loop was
+    /// destroyed.
     /// Bytes that came before an error are returned first. A cancelled read has consumed nothing.
     [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into);
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <system_error>
@@ -30,6 +31,9 @@ struct ServerOptions {
     std::size_t maximum_connections = 1'000'000;
     /// Gets the error of each connection that failed: its handshake, or its handler. Null: dropped.
     std::function<void(std::error_code)> on_error{};
+    /// Gets each exception of a handler, or of `encrypt`, which ends its connection alone. Null:
+    /// its message is written to the standard error stream, because it is a defect of the program.
+    std::function<void(const std::exception_ptr&)> on_exception{};
 };
 
 /// A WebSocket server on a TCP port.
@@ -51,7 +55,7 @@ struct ServerOptions {
 class Server {
 public:
     /// Serves a connection. When it returns, the connection is closed: with code 1000, or 1011 if
-    /// it returned an error other than the end of the connection.
+    /// it returned an error other than the end of the connection, or threw an exception.
     using Handler = ws::Handler;
 
     /// Errors: those of `net::TcpListener::listen`.
@@ -71,7 +75,7 @@ public:
     ///
     /// Returns after `shutdown`, when all connections have ended. Errors: `operation_canceled`,
     /// those of accept(2) that a retry does not remove, `device_or_resource_busy` if it serves
-    /// already. An exception of a handler ends all connections and is rethrown.
+    /// already.
     ///
     /// Cancellation: cancels all handlers, and returns when they have ended.
     [[nodiscard]] Task<Result<>> serve(Handler handler);

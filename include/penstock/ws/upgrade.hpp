@@ -22,10 +22,11 @@ namespace penstock::ws {
 ///
 /// `handler` is what `ws::Server::serve` takes, and gets a socket whose opening handshake is done.
 /// When it returns, the connection is closed: with code 1000, or 1011 if it returned an error other
-/// than the end of the connection. `http::Server::stop` sends each client a close frame with code
-/// 1001, which the handler sees as `Error::closed`.
+/// than the end of the connection, or threw an exception. `http::Server::stop` sends each client a
+/// close frame with code 1001, which the handler sees as `Error::closed`.
 ///
-/// Errors, also those of the handshake, are passed to `http::ServerOptions::on_failure`.
+/// Errors, also those of the handshake, and exceptions are passed to
+/// `http::ServerOptions::on_failure`.
 ///
 /// Cancellation: cancels the handler, and closes the connection without a close frame.
 [[nodiscard]] std::function<Task<Result<>>(http::Upgrade&)>

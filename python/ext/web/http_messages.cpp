@@ -75,7 +75,12 @@ bool read_parameters(PyObject* tuple, std::optional<websocket::DeflateParameters
 
 PyObject* refuse(http::Error error) noexcept {
     const std::string_view reason = http::describe(error);
-    PyErr_Format(PyExc_ValueError, "%.*s", static_cast<int>(reason.size()), reason.data());
+    // PyErr_Format knows "%.*s" since CPython 3.12 only.
+    const Ref text(
+        PyUnicode_FromStringAndSize(reason.data(), static_cast<Py_ssize_t>(reason.size())));
+    if (text) {
+        PyErr_SetObject(PyExc_ValueError, text.get());
+    }
     return nullptr;
 }
 

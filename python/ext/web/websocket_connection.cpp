@@ -93,8 +93,10 @@ bool call_receiver(WebSocketConnectionObject* connection, PyObject* message) noe
     if (result) {
         return true;
     }
-    // Its task has left `for_each` meanwhile, or the exception is the loop's to raise.
-    if (connection->receiver != receiver.get() || PyErr_ExceptionMatches(PyExc_Exception) == 0) {
+    // Its task has left `for_each` meanwhile, or the exception is the loop's to raise. A
+    // CancelledError, for example of a future's result, would otherwise end the transport.
+    if (connection->receiver != receiver.get() || PyErr_ExceptionMatches(PyExc_SystemExit) != 0 ||
+        PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
         return false;
     }
     return end_receiver(connection);
@@ -310,8 +312,8 @@ PyObject* connection_set_receiver(PyObject* self, PyObject* function) {
         Py_RETURN_NONE;
     }
     if (connection->receiver != nullptr || connection->waiting != nullptr) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "for_each() called while another coroutine already receives");
+        refuse_second_receiver(connection,
+                               "for_each() called while another coroutine already receives");
         return nullptr;
     }
     Ref context(PyContext_CopyCurrent());
@@ -412,6 +414,11 @@ PyType_Spec connection_spec = {
 };
 
 } // namespace
+
+void refuse_second_receiver(WebSocketConnectionObject* connection, const char* reason) noexcept {
+    const Ref nothing(
+        PyObject_CallMethod(as_object(connection), "_refuse_second_receiver", "s", reason));
+}
 
 bool has_message(const WebSocketConnectionObject* connection) noexcept {
     return connection->codec != nullptr && !connection->codec->messages.empty();

@@ -15,8 +15,9 @@ struct WebSocketCodec;
 ///
 /// The Python half has the state of the connection: opening, closing, keepalive. It begins with
 /// `_start`, which sets the codec. The native half calls `_on_pong`, `_on_close` and `_on_failure`
-/// of it, `_end_of_messages` for the exception of a receive after the last message, and
-/// `_on_receiver_end` when `for_each` is to return.
+/// of it, `_end_of_messages` for the exception of a receive after the last message,
+/// `_refuse_second_receiver` where another call receives, and `_on_receiver_end` when `for_each` is
+/// to return.
 struct WebSocketConnectionObject {
     PyObject ob_base;
     PyObject* loop;      ///< null before `_start`
@@ -70,6 +71,9 @@ PyObject* make_receive(WebSocketConnectionObject* connection, bool iterating) no
 /// The next message; null if the queue is empty, or with an exception set if the transport could
 /// not be resumed.
 PyObject* take_message(WebSocketConnectionObject* connection) noexcept;
+
+/// Raises ConcurrencyError.
+void refuse_second_receiver(WebSocketConnectionObject* connection, const char* reason) noexcept;
 
 [[nodiscard]] bool has_message(const WebSocketConnectionObject* connection) noexcept;
 

@@ -18,7 +18,7 @@ void stop_waiting(WebSocketReceiveObject* receive) noexcept {
 PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/,
                                              PyObject** result) noexcept {
     if (connection->receiver != nullptr) {
-        PyErr_SetString(PyExc_RuntimeError, "recv() called while for_each() receives");
+        refuse_second_receiver(connection, "recv() called while for_each() receives");
         return PYGEN_ERROR;
     }
     if (has_message(connection)) {
@@ -38,8 +38,8 @@ PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/
         return PYGEN_ERROR;
     }
     if (connection->waiting != nullptr && connection->waiting != this) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "recv() called while another coroutine is already waiting in recv()");
+        refuse_second_receiver(
+            connection, "recv() called while another coroutine is already waiting in recv()");
         return PYGEN_ERROR;
     }
     if (connection->waiting == nullptr) {

@@ -44,9 +44,10 @@ bool send_data(WebSocketConnectionObject* connection, Opcode opcode,
                std::span<const std::byte> payload, bool final) {
 #ifdef PENSTOCK_HAS_DEFLATE
     WebSocketCodec& codec = *connection->codec;
-    // A fragmented message is sent as it is: its first part may be too short to tell.
-    if (codec.deflater && final && opcode != Opcode::continuation &&
-        payload.size() >= smallest_compressed) {
+    // A fragmented message is sent as it is: its first part may be too short to tell. Control
+    // frames are never compressed (RFC 7692, 5.1).
+    const bool whole = final && (opcode == Opcode::text || opcode == Opcode::binary);
+    if (codec.deflater && whole && payload.size() >= smallest_compressed) {
         codec::ByteBuffer compressed;
         codec.deflater->deflate(payload, true, compressed);
         return send_frame(connection, opcode, compressed.bytes(), {.compressed = true});

@@ -7,7 +7,9 @@ option. It runs nothing of Penstock while it completes.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli._errors import CommandError, ExitCode
@@ -48,8 +50,24 @@ def run_completion(parser: argparse.ArgumentParser, shell: str) -> int:
     commands.choices["sim"] = simulator
     for each in _parsers(parser):
         _complete_paths(each, shtab)
-    print(shtab.complete(parser, shell=shell))
+    script = shtab.complete(parser, shell=shell)
+    print(_with_optional_values(script, parser) if shell == "zsh" else script)
     return ExitCode.OK
+
+
+def _with_optional_values(script: str, parser: argparse.ArgumentParser) -> str:
+    """The script for zsh, where an option such as ``--dash [PORT]`` may stand without its value.
+
+    shtab writes ``--dash[help]:PORT:``, after which zsh completes nothing but the value; a second
+    colon makes it optional.
+    """
+    for each in _parsers(parser):
+        for action in each._actions:
+            if action.nargs == argparse.OPTIONAL and len(action.option_strings) == 1:
+                (name,) = action.option_strings
+                spec = rf'("{re.escape(name)}\[(?:[^\]\\]|\\.)*\]):(?!:)'
+                script = re.sub(spec, r"\1::", script)
+    return script
 
 
 def _commands_of(
@@ -73,9 +91,9 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 def _complete_paths(parser: argparse.ArgumentParser, shtab: ModuleType) -> None:
     for action in parser._actions:
         name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
-        if action.type is int:
-            continue  # the number of a network port
-        if name in _FILES or name in _DEVICES:
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif name in _FOLDERS:
+        if name in _FOLDERS:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif action.type not in (None, str, Path):
+            continue  # a number, such as that of a network port
+        elif name in _FILES or name in _DEVICES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -201,6 +201,10 @@ def _csv_table(path: Path) -> Any:
         parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=_skip),
         convert_options=options,
     )
+    # The device of an event of the whole recording is an empty text, and reads as null.
+    device = table.schema.get_field_index("device")
+    if device >= 0:
+        table = table.set_column(device, "device", table.column(device).fill_null(""))
     return table if plain is None else table.cast(plain)
 
 

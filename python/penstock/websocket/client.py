@@ -8,10 +8,10 @@ import ssl as ssl_module
 import urllib.parse
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection
+from penstock.websocket.connection import Connection, check_limits, checked_subprotocols
 from penstock.websocket.exceptions import (
     InvalidHandshake,
     InvalidMessage,
@@ -89,9 +89,9 @@ class _ClientHandshake(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._request)
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -173,7 +173,7 @@ class connect:  # a function for its users, who await it or enter it
         compression: "deflate" offers permessage-deflate, if Penstock was built with zlib; None
             does not.
         additional_headers: Header fields to add to the request.
-        user_agent_header: The User-Agent field; None sends none.
+        user_agent_header: The User-Agent field, if `additional_headers` has none; None sends none.
         open_timeout: Seconds for connecting and the handshake; None has no limit.
         ping_interval: Seconds between keepalive pings; None sends none.
         ping_timeout: Seconds for the answer to one, after which the connection fails with 1011.
@@ -218,13 +218,14 @@ class connect:  # a function for its users, who await it or enter it
     ) -> None:
         if compression not in ("deflate", None):
             raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
+        check_limits(max_size, max_queue)
         self._address = _Address.parse(uri)
         if ssl and not self._address.secure:
             raise ValueError("ssl is given with a ws:// address; use wss://")
         if ssl is False and self._address.secure:
             raise ValueError("ssl=False is given with a wss:// address; use ws://")
         self._origin = origin
-        self._subprotocols = tuple(subprotocols or ())
+        self._subprotocols = checked_subprotocols(subprotocols)
         self._compression = compression is not None and bool(_core.websocket_deflate)
         self._additional = additional_headers
         self._user_agent = user_agent_header
@@ -289,15 +290,20 @@ class connect:  # a function for its users, who await it or enter it
             headers["Sec-WebSocket-Protocol"] = ", ".join(self._subprotocols)
         if address.credentials is not None:
             headers["Authorization"] = f"Basic {address.credentials}"
-        if self._user_agent is not None:
-            headers["User-Agent"] = self._user_agent
         if self._additional is not None:
             headers.update_from(self._additional)
+        if self._user_agent is not None:
+            headers.setdefault("User-Agent", self._user_agent)
         return Request(address.target, headers)
 
     async def _connect(self) -> Connection:
-        async with asyncio.timeout(self._open_timeout):
-            return await self._connect_without_limit()
+        try:
+            async with asyncio.timeout(self._open_timeout) as limit:
+                return await self._connect_without_limit()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"not connected within {self._open_timeout} s") from error
 
     async def _connect_without_limit(self) -> Connection:
         loop = asyncio.get_running_loop()

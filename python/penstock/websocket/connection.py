@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import inspect
 import os
 import struct
+import time
 import uuid
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock import _core
 from penstock.websocket.exceptions import (
     Close,
+    ConcurrencyError,
     ConnectionClosed,
     ConnectionClosedError,
     ConnectionClosedOK,
@@ -36,6 +39,19 @@ class State(enum.IntEnum):
     CONNECTING, OPEN, CLOSING, CLOSED = range(4)
 
 
+def check_limits(max_size: object, max_queue: object) -> None:
+    """Raise ValueError for a limit that a connection would not accept when it opens."""
+    for name, value in (("max_size", max_size), ("max_queue", max_queue)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name} is a number of at least 1, or None, not {value!r}")
+
+
+def checked_subprotocols(names: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"subprotocols is a list of names, not {names!r}; use [{names!r}]")
+    return tuple(names or ())
+
+
 def _close_payload(close: Close) -> bytes:
     if close.code == _NO_CODE:
         return b""
@@ -55,8 +71,8 @@ class Connection(_core.WebSocketConnection):
     to the event loop on which it was opened and is not thread safe.
 
     `write(message)` is `send` for code that cannot wait: the message is sent at once, or put into
-    the transport's buffer, however full that is. It raises ConnectionClosed, and RuntimeError while
-    another message is sent in fragments.
+    the transport's buffer, however full that is. It raises ConnectionClosed, and ConcurrencyError
+    while another message is sent in fragments.
 
     Attributes:
         id: A random UUID, for logs.
@@ -149,9 +165,15 @@ class Connection(_core.WebSocketConnection):
 
         Raises:
             ConnectionClosedError: If the connection has not ended normally.
-            RuntimeError: If another call receives.
+            ConcurrencyError: If another call receives.
+            TypeError: If the function is none, or one that waits.
             Exception: What the function raises. It is not called again.
         """
+        given: object = function
+        if not callable(given) or inspect.iscoroutinefunction(given):
+            raise TypeError(
+                f"for_each() calls a function that does not wait, not {function!r}; use `async for`"
+            )
         self._set_receiver(function)
         self._receiver_end = end = self.loop.create_future()
         try:
@@ -194,7 +216,9 @@ class Connection(_core.WebSocketConnection):
             raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
         if self.state is not State.OPEN:
             raise self._closed_exception()
-        raise RuntimeError("another message is being sent in fragments; use send(), which waits")
+        raise ConcurrencyError(
+            "another message is being sent in fragments; use send(), which waits"
+        )
 
     async def _send_otherwise(self, message: object) -> None:
         # Called by `send` where the message is not one buffer, or cannot be sent now.
@@ -268,7 +292,7 @@ class Connection(_core.WebSocketConnection):
 
         Raises:
             ConnectionClosed: If the connection is closed; the future raises it too.
-            RuntimeError: If a ping with that payload is unanswered.
+            ConcurrencyError: If a ping with that payload is unanswered.
         """
         if self.state is not State.OPEN:
             raise self._closed_exception()
@@ -277,9 +301,10 @@ class Connection(_core.WebSocketConnection):
     def _ping(self, data: Data | None) -> asyncio.Future[float]:
         payload = os.urandom(4) if data is None else _control_payload(data)
         if payload in self._pings:
-            raise RuntimeError("already waiting for a pong with the same data")
+            raise ConcurrencyError("already waiting for a pong with the same data")
         waiter: asyncio.Future[float] = self.loop.create_future()
-        self._pings[payload] = (waiter, self.loop.time())
+        # uvloop's time has a resolution of a millisecond.
+        self._pings[payload] = (waiter, time.monotonic())
         self._send_frame(_PING, payload, True)
         return waiter
 
@@ -301,10 +326,11 @@ class Connection(_core.WebSocketConnection):
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection: send a close frame, wait for the peer's and for the end of TCP.
 
-        After `close_timeout` the connection is aborted. Does nothing more if it is closed. Messages
+        After `close_timeout` the connection is aborted; the cause of ConnectionClosed is then a
+        TimeoutError. Does nothing more if it is closed. Messages
         that were received before can still be received; of those that arrive during the closing,
-        `max_queue`. Cancelling the call aborts nothing: the
-        timeout still applies.
+        `max_queue`. Cancelling the call aborts nothing: the timeout still applies. While a message
+        is sent in fragments, the connection fails with 1011.
 
         Args:
             code: 1000 to 1003, 1007 to 1014 or 3000 to 4999.
@@ -316,8 +342,13 @@ class Connection(_core.WebSocketConnection):
         if self.state is State.OPEN:
             if code == _NO_CODE:
                 raise ValueError("close code 1005 may not be sent; use 1000")
-            self._send_close(Close(code, reason))
-            self._limit_closing()
+            if self._fragments is None:
+                self._send_close(Close(code, reason))
+                self._limit_closing()
+            else:
+                _close_payload(Close(code, reason))
+                # After a normal close, neither end would notice that half a message is lost.
+                self._fail(1011, "close during fragmented message")
         await self.wait_closed()
 
     async def wait_closed(self) -> None:
@@ -348,7 +379,13 @@ class Connection(_core.WebSocketConnection):
             self._timer.cancel()
             self._timer = None
         if self._close_timeout is not None and self.transport is not None:
-            self._timer = self.loop.call_later(self._close_timeout, self.transport.abort)
+            self._timer = self.loop.call_later(self._close_timeout, self._give_up_closing)
+
+    def _give_up_closing(self) -> None:
+        self._timer = None
+        self._cause = TimeoutError(f"the peer has not closed within {self._close_timeout} s")
+        if self.transport is not None:
+            self.transport.abort()
 
     def _fail(self, code: int, reason: str) -> None:
         if self.close_sent is None:
@@ -380,6 +417,9 @@ class Connection(_core.WebSocketConnection):
 
     # ---- calls of the native half
 
+    def _refuse_second_receiver(self, reason: str) -> NoReturn:
+        raise ConcurrencyError(reason)
+
     def _end_of_messages(self, iterating: bool) -> BaseException:
         exception = self._closed_exception()
         if iterating and isinstance(exception, ConnectionClosedOK):
@@ -389,7 +429,7 @@ class Connection(_core.WebSocketConnection):
     def _on_pong(self, _: int, data: bytes) -> None:
         if data not in self._pings:
             return
-        now = self.loop.time()
+        now = time.monotonic()
         # A pong also answers the pings before (RFC 6455, 5.5.3).
         for payload in list(self._pings):
             waiter, sent = self._pings.pop(payload)
@@ -474,7 +514,7 @@ class Connection(_core.WebSocketConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """End all that waits for the peer."""
         self.state = State.CLOSED
-        self._cause = exc
+        self._cause = exc or self._cause
         self._may_send = False
         self._closing = True
         if self._timer is not None:
@@ -492,6 +532,8 @@ class Connection(_core.WebSocketConnection):
 
 
 def _control_payload(data: Data) -> bytes:
+    if not isinstance(data, Data):
+        raise TypeError(f"a payload is str or bytes-like, not {type(data).__name__}")
     payload = data.encode() if isinstance(data, str) else bytes(data)
     if len(payload) > 125:
         raise ValueError(f"the payload of a ping or pong has {len(payload)} bytes; at most 125 fit")

@@ -128,7 +128,7 @@ class InvalidOrigin(InvalidHandshake):
 
 
 class NegotiationError(InvalidHandshake):
-    """Client and server have no subprotocol in common."""
+    """Client and server have no subprotocol in common; raised by a `select_subprotocol`."""
 
 
 class InvalidStatus(InvalidHandshake):
@@ -159,4 +159,4 @@ class InvalidURI(WebSocketException):
 
 
 class ConcurrencyError(WebSocketException, RuntimeError):
-    """Two coroutines receive from one connection at the same time."""
+    """Another call receives, sends in fragments, or waits for a pong with the same payload."""

@@ -13,6 +13,7 @@ class Headers(MutableMapping[str, str]):
     """Header fields: a mapping whose names have no case, and may occur several times.
 
     `headers[name]` is the first value, `get_all` has all of them, and setting an item adds one.
+    Iterating yields the names in lower case.
 
     Args:
         fields: The initial fields, in their order.
@@ -47,13 +48,17 @@ class Headers(MutableMapping[str, str]):
         return isinstance(name, str) and bool(self.get_all(name))
 
     def __iter__(self) -> Iterator[str]:
-        return iter({name.lower(): name for name, _ in self._fields}.values())
+        return iter({name.lower(): None for name, _ in self._fields})
 
     def __len__(self) -> int:
         return len({name.lower() for name, _ in self._fields})
 
     def __repr__(self) -> str:
         return f"Headers({self._fields!r})"
+
+    def copy(self) -> Headers:
+        """Return a copy."""
+        return Headers(self)
 
     def get_all(self, name: str) -> list[str]:
         """Return all values of that name, in their order."""
@@ -68,15 +73,21 @@ class Headers(MutableMapping[str, str]):
         """Return the fields as they are sent, with the empty line that ends them.
 
         Raises:
-            ValueError: If a name or a value has a character that would end its line.
+            ValueError: If a name or a value has a character that would end its line, or that is not
+                in ISO 8859-1, in which received fields are decoded.
         """
         for name, value in self._fields:
-            if any(ord(c) < 0x20 or c in ':"\x7f ' for c in name) or not name:
+            if any(not 0x20 < ord(c) < 0x7F or c in ':"' for c in name) or not name:
                 raise ValueError(f"{name!r} is not a name of a header field; use letters and '-'")
             if any((ord(c) < 0x20 and c != "\t") or c == "\x7f" for c in value):
                 raise ValueError(f"the value of {name} has a control character: {value!r}")
+            if any(ord(c) > 0xFF for c in value):
+                raise ValueError(
+                    f"the value of {name} is not in ISO 8859-1: {value!r}; quote it, for example"
+                    " with urllib.parse.quote()"
+                )
         text = "".join(f"{name}: {value}\r\n" for name, value in self._fields) + "\r\n"
-        return text.encode("utf-8")
+        return text.encode("latin-1")
 
 
 HeadersLike = Headers | Mapping[str, str] | Iterable[tuple[str, str]]

@@ -9,11 +9,17 @@ import logging
 import re
 import ssl as ssl_module
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection, State
-from penstock.websocket.exceptions import ConnectionClosed
+from penstock.websocket.connection import (
+    Connection,
+    Data,
+    State,
+    check_limits,
+    checked_subprotocols,
+)
+from penstock.websocket.exceptions import ConnectionClosed, NegotiationError
 from penstock.websocket.http import Headers, Request, Response, plain_response
 
 __all__ = ["Server", "ServerConnection", "serve"]
@@ -50,8 +56,8 @@ class _ServerHandshake(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         self._server._opening.add(self)
         timeout = self._server._open_timeout
         if timeout is not None:
@@ -111,6 +117,10 @@ class _ServerHandshake(asyncio.Protocol):
                 if inspect.isawaitable(replaced):
                     replaced = await replaced
                 response = replaced or response
+            written = response.serialize()
+        except NegotiationError as reason:
+            text = str(reason) or "no common subprotocol"
+            response = plain_response(400, f"Failed to open a WebSocket connection: {text}.\n")
             written = response.serialize()
         except Exception:
             _log.exception("opening handshake failed")
@@ -189,11 +199,7 @@ class _ServerHandshake(asyncio.Protocol):
 
 
 class Server:
-    """A running WebSocket server; `serve` makes it.
-
-    Attributes:
-        connections: The open connections.
-    """
+    """A running WebSocket server; `serve` makes it."""
 
     def __init__(
         self,
@@ -215,11 +221,12 @@ class Server:
     ) -> None:
         if compression not in ("deflate", None):
             raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
-        self.connections: set[ServerConnection] = set()
+        check_limits(max_size, max_queue)
+        self._connections: set[ServerConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._handler = handler
         self._origins = origins
-        self._subprotocols = tuple(subprotocols or ())
+        self._subprotocols = checked_subprotocols(subprotocols)
         self._select_subprotocol = select_subprotocol
         self._compression = compression is not None and bool(_core.websocket_deflate)
         self._process_request = process_request
@@ -239,6 +246,11 @@ class Server:
         self._closing: asyncio.Task[None] | None = None
 
     @property
+    def connections(self) -> set[ServerConnection]:
+        """The open connections, in a new set: one may be closed while the caller iterates."""
+        return {each for each in self._connections if each.state is State.OPEN}
+
+    @property
     def sockets(self) -> tuple[Any, ...]:
         """The listening sockets."""
         return tuple(self._server.sockets) if self._server is not None else ()
@@ -247,10 +259,25 @@ class Server:
         """Return whether connections are accepted."""
         return self._server is not None and self._server.is_serving()
 
-    async def serve_forever(self) -> None:
-        """Accept connections until the call is cancelled; the server is then closed."""
+    async def start_serving(self) -> None:
+        """Accept connections, if `serve` was called with `start_serving=False`."""
         assert self._server is not None
-        await self._server.serve_forever()
+        await self._server.start_serving()
+
+    async def serve_forever(self) -> None:
+        """Accept connections until `close` is called or this call is cancelled.
+
+        Cancelling the call closes the server, as `close` does, and ends after that.
+        """
+        # asyncio's would wait, when cancelled, for connections that nothing closes.
+        try:
+            if self._closing is None and not self.is_serving():
+                await self.start_serving()
+            await self.wait_closed()
+        except asyncio.CancelledError:
+            self.close()
+            await self.wait_closed()
+            raise
 
     def close(self, close_connections: bool = True, code: int = 1001, reason: str = "") -> None:
         """Stop accepting connections, and close the open ones. `wait_closed` waits for the end.
@@ -287,28 +314,30 @@ class Server:
             if handshake._task is None:
                 handshake.abort()
         if close_connections:
-            closing = [connection.close(code, reason) for connection in list(self.connections)]
+            closing = [connection.close(code, reason) for connection in self._connections]
             await asyncio.gather(*closing)
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self._server.wait_closed()
 
     async def _run_handler(self, connection: ServerConnection) -> None:
-        self.connections.add(connection)
+        self._connections.add(connection)
         try:
             if self._closing is not None:
                 await connection.close(1001)
             await self._handler(connection)
-        except ConnectionClosed:
-            # The handler ends with its connection, as a client's end does with `async for`.
-            await connection.close()
-        except Exception:
-            _log.exception("connection handler failed")
-            await connection.close(1011)
+        except Exception as error:
+            # A handler ends with its connection, as a client's end does with `async for`. What
+            # another connection raises, for example a proxy's to its server, is a failure.
+            if isinstance(error, ConnectionClosed) and connection.state is not State.OPEN:
+                await connection.close()
+            else:
+                _log.exception("connection handler failed")
+                await connection.close(1011)
         else:
             await connection.close()
         finally:
-            self.connections.discard(connection)
+            self._connections.discard(connection)
             if connection.state is not State.CLOSED and connection.transport is not None:
                 connection.transport.abort()
 
@@ -349,14 +378,15 @@ class serve:  # a function for its users, who await it or enter it
         origins: The allowed values of Origin: texts, patterns, and None for its absence. None in
             place of the list allows all.
         subprotocols: The supported subprotocols, the preferred one first.
-        select_subprotocol: Selects one instead, from the connection and the offered ones.
+        select_subprotocol: Selects one instead, from the connection and the offered ones. A
+            `NegotiationError` that it raises refuses the client with status 400.
         compression: "deflate" accepts permessage-deflate, if Penstock was built with zlib; None
             does not.
         process_request: Called with the connection and the request; may return a `Response`, also
             from a coroutine, that is sent instead of the handshake's.
         process_response: Called with connection, request and response; may return another one.
         server_header: The Server field; None sends none.
-        open_timeout: Seconds for the handshake; None has no limit.
+        open_timeout: Seconds for the handshake, and before it for that of TLS; None has no limit.
         ping_interval: As for `connect`, like all that follow.
         ping_timeout: Seconds for the answer to a ping.
         close_timeout: Seconds for the closing handshake.
@@ -391,6 +421,9 @@ class serve:  # a function for its users, who await it or enter it
         ssl: ssl_module.SSLContext | None = None,
         **kwargs: Any,
     ) -> None:
+        if ssl is not None:
+            # Else a client that does not begin TLS keeps its socket for asyncio's 60 seconds.
+            kwargs.setdefault("ssl_handshake_timeout", open_timeout)
         self._listen = {"host": host, "port": port, "ssl": ssl, **kwargs}
         self._make = functools.partial(
             Server,
@@ -434,16 +467,34 @@ class serve:  # a function for its users, who await it or enter it
         return server
 
 
-def broadcast(connections: Iterable[Connection], message: str | bytes) -> None:
+def broadcast(
+    connections: Iterable[Connection], message: Data, raise_exceptions: bool = False
+) -> None:
     """Send a message to many connections without waiting for slow ones.
 
-    Connections that are not open are skipped.
+    Connections that are not open are skipped. One that cannot send the message, for example because
+    it is sending another in fragments, is skipped with a warning in the log.
 
     Args:
         connections: The receivers.
         message: The message, sent to each.
+        raise_exceptions: Whether to raise instead of the warnings, after the last connection.
+
+    Raises:
+        TypeError: If the message is neither str nor bytes-like.
+        ExceptionGroup: With `raise_exceptions`, what has prevented the sending.
     """
-    opcode = 1 if isinstance(message, str) else 2
+    if not isinstance(message, Data):
+        raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
+    errors: list[Exception] = []
     for connection in connections:
-        if connection.state is State.OPEN and connection._fragments is None:
-            connection._send_frame(opcode, message, True)
+        if connection.state is not State.OPEN:
+            continue
+        try:
+            connection.write(message)
+        except Exception as error:
+            errors.append(error)
+            if not raise_exceptions:
+                _log.warning("skipped broadcast to %r: %s", connection, error)
+    if errors and raise_exceptions:
+        raise ExceptionGroup("skipped broadcast", errors)

@@ -16,6 +16,7 @@ enum Class : std::uint8_t {
     digit = 8,
     hex_digit = 16,
     extension_character = 32, ///< RFC 9112, 7.1.1, outside of quoted strings
+    letter = 64,
 };
 
 consteval std::array<std::uint8_t, 256> classify() {
@@ -31,7 +32,7 @@ consteval std::array<std::uint8_t, 256> classify() {
     add("0123456789", digit | hex_digit | token_character | host_character | extension_character);
     add("abcdefABCDEF", hex_digit);
     add("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        token_character | host_character | extension_character);
+        letter | token_character | host_character | extension_character);
     add("!#$%&'*+-.^_`|~", token_character | extension_character);
     add("=;\" \t", extension_character);
     add("-._~%!$&'()*+,;=:[]", host_character);

@@ -27,7 +27,9 @@ bool is_target_of(std::string_view method, std::string_view target) noexcept {
     if (colon == 0 || colon == std::string_view::npos || colon + 3 == target.size()) {
         return false;
     }
-    return consists_of(target.substr(0, colon), token_character);
+    // A scheme may also have digits, "+", "-" and "." after its first letter (RFC 3986, 3.1). None
+    // of HTTP's has, and llhttp refuses them.
+    return consists_of(target.substr(0, colon), letter);
 }
 
 } // namespace

@@ -28,9 +28,13 @@ int Pollable::release() noexcept {
     return std::exchange(descriptor_, -1);
 }
 
+void Pollable::on_loop_end(LoopMember& member) noexcept {
+    static_cast<Pollable&>(member).leave_loop();
+}
+
 void Pollable::leave_loop() noexcept {
     loop_->poller().remove(*this);
-    loop_->pollables_.remove(*this);
+    loop_->remove(*this);
     loop_ = nullptr;
 }
 
@@ -54,7 +58,7 @@ LazyErrorCode Pollable::register_with(EventLoop& loop, std::uint32_t event) {
     }
     if (loop_ == nullptr) {
         loop_ = &loop;
-        loop.pollables_.push_back(*this);
+        loop.add(*this);
     }
     return {};
 }

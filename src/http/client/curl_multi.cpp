@@ -61,7 +61,8 @@ void check(const ClientOptions& options) {
 
 } // namespace
 
-CurlMulti::CurlMulti(ClientOptions options) : options_(std::move(options)) {
+CurlMulti::CurlMulti(ClientOptions options)
+    : LoopMember(&on_loop_end), options_(std::move(options)) {
     check(options_);
     initialise_libcurl();
     share_.reset(curl_share_init());
@@ -92,11 +93,22 @@ CurlMulti::~CurlMulti() {
 
 void CurlMulti::close() noexcept {
     closed_ = true;
+    cancel_all();
+    multi_.reset(); // closes the kept connections, which calls back
+    watches_.clear();
+}
+
+void CurlMulti::cancel_all() noexcept {
     while (Transfer* transfer = transfers_.front()) {
         transfer->fail(std::make_error_code(std::errc::operation_canceled));
     }
-    multi_.reset(); // closes the kept connections, which calls back
-    watches_.clear();
+    if (loop_ != nullptr) { // a transfer could not be started
+        detach();
+    }
+}
+
+void CurlMulti::on_loop_end(LoopMember& member) noexcept {
+    static_cast<CurlMulti&>(member).cancel_all();
 }
 
 void CurlMulti::add(Transfer& transfer) {
@@ -132,6 +144,7 @@ void CurlMulti::remove(Transfer& transfer) noexcept {
 /// libcurl may still watch a kept connection.
 void CurlMulti::attach(EventLoop& loop) {
     loop_ = &loop;
+    loop.add(*this);
     for (auto& [descriptor, watch] : watches_) {
         (void)start(watch); // a connection that cannot be watched fails by its time limit
     }
@@ -143,6 +156,7 @@ void CurlMulti::detach() noexcept {
         loop_->poller().remove(watch);
     }
     loop_->timers().cancel(timer_);
+    loop_->remove(*this);
     loop_ = nullptr;
 }
 

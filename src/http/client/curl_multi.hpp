@@ -7,6 +7,7 @@
 
 #include <curl/curl.h>
 
+#include <penstock/detail/io/loop_member.hpp>
 #include <penstock/event_loop.hpp>
 #include <penstock/http/client_options.hpp>
 #include <penstock/io/intrusive_list.hpp>
@@ -26,9 +27,9 @@ class Transfer;
 /// schedule their waiting tasks. No task runs inside a call of libcurl, so nothing that libcurl
 /// uses is destroyed in one.
 ///
-/// While no transfer runs, no descriptor and no timer is registered: the loop may end, and the
-/// next transfer may run on another one.
-class CurlMulti {
+/// While no transfer runs, no descriptor and no timer is registered, and the next transfer may run
+/// on another loop. If the loop ends before, its transfers end with `operation_canceled`.
+class CurlMulti : private penstock::detail::LoopMember {
 public:
     explicit CurlMulti(ClientOptions options);
     CurlMulti(const CurlMulti&) = delete;
@@ -37,6 +38,9 @@ public:
 
     [[nodiscard]] const ClientOptions& options() const noexcept { return options_; }
     [[nodiscard]] CURLSH* share() const noexcept { return share_.get(); }
+
+    /// The loop of the running transfers. There must be one.
+    [[nodiscard]] EventLoop& loop() const noexcept { return *loop_; }
 
     /// Ends all transfers, closes all connections, and refuses later transfers.
     void close() noexcept;
@@ -67,9 +71,11 @@ private:
     static int on_timer(CURLM* multi, long timeout_ms, void* self) noexcept;
     static void on_socket_ready(io::Watch& watch, std::uint32_t events);
     static void on_due(io::Work& work);
+    static void on_loop_end(LoopMember& member) noexcept;
 
     void attach(EventLoop& loop);
     void detach() noexcept;
+    void cancel_all() noexcept;
     void start_timer();
     [[nodiscard]] std::error_code start(SocketWatch& watch) noexcept;
     void act(curl_socket_t socket, int events);

@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <ranges>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include <sys/socket.h>
 
 #include <penstock/codec/http/fields.hpp>
+#include <penstock/detail/task/deadline.hpp>
+#include <penstock/io/owner_of.hpp>
 
 #include "http/client/failure.hpp"
 
@@ -109,6 +113,7 @@ void Transfer::stop() noexcept {
         (void)curl_easy_pause(easy_.get(), send_paused_ ? CURLPAUSE_SEND : CURLPAUSE_CONT);
     }
     running_ = false;
+    multi_->loop().timers().cancel(idle_timer_);
     multi_->remove(*this);
 }
 
@@ -162,6 +167,9 @@ void Transfer::finish(CURLcode code) noexcept {
 std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
                                 void* context) noexcept {
     auto& self = *static_cast<Transfer*>(context);
+    if (!self.restart_idle_time()) {
+        return 0;
+    }
     try {
         self.head_size_ += size * count;
         if (self.head_size_ > max_head) {
@@ -371,10 +379,75 @@ void Transfer::apply_pauses() noexcept {
     if (!running_) {
         return;
     }
+    if (!restart_idle_time()) {
+        finish(CURLE_OUT_OF_MEMORY);
+        return;
+    }
     const int pauses = (receive_paused_ ? CURLPAUSE_RECV : 0) | (send_paused_ ? CURLPAUSE_SEND : 0);
     if (const CURLcode code = curl_easy_pause(easy_.get(), pauses); code != CURLE_OK) {
         finish(code);
     }
+}
+
+// The limit of `ClientTimeouts::idle`
+
+/// The request begins now. Before that, it may have waited for a connection, which is not limited,
+/// and the connection has limits of its own.
+int Transfer::on_connected(void* context, char* /*peer*/, char* /*own*/, int /*peer_port*/,
+                           int /*own_port*/) noexcept {
+    auto& self = *static_cast<Transfer*>(context);
+    self.connected_ = true;
+    return self.restart_idle_time() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+/// libcurl calls this after each of its steps. It counts what has passed the connection: neither
+/// what a decoder has made of it, nor what waits in libcurl's buffers.
+int Transfer::on_progress(void* context, curl_off_t /*to_receive*/, curl_off_t received,
+                          curl_off_t /*to_send*/, curl_off_t sent) noexcept {
+    auto& self = *static_cast<Transfer*>(context);
+    if (received != self.received_ || sent != self.given_) {
+        self.received_ = received;
+        self.given_ = sent;
+        return self.restart_idle_time() ? 0 : 1; // 1 ends the transfer
+    }
+    return 0;
+}
+
+/// A byte only notes the time: the timer, when it is due, is set again for the rest. Returns false
+/// for want of memory.
+bool Transfer::restart_idle_time() noexcept {
+    if (!running_ || !connected_ || request_.timeouts.idle <= std::chrono::milliseconds(0)) {
+        return true; // libcurl also calls back when the transfer is taken out
+    }
+    last_byte_ = io::monotonic_now();
+    return idle_timer_.scheduled() || awaits_program() || set_idle_timer();
+}
+
+bool Transfer::set_idle_timer() noexcept {
+    try {
+        multi_->loop().timers().add(
+            idle_timer_, penstock::detail::deadline_after(request_.timeouts.idle, last_byte_));
+        return true;
+    } catch (...) {
+        refused_ = ClientError::not_enough_memory;
+        return false;
+    }
+}
+
+void Transfer::on_idle(io::Work& work) {
+    auto& self = io::owner_of<&Transfer::idle_timer_>(io::owner_of<&io::Timer::work>(work));
+    if (self.awaits_program()) {
+        return; // starts again with the transfer
+    }
+    const std::chrono::milliseconds limit = self.request_.timeouts.idle;
+    if (penstock::detail::deadline_after(limit, self.last_byte_) > io::monotonic_now()) {
+        if (!self.set_idle_timer()) {
+            self.finish(CURLE_OUT_OF_MEMORY);
+        }
+        return;
+    }
+    self.fail(failed_request(ClientError::timed_out, self.request_.name,
+                             "no byte for " + std::to_string(limit.count()) + " ms"));
 }
 
 curl_socket_t Transfer::on_open(void* /*context*/, curlsocktype /*purpose*/,

@@ -20,6 +20,7 @@
 #include <penstock/http/head.hpp>
 #include <penstock/http/headers.hpp>
 #include <penstock/io/intrusive_list.hpp>
+#include <penstock/io/timer_queue.hpp>
 #include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
 
@@ -140,6 +141,11 @@ private:
                                void* self) noexcept;
     static int on_seek(void* self, curl_off_t offset, int origin) noexcept;
     static curl_socket_t on_open(void* self, curlsocktype purpose, curl_sockaddr* address) noexcept;
+    static int on_connected(void* self, char* peer, char* own, int peer_port,
+                            int own_port) noexcept;
+    static int on_progress(void* self, curl_off_t to_receive, curl_off_t received,
+                           curl_off_t to_send, curl_off_t sent) noexcept;
+    static void on_idle(io::Work& work);
 
     void add_header_line(std::string_view line);
     void begin_head(std::string_view status_line);
@@ -150,6 +156,9 @@ private:
     void stop() noexcept;
     void apply_pauses() noexcept;
     void notify() noexcept;
+    [[nodiscard]] bool restart_idle_time() noexcept;
+    [[nodiscard]] bool set_idle_timer() noexcept;
+    [[nodiscard]] bool awaits_program() const noexcept { return receive_paused_ || send_paused_; }
 
     std::shared_ptr<CurlMulti> multi_;
     TransferRequest request_;
@@ -187,6 +196,12 @@ private:
     bool output_ended_ = false;
     bool needs_body_ = false;
     bool send_paused_ = false;
+
+    bool connected_ = false;
+    io::Timer idle_timer_{&on_idle};
+    io::MonotonicTime last_byte_ = 0; ///< when it has arrived or left
+    curl_off_t received_ = 0;
+    curl_off_t given_ = 0;
 };
 
 } // namespace penstock::http::detail

@@ -104,9 +104,14 @@ void Transfer::configure_connection() {
     set(CURLOPT_CONNECTTIMEOUT_MS,
         milliseconds_of(limits.connect > milliseconds(0) ? limits.connect : a_month));
     set(CURLOPT_TIMEOUT_MS, milliseconds_of(limits.whole));
-    if (limits.idle.count() > 0) {
-        set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-        set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(limits.idle.count()));
+    // Rejected: libcurl's own CURLOPT_LOW_SPEED_TIME. It takes the mean of the last 5 s, so it is
+    // late by as much once a byte has arrived.
+    if (limits.idle > milliseconds(0)) {
+        set(CURLOPT_PREREQFUNCTION, &on_connected);
+        set(CURLOPT_PREREQDATA, static_cast<void*>(this));
+        set(CURLOPT_XFERINFOFUNCTION, &on_progress);
+        set(CURLOPT_XFERINFODATA, static_cast<void*>(this));
+        set(CURLOPT_NOPROGRESS, 0L);
     }
 }
 

@@ -97,6 +97,7 @@ TEST(HttpRequest, NamesTheReasonOfARefusal) {
         {"GET * HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"GET /\xc3\xa4 HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"GET /\tb HTTP/1.1\r\n\r\n", Error::invalid_target},
+        {"GET 0http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", Error::invalid_target},
         {"CONNECT / HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"CONNECT host HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"GET /\r\n\r\n", Error::invalid_target},

@@ -95,6 +95,27 @@ TEST(AsyncGenerator, RethrowsExceptions) {
     EXPECT_THROW(run(program()), std::runtime_error);
 }
 
+TEST(AsyncGenerator, IsEmptyAfterAnException) {
+    const auto throws = []() -> AsyncGenerator<int> {
+        co_await turns(1);
+        throw std::runtime_error("broken contract");
+        co_yield 1;
+    };
+    const auto program = [&]() -> Task<> {
+        auto items = throws();
+        bool thrown = false;
+        try {
+            (void)co_await items.next();
+        } catch (const std::runtime_error&) {
+            thrown = true;
+        }
+        EXPECT_TRUE(thrown);
+        EXPECT_EQ(co_await items.next(), std::nullopt);
+        EXPECT_EQ(co_await items.next(), std::nullopt);
+    };
+    run(program());
+}
+
 TEST(AsyncGenerator, SharesTheCancellationOfItsConsumer) {
     const Watchdog watchdog;
     const auto sleeps = []() -> AsyncGenerator<Result<>> {

@@ -1,6 +1,7 @@
 #include <penstock/concurrent.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <ranges>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <penstock/run.hpp>
+#include <penstock/task_context.hpp>
 
 #include "coro/support/steps.hpp"
 #include "support/watchdog.hpp"
@@ -143,6 +145,65 @@ TEST(ForEachConcurrent, ConsumesAChannelUntilItIsClosed) {
     };
     EXPECT_TRUE(run(program()));
     EXPECT_EQ(sum, 55);
+}
+
+/// The number of tasks of this thread's loop.
+std::size_t tasks() {
+    std::size_t count = 0;
+    for (const auto* task = penstock::EventLoop::current().tasks().front(); task != nullptr;
+         task = penstock::io::IntrusiveList<penstock::TaskContext>::after(*task)) {
+        ++count;
+    }
+    return count;
+}
+
+TEST(ForEachConcurrent, StartsFewTasksForFewItems) {
+    const Watchdog watchdog;
+    constexpr std::size_t limit = 1'000;
+    constexpr std::size_t few = 20;
+    std::size_t asked = 0; // for the end: at least once by each task
+    const auto over_a_range = [&]() -> Task<> {
+        const auto is_item = [&](int item) {
+            ++asked;
+            return item < 3;
+        };
+        EXPECT_TRUE(
+            co_await for_each_concurrent(std::views::iota(0) | std::views::take_while(is_item),
+                                         limit, [](int) { return turns(3); }));
+    };
+    run(over_a_range());
+    EXPECT_LT(asked, few);
+    std::size_t most = 0;
+    const auto over_a_channel = [&]() -> Task<> {
+        Channel<int> items(3);
+        for (int i = 0; i < 3; ++i) {
+            EXPECT_TRUE(co_await items.send(i));
+        }
+        EXPECT_TRUE(co_await for_each_concurrent(items, limit, [&](int item) -> Task<> {
+            co_await turns(3);
+            most = std::max(most, tasks());
+            if (item == 2) {
+                items.close();
+            }
+        }));
+    };
+    run(over_a_channel());
+    EXPECT_LT(most, few);
+}
+
+TEST(ForEachConcurrent, TakesAllValuesOfAChannelAtTheSameTimeWithinTheLimit) {
+    const Watchdog watchdog;
+    Channel<int> jobs(10);
+    Load load;
+    const auto program = [&]() -> Task<Result<>> {
+        for (int i = 0; i < 10; ++i) {
+            (void)co_await jobs.send(i);
+        }
+        jobs.close();
+        co_return co_await for_each_concurrent(jobs, 4, [&](int) { return load.call(20); });
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(load.most, 4);
 }
 
 TEST(MapConcurrent, ReturnsTheValuesInTheOrderOfTheItems) {

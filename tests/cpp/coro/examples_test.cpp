@@ -1,6 +1,7 @@
 // Runs each example program and checks what its first lines promise.
 
 #include <penstock/penstock.hpp>
+#include <penstock/unwrap.hpp>
 #include <penstock/ws.hpp>
 
 #include <array>
@@ -281,6 +282,91 @@ TEST(Examples, ChatDeliversABurstToAGuestWhoReads) {
             EXPECT_EQ(co_await line_of(heard_by_ada), "bob: " + std::to_string(i));
         }
         EXPECT_EQ(co_await line_of(heard_by_ada), "bob has left");
+    };
+    run(body());
+}
+
+TEST(Examples, ChatSendsWhatWaitsForItsGuestsWhenItStops) {
+    const auto body = []() -> Task<void> {
+        constexpr int lines = 250;
+        const std::string text(50'000, 'x'); // altogether more than the kernel buffers
+        Server server = co_await start("chat", {});
+        TcpStream slow = co_await connect(server);
+        TcpStream fast = co_await connect(server);
+        TcpStream bob = co_await connect(server);
+        BufReader heard_by_fast(fast);
+        BufReader heard_by_slow(slow);
+        const auto speak = [&]() -> Task<Result<>> {
+            co_await penstock::unwrap(bob.write_all("bob\n"));
+            for (int i = 0; i < lines; ++i) {
+                co_await penstock::unwrap(bob.write_all(text + "\n"));
+            }
+            co_return Result<>();
+        };
+        const auto expect_lines = [&](auto& reader) -> Task<Result<>> {
+            EXPECT_EQ(co_await line_of(reader), "bob has joined");
+            for (int i = 0; i < lines; ++i) {
+                EXPECT_EQ(co_await line_of(reader), "bob: " + text);
+            }
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(speak(), expect_lines(heard_by_fast)));
+        expect(server.child.signal(SIGTERM));
+        EXPECT_EQ(co_await line_of(heard_by_fast), "(the end)");
+        expect(co_await expect_lines(heard_by_slow));
+        EXPECT_EQ(co_await line_of(heard_by_slow), "(the end)");
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
+TEST(Examples, TcpProxyPassesBothWaysAndClosesIdleConnections) {
+    const auto body = []() -> Task<void> {
+        Server target = co_await start("echo_shutdown", {});
+        const std::string port = std::to_string(target.port);
+        Server proxy = co_await start("tcp_proxy", {"127.0.0.1", port, "0", "60000"});
+        TcpStream stream = co_await connect(proxy);
+        co_await expect_echo(stream, "through the proxy");
+        expect(stream.shutdown());
+        std::array<char, 1> end{};
+        EXPECT_EQ(co_await stream.read(end), 0U); // the end has passed both
+        expect(proxy.child.signal(SIGTERM));
+        EXPECT_EQ(co_await proxy.child.wait(), ExitStatus::exited(0));
+        Server impatient = co_await start("tcp_proxy", {"127.0.0.1", port, "0", "50"});
+        TcpStream silent = co_await connect(impatient);
+        EXPECT_EQ(co_await silent.read(end), 0U);
+        BufReader output(impatient.child.output);
+        EXPECT_EQ(co_await line_of(output), "idle for too long, closing");
+    };
+    run(body());
+}
+
+TEST(Examples, HashFilesPrintsEachFileInOrder) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        folder.fill("b", "a");
+        folder.fill("a", "");
+        Child child = expect(example("hash_files", {folder.path("")}).spawn());
+        BufReader output(child.output);
+        EXPECT_TRUE((co_await line_of(output)).starts_with("cbf29ce484222325  "));
+        EXPECT_TRUE((co_await line_of(output)).starts_with("af63dc4c8601ec8c  "));
+        EXPECT_EQ(co_await line_of(output), "(the end)");
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(0));
+        Child refused = expect(example("hash_files", {folder.path("none")}).spawn());
+        EXPECT_EQ(co_await refused.wait(), ExitStatus::exited(1));
+    };
+    run(body());
+}
+
+TEST(Examples, ParallelPrintsWhatItsCommandsHaveWritten) {
+    const auto body = []() -> Task<void> {
+        Child child = expect(example("parallel", {"2", "echo one", "exit 3", "echo two"}).spawn());
+        BufReader output(child.output);
+        for (const std::string_view line : {"echo one: succeeded", "one", "exit 3: failed",
+                                            "echo two: succeeded", "two", "(the end)"}) {
+            EXPECT_EQ(co_await line_of(output), line);
+        }
+        EXPECT_EQ(co_await child.wait(), ExitStatus::exited(1));
     };
     run(body());
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -122,6 +123,18 @@ TEST(MemoryStream, ConnectsTwoThreads) {
     writer.join();
 }
 
+TEST(MemoryStream, MayBeMovedToItself) {
+    const auto program = []() -> Task<> {
+        auto [client, server] = MemoryStream::pair();
+        auto& same = client;
+        client = std::move(same);
+        EXPECT_TRUE(co_await client.write_all("text"));
+        client.close();
+        EXPECT_EQ(co_await read_all_text(server), "text");
+    };
+    run(program());
+}
+
 TEST(MemoryStream, RefusesNoCapacity) {
     EXPECT_THROW((void)MemoryStream::pair(0), std::invalid_argument);
 }
@@ -138,6 +151,18 @@ TEST(ReadAll, StopsAtItsLimit) {
             } else {
                 EXPECT_EQ(text, "ten bytes.");
             }
+        }
+    };
+    run(program());
+}
+
+TEST(ReadAll, TakesTheLargestLimits) {
+    const auto program = []() -> Task<> {
+        for (const std::size_t limit : {SIZE_MAX - 1, SIZE_MAX}) {
+            auto [client, server] = MemoryStream::pair();
+            EXPECT_TRUE(co_await client.write_all("ten bytes."));
+            EXPECT_TRUE(client.shutdown());
+            EXPECT_EQ(co_await read_all_text(server, limit), "ten bytes.");
         }
     };
     run(program());

@@ -95,6 +95,18 @@ TEST(Promise, DestroyedWithoutAResultIsAnError) {
     run(program());
 }
 
+TEST(Promise, MayBeMovedToItself) {
+    const auto program = []() -> Task<> {
+        auto [promise, future] = make_promise<int>();
+        auto& same = promise;
+        promise = std::move(same);
+        EXPECT_FALSE(future.is_ready());
+        promise.set(1);
+        EXPECT_EQ(co_await future.wait(), 1);
+    };
+    run(program());
+}
+
 TEST(Promise, KeepsItsResultWhenAWaitIsCancelled) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {

@@ -38,6 +38,7 @@ from benchmarks.measure.spread import Spread, paired_ratio, spread
 from benchmarks.measure.summary import ROWS, lacking_rows, summary_table, summary_text
 from benchmarks.measure.syscalls import calls_between, traced
 from benchmarks.measure.tables import SCREEN, figure, markdown_table
+from benchmarks.measure.verdicts import lost_figures
 from benchmarks.measure.wakefulness import QOS_DEVICE, are_processors_awake, processors_awake
 from benchmarks.run import load_pages
 
@@ -354,10 +355,37 @@ def test_the_summary_inverts_costs_and_names_losses(tmp_path: Path) -> None:
     [_, _, line] = summary_table(tmp_path).splitlines()
     assert [each.strip() for each in line.strip("|").split("|")] == [
         f"[{row.title}]({row.page}.md)",
+        "CPU",
         "zloop",
         "0.50 (0.40–0.62)",
         "0.25 (0.25–0.25)",
         "**lost**",
+    ]
+
+
+def test_every_lost_figure_is_listed_and_nothing_else(tmp_path: Path) -> None:
+    def ratio(median: float, spread: float) -> dict[str, float]:
+        return {"median": median, "low": median - spread, "high": median + spread}
+
+    metrics = {
+        "wall_us_per_file": ratio(1.5, 0.1),
+        "cpu_us_per_file": ratio(1.5, 0.6),
+        "requests_per_second": ratio(0.5, 0.1),
+        "operations_per_second": ratio(1.5, 0.1),
+        "p99_us": ratio(0.0, 0.0),
+    }
+    cell = {
+        "labels": ["8 × 2 MiB", "whole"],
+        "best_peer": dict.fromkeys(metrics, "os"),
+        "penstock_to": {metric: {"os": each} for metric, each in metrics.items()},
+    }
+    (tmp_path / "files.json").write_text(json.dumps({"page": "files", "together": [cell]}))
+    assert [
+        [each.strip() for each in line.strip("|").split("|")]
+        for line in lost_figures(tmp_path).splitlines()[2:]
+    ] == [
+        ["[files](files.md)", "together, 8 × 2 MiB, whole", figure, "os", shown]
+        for figure, shown in (("wall time", "0.67 (0.62–0.71)"), ("rate", "0.50 (0.40–0.60)"))
     ]
 
 
@@ -420,16 +448,16 @@ def test_a_published_row_shows_its_own_contender_and_one_without_results_says_so
         "labels": ["ve", "off"],
         "contenders": {"penstock": contender(20.0), "alicatlib": contender(30.0)},
         "best_peer": {"p50_us": "alicat"},
-        "penstock_to": {"p50_us": {}},
+        "penstock_to": {"p50_us": {"alicatlib": {"median": 0.8, "low": 0.5, "high": 1.0}}},
     }
     (tmp_path / "alicat.json").write_text(json.dumps({"query": [cell]}))
     lines = reproduced_text(tmp_path).splitlines()
     (shown,) = [line for line in lines if line.startswith("| VE, eager off ")]
     assert [each.strip() for each in shown.strip("|").split("|")] == [
-        *("VE, eager off", "[alicat](alicat.md)", "p50_us", "20", "30 alicatlib")
+        *("VE, eager off", "[p50, µs](alicat.md)", "20", "30 alicatlib", "1.25 (1.00–2.00)", "")
     ]
     (other,) = [line for line in lines if line.startswith("| VE, eager on ")]
-    assert "| not yet" in other
+    assert "| [not yet](alicat.md)" in other
     lacking = lacking_published_rows(tmp_path, {"alicat"})
     assert lacking == ["alicatlib, Single-line query, n = 1000: VE, eager on (alicat)"]
 

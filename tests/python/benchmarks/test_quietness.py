@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.measure.quietness import MachineBusy, foreign_share, wait_until_quiet
+from benchmarks.measure.quietness import (
+    ForeignTime,
+    MachineBusy,
+    foreign_share,
+    wait_until_quiet,
+)
 
 
 @pytest.fixture
@@ -44,3 +50,16 @@ def test_own_time_is_not_foreign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     assert foreign_share(10.0) == pytest.approx(0.1)
+
+
+def test_time_of_ended_children_is_not_foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 110.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    programs = iter([(40, 0, 10), (640, 0, 110)])  # user, nice, system in ticks
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    monkeypatch.setattr(
+        "pathlib.Path.read_text", lambda path: "cpu {} {} {} 900 0 5 5 0\n".format(*next(programs))
+    )
+    own = iter([(0.1, 0.1, 0.0, 0.0, 0.0), (1.1, 0.1, 4.0, 0.5, 10.0)])
+    monkeypatch.setattr("os.times", lambda: os.times_result(next(own)))
+    assert ForeignTime().share() == pytest.approx((7.0 - 5.5) / 10)

@@ -259,6 +259,8 @@ def test_file_size_limit_keeps_the_recorded_samples(
     assert "File too large" in done.stderr
     assert "ulimit -f" in done.stderr
     assert_one_line_a_file(done.stderr)
+    # There are two files.
+    assert done.stdout.count("; the run goes on") <= 1
     parquet = tmp_path / "out" / "samples.parquet"
     assert penstock("recover", parquet).returncode == 0
     assert_kept(recorded(tmp_path / "out"), done.stdout)

@@ -160,6 +160,12 @@ def test_bytes_that_are_not_text_are_refused_with_their_line() -> None:
     assert "line 2 is not UTF-8" in refusal(b'x = "\n\xff"')
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    assert parse_config(b"\xef\xbb\xbf" + DEVICE.encode(), "run.toml") == parse_config(
+        DEVICE.encode(), "run.toml"
+    )
+
+
 def test_deeply_nested_brackets_are_refused() -> None:
     assert "not valid TOML" in refusal(b"x = " + b"[" * 100_000)
 

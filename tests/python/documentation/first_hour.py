@@ -1,8 +1,11 @@
-"""Follows each page of docs/start to the letter, as a new user would, and writes down the result.
+"""Follows the README and each page of docs/start, as a new user would, and writes down the result.
 
 ``python -m tests.python.documentation.first_hour [PAGE...]`` makes a clone of the last commit for
 each page, types the page's commands into shells, writes the page's files, and compares what is
 printed with what the page shows. Times, commands and output go to tests/results/first_hour.md.
+The results of other pages stay there. Of the README ("readme") it types the commands of the
+beginning and of "Installing", but not ``make test``. It installs no system packages: it writes down
+which of them were there already.
 A page whose output differs ends the run. Where ccache is installed, its cache is empty at first:
 the first page compiles everything, later ones what no page before them has compiled.
 """
@@ -22,9 +25,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.python.documentation.page_steps import DOCS, ROOT, blocks, matches
+from tests.python.documentation.page_steps import DOCS, ROOT, blocks, matches, resembles
 
 RESULT = ROOT / "tests" / "results" / "first_hour.md"
+README = ROOT / "README.md"
 SECONDS, COMMANDS = 300, 3
 ENDED = "-- ended with"
 SHOWN_LINES = 12
@@ -84,6 +88,68 @@ class Followed(NamedTuple):
     transcript: str
 
 
+def apt_packages() -> list[str]:
+    """The Debian packages that the README and the pages tell a user to install."""
+    pages = [DOCS / "install.md", *sorted(DOCS.glob("start/*.md"))]
+    lines = [
+        line
+        for page in pages
+        for line in re.findall(r"apt-get install ([^`\n]+)", page.read_text(encoding="utf-8"))
+    ]
+    return list(dict.fromkeys(["python3", "git", "make", *" ".join(lines).split()]))
+
+
+def preinstalled() -> str:
+    """Each of these packages with the version that was there before, or "not installed"."""
+    shown = []
+    for name in apt_packages():
+        asked = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", name]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        status, _, version = found.partition(" ")
+        shown.append(f"{name} {version if status == 'installed' else 'not installed'}\n")
+    return "".join(shown)
+
+
+def readme_commands(text: str) -> list[str]:
+    """What the README says to type, with comments away."""
+    begin = re.findall(r"as root or with sudo:\n\n((?: {4}.*\n)+)", text)
+    installing = re.findall(r"^## Installing\n\n((?: {4}.*\n)+)", text, re.M)
+    lines = "".join([*begin, *installing]).splitlines()
+    return [re.sub(r" +# .*", "", line).strip() for line in lines]
+
+
+# Not typed, and why.
+NOT_RUN = {"make test": "every test, up to 40 minutes; the gate of each commit runs it"}
+# Typed after ``make demo``. The README's own DEMO_ARGS=--dash runs for ten minutes.
+DASHBOARD = 'make demo DEMO_ARGS="--dash 0 --duration 5 --no-plot"'
+
+
+def follow_readme(folder: Path, cache: Path) -> Followed:
+    """Type the README's commands in a clone; the first data are those of ``make demo``."""
+    terminal = Terminal(folder, cache)
+    typed, commands, first, apt = "", 0, 0.0, " ".join(apt_packages())
+    begin = time.monotonic()
+    try:
+        for command in [f"apt-get install --simulate {apt}", *readme_commands(README.read_text())]:
+            if command in NOT_RUN:
+                typed += f"$ {command}\n(not run: {NOT_RUN[command]})\n"
+                continue
+            for each in [command, DASHBOARD] if command == "make demo" else [command]:
+                printed = terminal.type(each)
+                typed += f"$ {each}\n{last_lines(printed)}"
+                commands += 1
+                if each == command == "make demo":
+                    if "recorded 4 devices" not in printed:
+                        raise SystemExit(f"README.md: {each!r} printed\n{printed}")
+                    first = time.monotonic() - begin
+                if each == DASHBOARD and "dashboard: http://" not in printed:
+                    raise SystemExit(f"README.md: {each!r} printed\n{printed}")
+    finally:
+        terminal.close()
+    assert first, "the README has no 'make demo'"
+    return Followed(README, commands, first, first, typed)
+
+
 def last_lines(text: str) -> str:
     lines = text.splitlines(keepends=True)
     return "".join(["…\n", *lines[-SHOWN_LINES:]] if len(lines) > SHOWN_LINES else lines)
@@ -114,7 +180,8 @@ def follow(page: Path, folder: Path, cache: Path) -> Followed:
             if not installed:
                 installed = time.monotonic() - begin
             if shown is not None and shown.language == "text":
-                if not matches(shown.text, printed):
+                as_shown = resembles if shown.mark == "sample" else matches
+                if not as_shown(shown.text, printed):
                     raise SystemExit(f"{page}: {command!r} printed\n{printed}and not\n{shown.text}")
                 if kind != "also":
                     first_byte = time.monotonic() - begin
@@ -129,36 +196,54 @@ def follow(page: Path, folder: Path, cache: Path) -> Followed:
     return Followed(page, commands, installed, first_byte, typed)
 
 
-def report(followed: list[Followed]) -> str:
+_ROW = re.compile(r"^\| \[(\w+)\]\(.*\n", re.M)
+_SECTION = re.compile(r"^## (\w+)\n\n.*?^```text\n.*?^```\n", re.M | re.S)
+
+
+def report(followed: list[Followed], before: str) -> str:
+    """The results of these pages, and of the others as they were ``before``."""
     commit = subprocess.check_output(["git", "describe", "--always"], cwd=ROOT, text=True).strip()
-    rows = [
-        f"| [{each.page.stem}](../../docs/start/{each.page.name}) | {each.commands} |"
-        f" {each.installed:.0f} | {each.first_byte:.0f} |"
-        for each in followed
-    ]
-    transcripts = [
-        f"## {each.page.stem}\n\n```text\n{anonymous(each.transcript)}```\n" for each in followed
-    ]
+    rows = {match[1]: match[0] for match in _ROW.finditer(before)}
+    sections = {match[1]: match[0] for match in _SECTION.finditer(before)}
+    when = f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, load {os.getloadavg()[2]:.0f}."
+    for number, each in enumerate(followed):
+        name = each.page.stem
+        cache = "ccache was empty." if number == 0 else "ccache had what earlier pages compiled."
+        rows[name] = (
+            f"| [{name}](../../{each.page.relative_to(ROOT)}) | {each.commands} |"
+            f" {each.installed:.0f} | {each.first_byte:.0f} |\n"
+        )
+        transcript = anonymous(each.transcript)
+        sections[name] = f"## {name}\n\n{when} {cache}\n\n```text\n{transcript}```\n"
+    names = [name for name in (page.stem for page in every_page()) if name in sections]
     return "\n".join(
         [
             "# The first hour",
             "",
-            "Each page of docs/start followed to the letter, in a clone of its own:",
+            "The README, and each page of docs/start to the letter, in a clone of its own:",
             "`python -m tests.python.documentation.first_hour`. At most"
             f" {COMMANDS} commands and {SECONDS} s lead to the",
-            "first received byte. ccache is empty before the first page, so that one compiles",
-            "everything, and the later ones what is new.",
+            "first received byte of a page of docs/start. The README's first data are those of",
+            "`make demo`.",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {machine()},"
-            f" load {os.getloadavg()[2]:.0f}.",
+            f"{machine()}. The run",
+            "installs no system packages. These were there before:",
+            "",
+            f"```text\n{preinstalled()}```",
+            "",
+            "pip and git had their network, and pip may have had downloads in its cache.",
             "",
             "| page | commands | s, installed | s, first byte |",
             "|---|---:|---:|---:|",
-            *rows,
+            *(rows[name].rstrip("\n") for name in names),
             "",
-            *transcripts,
+            *(sections[name] for name in names),
         ]
     )
+
+
+def every_page() -> list[Path]:
+    return [README, *sorted(DOCS.glob("start/*.md"))]
 
 
 def machine() -> str:
@@ -179,19 +264,23 @@ def anonymous(text: str) -> str:
 
 
 def main(names: list[str]) -> int:
-    pages = [DOCS / "start" / f"{name}.md" for name in names] or sorted(DOCS.glob("start/*.md"))
+    pages = [page for page in every_page() if page.stem.lower() in names] or every_page()
+    if unknown := set(names) - {page.stem.lower() for page in pages}:
+        raise SystemExit(f"no start page has the name {', '.join(sorted(unknown))}")
+    before = RESULT.read_text(encoding="utf-8") if RESULT.exists() else ""
     followed: list[Followed] = []
     with tempfile.TemporaryDirectory() as folder:
         # Each at the same place, which a compiler's cache takes into account.
         clone, cache = Path(folder) / "penstock", Path(folder) / "ccache"
         for page in pages:
             subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-            each = follow(page, clone, cache)
+            each = follow_readme(clone, cache) if page == README else follow(page, clone, cache)
             followed.append(each)
             print(f"{page.stem}: {each.commands} commands, {each.first_byte:.0f} s", flush=True)
-            RESULT.write_text(report(followed), encoding="utf-8")
+            RESULT.write_text(report(followed, before), encoding="utf-8")
             shutil.rmtree(clone)
-    missed = [each for each in followed if each.first_byte > SECONDS or each.commands > COMMANDS]
+    starts = [each for each in followed if each.page != README]
+    missed = [each for each in starts if each.first_byte > SECONDS or each.commands > COMMANDS]
     return 1 if missed else 0
 
 

@@ -6,6 +6,8 @@ A comment above a fenced block says what the block is:
 - ``<!-- run -->``, ``<!-- also -->``: commands. A ``text`` block after them is what they print; a
   line with ``…`` in it matches any text in that place, and a line of ``…`` alone any lines.
   ``also`` marks what is not on the way to a page's first result.
+- ``<!-- sample -->``, above the ``text`` block after commands: what they have once printed. Figures
+  and the order of lines may differ, and where a line of ``…`` stands, others may be too.
 - ``<!-- serve: TEXT -->``: a command that goes on; it is ready when it has printed TEXT.
 - ``<!-- cpp: NAME -->``: the program examples/cpp/NAME.cpp, which the C++ tests build and run.
 
@@ -20,6 +22,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +35,7 @@ SECONDS_A_COMMAND = 60
 _STEP = re.compile(
     r"^<!-- (?P<kind>file|run|also|serve|cpp)(?:: (?P<argument>[^>]+))? -->\n+"
     r"```(?P<language>\w+)\n(?P<text>.*?)^```\n"
-    r"(?:\n*```text\n(?P<output>.*?)^```\n)?",
+    r"(?:\n*(?P<sample><!-- sample -->\n+)?```text\n(?P<output>.*?)^```\n)?",
     re.M | re.S,
 )
 
@@ -55,6 +58,7 @@ class Step(NamedTuple):
     argument: str | None
     language: str
     text: str
+    sample: str | None
     output: str | None
 
 
@@ -74,6 +78,22 @@ def matches(expected: str, printed: str) -> bool:
         for line in f"{expected.rstrip()}\n".splitlines(keepends=True)
     )
     return re.fullmatch(pattern, f"{printed.rstrip()}\n") is not None
+
+
+def without_figures(line: str) -> str:
+    """A line with each number as 0, and with single spaces, for a column is as wide as its numbers.
+
+    A sign belongs to a number after a space. A device has no value at the start: ``-``.
+    """
+    return re.sub(r"(?<![\w.])(?:-(?=[ ,])|-?\d+(?:\.\d+)?)(?!\w)", "0", " ".join(line.split()))
+
+
+def resembles(sample: str, printed: str) -> bool:
+    """Whether output is as a sample of it: the same lines in any order, whatever their figures."""
+    shown = Counter(map(without_figures, sample.splitlines()))
+    others_too = shown.pop("…", 0) > 0
+    found = Counter(map(without_figures, printed.splitlines()))
+    return shown <= found if others_too else shown == found
 
 
 def patient(text: str) -> str:
@@ -181,4 +201,7 @@ def run(step: Step, folder: Path, variables: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     if step.output is not None:
-        assert matches(step.output, done.stdout), f"{done.stdout}\n-- the page shows\n{step.output}"
+        as_shown = resembles if step.sample else matches
+        assert as_shown(step.output, done.stdout), (
+            f"{done.stdout}\n-- the page shows\n{step.output}"
+        )

@@ -110,6 +110,17 @@ def test_a_command_has_the_options_of_its_synopsis(
     assert set(re.findall(r"--[\w-]+", synopsis)) - known == set()
 
 
+@pytest.mark.parametrize("command", ["demo", "record", "watch", "dash", "verify", "export", "plot"])
+def test_a_synopsis_has_every_option_of_its_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (synopsis,) = [line for line in SYNOPSES if line.startswith(f"penstock {command} ")]
+    assert main([command, "--help"]) == 0
+    known = set(re.findall(r"^ +(--[\w-]+)", capsys.readouterr().out, re.M))
+    # The config may be named by an option too, which the text says.
+    assert known - {"--config"} == set(re.findall(r"--[\w-]+", synopsis))
+
+
 def test_the_commands_for_one_instrument_work_one_after_the_other(
     instruments: Instruments,
     tmp_path: Path,

@@ -19,6 +19,7 @@ from tests.python.documentation.page_steps import (
     free_port,
     matches,
     patient,
+    resembles,
     run,
     served,
     steps,
@@ -103,6 +104,14 @@ def test_a_cpp_program_is_one_that_the_cpp_tests_run(page: Path) -> None:
             assert f'"{step.argument}"' in tests
 
 
+@pytest.mark.parametrize("name", ["start/cpp", "cpp"])
+def test_a_page_that_calls_pkg_config_has_it_installed(name: str) -> None:
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    (packages,) = re.findall(r"`apt-get install ([^`]+)`", text)
+    programs = {"cmake", "pkg-config"} & set(re.findall(r"[\w-]+", text))
+    assert programs <= set(packages.split())
+
+
 # Which test runs the programs, commands and files of each page outside docs/start and docs/howto.
 RUN_BY = {
     "alicat": "alicat/test_documentation.py",
@@ -136,3 +145,22 @@ def test_every_page_with_programs_has_a_test_that_runs_them() -> None:
 def test_a_shown_line_may_leave_text_open() -> None:
     assert matches("a … c\n…\nend\n", "a b c\nmore\nlines\nend\n")
     assert not matches("a … c\nend\n", "a b d\nend\n")
+
+
+SAMPLE = (
+    "recorded 2 devices, worst latency 27.6 ms\n…\n  argon      20     0\n  oxygen    150     0\n"
+)
+
+
+def test_a_sample_leaves_figures_open_and_nothing_else() -> None:
+    printed = "  oxygen  7  0\n  argon 1.5 0\nrecorded 2 devices, worst latency 9 ms\nanother\n"
+    assert resembles(SAMPLE, printed)
+    assert not resembles(SAMPLE.replace("…\n", ""), printed)
+    assert not resembles(SAMPLE, printed.replace("oxygen", "helium"))
+    assert not resembles(SAMPLE, printed.replace("9 ms", "9 s"))
+    assert not resembles(SAMPLE, printed.replace("argon 1.5 0", "argon 1.5"))
+
+
+@pytest.mark.parametrize("page", [*STARTS, *HOWTO], ids=name_of)
+def test_a_command_has_output_that_tells_something(page: Path) -> None:
+    assert "…" not in [(step.output or "").strip() for step in steps(page)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def site() -> Iterator[dict[str, ModuleType]]:
     """The modules of scripts/site that need no Sphinx."""
     sys.path.insert(0, str(ROOT / "scripts/site"))
-    names = ("pages", "checks", "python_reference")
+    names = ("pages", "checks", "python_reference", "printed_names", "tables")
     try:
         yield {name: importlib.import_module(name) for name in names}
     finally:
@@ -118,6 +119,70 @@ def test_links_to_follow_and_own_files_are_allowed(
         '<img src="data:image/png;base64,AA=="><code>url(https://example.org)</code>'
     )
     assert list(site["checks"].loads_from_elsewhere(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("html", "name"),
+    [
+        ("<em>~penstock.alicat.commands.command.Req</em>", "~penstock.alicat.commands.command.Req"),
+        ("<b>penstock.sim._line</b><b>.bus.Bus</b>", "penstock.sim._line.bus.Bus"),
+        (
+            '<a title="penstock.serial._values.PortInfo">PortInfo</a>',
+            "penstock.serial._values.PortInfo",
+        ),
+        ("<span>detail</span><span>::</span><span>Read</span>", "detail::Read"),
+        ("<em>&lt;function _never&gt;</em>", "<function _never>"),
+        ("<em>penstock._core</em>", "penstock._core"),
+    ],
+)
+def test_a_private_name_in_the_reference_is_found(
+    site: dict[str, ModuleType], tmp_path: Path, html: str, name: str
+) -> None:
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference/page.html").write_text(html)
+    assert list(site["checks"].private_names(tmp_path)) == [f"reference/page.html: {name}"]
+
+
+def test_prose_may_name_the_extension_modules(site: dict[str, ModuleType], tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<p>penstock._core. <a id="penstock.sim._line.bus" href="#penstock._record">Bus</a>'
+        " penstock._uring, a ring in detail: std::byte</p>"
+    )
+    assert list(site["checks"].private_names(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        (print, "..."),
+        (frozenset({len}), "frozenset({...})"),
+        ("<factory>", "'<factory>'"),
+        (b"<factory>", "b'<factory>'"),
+        (re.compile, "..."),
+        (list(range(100)), "list(...)"),
+    ],
+)
+def test_a_default_value_is_printed_as_an_expression(
+    site: dict[str, ModuleType], value: object, printed: str
+) -> None:
+    assert site["printed_names"].shortened(repr)(value) == printed
+
+
+def test_a_member_of_an_enumeration_is_printed_by_its_name(site: dict[str, ModuleType]) -> None:
+    assert (
+        site["printed_names"].expression("<Medium.GAS|LIQUID: 3>") == "Medium.GAS | Medium.LIQUID"
+    )
+    assert site["printed_names"].expression("f(<Kind.A: 'a'>, <function f>)") == "f(Kind.A, ...)"
+
+
+def test_a_figure_with_its_spread_is_kept_together(site: dict[str, ModuleType]) -> None:
+    is_figure = site["tables"].is_figure
+    assert all(
+        map(is_figure, ["1.14 (1.13–1.17)", "20,000", "-7.6 %", "12.5 µs", "0.79×", "3 MiB"])
+    )
+    assert not any(
+        map(is_figure, ["", "won", "8 × 2 MiB, whole files", "Linux 5.11", "8 B each row"])
+    )
 
 
 def test_the_reference_is_compared_in_both_directions(site: dict[str, ModuleType]) -> None:

@@ -7,17 +7,20 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.record import (
     CsvSink,
     Field,
+    JsonlSink,
     RecordSchema,
     SampleBatch,
     SinkError,
     SinkExistsError,
     SinkWriteError,
+    SqliteSink,
 )
 from tests.python.record.batches import MASS_FLOW, flow_batch
 from tests.python.record.plain_rows import plain_csv
@@ -98,6 +101,28 @@ async def test_two_recorders_cannot_share_a_file(tmp_path: Path) -> None:
         with pytest.raises(SinkWriteError, match="being recorded by another"):
             await CsvSink(path, overwrite=True, loss_rows=0).open()
     assert len(table(path)) == 1
+
+
+@pytest.mark.parametrize("kind", [CsvSink, JsonlSink, SqliteSink])
+async def test_a_file_that_is_removed_meanwhile_is_an_error(tmp_path: Path, kind: Any) -> None:
+    path = tmp_path / "run.file"
+    sink = kind(path, loss_rows=0)
+    await sink.open()
+    await sink.write_batch(flow_batch(1))
+    path.unlink()
+    with pytest.raises(SinkWriteError, match="removed while it was being recorded"):
+        await sink.write_batch(flow_batch(1, first=1))
+    with pytest.raises(SinkWriteError, match="removed while it was being recorded"):
+        await sink.close()
+
+
+async def test_a_file_that_is_moved_meanwhile_is_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    async with CsvSink(path, loss_rows=0) as sink:
+        await sink.write_batch(flow_batch(1))
+        path.rename(tmp_path / "moved.csv")
+        await sink.write_batch(flow_batch(1, first=1))
+    assert [row["Mass_Flow"] for row in table(tmp_path / "moved.csv")] == ["0", "1"]
 
 
 async def test_a_missing_folder_is_named_with_the_remedy(tmp_path: Path) -> None:

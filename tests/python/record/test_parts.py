@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,34 @@ async def test_rows_of_a_last_part_that_cannot_be_written_are_recovered(
             await sink.close()
     assert recover(tmp_path / "run.parquet").rows == rows
     assert pq.read_metadata(tmp_path / "run.parquet").num_rows == rows
+
+
+async def test_a_sink_that_refused_samples_does_not_say_that_it_has_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("penstock.record._parts.parts_file.write_part", refuse)
+    sink = ParquetSink(tmp_path / "run.parquet", loss_rows=0)
+    await sink.open()
+    with pytest.raises(SinkWriteError, match="No space left"):
+        await sink.write_batch(flow_batch(10))
+    with pytest.raises(SinkWriteError, match="No space left"):
+        await sink.write_batch(flow_batch(10, first=10))
+    with pytest.raises(SinkWriteError, match=r"the samples before wait.*penstock recover"):
+        await sink.close()
+    assert recover(tmp_path / "run.parquet").rows == 10
+
+
+async def test_nothing_waits_in_a_folder_that_was_removed(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path / "run", loss_rows=0)
+    await sink.open()
+    await sink.write_batch(flow_batch(10))
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(SinkWriteError) as caught:
+        await sink.close()
+    assert str(caught.value).endswith("/run: No such file or directory; create the folder first")
 
 
 async def test_parts_are_divided_by_day_and_device(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sqlite3
+import subprocess
+import sys
+import textwrap
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -91,6 +95,70 @@ async def test_an_existing_file_is_refused_continued_or_replaced(tmp_path: Path)
     async with SqliteSink(path, overwrite=True) as sink:
         await sink.write_batch(flow_batch(1))
     assert flows(path) == [0.0]
+
+
+@pytest.mark.parametrize("how", ["overwrite", "append"])
+async def test_two_recorders_cannot_share_a_database(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "run.sqlite"
+    async with SqliteSink(path, loss_rows=0) as sink:
+        await sink.write_batch(flow_batch(1))
+        with pytest.raises(SinkWriteError, match="being recorded by another"):
+            await SqliteSink(path, overwrite=how == "overwrite", append=how == "append").open()
+        await sink.write_batch(flow_batch(1, first=1))
+    assert flows(path) == [0.0, 1.0]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_the_lock_of_a_killed_recorder_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    async with SqliteSink(path) as sink:
+        await sink.write_batch(flow_batch(1))
+    path.with_name("run.sqlite-lock").touch()
+    async with SqliteSink(path, append=True) as sink:
+        await sink.write_batch(flow_batch(1, first=1))
+    assert flows(path) == [0.0, 1.0]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_disk_is_one_sentence_and_leaves_what_was_committed(tmp_path: Path) -> None:
+    # The limit makes the kernel refuse a write; SQLite then ends the transaction.
+    program = textwrap.dedent(
+        """
+        import anyio, resource, sys
+        from penstock.record import SinkWriteError, SqliteSink
+        from tests.python.record.batches import flow_batch
+
+        async def main():
+            sink = SqliteSink(sys.argv[1], loss_rows=0)
+            await sink.open()
+            await sink.write_batch(flow_batch(10))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+            try:
+                await sink.write_batch(flow_batch(1000, first=10))
+            except SinkWriteError as error:
+                print(error)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+            try:
+                await sink.close()
+            except SinkWriteError as error:
+                print(error)
+
+        anyio.run(main)
+        """
+    )
+    path = tmp_path / "run.sqlite"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert ran.returncode == 0, ran.stderr
+    [sentence] = ran.stdout.splitlines()
+    assert sentence.endswith("run.sqlite: disk I/O error; check the disk and record elsewhere")
+    assert flows(path) == [float(n) for n in range(10)]
+    assert rows(path, "SELECT json_extract(facts, '$.rows') FROM penstock_parts") == [(10,)]
 
 
 async def test_another_unit_begins_a_table(tmp_path: Path) -> None:

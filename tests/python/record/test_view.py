@@ -19,11 +19,13 @@ from penstock.record import (
     ParquetSink,
     RecordError,
     RecordSchema,
+    Sample,
     SampleBatch,
     SqliteSink,
 )
+from penstock.record._sampling.sample import from_utc_ns
 from penstock.record._sinks.csv_text import csv_bytes, csv_header
-from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
+from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
 
 pa = pytest.importorskip("pyarrow")
 
@@ -77,6 +79,16 @@ async def test_every_kind_of_field_comes_back(tmp_path: Path, name: str) -> None
     for field in batch.schema.fields:
         cells = [None if v == "" else v for v in table[field.name].to_pylist()]
         assert cells == expected[field.name].to_pylist(), field.name
+
+
+async def test_an_event_of_the_whole_recording_comes_back(tmp_path: Path, name: str) -> None:
+    noon = from_utc_ns(NOON_NS)
+    event = Sample("", None, noon, 7, noon, noon, 0.0, {}, event="clock_step", message="set")
+    batch = SampleBatch.from_samples([event], MASS_FLOW)
+    await record(tmp_path / name, flow_batch(2), batch)
+    table = penstock.record.open(tmp_path / name).to_arrow()
+    assert table["device"].to_pylist() == ["fuel", "fuel", ""]
+    assert table["event"].to_pylist() == [None, None, "clock_step"]
 
 
 async def test_parts_are_one_recording(tmp_path: Path, name: str) -> None:

@@ -217,6 +217,12 @@ async def test_connectable_opens_its_port(peer: PtyPeer) -> None:
         assert port.config.baudrate == 2400
 
 
+@pytest.mark.parametrize("kind", [SerialConnectable, blocking.SerialConnectable])
+def test_a_connectable_without_settings_has_the_default_ones(kind: Any) -> None:
+    assert kind(path="/dev/ttyUSB0").config == SerialConfig()
+    assert kind(path="/dev/ttyUSB0", config=None) == kind(path="/dev/ttyUSB0")
+
+
 async def test_typed_attributes_give_path_settings_and_descriptor(peer: PtyPeer) -> None:
     async with await open_serial_port(peer.path) as port:
         assert port.extra(FileStreamAttribute.path) == Path(peer.path)

@@ -1,8 +1,10 @@
-"""Runs every test of this folder on Penstock's loop and on asyncio's."""
+"""Runs every test of this folder on Penstock's loop, on asyncio's and, if present, on uvloop's."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import importlib.util
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -12,6 +14,8 @@ import penstock
 
 T = TypeVar("T")
 LOOPS = {"penstock": penstock.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
+if importlib.util.find_spec("uvloop") is not None:
+    LOOPS["uvloop"] = importlib.import_module("uvloop").new_event_loop
 
 
 @pytest.fixture(params=list(LOOPS))

@@ -93,6 +93,38 @@ async def leave_without_close(connection: Any) -> object:
     return await hold(connection)
 
 
+async def ping_with_much(connection: Any) -> object:
+    for size in (63, 64, 125):
+        await (await connection.ping(b"x" * size))
+    await connection.pong(b"x" * 125)
+    await connection.close()
+    return await hold(connection)
+
+
+async def close_with_long_reason(connection: Any) -> object:
+    await connection.close(3000, "é" * 61)
+    return await hold(connection)
+
+
+async def close_during_fragments(connection: Any) -> object:
+    started = asyncio.Event()
+
+    async def parts() -> Any:
+        yield "one"
+        started.set()
+        await connection.wait_closed()
+        yield "two"
+
+    sending = asyncio.create_task(connection.send(parts()))
+    await started.wait()
+    await connection.close()
+    try:
+        await sending
+    except Exception as exception:
+        return seen(exception)
+    return None
+
+
 async def wrong_types(connection: Any) -> object:
     names = []
     for message in (1, None, {"a": 1}, [b"a", "b"]):
@@ -126,6 +158,7 @@ CONVERSATIONS: list[tuple[Conversation, Conversation]] = [
     (hold, ping_and_pong),
     (leave_without_close, hold),
     (hold, leave_without_close),
+    (close_during_fragments, ignore),
     (wrong_types, ignore),
 ]
 
@@ -160,6 +193,20 @@ def test_ends_of_a_conversation_see_what_those_of_websockets_see(
     async def main() -> None:
         expected = await converse(("websockets", "websockets"), ours, theirs)
         assert await converse(roles, ours, theirs) == expected
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "roles", [("penstock", "penstock"), ("penstock", "websockets"), ("websockets", "penstock")]
+)
+@pytest.mark.parametrize("ours", [ping_with_much, close_with_long_reason])
+def test_control_frames_are_not_compressed(
+    run: Callable[..., Any], roles: tuple[str, str], ours: Conversation
+) -> None:
+    async def main() -> None:
+        expected = await converse(("websockets", "websockets"), ours, hold, compression="deflate")
+        assert await converse(roles, ours, hold, compression="deflate") == expected
 
     run(main())
 
@@ -264,6 +311,46 @@ def test_answered_pings_keep_the_connection(run: Callable[..., Any]) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_timeout_of_a_close_is_the_cause(run: Callable[..., Any], library: str) -> None:
+    async def main() -> None:
+        causes: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        async def leave(connection: Any) -> None:
+            await connection.recv()
+            await connection.close()
+            try:
+                await connection.recv()
+            except Exception as end:
+                causes.set_result(end.__cause__)
+
+        async with SERVERS[library](leave, "127.0.0.1", 0, close_timeout=0.05) as served:
+            connection = await websocket.connect(address(served))
+            assert connection.transport is not None
+            connection.transport.pause_reading()
+            await connection.send("leave")
+            assert isinstance(await causes, TimeoutError)
+            connection.transport.abort()
+            await connection.wait_closed()
+
+    run(main())
+
+
+def test_two_pings_with_one_payload_are_refused(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async with (
+            websocket.serve(hold, "127.0.0.1", 0) as served,
+            websocket.connect(address(served)) as connection,
+        ):
+            pong = await connection.ping("same")
+            with pytest.raises(websocket.ConcurrencyError, match="same data"):
+                await connection.ping("same")
+            await pong
+            await connection.ping("same")
+
+    run(main())
+
+
 def test_payload_of_a_ping_is_limited(run: Callable[..., Any]) -> None:
     async def main() -> None:
         async with (
@@ -272,6 +359,11 @@ def test_payload_of_a_ping_is_limited(run: Callable[..., Any]) -> None:
         ):
             with pytest.raises(ValueError, match="126 bytes"):
                 await connection.ping(b"x" * 126)
+            for payload in ([], 5, [1, 2]):
+                with pytest.raises(TypeError, match="bytes-like"):
+                    await connection.ping(payload)  # type: ignore[arg-type]
+                with pytest.raises(TypeError, match="bytes-like"):
+                    await connection.pong(payload)  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="close code 1005"):
                 await connection.close(1005)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from penstock import websocket
 
-from .libraries import address, echo
+from .libraries import CLIENTS, SERVERS, address, echo
+
+ROLES = [(client, server) for client in CLIENTS for server in SERVERS]
 
 
 async def talk(port: int, request: bytes) -> bytes:
@@ -154,6 +157,8 @@ def test_invalid_response_is_refused(
             await websocket.connect(address(server))
         if isinstance(caught.value, websocket.InvalidStatus):
             assert caught.value.response.body == b"wait"
+        else:
+            assert re.search(r"(response: |during |Accept )[a-z ]+", str(caught.value))
         server.close()
         await server.wait_closed()
 
@@ -173,9 +178,97 @@ def test_silent_server_ends_with_a_timeout(run: Callable[..., Any]) -> None:
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match="not connected within"):
             await websocket.connect(address(server), open_timeout=0.05)
         server.close()
         await server.wait_closed()
+
+    run(main())
+
+
+@pytest.mark.parametrize("limit", ["max_size", "max_queue"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, (16, 4), "1"])
+def test_invalid_limit_is_refused(run: Callable[..., Any], limit: str, value: Any) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):
+            websocket.connect("ws://127.0.0.1/", **{limit: value})
+        with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):
+            await websocket.serve(echo, "127.0.0.1", 0, **{limit: value})
+
+    run(main())
+
+
+@pytest.mark.parametrize(("client", "server"), ROLES)
+def test_fields_arrive_as_they_were_sent(run: Callable[..., Any], client: str, server: str) -> None:
+    def respond(_: Any, request: Any, response: Any) -> Any:
+        assert dict(request.headers)["x-name"] == "Zoë"
+        headers = response.headers.copy()
+        headers["X-Answer"] = "Ünal"
+        return dataclasses.replace(response, headers=headers)
+
+    async def main() -> None:
+        options = {"additional_headers": {"X-Name": "Zoë"}}
+        async with (
+            SERVERS[server](echo, "127.0.0.1", 0, process_response=respond) as served,
+            CLIENTS[client](address(served), **options) as connection,
+        ):
+            assert dict(connection.response.headers)["x-answer"] == "Ünal"
+
+    run(main())
+
+
+def test_field_outside_of_latin_1_is_refused() -> None:
+    with pytest.raises(ValueError, match="quote it"):
+        websocket.Headers({"X-Name": "名"}).serialize()
+    with pytest.raises(ValueError, match="not a name"):
+        websocket.Headers({"X-Näme": "a"}).serialize()
+
+
+@pytest.mark.parametrize("client", list(CLIENTS))
+def test_additional_user_agent_replaces_the_own(run: Callable[..., Any], client: str) -> None:
+    seen: list[list[str]] = []
+
+    def note(_: Any, request: Any) -> None:
+        seen.append(request.headers.get_all("User-Agent"))
+
+    async def main() -> None:
+        options = {"additional_headers": {"User-Agent": "A"}}
+        async with (
+            websocket.serve(echo, "127.0.0.1", 0, process_request=note) as served,
+            CLIENTS[client](address(served), **options),
+        ):
+            pass
+        assert seen == [["A"]]
+
+    run(main())
+
+
+def test_negotiation_error_refuses_the_client(
+    run: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def select(connection: Any, offered: Any) -> str:
+        if "good" in offered:
+            return "good"
+        raise websocket.NegotiationError("'good' is needed")
+
+    async def main() -> None:
+        async with websocket.serve(echo, "127.0.0.1", 0, select_subprotocol=select) as served:
+            async with websocket.connect(address(served), subprotocols=["good"]) as connection:
+                assert connection.subprotocol == "good"
+            with pytest.raises(websocket.InvalidStatus) as caught:
+                await websocket.connect(address(served))
+        assert caught.value.response.status_code == 400
+        assert b"'good' is needed" in caught.value.response.body
+
+    run(main())
+    assert not caplog.records
+
+
+def test_one_text_is_no_list_of_subprotocols(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(TypeError, match="list of names"):
+            websocket.connect("ws://127.0.0.1/", subprotocols="chat")
+        with pytest.raises(TypeError, match="list of names"):
+            await websocket.serve(echo, "127.0.0.1", 0, subprotocols="chat")
 
     run(main())

@@ -45,7 +45,7 @@ def test_second_receiver_is_refused(run: Callable[..., Any]) -> None:
         ):
             first = asyncio.create_task(connection.recv())
             await asyncio.sleep(0)
-            with pytest.raises(RuntimeError, match="already waiting"):
+            with pytest.raises(websocket.ConcurrencyError, match="already waiting"):
                 await connection.recv()
             await connection.send("for the first")
             assert await first == "for the first"

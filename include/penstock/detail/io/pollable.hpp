@@ -7,8 +7,8 @@
 #include <memory>
 #include <system_error>
 
+#include <penstock/detail/io/loop_member.hpp>
 #include <penstock/detail/task/frame_allocator.hpp>
-#include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/poller.hpp>
 #include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
@@ -45,12 +45,13 @@ private:
 ///
 /// It joins the loop of the first operation that has to wait, and stays registered there for life.
 /// From then on it belongs to that loop's thread. Before that it may move to another thread.
-class Pollable final : private io::Watch, public io::ListHook<Pollable>, public FrameAllocated {
+class Pollable final : private io::Watch, private LoopMember, public FrameAllocated {
 public:
     /// `fd` must be non-blocking. Takes ownership even if it throws `std::bad_alloc`.
     [[nodiscard]] static std::unique_ptr<Pollable> adopt(int fd);
 
-    explicit Pollable(int fd) noexcept : Watch(&on_ready), descriptor_(fd) {}
+    explicit Pollable(int fd) noexcept
+        : Watch(&on_ready), LoopMember(&on_loop_end), descriptor_(fd) {}
     /// Closes the descriptor. Waiting operations get `operation_canceled`.
     ~Pollable();
     Pollable(const Pollable&) = delete;
@@ -88,11 +89,10 @@ public:
         may_be_ready_[static_cast<std::size_t>(direction)] = worth;
     }
 
-    /// Called when the loop is about to end.
-    void leave_loop() noexcept;
-
 private:
     static void on_ready(io::Watch& watch, std::uint32_t events);
+    static void on_loop_end(LoopMember& member) noexcept;
+    void leave_loop() noexcept;
     void dispatch(std::uint32_t events);
     [[nodiscard]] ReadinessOperation* attempt_waiting(Direction direction) noexcept;
     void cancel_waiting() noexcept;
@@ -103,9 +103,9 @@ private:
     }
 
     int descriptor_;
+    std::array<bool, 2> may_be_ready_{true, true}; // fills the gap behind the descriptor
     EventLoop* loop_ = nullptr;
     std::array<ReadinessOperation*, 2> waiting_{};
-    std::array<bool, 2> may_be_ready_{true, true};
 };
 
 /// A system call on a descriptor, attempted until it does not return EAGAIN. To write one, derive

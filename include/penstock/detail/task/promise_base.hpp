@@ -144,6 +144,13 @@ protected:
         }
     }
 
+    /// As `rethrow_if_failed`, for a coroutine whose end is asked for more than once.
+    void rethrow_once() {
+        if (exception_) {
+            std::rethrow_exception(std::exchange(exception_, nullptr));
+        }
+    }
+
 private:
     std::coroutine_handle<> continuation_;
     Completion* completion_ = nullptr;

@@ -207,14 +207,19 @@ async def _record(
                     if device.steps:
                         tasks.start_soon(_step, manager, device, progress, started)
                 try:
+                    remaining = {id(sink) for sink in (*sinks, *fallbacks.values())}
+
+                    def tell_failure(sink: Sink, error: Exception) -> None:
+                        remaining.discard(id(sink))
+                        end = "the run goes on" if remaining else "nothing is left to record to"
+                        tasks.start_soon(tell, display, f"penstock: {one_line(error)}; {end}")
+
                     await pipe(
                         recording,
                         *sinks,
                         fallbacks=fallbacks,
                         flush_interval=1.0 if plan.dash is None else _SHOWN_EVERY_S,
-                        on_sink_failure=lambda _, error: tasks.start_soon(
-                            tell, display, f"penstock: {one_line(error)}; the run goes on"
-                        ),
+                        on_sink_failure=tell_failure,
                     )
                 finally:
                     tasks.cancel_scope.cancel()

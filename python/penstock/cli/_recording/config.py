@@ -82,7 +82,7 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
 def parse_config(data: bytes, name: str) -> RunConfig:
     """Check the bytes of a configuration file; error messages refer to it as ``name``."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         _refuse(f"{name}: line {line} is not UTF-8 text; save the file as UTF-8")

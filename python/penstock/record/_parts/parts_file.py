@@ -304,6 +304,7 @@ class PartsFile:
         in_json = {
             f"penstock.{key}": json.dumps(value, ensure_ascii=False) for key, value in facts.items()
         }
+        failed = self._failed
         try:
             # As in sync(): the part itself makes many rows durable.
             if not self._failed and self._unwritten_rows < _ROWS_WORTH_A_PART:
@@ -321,7 +322,11 @@ class PartsFile:
         except SinkWriteError as error:
             with contextlib.suppress(SinkWriteError):
                 self._write_journal()
-            kept = "all samples" if not self._unwritten_rows else "the samples before"
+            if not self.folder.path.exists():
+                raise
+            # After an earlier error, batches were refused.
+            complete = not self._unwritten_rows and not failed
+            kept = "all samples" if complete else "the samples before"
             raise SinkWriteError(
                 f"{error}; {kept} wait in {self.folder.path}: "
                 f"run penstock recover {self.path} once there is room"

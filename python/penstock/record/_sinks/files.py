@@ -14,6 +14,7 @@ from penstock._durable_files import put_file, write_fully
 from penstock.record.errors import SinkError, SinkExistsError, SinkWriteError
 
 __all__ = [
+    "check_not_removed",
     "create_file",
     "explain",
     "is_regular",
@@ -96,6 +97,19 @@ def lock_file(descriptor: int, path: Path, named: Path | None = None) -> None:
         # File systems without locks (some network mounts) are recorded to without one.
         if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise explain("lock", path, error) from error
+
+
+def check_not_removed(descriptor: int, path: Path) -> None:
+    """Raise SinkWriteError if an open file has no name any more.
+
+    Linux goes on writing into it without an error, and discards all of it at the close. A file that
+    was only moved is written on.
+    """
+    if os.fstat(descriptor).st_nlink == 0:
+        raise SinkWriteError(
+            f"cannot write {path}: it was removed while it was being recorded, and its samples are "
+            "lost; record to another folder"
+        )
 
 
 def is_regular(descriptor: int) -> bool:

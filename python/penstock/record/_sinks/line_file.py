@@ -16,7 +16,14 @@ from typing import Any, ClassVar
 
 from penstock._durable_files import sync_folder, write_fully
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._sinks.files import create_file, explain, explained, is_regular, part_path
+from penstock.record._sinks.files import (
+    check_not_removed,
+    create_file,
+    explain,
+    explained,
+    is_regular,
+    part_path,
+)
 from penstock.record._sinks.line_ends import last_whole_line
 from penstock.record.errors import SinkWriteError
 from penstock.record.schema import RecordSchema
@@ -119,6 +126,7 @@ class LineFile(ABC):
         if self._regular and self._descriptor >= 0:
             with explained("sync", self.paths[-1]):
                 os.fdatasync(self._descriptor)
+                check_not_removed(self._descriptor, self.paths[-1])
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if self._descriptor < 0:
@@ -209,6 +217,7 @@ class LineFile(ABC):
         if self._regular:
             with explained("finish", path):
                 os.fsync(self._descriptor)
+                check_not_removed(self._descriptor, path)
                 sync_folder(os.fspath(path))
             self._describe(facts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -14,7 +15,7 @@ from penstock._durable_files import sync_folder
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
 from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._sinks.files import explain, explained
+from penstock.record._sinks.files import check_not_removed, explain, explained, lock_file
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
@@ -47,7 +48,8 @@ class SqliteSink(PathSink):
 
     The database is in WAL mode and readable while it grows. One transaction is open at a time; it
     is committed, and the log synced, within the loss window. SQLite undoes a transaction that a
-    kill has cut off when the database is next opened. Needs nothing but Python.
+    kill has cut off when the database is next opened. While it is recorded, ``run.sqlite-lock``
+    is locked against other recorders. Needs nothing but Python.
 
     Args:
         path: the database file.
@@ -98,14 +100,17 @@ class SqliteFile:
         self._overwrite = overwrite
         self._append = append
         self._timeout = busy_timeout
+        self._lock = -1
         self._database: sqlite3.Connection | None = None
         self._existed = False
         self._begun = False
         self._in_transaction = False
+        self._node = -1
         self._schema: RecordSchema | None = None
         self._insert = ""
         self._part = 0
         self._rows = 0
+        self._committed_rows = 0
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -132,9 +137,11 @@ class SqliteFile:
         except OSError as error:
             raise explain("create", self.path, error) from error
         try:
+            self._take_lock()
             self._connect()
         except BaseException:
             self._disconnect()
+            self._release_lock()
             if not self._existed:
                 self.path.unlink(missing_ok=True)
             raise
@@ -159,6 +166,7 @@ class SqliteFile:
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if self._database is None:
+            self._release_lock()
             return
         try:
             with _explained(self):
@@ -179,6 +187,37 @@ class SqliteFile:
                 with explained("remove", self.path):
                     for suffix in ("", "-wal", "-shm"):
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            self._release_lock()
+
+    # -- the lock -----------------------------------------------------------------------------
+
+    def _take_lock(self) -> None:
+        """Lock the database against other recorders, through a file beside it.
+
+        Rejected: locking the database itself. Closing that descriptor would drop the locks that
+        SQLite holds on the same file for other connections of this process (fcntl(2)).
+        """
+        path = Path(f"{self.path}-lock")
+        while self._lock < 0:
+            with explained("lock", path):
+                lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                lock_file(lock, path, self.path)
+                # The recorder that had it may have removed the file meanwhile.
+                if os.path.samestat(os.fstat(lock), os.stat(path)):
+                    self._lock, lock = lock, -1
+            except FileNotFoundError:
+                pass
+            finally:
+                if lock >= 0:
+                    os.close(lock)
+
+    def _release_lock(self) -> None:
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self.path}-lock")
+            os.close(self._lock)
+            self._lock = -1
 
     # -- the database -------------------------------------------------------------------------
 
@@ -198,6 +237,9 @@ class SqliteFile:
 
     def _disconnect(self) -> None:
         database, self._database = self._database, None
+        if self._node >= 0:
+            os.close(self._node)
+            self._node = -1
         if database is not None:
             database.close()
 
@@ -217,6 +259,8 @@ class SqliteFile:
         database.execute("PRAGMA synchronous = FULL")
         database.executescript(_LISTED)
         sync_folder(os.fspath(self.path))
+        # Closing a descriptor without O_PATH would drop SQLite's locks (fcntl(2)).
+        self._node = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
         self._begun = True
 
     def _begin(self, schema: RecordSchema) -> None:
@@ -229,7 +273,7 @@ class SqliteFile:
             if last is not None and _same(last[2], last[3], schema):
                 self._part, name = last[0], last[1]
                 counted = self._connected().execute(f"SELECT count(*) FROM {_quoted(name)}")
-                self._rows = counted.fetchone()[0]
+                self._rows = self._committed_rows = counted.fetchone()[0]
                 self._schema = schema
                 return
         self._begin_table(schema)
@@ -249,7 +293,7 @@ class SqliteFile:
         )
         self._commit()
         self._schema = schema
-        self._rows = 0
+        self._rows = self._committed_rows = 0
 
     def _free_name(self) -> str:
         taken = {
@@ -293,10 +337,20 @@ class SqliteFile:
             self._connected().execute("BEGIN IMMEDIATE")
             self._in_transaction = True
 
+    def take_back(self) -> None:
+        """Forget the rows of the transaction that an error has ended, as SQLite has."""
+        database = self._database
+        if self._in_transaction and database is not None and not database.in_transaction:
+            self._in_transaction = False
+            self._rows = self._committed_rows
+
     def _commit(self) -> None:
         if self._in_transaction:
             self._connected().execute("COMMIT")
             self._in_transaction = False
+            self._committed_rows = self._rows
+            if self._node >= 0:
+                check_not_removed(self._node, self.path)
 
 
 class _explained:
@@ -312,6 +366,7 @@ class _explained:
         if isinstance(error, OSError) and not isinstance(error, SinkExistsError):
             raise explain("write", self._file.path, error) from error
         if isinstance(error, sqlite3.Error):
+            self._file.take_back()
             raise SinkWriteError(
                 f"cannot write {self._file.path}: {error}; {_remedy(error)}"
             ) from error

@@ -165,12 +165,16 @@ async def open_serial_port(path: str, config: SerialConfig | None = None) -> Ser
     return SerialPort(device, config, port_info=info)
 
 
-@dataclass(kw_only=True)
+@dataclass(init=False)
 class SerialConnectable(ByteStreamConnectable):
     """A port to open later, for code that takes any AnyIO connectable."""
 
     path: str
-    config: SerialConfig | None = None
+    config: SerialConfig
+
+    def __init__(self, *, path: str, config: SerialConfig | None = None) -> None:
+        self.path = path
+        self.config = SerialConfig() if config is None else config
 
     async def connect(self) -> SerialPort:
         """Open the port; raises as :func:`open_serial_port`."""

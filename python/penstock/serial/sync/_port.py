@@ -399,12 +399,16 @@ def open_serial_port(
     return SerialPort.open(path, config, timeout=timeout)
 
 
-@dataclass(kw_only=True)
+@dataclass(init=False)
 class SerialConnectable:
     """A port to open later."""
 
     path: str
-    config: SerialConfig | None = None
+    config: SerialConfig
+
+    def __init__(self, *, path: str, config: SerialConfig | None = None) -> None:
+        self.path = path
+        self.config = SerialConfig() if config is None else config
 
     def connect(self, *, timeout: float | None = None) -> SerialPort:
         """Open the port; raises as :func:`open_serial_port`."""

@@ -1,6 +1,7 @@
 #include <penstock/http/server.hpp>
 
 #include <penstock/copy.hpp>
+#include <penstock/fs/file.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/memory_stream.hpp>
 #include <penstock/net/unix_listener.hpp>
@@ -353,6 +354,43 @@ TEST(HttpServer, ResetsTheConnectionWhenAStartedResponseFails) {
         }
     });
     EXPECT_EQ(site.failures.size(), 3);
+}
+
+TEST(HttpServer, SendsNoMoreOfAFileThanWasAnnounced) {
+    const penstock::testing::TemporaryFolder folder;
+    folder.fill("data", std::string(100'000, 'x'));
+    Site site;
+    const auto send = [&](std::uint64_t announced, std::uint64_t written, std::uint64_t size) {
+        return [&folder, announced, written, size](Request&, Response& response) -> Task<Result<>> {
+            fs::File file = co_await unwrap(fs::File::open(folder.path("data")));
+            response.content_length(announced);
+            if (written > 0) {
+                co_await unwrap(response.write_all(std::string(written, 'w')));
+            }
+            co_return co_await response.send_file(file, 0, size);
+        };
+    };
+    // By sendfile(2), and copied.
+    site.server.get("/large", send(10, 0, 100'000));
+    site.server.get("/small", send(10, 0, 20));
+    site.server.get("/large-rest", send(60'000, 1, 60'000));
+    site.server.get("/small-rest", send(10, 1, 10));
+    site.server.get("/exact", send(10, 1, 9));
+    with_server(site.server, [&](net::Endpoint endpoint) -> Task<void> {
+        for (const std::string_view path : {"/large", "/small"}) {
+            const std::string refused = co_await exchange(endpoint, get(path));
+            EXPECT_EQ(status_line(refused), "HTTP/1.1 500 Internal Server Error");
+        }
+        const std::string exact = co_await exchange(endpoint, get("/exact"));
+        EXPECT_TRUE(exact.ends_with("\r\n\r\nwxxxxxxxxx"));
+        for (const std::string_view path : {"/large-rest", "/small-rest"}) {
+            net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+            expect(co_await stream.write_all(get(path)));
+            EXPECT_TRUE((co_await read_until(stream, "\r\n\r\nw")).starts_with("HTTP/1.1 200 "));
+            EXPECT_EQ(error_of(co_await read_all_text(stream)), std::errc::connection_reset);
+        }
+    });
+    EXPECT_EQ(site.failures.size(), 4);
 }
 
 TEST(HttpServer, LimitsBodies) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -189,6 +190,20 @@ TEST(HttpServerWebSocket, ReportsAFailedHandler) {
         EXPECT_EQ(socket.close_code(), ws::close_code::internal_error);
     });
     EXPECT_EQ(site.failures, std::vector<std::string>{"GET /chat/a: Input/output error"});
+}
+
+TEST(HttpServerWebSocket, ReportsAnExceptionOfAHandler) {
+    const Watchdog watchdog;
+    Site site([](WebSocket&) -> Task<Result<>> {
+        throw std::runtime_error("a defect");
+        co_return Result<>();
+    });
+    with_server(site.server, [&](net::Endpoint endpoint) -> Task<void> {
+        auto socket = expect(co_await WebSocket::connect(url_of(endpoint, "/chat/a")));
+        EXPECT_EQ((co_await socket.receive()).error(), ws::Error::closed);
+        EXPECT_EQ(socket.close_code(), ws::close_code::internal_error);
+    });
+    EXPECT_EQ(site.failures, std::vector<std::string>{"GET /chat/a: a defect"});
 }
 
 TEST(HttpServerWebSocket, RefusesAnInvalidHandshake) {

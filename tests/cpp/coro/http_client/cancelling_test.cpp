@@ -2,6 +2,7 @@
 
 #include <penstock/http/client.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -24,7 +25,9 @@ using penstock::http::ClientError;
 using penstock::http::ClientOptions;
 using penstock::http::ClientResponse;
 using penstock::http::FetchedResponse;
+using penstock::testing::answering;
 using penstock::testing::expect;
+using penstock::testing::ReceivedRequest;
 using penstock::testing::ScriptedServer;
 using penstock::testing::ServedConnection;
 using penstock::testing::Watchdog;
@@ -46,6 +49,87 @@ TEST(HttpClient, EndsARequestThatTakesTooLong) {
                 EXPECT_EQ(late.error(), std::errc::timed_out);
             }
         });
+}
+
+/// Sends a byte and waits for `pause`, `count` times.
+Task<> drip(ServedConnection& connection, int count, std::chrono::milliseconds pause) {
+    for (int i = 0; i < count; ++i) {
+        (void)co_await connection.send("x");
+        (void)co_await penstock::sleep_for(pause);
+    }
+}
+
+TEST(HttpClient, LimitsTheTimeWithoutAByte) {
+    const auto serve = [](ServedConnection& connection) -> Task<> {
+        const auto request = co_await connection.request();
+        if (request && request->target != "/nothing") {
+            (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+        }
+        if (request && request->target == "/much") {
+            (void)co_await connection.send(std::string(500'000, 'x'));
+        }
+        (void)co_await connection.reader().line(); // until the client closes
+    };
+    with(serve, [](const ScriptedServer& server) -> Task<> {
+        Client client;
+        std::vector<std::string> ended;
+        const auto ask = [&](std::string target, std::chrono::seconds idle) -> Task<Result<>> {
+            const auto late =
+                co_await client.fetch({.url = server.url + target,
+                                       .timeouts = penstock::http::ClientTimeouts{.idle = idle}});
+            EXPECT_EQ(late.error(), ClientError::timed_out);
+            ended.push_back(target);
+            co_return Result<>();
+        };
+        const auto wait = [&](std::string name, std::chrono::milliseconds time) -> Task<Result<>> {
+            expect(co_await penstock::sleep_for(time));
+            ended.push_back(std::move(name));
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(ask("/nothing", 1s), ask("/head", 1s), ask("/much", 1s),
+                                      ask("/late", 4s), wait("0.5 s", 500ms), wait("3 s", 3s)));
+        std::ranges::sort(ended.begin() + 1, ended.begin() + 4);
+        EXPECT_EQ(ended, (std::vector<std::string>{"0.5 s", "/head", "/much", "/nothing", "3 s",
+                                                   "/late"}));
+    });
+}
+
+TEST(HttpClient, LimitsTheTimeBetweenBytesAndNotTheirSum) {
+    const auto serve = [](ServedConnection& connection) -> Task<> {
+        (void)co_await connection.request();
+        (void)co_await connection.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n");
+        co_await drip(connection, 8, 300ms);
+    };
+    with(serve, [](const ScriptedServer& server) -> Task<> {
+        Client client(ClientOptions{.timeouts = {.idle = 2s}});
+        EXPECT_EQ(expect(co_await client.get(server.url)).body, "xxxxxxxx");
+    });
+}
+
+TEST(HttpClient, DoesNotCountTheTimeInWhichTheProgramIsAwaited) {
+    const std::string body(1'000'000, 'x');
+    const auto serve =
+        answering([&](ServedConnection& connection, ReceivedRequest request) -> Task<> {
+            (void)co_await connection.respond(200, request.method == "POST" ? request.body : body);
+        });
+    with(serve, [&](const ScriptedServer& server) -> Task<> {
+        Client client(ClientOptions{.timeouts = {.idle = 1s}, .buffer = 1'000});
+        ClientResponse response = expect(co_await client.send({.url = server.url}));
+        expect(co_await penstock::sleep_for(2500ms));
+        EXPECT_EQ(expect(co_await response.text()), body);
+        auto [source, sink] = penstock::MemoryStream::pair();
+        const auto write = [&sink]() -> Task<Result<>> {
+            expect(co_await sink.write_all("late"));
+            expect(co_await penstock::sleep_for(2500ms));
+            expect(co_await sink.write_all("r"));
+            co_return sink.shutdown();
+        };
+        const auto [sent, answer] = expect(co_await penstock::all(
+            write(), client.fetch({.url = server.url,
+                                   .method = penstock::http::Method::post,
+                                   .body = penstock::http::RequestBody::stream_of(source)})));
+        EXPECT_EQ(answer.body, "later");
+    });
 }
 
 TEST(HttpClient, LimitsTheTimeToConnect) {
@@ -146,6 +230,64 @@ TEST(HttpClient, EndsItsRequestsWhenItIsDestroyed) {
             EXPECT_EQ(expect(co_await response.read(text)), 1U);
             EXPECT_EQ((co_await response.read(text)).error(), std::errc::operation_canceled);
         });
+}
+
+/// A response whose body is not complete, with its server's end of the connection.
+struct Unfinished {
+    penstock::net::TcpStream server;
+    ClientResponse response;
+};
+
+/// Begins a response on a loop of its own, which has ended when this returns.
+Unfinished begin_on_a_loop(penstock::net::TcpListener& listener, Client& client) {
+    const std::string url =
+        "http://127.0.0.1:" + std::to_string(expect(listener.local_endpoint()).port());
+    const auto answer = [&]() -> Task<Result<penstock::net::TcpStream>> {
+        auto stream = co_await penstock::unwrap(listener.accept());
+        co_await penstock::unwrap(
+            stream.write_all("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"));
+        co_return stream;
+    };
+    const auto program = [&]() -> Task<Unfinished> {
+        auto [server, response] = expect(co_await penstock::all(
+            answer(),
+            client.send({.url = url, .timeouts = penstock::http::ClientTimeouts{.whole = 1h}})));
+        co_return Unfinished{.server = std::move(server), .response = std::move(response)};
+    };
+    return run(program());
+}
+
+TEST(HttpClient, AResponseMayOutliveItsLoop) {
+    const Watchdog watchdog;
+    auto listener = penstock::testing::listen_on_loopback();
+    Client client;
+    { // destroyed unread
+        const Unfinished unfinished = begin_on_a_loop(listener, client);
+        EXPECT_EQ(unfinished.response.status(), penstock::http::Status::ok);
+    }
+    { // read on another loop
+        Unfinished unfinished = begin_on_a_loop(listener, client);
+        const auto read = [&]() -> Task<> {
+            std::string text(5, ' ');
+            EXPECT_LE(expect(co_await unfinished.response.read(text)), 2U);
+            EXPECT_EQ((co_await unfinished.response.text()).error(), std::errc::operation_canceled);
+        };
+        run(read());
+    }
+    { // after its client
+        std::optional<Client> other(std::in_place);
+        const Unfinished unfinished = begin_on_a_loop(listener, *other);
+        other.reset();
+    }
+}
+
+TEST(HttpClient, RequestsOnAnotherLoopAfterOneHasEndedWithATransfer) {
+    const Watchdog watchdog;
+    auto listener = penstock::testing::listen_on_loopback();
+    Client client;
+    const Unfinished first = begin_on_a_loop(listener, client);
+    const Unfinished second = begin_on_a_loop(listener, client);
+    EXPECT_EQ(second.response.status(), penstock::http::Status::ok);
 }
 
 } // namespace

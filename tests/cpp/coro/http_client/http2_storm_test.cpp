@@ -403,8 +403,6 @@ ClientOptions options_of(Storm& storm, const Site& site) {
     ClientOptions options;
     options.connections_per_host = 1 + storm.draw(3);
     options.streams_per_connection = storm.is_shared ? 2 + storm.draw(30) : 1;
-    // libcurl would look at each stream once a second, which could hide a missed wake-up.
-    options.timeouts.idle = std::chrono::seconds(0);
     options.tls.authorities_file = site.authority();
     options.buffer = 1'000 + storm.draw(100'000);
     return options;

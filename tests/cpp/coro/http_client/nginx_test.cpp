@@ -115,11 +115,8 @@ public:
         return {.tls = {.authorities_file = authority.file()}};
     }
 
-    /// With `idle`, libcurl looks at each stream once a second. That could hide a missed wake-up.
     [[nodiscard]] ClientOptions small_buffer() const {
-        return {.timeouts = {.idle = 0s},
-                .tls = {.authorities_file = authority.file()},
-                .buffer = std::size_t{16} * 1024};
+        return {.tls = {.authorities_file = authority.file()}, .buffer = std::size_t{16} * 1024};
     }
 
 private:

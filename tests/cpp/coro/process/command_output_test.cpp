@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -65,6 +66,13 @@ TEST_F(CommandOutput, KillsAProcessBeyondTheLimit) {
         co_return co_await Command("yes").output(std::string(), 10'000);
     };
     EXPECT_EQ(run(program()).error(), std::errc::message_size);
+}
+
+TEST_F(CommandOutput, TakesTheLargestLimit) {
+    const auto program = []() -> Task<Result<Output>> {
+        co_return co_await Command("echo").argument("all").output({}, SIZE_MAX);
+    };
+    EXPECT_EQ(run(program())->output, "all\n");
 }
 
 TEST_F(CommandOutput, KillsAProcessWhenItIsCancelled) {

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -120,6 +122,67 @@ TEST(WebSocketServer, ClosesWhenTheHandlerReturns) {
         co_await serve_while(server, handler, asking());
         EXPECT_EQ(errors.size(), 1U);
         EXPECT_EQ(errors.front(), std::errc::io_error);
+    };
+    run(program());
+}
+
+TEST(WebSocketServer, AnExceptionEndsItsConnectionAlone) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        std::vector<std::string> thrown;
+        Server server = listen({.on_exception = [&](const std::exception_ptr& exception) {
+            try {
+                std::rethrow_exception(exception);
+            } catch (const std::exception& error) {
+                thrown.emplace_back(error.what());
+            }
+        }});
+        const auto handler = [](WebSocket& socket) -> Task<Result<>> {
+            const Message message = co_await unwrap(socket.receive());
+            if (message.text() == "throw") {
+                throw std::runtime_error("a defect");
+            }
+            co_await unwrap(socket.send(message));
+            co_return co_await echo(socket);
+        };
+        const auto asking = [&]() -> Task<Result<>> {
+            WebSocket other = co_await unwrap(WebSocket::connect(url_of(server)));
+            co_await unwrap(other.send_text("before"));
+            EXPECT_EQ((co_await unwrap(other.receive())).text(), "before");
+            WebSocket failing = co_await unwrap(WebSocket::connect(url_of(server)));
+            co_await unwrap(failing.send_text("throw"));
+            EXPECT_EQ((co_await failing.receive()).error(), penstock::ws::Error::closed);
+            EXPECT_EQ(failing.close_code(), close_code::internal_error);
+            co_await unwrap(other.send_text("after"));
+            EXPECT_EQ((co_await unwrap(other.receive())).text(), "after");
+            co_return co_await other.close();
+        };
+        co_await serve_while(server, handler, asking());
+        EXPECT_EQ(thrown, (std::vector<std::string>{"a defect"}));
+    };
+    run(program());
+}
+
+TEST(WebSocketServer, AnExceptionOfTheEncryptionEndsItsConnectionAlone) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        std::size_t thrown = 0;
+        bool fails = true;
+        Server server =
+            listen({.encrypt = [&](TcpStream stream) -> Task<Result<penstock::AnyStream>> {
+                        if (std::exchange(fails, false)) {
+                            throw std::runtime_error("a defect");
+                        }
+                        co_return penstock::AnyStream(std::move(stream));
+                    },
+                    .on_exception = [&](const std::exception_ptr&) { ++thrown; }});
+        const auto asking = [&]() -> Task<Result<>> {
+            EXPECT_FALSE(co_await WebSocket::connect(url_of(server)));
+            WebSocket socket = co_await unwrap(WebSocket::connect(url_of(server)));
+            co_return co_await socket.close();
+        };
+        co_await serve_while(server, echo, asking());
+        EXPECT_EQ(thrown, 1U);
     };
     run(program());
 }
