@@ -14,9 +14,9 @@ _LOCKS = Path("/proc/locks")
 def is_being_recorded(files: Iterable[Path]) -> bool:
     """Whether a process of this machine holds a recorder's lock on one of ``files``.
 
-    False also where that cannot be seen: a recorder on another machine or in another container, and
-    a format without such a lock (SQLite). The list of the kernel is read (proc_locks(5)). Rejected:
-    trying to lock, which for that moment would refuse a recorder that begins.
+    False also where that cannot be seen: a recorder on another machine or in another container.
+    The list of the kernel is read (proc_locks(5)). Rejected: trying to lock, which for that moment
+    would refuse a recorder that begins.
     """
     try:
         listed = _LOCKS.read_text(encoding="ascii", errors="replace")

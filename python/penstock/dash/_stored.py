@@ -75,7 +75,7 @@ async def follow(board: Board, recording: StoredRecording) -> None:
     """Put a recording on a board, and what is added to it until cancelled.
 
     The files are read in a worker thread. The board is live while a recorder holds its lock on a
-    file. Where none is seen (SQLite, another machine), it is live while the files change: the age
+    file. Where none is seen (on another machine), it is live while the files change: the age
     of the last change alone would make a recording live that has just ended. The end of the file
     would tell too, but each format has another one, and some are read anew as a whole.
 

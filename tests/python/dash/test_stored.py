@@ -133,7 +133,7 @@ async def test_a_recording_that_has_just_ended_is_finished(kind: str, tmp_path: 
         tasks.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SINKS if kind != "sqlite"])
+@pytest.mark.parametrize("kind", SINKS)
 async def test_a_board_is_live_as_long_as_the_recorder_has_the_files(
     kind: str, tmp_path: Path
 ) -> None:
@@ -152,13 +152,17 @@ async def test_a_board_is_live_as_long_as_the_recorder_has_the_files(
         tasks.cancel_scope.cancel()
 
 
-async def test_a_recording_without_a_lock_is_live_while_it_grows(tmp_path: Path) -> None:
+async def test_a_recording_whose_lock_is_not_seen_is_live_while_it_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.dash._recorder_lock._LOCKS", tmp_path / "no list of locks")
     board = Board("run")
-    async with SINKS["sqlite"](tmp_path) as sink:
+    async with SINKS["csv"](tmp_path) as sink:
         await sink.write_batch(batch(wave("argon", 10)))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow, board, penstock.record.open(sink.path))
             await reached(lambda: board.devices)
+            assert not board.live
             await sink.write_batch(batch(wave("argon", 10, begin=1)))
             await reached(lambda: board.live)
             tasks.cancel_scope.cancel()
