@@ -127,7 +127,14 @@ public:
         for (const std::string_view part : {data, std::string_view("\0\0\xff\xff", 4)}) {
             in_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
             in_.avail_in = static_cast<uInt>(part.size());
-            inflate(&in_, Z_SYNC_FLUSH);
+            // A server that begins each message anew may end its block as the last of a stream
+            // (RFC 7692, 7.2.3.4); what follows is another stream.
+            while (inflate(&in_, Z_SYNC_FLUSH) == Z_STREAM_END) {
+                inflateReset(&in_);
+                if (in_.avail_in == 0) {
+                    break;
+                }
+            }
         }
         return {room_.data(), room_.size() - in_.avail_out};
     }
