@@ -28,7 +28,7 @@ BLOCKING = "asio_blocking"
 """Asio's blocking calls, which take a thread for each connection."""
 DEBIAN_PACKAGES = ["libasio-dev", "libuv1-dev"]
 NEWEST = BENCHMARKS.parent / "build" / "peers"
-"""Where ``scripts/setup bench`` puts the newest Asio, Drogon, Trantor and libuv."""
+"""Where ``scripts/setup bench`` puts the newest Asio, Drogon, Trantor, libuv and uWebSockets."""
 ECHO = "echo"
 SOURCE = "source"
 
@@ -82,6 +82,13 @@ def drogon_version() -> str | None:
     """The same for Drogon."""
     parts = _found(NEWEST / "drogon/CMakeLists.txt", r"^set\(DROGON_\w+_VERSION (\d+)\)")
     return ".".join(parts) or None
+
+
+def uwebsockets_version() -> str | None:
+    """The major version of the uWebSockets there, which states no other, and of its package."""
+    major = _found(NEWEST / "uwebsockets/uWebSockets/src/HttpResponse.h", r'"uWebSockets", "(\d+)"')
+    package = _found(NEWEST / "uwebsockets/Cargo.toml", r'^version = "([\d.]+)"$')
+    return f"{major[0]} (libuwebsockets-sys {package[0]})" if major and package else None
 
 
 def _found(file: Path, pattern: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A short HTTP response in C++: penstock::http, Boost.Beast and Bun.
+"""A short HTTP response in C++: penstock::http, Boost.Beast, uWebSockets and Bun.
 
 N keep-alive connections with one request in flight on each, from two loads in turn: the project's
 own (``cpp/http_client.cpp``), which compares every reply, and wrk (Debian: ``wrk``), which others
@@ -36,6 +36,7 @@ from benchmarks.measure.comparison import (
 from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.library_stand import uwebsockets_version
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_libraries
 from benchmarks.measure.options import add_turns, choices, numbers, shorten_if_quick
@@ -45,7 +46,7 @@ from benchmarks.measure.plots import Chart
 
 SUMMARY = "C++ libraries: HTTP hello, keep-alive, closed loop"
 
-LIBRARIES = [OURS, "beast", "bun"]
+LIBRARIES = [OURS, "beast", "uwebsockets", "bun"]
 LOADS = ["own", "wrk"]
 CONNECTIONS = [1, 32]
 HELLO = "Hello, world!"
@@ -99,7 +100,10 @@ def load_command(native: Path, load: str, port: str, connections: int) -> Sequen
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure each load and number of connections, the libraries in turn."""
     facts = machine_facts(
-        [], libraries=["libboost1.81-dev", "wrk"], further={"bun": bun_version()}, compiler=CLANG
+        [],
+        libraries=["libboost1.81-dev", "wrk"],
+        further={"uWebSockets": uwebsockets_version(), "bun": bun_version()},
+        compiler=CLANG,
     )
     shorten_if_quick(options)
     native = build_libraries()

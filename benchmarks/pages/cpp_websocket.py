@@ -1,9 +1,10 @@
-"""WebSocket echo in C++: penstock::ws, Boost.Beast, Drogon and Bun, beside a TCP echo as the floor.
+"""WebSocket echo in C++: penstock::ws and four peers, beside a TCP echo as the floor.
 
 The load is one program (``cpp/websocket_client.cpp``): N connections, one message in flight on
 each, every reply compared byte for byte. The floor is raw epoll, which returns as many bytes as a
-client's frame has. Server and client have one core each. Bun's WebSockets are uWebSockets. It is
-used from the path or from ``build/bun`` (``npm install --prefix build/bun bun``).
+client's frame has. Server and client have one core each. The peers are Boost.Beast, Drogon,
+uWebSockets and Bun, whose WebSockets are uWebSockets called from JavaScript. Bun is used from the
+path or from ``build/bun`` (``npm install --prefix build/bun bun``).
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import masked_frame_size, size_name
-from benchmarks.measure.library_stand import ECHO, add_libraries, drogon_version
+from benchmarks.measure.library_stand import (
+    ECHO,
+    add_libraries,
+    drogon_version,
+    uwebsockets_version,
+)
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.memory import descriptors, resident_bytes
 from benchmarks.measure.native import build_libraries
@@ -50,7 +56,7 @@ from benchmarks.measure.rounds import alternate
 
 SUMMARY = "C++ libraries: WebSocket echo, closed loop"
 
-LIBRARIES = [OURS, "beast", "drogon", "bun"]
+LIBRARIES = [OURS, "beast", "drogon", "uwebsockets", "bun"]
 SIZES = [64, 1024, 65536]
 CONNECTIONS = 32
 DEFLATE = "deflate"
@@ -165,7 +171,11 @@ class Stand:
 
 def websocket_facts() -> dict[str, object]:
     """The machine, and the versions of the servers."""
-    fetched = {"Drogon": drogon_version(), "bun": bun_version()}
+    fetched = {
+        "Drogon": drogon_version(),
+        "uWebSockets": uwebsockets_version(),
+        "bun": bun_version(),
+    }
     return machine_facts([], libraries=["libboost1.81-dev"], further=fetched, compiler=CLANG)
 
 

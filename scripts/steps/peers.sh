@@ -1,6 +1,7 @@
 # Peers of the benchmarks that Debian 12 lacks or has only in older versions. They are taken from Debian unstable, unpacked
 # to build/peers and never installed: Asio's headers, the sources of Drogon and Trantor, and liburing, without which the
-# newest pyuring does not compile. libuv's source comes with uvloop's: unstable's cannot be fetched everywhere.
+# newest pyuring does not compile. libuv's source comes with uvloop's: unstable's cannot be fetched everywhere. The sources
+# of uWebSockets come with a Rust package.
 
 peers=build/peers
 
@@ -46,6 +47,42 @@ unpack_peers() {
         mkdir -p "$target/libuv" &&
         tar -xf "$apt"/uvloop-*.tar.gz -C "$target/libuv" --strip-components 3 --wildcards '*/vendor/libuv' || return 1
     rm -rf "$apt"
+}
+
+uwebsockets_crate=0.0.10
+
+# fetch_uwebsockets: the sources of uWebSockets and uSockets to build/peers/uwebsockets. They have no package of their
+# own, but the Rust package libuwebsockets-sys contains them. What that package is built with is not needed here, so an
+# empty package stands in for it. Nothing where cargo is missing: the pages then say that the peer was not built.
+fetch_uwebsockets() {
+    local target=$peers/uwebsockets fetching
+    if grep -qxsF "version = \"$uwebsockets_crate\"" "$target/Cargo.toml"; then return; fi
+    if ! command -v cargo >/dev/null 2>&1; then
+        say "uWebSockets: no cargo on this machine to fetch its sources with, continuing without uWebSockets"
+        return
+    fi
+    say "$target: fetching the sources of uWebSockets"
+    mkdir -p "$peers"
+    fetching=$(mktemp -d "$root/$peers/fetching-XXXXXX")
+    if (cd "$fetching" && vendor_uwebsockets) >"$(log_file uwebsockets)" 2>&1; then
+        rm -rf "$target"
+        mv "$fetching/vendor/libuwebsockets-sys" "$target"
+    else
+        say "$target: cannot be fetched through this machine's cargo ($(log_file uwebsockets)), continuing without it"
+    fi
+    rm -rf "$fetching"
+}
+
+# vendor_uwebsockets: the pinned package to ./vendor.
+vendor_uwebsockets() {
+    mkdir -p src bindgen/src
+    touch src/lib.rs bindgen/src/lib.rs
+    printf '[package]\nname = "bindgen"\nversion = "0.69.5"\nedition = "2021"\n' >bindgen/Cargo.toml
+    printf '[package]\nname = "peers"\nversion = "0.0.0"\nedition = "2021"\n
+[workspace]\n
+[dependencies]\nlibuwebsockets-sys = "=%s"\n
+[patch.crates-io]\nbindgen = { path = "bindgen" }\n' "$uwebsockets_crate" >Cargo.toml
+    cargo vendor --quiet vendor
 }
 
 newest_pyuring=0.3.3
