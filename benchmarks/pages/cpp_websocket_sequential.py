@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Sequence
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, Sample
+from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, LATENCIES, Sample
 from benchmarks.measure.comparison import (
     Comparison,
     Metric,
@@ -48,7 +48,7 @@ WALL: Metric[Sample] = Metric(
     digits=1,
     more_is_better=False,
 )
-METRICS = [WALL, CPU_WITHOUT_FLOOR]
+METRICS = [WALL, CPU_WITHOUT_FLOOR, *LATENCIES]
 COSTS = [Cost(WALL, Sample)]
 COMPARISON_OPTIONS = ["--libraries", "penstock"]
 
@@ -99,6 +99,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         compare(size, messages, text=text)
         for size, messages, text in cells_of(options.sizes, options.messages)
     ]
+    longest = [each for each in comparisons if each.labels[1] == str(max(options.messages))]
     panel = metric_panel("", comparisons, WALL, lambda each: " x ".join(each.labels))
     return Report(
         results={
@@ -117,7 +118,8 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
                 f"Median of {options.rounds} rounds with the lowest and highest round; servers in"
                 " turn, server and client on one core each, each reply compared before the next"
                 " message.",
-                *metric_tables(comparisons, LABELS, contenders, METRICS),
+                *metric_tables(comparisons, LABELS, contenders, [WALL, CPU_WITHOUT_FLOOR]),
+                *metric_tables(longest, LABELS, contenders, LATENCIES),
                 *missing_list(comparisons),
             ]
         ),

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.closed_loop import LATENCIES
 from benchmarks.measure.library_stand import uwebsockets_version
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.processes import Unavailable, run
+from benchmarks.pages import cpp_websocket_sequential
 from benchmarks.pages.cpp_websocket import DEFLATE, LIBRARIES, Stand
 
 STAND = Stand("/programs", Cores(server=0, client=1))
@@ -130,3 +132,8 @@ def test_the_version_of_uwebsockets_is_that_of_its_sources(
     header.write_text('writeHeader("uWebSockets", "20");\n')
     (tmp_path / "uwebsockets/Cargo.toml").write_text('[package]\nversion = "0.0.10"\n')
     assert uwebsockets_version() == "20 (libuwebsockets-sys 0.0.10)"
+
+
+def test_sequential_messages_have_the_distribution_of_their_round_trips() -> None:
+    keys = [metric.key for metric in cpp_websocket_sequential.METRICS]
+    assert keys[-3:] == [metric.key for metric in LATENCIES]
