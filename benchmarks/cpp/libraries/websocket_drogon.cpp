@@ -49,8 +49,11 @@ int main() {
     application.setLogLevel(trantor::Logger::kWarn);
     application.addListener("127.0.0.1", 0);
     application.setThreadNum(1);
-    application.registerBeginningAdvice(
-        [&application] { bench::report_port(application.getListeners().front().toPort()); });
+    // Drogon calls its advices before it listens. The loop calls this after it.
+    application.registerBeginningAdvice([&application] {
+        application.getLoop()->queueInLoop(
+            [&application] { bench::report_port(application.getListeners().front().toPort()); });
+    });
     // Its loops take no descriptor of others, so a thread waits for the end of the input.
     std::thread([&application] {
         std::string ignored;
