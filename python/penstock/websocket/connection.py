@@ -200,9 +200,10 @@ class Connection(_core.WebSocketConnection):
                 )
         elif exception is None:
             end.set_result(None)
-        elif isinstance(exception, StopIteration):
-            # A future refuses it. A coroutine that raises it gets a RuntimeError (PEP 479).
-            cause = RuntimeError("the function of for_each() raised StopIteration")
+        elif isinstance(exception, StopIteration | GeneratorExit):
+            # A future refuses the one. A coroutine that raises it gets a RuntimeError (PEP 479).
+            # The other, thrown into a task, ends its outermost coroutine.
+            cause = RuntimeError(f"the function of for_each() raised {type(exception).__name__}")
             cause.__cause__ = exception
             end.set_exception(cause)
         else:

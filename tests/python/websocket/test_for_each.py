@@ -160,9 +160,12 @@ def test_stop_iteration_is_a_runtime_error(run: Callable[..., Any]) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit])
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [(asyncio.CancelledError, asyncio.CancelledError), (GeneratorExit, RuntimeError)],
+)
 def test_cancellation_raised_by_the_function_keeps_the_connection(
-    run: Callable[..., Any], kind: type[BaseException]
+    run: Callable[..., Any], kind: type[BaseException], raised: type[BaseException]
 ) -> None:
     async def main() -> None:
         async with (
@@ -174,7 +177,7 @@ def test_cancellation_raised_by_the_function_keeps_the_connection(
                 raise kind
 
             connection.write("one")
-            with pytest.raises(kind):
+            with pytest.raises(raised):
                 await connection.for_each(fail)
             connection.write("two")
             assert await connection.recv() == "two"
