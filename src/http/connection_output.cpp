@@ -242,8 +242,9 @@ Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std:
         announced_ = size;
     }
     // Before the head, so that the handler can still answer something else.
-    if (response_started() ? framing_ == Framing::length && size > body_left_
-                           : size > *announced_) {
+    const bool exceeds = response_started() ? framing_ == Framing::length && size > body_left_
+                                            : size > announced_.value_or(size);
+    if (exceeds) {
         co_return failure(Error::wrong_length);
     }
     constexpr std::size_t copied_size = std::size_t{16} * 1024;
