@@ -1,18 +1,19 @@
-# Source distributions of other projects, whose tests tests/conformance runs against Penstock. They are downloaded to
+# Source distributions of other projects: their tests, which tests/conformance runs against Penstock, and llhttp, which
+# is part of httptools and with which the C++ tests compare. They are downloaded to
 # build/conformance and never committed; constraints.txt pins their versions.
 
 conformance=build/conformance
 
 # fetch_sdist NAME: unpacks the pinned source distribution to build/conformance/NAME-VERSION unless it exists.
-# Without a network, its tests are skipped with that reason, and the set-up continues.
+# Without a network, what needs it is skipped with that reason, and the set-up continues.
 fetch_sdist() {
     local name=$1 pin unpacked folder
-    pin=$(grep -m 1 "^$name==" constraints.txt) || fail "constraints.txt does not pin $name, whose tests are to run"
+    pin=$(grep -m 1 "^$name==" constraints.txt) || fail "constraints.txt does not pin $name, whose sources the tests need"
     unpacked=$conformance/$name-${pin#*==}
     if [ -d "$unpacked" ]; then
         return
     fi
-    say "$unpacked: fetching $name's own tests"
+    say "$unpacked: fetching the sources of $name"
     mkdir -p "$conformance"
     folder=$(mktemp -d "$conformance/fetching-XXXXXX")
     if "$venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary "$name" \
@@ -21,7 +22,7 @@ fetch_sdist() {
         rm -rf "$folder"
     else
         rm -rf "$folder"
-        say "$name's source distribution could not be fetched ($(log_file sdist)): its tests will be skipped"
+        say "$name's source distribution could not be fetched ($(log_file sdist)): the tests that need it will be skipped"
     fi
 }
 

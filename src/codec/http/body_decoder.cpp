@@ -50,6 +50,54 @@ BodyDecoder::Part BodyDecoder::take(std::string_view& input, State after) noexce
     return part;
 }
 
+/// One character after the `;` behind a chunk size (RFC 9112, 7.1.1), up to the line's CR. White
+/// space is refused there as it is behind the size.
+bool BodyDecoder::step_in_extension(char c) noexcept {
+    if (c == '\n') {
+        return fail(Error::bare_line_feed);
+    }
+    if (c == '\r' && state_ != State::extension_quoted && state_ != State::extension_escape) {
+        if (extension_part_size_ == 0) {
+            return fail(Error::invalid_chunk_extension);
+        }
+        state_ = State::size_line_feed;
+        return true;
+    }
+    if (++extension_size_ > limits_.chunk_extensions || is_control(c)) {
+        return fail(Error::invalid_chunk_extension);
+    }
+    switch (state_) {
+    case State::extension_quoted:
+        if (c == '\\') {
+            state_ = State::extension_escape;
+        } else if (c == '"') {
+            state_ = State::extension_end;
+        }
+        return true;
+    case State::extension_escape:
+        state_ = State::extension_quoted;
+        return true;
+    default:
+        break;
+    }
+    if (c == '"' && state_ == State::extension_value && extension_part_size_ == 0) {
+        extension_part_size_ = 1;
+        state_ = State::extension_quoted;
+        return true;
+    }
+    if (is(c, token_character) && state_ != State::extension_end) {
+        ++extension_part_size_;
+        return true;
+    }
+    const bool separates = c == ';' || (c == '=' && state_ == State::extension_name);
+    if (!separates || extension_part_size_ == 0) {
+        return fail(Error::invalid_chunk_extension);
+    }
+    state_ = c == ';' ? State::extension_name : State::extension_value;
+    extension_part_size_ = 0;
+    return true;
+}
+
 /// One character outside of data and trailers.
 bool BodyDecoder::step(char c) noexcept {
     switch (state_) {
@@ -69,8 +117,8 @@ bool BodyDecoder::step(char c) noexcept {
             return true;
         }
         if (c == ';') {
-            quoted_ = escaped_ = false;
-            state_ = State::extension;
+            state_ = State::extension_name;
+            extension_part_size_ = 0;
             ++extension_size_;
             return true;
         }
@@ -79,26 +127,12 @@ bool BodyDecoder::step(char c) noexcept {
         }
         state_ = State::size_line_feed;
         return true;
-    case State::extension:
-        if (c == '\r' && !quoted_) {
-            state_ = State::size_line_feed;
-            return true;
-        }
-        if (c == '\n') {
-            return fail(Error::bare_line_feed);
-        }
-        if (++extension_size_ > limits_.chunk_extensions || is_control(c) ||
-            (!quoted_ && !is(c, extension_character))) {
-            return fail(Error::invalid_chunk_extension);
-        }
-        if (escaped_) {
-            escaped_ = false;
-        } else if (quoted_ && c == '\\') {
-            escaped_ = true;
-        } else if (c == '"') {
-            quoted_ = !quoted_;
-        }
-        return true;
+    case State::extension_name:
+    case State::extension_value:
+    case State::extension_quoted:
+    case State::extension_escape:
+    case State::extension_end:
+        return step_in_extension(c);
     case State::size_line_feed:
         if (c != '\n') {
             return fail(Error::bare_carriage_return);
@@ -126,7 +160,7 @@ BodyDecoder::Part BodyDecoder::parse_trailers(std::string_view& input) noexcept 
     if (!scanner_.worth_parsing(input, limits_)) {
         return {};
     }
-    HeadCursor cursor(input, limits_);
+    HeadCursor cursor(HeadCursor::Of::trailers, input, limits_);
     std::size_t count = 0;
     if (!cursor.fields(storage_, count)) {
         if (cursor.more) {

@@ -15,8 +15,7 @@ enum Class : std::uint8_t {
     host_character = 4,   ///< RFC 3986, 3.2.2: reg-name, IP literals, port
     digit = 8,
     hex_digit = 16,
-    extension_character = 32, ///< RFC 9112, 7.1.1, outside of quoted strings
-    letter = 64,
+    letter = 32,
 };
 
 consteval std::array<std::uint8_t, 256> classify() {
@@ -29,12 +28,11 @@ consteval std::array<std::uint8_t, 256> classify() {
     for (int c = 0x21; c < 0x7f; ++c) {
         table[static_cast<std::size_t>(c)] |= target_character;
     }
-    add("0123456789", digit | hex_digit | token_character | host_character | extension_character);
+    add("0123456789", digit | hex_digit | token_character | host_character);
     add("abcdefABCDEF", hex_digit);
     add("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        letter | token_character | host_character | extension_character);
-    add("!#$%&'*+-.^_`|~", token_character | extension_character);
-    add("=;\" \t", extension_character);
+        letter | token_character | host_character);
+    add("!#$%&'*+-.^_`|~", token_character);
     add("-._~%!$&'()*+,;=:[]", host_character);
     return table;
 }

@@ -48,6 +48,8 @@ std::string_view describe(Error error) noexcept {
         return "the message has both Content-Length and Transfer-Encoding";
     case Error::unexpected_framing:
         return "Transfer-Encoding is not allowed in this message";
+    case Error::unexpected_body:
+        return "a CONNECT request has a body";
     case Error::unsupported_transfer_coding:
         return "the transfer coding is not a single chunked";
     case Error::invalid_chunk_size:

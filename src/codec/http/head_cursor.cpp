@@ -1,5 +1,7 @@
 #include "codec/http/head_cursor.hpp"
 
+#include <algorithm>
+
 #include "codec/http/characters.hpp"
 
 namespace penstock::codec::http {
@@ -194,12 +196,18 @@ bool HeadCursor::content_length(std::string_view value) noexcept {
     return true;
 }
 
+bool HeadCursor::tab_follows(std::string_view value) const noexcept {
+    const char* end = value.data() + value.size();
+    return std::find(end, line_, '\t') != line_;
+}
+
 bool HeadCursor::interpret(const Field& field) noexcept {
     const std::string_view name = field.name;
     switch (name.size()) {
     case 4:
         if (is_name(name, "host")) {
-            if (framing.has_host || !consists_of(field.value, host_character)) {
+            if (of_ == Of::request &&
+                (framing.has_host || !consists_of(field.value, host_character))) {
                 return fail(Error::invalid_host);
             }
             framing.has_host = true;
@@ -234,7 +242,8 @@ bool HeadCursor::interpret(const Field& field) noexcept {
         break;
     case 17:
         if (is_name(name, "transfer-encoding")) {
-            if (framing.has_transfer_encoding || !equal_ignoring_case(field.value, "chunked")) {
+            if (framing.has_transfer_encoding || !equal_ignoring_case(field.value, "chunked") ||
+                tab_follows(field.value)) {
                 return fail(Error::unsupported_transfer_coding);
             }
             framing.has_transfer_encoding = true;

@@ -17,8 +17,10 @@ namespace penstock::codec::http {
 /// and `more` tell which.
 class HeadCursor {
 public:
-    HeadCursor(std::string_view data, const Limits& limits) noexcept
-        : begin_(data.data()), position_(data.data()), end_(data.data() + data.size()),
+    enum class Of : std::uint8_t { request, response, trailers };
+
+    HeadCursor(Of of, std::string_view data, const Limits& limits) noexcept
+        : of_(of), begin_(data.data()), position_(data.data()), end_(data.data() + data.size()),
           line_(data.data()), limits_(limits) {}
 
     /// What the fields say about connection and body, before it is judged.
@@ -66,8 +68,13 @@ private:
     [[nodiscard]] bool field(Field& field) noexcept;
     [[nodiscard]] bool interpret(const Field& field) noexcept;
     [[nodiscard]] bool content_length(std::string_view value) noexcept;
+    /// Whether a tab follows the value of the line that was read last. It is allowed there (RFC
+    /// 9110, 5.6.3), but llhttp and others take it for a part of the value, and so see no body where
+    /// this codec sees one.
+    [[nodiscard]] bool tab_follows(std::string_view value) const noexcept;
     [[nodiscard]] bool within_limits() noexcept;
 
+    Of of_;
     const char* begin_;
     const char* position_;
     const char* end_;

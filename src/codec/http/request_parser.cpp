@@ -24,7 +24,13 @@ bool is_target_of(std::string_view method, std::string_view target) noexcept {
         return method == "OPTIONS";
     }
     const std::size_t colon = target.find("://");
-    if (colon == 0 || colon == std::string_view::npos || colon + 3 == target.size()) {
+    if (colon == 0 || colon == std::string_view::npos) {
+        return false;
+    }
+    // A user before the host would be taken for the host by some (RFC 9110, 4.2.4).
+    const std::string_view rest = target.substr(colon + 3);
+    const std::string_view authority = rest.substr(0, rest.find_first_of("/?"));
+    if (authority.empty() || !consists_of(authority, host_character)) {
         return false;
     }
     // A scheme may also have digits, "+", "-" and "." after its first letter (RFC 3986, 3.1). None
@@ -55,7 +61,7 @@ bool HeadScanner::worth_parsing(std::string_view data, const Limits& limits) noe
 }
 
 Error RequestParser::parse_whole(std::string_view data, bool& more) noexcept {
-    HeadCursor cursor(data, limits_);
+    HeadCursor cursor(HeadCursor::Of::request, data, limits_);
     bool in_request_line = true;
     const auto stop = [&] {
         more = cursor.more;
@@ -94,6 +100,10 @@ Error RequestParser::parse_whole(std::string_view data, bool& more) noexcept {
         if (head_.minor_version == 0) {
             return Error::unexpected_framing;
         }
+    }
+    // What follows is the tunnel's (RFC 9110, 9.3.6): a recipient may not see a body there.
+    if (head_.method == "CONNECT" && (framing.chunked || framing.content_length > 0)) {
+        return Error::unexpected_body;
     }
     if (!framing.has_host && head_.minor_version >= 1) {
         return Error::missing_host;

@@ -6,7 +6,7 @@
 namespace penstock::codec::http {
 
 Error ResponseParser::parse_whole(std::string_view data, To request, bool& more) noexcept {
-    HeadCursor cursor(data, limits_);
+    HeadCursor cursor(HeadCursor::Of::response, data, limits_);
     const auto stop = [&] {
         more = cursor.more;
         return cursor.error;
@@ -39,11 +39,12 @@ Error ResponseParser::parse_whole(std::string_view data, To request, bool& more)
     const HeadCursor::Framing& framing = cursor.framing;
     const int status = head_.status;
     const bool tunnel = request == To::connect && status >= 200 && status < 300;
-    if (framing.has_transfer_encoding) {
+    // A successful response to CONNECT has no body, whatever it announces (RFC 9110, 9.3.6).
+    if (framing.has_transfer_encoding && !tunnel) {
         if (framing.has_content_length) {
             return Error::conflicting_framing;
         }
-        if (head_.minor_version == 0 || status < 200 || status == 204 || tunnel) {
+        if (head_.minor_version == 0 || status < 200 || status == 204) {
             return Error::unexpected_framing;
         }
     }

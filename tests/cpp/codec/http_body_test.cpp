@@ -99,7 +99,12 @@ TEST(HttpBody, InChunksNamesTheReasonOfARefusal) {
     EXPECT_EQ(chunked_error("5\rx"), Error::bare_carriage_return);
     EXPECT_EQ(chunked_error("5;a\n"), Error::bare_line_feed);
     EXPECT_EQ(chunked_error("5;a\x01\r\n"), Error::invalid_chunk_extension);
-    EXPECT_EQ(chunked_error("5;a=(b)\r\n"), Error::invalid_chunk_extension);
+    for (const std::string_view extension :
+         {"", ";", "=b", "a=", "a;", "a=(b)", "a b", " a", "a =b", "a\"b\"", "a=b\"c\"", "a=\"b\"c",
+          "a=\"b", "a=b=c", "a=\"b\"=c"}) {
+        const std::string line = "5;" + std::string(extension) + "\r\n";
+        EXPECT_EQ(chunked_error(line), Error::invalid_chunk_extension) << line;
+    }
     EXPECT_EQ(chunked_error("1\r\nab\r\n"), Error::invalid_chunk_end);
     EXPECT_EQ(chunked_error("1\r\na\n"), Error::invalid_chunk_end);
     EXPECT_EQ(chunked_error("1\r\na\r0"), Error::invalid_chunk_end);

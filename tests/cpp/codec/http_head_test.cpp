@@ -97,6 +97,10 @@ TEST(HttpRequest, NamesTheReasonOfARefusal) {
         {"GET * HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"GET /\xc3\xa4 HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"GET /\tb HTTP/1.1\r\n\r\n", Error::invalid_target},
+        {"GET http:///b HTTP/1.1\r\nHost: a\r\n\r\n", Error::invalid_target},
+        {"GET http://a\"b/ HTTP/1.1\r\nHost: a\r\n\r\n", Error::invalid_target},
+        {"GET http://user@a/ HTTP/1.1\r\nHost: a\r\n\r\n", Error::invalid_target},
+        {"GET http://a#b HTTP/1.1\r\nHost: a\r\n\r\n", Error::invalid_target},
         {"GET 0http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", Error::invalid_target},
         {"CONNECT / HTTP/1.1\r\n\r\n", Error::invalid_target},
         {"CONNECT host HTTP/1.1\r\n\r\n", Error::invalid_target},
@@ -133,6 +137,10 @@ TEST(HttpRequest, NamesTheReasonOfARefusal) {
         {with_host("Transfer-Encoding: chunked\r\nContent-Length: 0\r\n"),
          Error::conflicting_framing},
         {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Error::unexpected_framing},
+        {"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nContent-Length: 1\r\n\r\n", Error::unexpected_body},
+        {"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nTransfer-Encoding: chunked\r\n\r\n",
+         Error::unexpected_body},
+        {with_host("Transfer-Encoding: chunked \t\r\n"), Error::unsupported_transfer_coding},
         {with_host("Transfer-Encoding: gzip, chunked\r\n"), Error::unsupported_transfer_coding},
         {with_host("Transfer-Encoding: chunked, chunked\r\n"), Error::unsupported_transfer_coding},
         {with_host("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
@@ -259,7 +267,15 @@ TEST(HttpResponse, HasNoBodyWhereTheRequestOrTheStatusForbidsOne) {
     EXPECT_TRUE(parser.head().upgrade);
     EXPECT_EQ(kind("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", To::connect), Kind::none);
     EXPECT_TRUE(parser.head().upgrade);
+    // RFC 9110, 9.3.6: both fields are ignored there.
+    EXPECT_EQ(kind("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+                   To::connect),
+              Kind::none);
     EXPECT_EQ(kind("HTTP/1.1 407 No\r\nContent-Length: 3\r\n\r\n", To::connect), Kind::length);
+}
+
+TEST(HttpResponse, MayHaveAnyHost) {
+    EXPECT_EQ(response_error("HTTP/1.1 200 OK\r\nHost: a/b\r\nHost: c\r\n\r\n"), Error::none);
 }
 
 TEST(HttpResponse, NamesTheReasonOfARefusal) {

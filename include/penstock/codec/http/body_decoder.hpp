@@ -60,7 +60,11 @@ private:
         until_close,
         size_begin,
         size,
-        extension,
+        extension_name,
+        extension_value,
+        extension_quoted,
+        extension_escape,
+        extension_end,
         size_line_feed,
         data,
         data_carriage_return,
@@ -72,15 +76,15 @@ private:
 
     [[nodiscard]] Part take(std::string_view& input, State after) noexcept;
     [[nodiscard]] bool step(char c) noexcept;
+    [[nodiscard]] bool step_in_extension(char c) noexcept;
     [[nodiscard]] Part parse_trailers(std::string_view& input) noexcept;
     bool fail(Error error) noexcept;
 
     State state_;
     Error error_ = Error::none;
-    bool quoted_ = false;
-    bool escaped_ = false;
     std::uint64_t remaining_ = 0;
-    std::size_t extension_size_ = 0;
+    std::size_t extension_size_ = 0;      // of all extensions of the body
+    std::size_t extension_part_size_ = 0; // of the name or value that has begun
     Limits limits_;
     HeadScanner scanner_;
     std::size_t trailer_count_ = 0;

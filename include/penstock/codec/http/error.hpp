@@ -30,6 +30,7 @@ enum class Error : std::uint8_t {
     invalid_content_length,      ///< not a number, beyond 2^63 - 1, or given twice
     conflicting_framing,         ///< both Content-Length and Transfer-Encoding (RFC 9112, 6.3)
     unexpected_framing,          ///< Transfer-Encoding in HTTP/1.0, or with status 1xx or 204
+    unexpected_body,             ///< a CONNECT request announces a body
     unsupported_transfer_coding, ///< any transfer coding but a single `chunked`
     invalid_chunk_size,          ///< not hexadecimal, or beyond 2^63 - 1
     invalid_chunk_extension,     ///< malformed, or beyond `Limits::chunk_extensions`
