@@ -225,8 +225,7 @@ class Connection(_core.WebSocketConnection):
         # Called by `send` where the message is not one buffer, or cannot be sent now.
         while self._fragments is not None:
             await asyncio.shield(self._fragments)
-        if self.state is not State.OPEN:
-            raise self._closed_exception()
+        await self._check_open()
         if isinstance(message, str | bytes | bytearray | memoryview):
             await super().send(message)
         elif isinstance(message, Mapping):
@@ -237,6 +236,13 @@ class Connection(_core.WebSocketConnection):
             raise TypeError(
                 f"a message is str, bytes-like or an iterable of them, not {type(message).__name__}"
             )
+
+    async def _check_open(self) -> None:
+        if self.state is State.CLOSING:
+            # Only the peer's close frame, if it comes, makes this a normal end.
+            await self.wait_closed()
+        if self.state is not State.OPEN:
+            raise self._closed_exception()
 
     async def _send_fragments(self, parts: Iterable[Data] | AsyncIterable[Data]) -> None:
         self._fragments = self.loop.create_future()
@@ -249,11 +255,12 @@ class Connection(_core.WebSocketConnection):
             else:
                 for part in parts:
                     opcode = await self._send_fragment(part, opcode)
-            if opcode != _CONTINUATION and self.state is State.OPEN:
+            if opcode != _CONTINUATION:
+                await self._check_open()
                 self._send_frame(_CONTINUATION, b"", True)
         except BaseException:
             # The peer would take what is sent next for the rest of this message.
-            if opcode != _CONTINUATION:
+            if opcode != _CONTINUATION and self.state is State.OPEN:
                 self._fail(1011, "error in fragmented message")
             raise
         finally:
@@ -265,8 +272,7 @@ class Connection(_core.WebSocketConnection):
         kind = _TEXT if isinstance(part, str) else _BINARY
         if opcode not in (_CONTINUATION, kind):
             raise TypeError("the parts of a message are all str, or all bytes-like")
-        if self.state is not State.OPEN:
-            raise self._closed_exception()
+        await self._check_open()
         self._send_frame(kind if opcode == _CONTINUATION else _CONTINUATION, part, False)
         if self._writing_paused:
             await self._drain()
@@ -295,8 +301,7 @@ class Connection(_core.WebSocketConnection):
             ConnectionClosed: If the connection is closed; the future raises it too.
             ConcurrencyError: If a ping with that payload is unanswered.
         """
-        if self.state is not State.OPEN:
-            raise self._closed_exception()
+        await self._check_open()
         return self._ping(data)
 
     def _ping(self, data: Data | None) -> asyncio.Future[float]:
@@ -318,8 +323,7 @@ class Connection(_core.WebSocketConnection):
         Raises:
             ConnectionClosed: If the connection is closed.
         """
-        if self.state is not State.OPEN:
-            raise self._closed_exception()
+        await self._check_open()
         self._send_frame(_PONG, _control_payload(data), True)
 
     # ---- closing
@@ -444,15 +448,13 @@ class Connection(_core.WebSocketConnection):
         self.close_rcvd = Close(code, reason.decode())
         if self.close_sent is None:
             self._send_close(self.close_rcvd)
+            # The peer may not end TCP, or not read what the transport still has to write.
+            self._limit_closing()
         else:
             self._rcvd_then_sent = False
         self._end()
-        if self.transport is None:
-            return
         # The server closes TCP first (RFC 6455, 7.1.1).
-        if self._client:
-            self._limit_closing()
-        else:
+        if self.transport is not None and not self._client:
             self.transport.close()
 
     def _on_failure(self, code: int, reason: bytes) -> None:

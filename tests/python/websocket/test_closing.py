@@ -64,6 +64,20 @@ async def ping_after_close(connection: Any) -> object:
     return None
 
 
+async def send_while_closing(connection: Any) -> object:
+    ends = []
+    closing = asyncio.create_task(connection.close(1001))
+    await asyncio.sleep(0)
+    assert connection.state == websocket.State.CLOSING
+    for late in (connection.send("late"), connection.ping(), connection.pong()):
+        try:
+            await late
+        except Exception as exception:
+            ends.append(seen(exception))
+    await closing
+    return ends
+
+
 async def oversized(connection: Any) -> object:
     await connection.send("x" * 3000)
     return await hold(connection)
@@ -125,6 +139,25 @@ async def close_during_fragments(connection: Any) -> object:
     return None
 
 
+async def last_fragment_after_close(connection: Any) -> object:
+    async def parts() -> Any:
+        yield "one"
+        await connection.wait_closed()
+
+    try:
+        await connection.send(parts())
+    except Exception as exception:
+        return seen(exception)
+    return None
+
+
+async def close_when_received_from(connection: Any) -> object:
+    while connection.state == websocket.State.OPEN:
+        await asyncio.sleep(0.01)
+        await connection.close(1000, "enough")
+    return None
+
+
 async def wrong_types(connection: Any) -> object:
     names = []
     for message in (1, None, {"a": 1}, [b"a", "b"]):
@@ -151,6 +184,8 @@ CONVERSATIONS: list[tuple[Conversation, Conversation]] = [
     (hold, close_with_own_code),
     (send_after_close, hold),
     (ping_after_close, hold),
+    (send_while_closing, hold),
+    (hold, send_while_closing),
     (oversized, hold),
     (hold, oversized),
     (oversized_in_fragments, hold),
@@ -159,6 +194,7 @@ CONVERSATIONS: list[tuple[Conversation, Conversation]] = [
     (leave_without_close, hold),
     (hold, leave_without_close),
     (close_during_fragments, ignore),
+    (last_fragment_after_close, close_when_received_from),
     (wrong_types, ignore),
 ]
 
@@ -291,6 +327,57 @@ def test_unanswered_ping_fails_the_connection(run: Callable[..., Any]) -> None:
         await connection.wait_closed()
         server.close()
         await server.wait_closed()
+
+    run(main())
+
+
+def test_lost_connection_stays_closed_when_a_message_in_fragments_ends(
+    run: Callable[..., Any],
+) -> None:
+    async def main() -> None:
+        async with websocket.serve(hold, "127.0.0.1", 0) as served:
+            connection = await websocket.connect(address(served))
+            started = asyncio.Event()
+
+            async def parts() -> Any:
+                yield "one"
+                started.set()
+                await connection.wait_closed()
+                yield "two"
+
+            sending = asyncio.create_task(connection.send(parts()))  # type: ignore[arg-type]
+            await started.wait()
+            assert connection.transport is not None
+            connection.transport.abort()
+            with pytest.raises(websocket.ConnectionClosedError) as end:
+                await sending
+            assert seen(end.value) == ("ConnectionClosedError", None, None)
+            assert connection.state is websocket.State.CLOSED
+            assert connection.close_code == 1006
+
+    run(main())
+
+
+def test_peer_that_closes_and_does_not_read_is_disconnected(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        async def flood(connection: websocket.ServerConnection) -> None:
+            connection.write(b"x" * 30_000_000)
+            await connection.wait_closed()
+            ended.set_result(connection.close_code)
+
+        options: Any = {"compression": None, "close_timeout": 0.05}
+        async with websocket.serve(flood, "127.0.0.1", 0, **options) as served:
+            connection = await websocket.connect(
+                address(served), max_size=None, compression=None, close_timeout=None
+            )
+            assert connection.transport is not None
+            connection.transport.pause_reading()
+            closing = asyncio.create_task(connection.close())
+            assert await ended == 1000
+            connection.transport.abort()
+            await closing
 
     run(main())
 
