@@ -1,5 +1,5 @@
-// What the codec reads, llhttp reads alike; what it refuses, llhttp refuses too, or it is one of the
-// cases in which the codec is stricter on purpose.
+// What the codec reads, llhttp reads alike. What the codec refuses, llhttp refuses too, or the
+// codec is stricter on purpose.
 
 #include <gtest/gtest.h>
 
@@ -111,7 +111,8 @@ TEST(Llhttp, AnswerToConnectHasNoBodyWhateverItAnnounces) {
     EXPECT_EQ(reading.messages[0].body, "");
 }
 
-/// Random changes to the cases, from this seed on. The parts in which the bytes arrive change nothing.
+/// Random changes to the cases, from this seed on. The parts in which the bytes arrive change
+/// nothing.
 TEST(Llhttp, ReadsTheSameAfterRandomChanges) {
     constexpr std::array<std::string_view, 32> pieces = {"\r",
                                                          "\n",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include <llhttp.h>
 
@@ -100,7 +99,7 @@ public:
 private:
     /// False where more bytes are needed.
     bool step(std::string_view& input) {
-        if (!message_) {
+        if (!in_body_) {
             return begin(input);
         }
         const BodyDecoder::Part part = body_.next(input);
@@ -129,6 +128,7 @@ private:
             return false;
         case Progress::complete:
             message_ = heads_.message();
+            in_body_ = true;
             body_ = BodyDecoder(heads_.head().body);
             input.remove_prefix(heads_.head().size);
             return true;
@@ -137,14 +137,15 @@ private:
     }
 
     void end() {
-        message_->body = std::exchange(reading.begun, {});
-        message_->trailers = pairs_of(body_.trailers());
-        if (message_->upgrade) {
+        in_body_ = false;
+        message_.body = std::exchange(reading.begun, {});
+        message_.trailers = pairs_of(body_.trailers());
+        if (message_.upgrade) {
             reading.end = Reading::End::upgraded;
-        } else if (!message_->keep_alive) {
+        } else if (!message_.keep_alive) {
             reading.end = Reading::End::closing;
         }
-        reading.messages.push_back(*std::exchange(message_, std::nullopt));
+        reading.messages.push_back(std::exchange(message_, {}));
     }
 
     void fail(Error error) {
@@ -153,7 +154,8 @@ private:
     }
 
     HeadReader heads_;
-    std::optional<Message> message_;
+    Message message_; // the one whose body is read, while in_body_
+    bool in_body_ = false;
     BodyDecoder body_;
     std::string buffer_;
 };
@@ -222,7 +224,8 @@ struct LlhttpReader {
 
     int head_ends() {
         in_head = false;
-        // Not at the end of chunks: llhttp lets trailers say what only the head can (RFC 9110, 6.5.1).
+        // Not at the end of chunks: llhttp lets trailers say what only the head can (RFC 9110,
+        // 6.5.1).
         message.keep_alive = llhttp_should_keep_alive(&parser) != 0;
         const int status = parser.status_code;
         message.start =
@@ -331,11 +334,11 @@ std::string text_of(const Reading& reading) {
     for (const Message& message : reading.messages) {
         text += "\n  " + message.start + " HTTP/1." + std::to_string(message.minor_version);
         for (const auto& [name, value] : message.fields) {
-            text += " " + name + "=" + value;
+            text.append(" ").append(name).append("=").append(value);
         }
         text += " body:" + message.body;
         for (const auto& [name, value] : message.trailers) {
-            text += " " + name + "=" + value;
+            text.append(" ").append(name).append("=").append(value);
         }
         text += message.keep_alive ? " keep-alive" : "";
         text += message.upgrade ? " upgrade" : "";
