@@ -511,6 +511,7 @@ Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
             trailer_text_.assign(rest_);
         }
         if (std::exchange(continue_due_, false) && !response_started()) {
+            const auto continuing = continuing_.try_lock();
             out_ += "HTTP/1.1 100 Continue\r\n\r\n";
             if (const Result<> flushed = co_await flush(); !flushed) {
                 co_return failure(flushed.error());

@@ -17,6 +17,7 @@
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/codec/http/target.hpp>
 #include <penstock/deadline.hpp>
+#include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/http/detail/router.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
@@ -98,6 +99,7 @@ private:
     [[nodiscard]] bool flush_at_once() noexcept;
     [[nodiscard]] Task<Result<>> flush();
     [[nodiscard]] Task<Result<>> send(Bytes head, Bytes body, Bytes tail = {});
+    [[nodiscard]] Task<Result<>> until_continue_is_sent();
 
     void reset_response();
     void start_body();
@@ -150,6 +152,8 @@ private:
     std::optional<codec::http::BodyDecoder> body_;
     bool body_done_ = false;
     bool continue_due_ = false;
+    /// Held while "100 Continue" is sent: another task of the handler may begin the response.
+    penstock::detail::LocalMutex continuing_;
     std::error_code body_error_;
     std::uint64_t body_size_ = 0; ///< of what was received
     std::uint64_t body_limit_ = 0;

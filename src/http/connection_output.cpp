@@ -11,6 +11,7 @@
 #include <penstock/codec/http/date.hpp>
 #include <penstock/codec/http/head_writer.hpp>
 #include <penstock/http/errors.hpp>
+#include <penstock/unwrap.hpp>
 
 #include "http/connection.hpp"
 
@@ -207,7 +208,16 @@ void Connection::start_body() {
     append_head();
 }
 
+/// Both are written from `out_`, and by one task at a time.
+Task<Result<>> Connection::until_continue_is_sent() {
+    const auto turn = co_await continuing_.lock();
+    co_return turn ? Result<>() : failure(turn.error());
+}
+
 Task<Result<>> Connection::write_body(Bytes part) {
+    if (continuing_.locked()) {
+        co_await unwrap(until_continue_is_sent());
+    }
     if (stream_error_) {
         co_return failure(stream_error_);
     }
@@ -238,6 +248,9 @@ Task<Result<>> Connection::write_body(Bytes part) {
 }
 
 Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
+    if (continuing_.locked()) {
+        co_await unwrap(until_continue_is_sent());
+    }
     if (!response_started() && !announced_) {
         announced_ = size;
     }

@@ -30,8 +30,8 @@ class Connection;
 /// Without either, the response has an empty body. The server adds Date, Content-Length or
 /// Transfer-Encoding, and Connection.
 ///
-/// A `Writer`, so `copy(file, response)` works. One task at a time writes. The object is valid
-/// until the handler has ended.
+/// A `Writer`, so `copy(file, response)` works. One task at a time writes. Another one may read the
+/// request meanwhile. The object is valid until the handler has ended.
 ///
 /// Thread safety: only on the thread of its connection's loop.
 class Response {

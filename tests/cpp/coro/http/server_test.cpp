@@ -1,5 +1,6 @@
 #include <penstock/http/server.hpp>
 
+#include <penstock/all.hpp>
 #include <penstock/copy.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/http/errors.hpp>
@@ -292,6 +293,39 @@ TEST(HttpServer, SendsContinueWhenTheBodyIsRead) {
         EXPECT_EQ(without_date(expect(co_await read_all_text(stream))),
                   "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     });
+}
+
+TEST(HttpServer, ReceivesWhileItSends) {
+    Site site;
+    const auto receive = [](Request& request, std::string& text) -> Task<Result<>> {
+        text = co_await unwrap(request.text());
+        co_return Result<>();
+    };
+    const auto send = [](Response& response) -> Task<Result<>> {
+        co_return co_await response.write_all("sent meanwhile, ");
+    };
+    site.server.post("/both", [&](Request& request, Response& response) -> Task<Result<>> {
+        std::string text;
+        const auto ended = co_await all(receive(request, text), send(response));
+        co_return ended ? co_await response.write_all(text) : failure(ended.error());
+    });
+    // Its buffer is smaller than "100 Continue", which is therefore not sent at once.
+    auto [near, far] = MemoryStream::pair(8);
+    const auto client = [&]() -> Task<std::string> {
+        expect(co_await near.write_all("POST /both HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                                       "Content-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
+        EXPECT_EQ(co_await read_until(near, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+        expect(co_await near.write_all("body"));
+        co_return expect(co_await read_all_text(near));
+    };
+    const auto body = [&]() -> Task<std::string> {
+        const auto results = co_await all(client(), site.server.serve_connection(std::move(far)));
+        co_return std::get<0>(results);
+    };
+    EXPECT_EQ(without_date(run(body())),
+              "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+              "10\r\nsent meanwhile, \r\n4\r\nbody\r\n0\r\n\r\n");
+    EXPECT_EQ(site.failures, std::vector<std::string>());
 }
 
 TEST(HttpServer, ReadsTrailers) {
