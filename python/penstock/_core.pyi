@@ -327,6 +327,7 @@ class WebSocketConnection:
 websocket_deflate: int
 
 def websocket_key() -> str: ...
+def decode_chunked(data: ReadableBuffer, maximum: int, /) -> tuple[bytes, bool]: ...
 def parse_websocket_request(
     data: ReadableBuffer, deflate: _Deflate | None, /
 ) -> (

@@ -1,5 +1,5 @@
-// parse_websocket_request() and parse_websocket_response(): the codec's parsers and negotiation for
-// Python.
+// parse_websocket_request(), parse_websocket_response() and decode_chunked(): the codec's parsers
+// and negotiation for Python.
 
 #include "core/module.hpp"
 #include "shared/buffer_view.hpp"
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <penstock/codec/http/body_decoder.hpp>
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/codec/http/response_parser.hpp>
 #include <penstock/codec/websocket/handshake.hpp>
@@ -209,6 +210,42 @@ PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
                : nullptr;
 }
 
+/// decode_chunked(data, maximum) -> (body, whether it is complete). A body that is malformed or
+/// exceeds the maximum ends there.
+PyObject* decode_chunked(PyObject* /*module*/, PyObject* arguments) {
+    PyObject* data = nullptr;
+    Py_ssize_t maximum = 0;
+    BufferView view;
+    if (PyArg_ParseTuple(arguments, "On", &data, &maximum) == 0 ||
+        !view.acquire(data, PyBUF_SIMPLE)) {
+        return nullptr;
+    }
+    using Kind = http::BodyDecoder::Part::Kind;
+    http::BodyDecoder decoder({.kind = http::BodyFraming::Kind::chunked});
+    std::string_view input = view.bytes();
+    bool complete = false;
+    std::string body;
+    try {
+        for (;;) {
+            const http::BodyDecoder::Part part = decoder.next(input);
+            if (part.kind != Kind::data) {
+                complete = part.kind != Kind::incomplete;
+                break;
+            }
+            const std::size_t room = static_cast<std::size_t>(maximum) - body.size();
+            body.append(part.data.substr(0, room));
+            if (part.data.size() >= room) {
+                complete = true;
+                break;
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    const Ref bytes(PyBytes_FromStringAndSize(body.data(), static_cast<Py_ssize_t>(body.size())));
+    return bytes ? PyTuple_Pack(2, bytes.get(), complete ? Py_True : Py_False) : nullptr;
+}
+
 /// websocket_key() -> a new Sec-WebSocket-Key.
 PyObject* new_key(PyObject* /*module*/, PyObject* /*unused*/) {
     try {
@@ -222,6 +259,7 @@ PyObject* new_key(PyObject* /*module*/, PyObject* /*unused*/) {
 PyMethodDef functions[] = {
     {"parse_websocket_request", &parse_request, METH_VARARGS, nullptr},
     {"parse_websocket_response", &parse_response, METH_VARARGS, nullptr},
+    {"decode_chunked", &decode_chunked, METH_VARARGS, nullptr},
     {"websocket_key", &new_key, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

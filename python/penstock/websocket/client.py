@@ -24,6 +24,7 @@ from penstock.websocket.http import Headers, HeadersLike, Request, Response
 __all__ = ["connect"]
 
 _LARGEST_BODY = 1 << 20
+_CHUNKED = -2
 _NO_LIMITS = (False, False, 15, 15)
 
 
@@ -38,7 +39,12 @@ class _Address:
 
     @classmethod
     def parse(cls, uri: str) -> _Address:
-        parts = urllib.parse.urlsplit(uri)
+        try:
+            parts = urllib.parse.urlsplit(uri)
+            port = parts.port
+            uri.encode()
+        except ValueError as error:
+            raise InvalidURI(uri, str(error)) from None
         if parts.scheme not in ("ws", "wss"):
             raise InvalidURI(uri, "its scheme must be ws or wss")
         if not parts.hostname:
@@ -46,12 +52,16 @@ class _Address:
         if parts.fragment:
             raise InvalidURI(uri, "it has a fragment, which is not sent")
         secure = parts.scheme == "wss"
-        try:
-            port = parts.port or (443 if secure else 80)
-        except ValueError as error:
-            raise InvalidURI(uri, str(error)) from None
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        authority = host if port == (443 if secure else 80) else f"{host}:{port}"
+        port = port or (443 if secure else 80)
+        host = parts.hostname
+        if not host.isascii():
+            try:
+                host = host.encode("idna").decode()
+            except UnicodeError as error:
+                raise InvalidURI(uri, f"its host is no name: {error}") from None
+        authority = f"[{host}]" if ":" in host else host
+        if port != (443 if secure else 80):
+            authority += f":{port}"
         target = parts.path or "/"
         if parts.query:
             target += f"?{parts.query}"
@@ -61,7 +71,7 @@ class _Address:
             password = urllib.parse.unquote(parts.password or "")
             credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
         quoted = urllib.parse.quote(target, safe="/?:@!$&'()*+,;=%-._~")
-        return cls(secure, parts.hostname, port, quoted, authority, credentials)
+        return cls(secure, host, port, quoted, authority, credentials)
 
 
 class _ClientHandshake(asyncio.Protocol):
@@ -117,28 +127,31 @@ class _ClientHandshake(asyncio.Protocol):
     def _parse(self, ended: bool) -> None:
         if self.done.done():
             return
-        try:
-            parsed = _core.parse_websocket_response(
-                self._received, self._key, self._subprotocols, self._offered
-            )
-        except ValueError as error:
-            self._fail(InvalidMessage(f"did not receive a valid HTTP response: {error}"))
-            return
-        if parsed is None:
-            return
-        status, reason, fields, size, fault, deflate, length = parsed
-        if 100 <= status < 200 and status != 101:
+        while True:
+            try:
+                parsed = _core.parse_websocket_response(
+                    self._received, self._key, self._subprotocols, self._offered
+                )
+            except ValueError as error:
+                self._fail(InvalidMessage(f"did not receive a valid HTTP response: {error}"))
+                return
+            if parsed is None:
+                return
+            status, reason, fields, size, fault, deflate, length = parsed
+            if status >= 200 or status == 101:
+                break
             self._received = self._received[size:]
-            self._parse(ended)
-            return
         body = self._received[size:]
         response = Response(status, reason, Headers(fields))
         if status != 101:
-            wanted = min(length if length >= 0 else _LARGEST_BODY, _LARGEST_BODY)
-            if len(body) < wanted and not ended and length != 0:
-                return
-            response.body = body[:wanted]
-            self._fail(InvalidStatus(response))
+            if length == _CHUNKED:
+                response.body, complete = _core.decode_chunked(body, _LARGEST_BODY)
+            else:
+                wanted = min(length if length >= 0 else _LARGEST_BODY, _LARGEST_BODY)
+                response.body = body[:wanted]
+                complete = len(body) >= wanted
+            if complete or ended:
+                self._fail(InvalidStatus(response))
             return
         if fault:
             self._fail(InvalidUpgrade(fault))

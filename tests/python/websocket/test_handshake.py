@@ -165,7 +165,60 @@ def test_invalid_response_is_refused(
     run(main())
 
 
-@pytest.mark.parametrize("uri", ["http://a/", "ws:///path", "ws://a/#b", "ws://a:b/"])
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", b"hello!"),
+        (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nmalformed", b"hello"),
+        (b"Transfer-Encoding: chunked\r\n\r\n200000\r\n" + b"x" * (1 << 21), b"x" * (1 << 20)),
+        (b"Content-Length: 5\r\n\r\nhello", b"hello"),
+        (b"Content-Length: 0\r\n\r\n", b""),
+    ],
+    ids=["chunked", "malformed", "large", "length", "empty"],
+)
+def test_refusal_is_raised_while_its_connection_stays_open(
+    run: Callable[..., Any], answer: bytes, body: bytes
+) -> None:
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 3000)
+            writer.write(b"HTTP/1.1 403 Forbidden\r\n" + answer)
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        with pytest.raises(websocket.InvalidStatus) as caught:
+            await websocket.connect(address(server))
+        assert caught.value.response.status_code == 403
+        assert caught.value.response.body == body
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+def test_name_of_a_host_is_sent_in_ascii() -> None:
+    connecting = websocket.connect("ws://bücher.example:81/ä?ö")
+    request = connecting._request("key")
+    assert request.headers["Host"] == "xn--bcher-kva.example:81"
+    assert request.path == "/%C3%A4?%C3%B6"
+    assert connecting._address.host == "xn--bcher-kva.example"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://a/",
+        "ws:///path",
+        "ws://a/#b",
+        "ws://a:b/",
+        "ws://a:65536/",
+        "ws://[::1",
+        "ws://ü..example/",
+        "ws://a/\udc80",
+    ],
+)
 def test_invalid_address_is_refused(uri: str) -> None:
     with pytest.raises(websocket.InvalidURI, match=re.escape(uri)):
         websocket.connect(uri)
