@@ -1,8 +1,10 @@
 #include <penstock/event_loop.hpp>
 
 #include <algorithm>
+#include <random>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include <penstock/io/files/choose_file_engine.hpp>
 #include <penstock/run.hpp>
@@ -31,9 +33,30 @@ CurrentLoopGuard::~CurrentLoopGuard() {
 
 } // namespace detail
 
+/// Puts the work that is ready into a random order.
+class EventLoop::Shuffle {
+public:
+    explicit Shuffle(std::uint64_t seed) : random_(seed) {}
+
+    void operator()(io::WorkQueue& ready) {
+        order_.clear();
+        while (io::Work* work = ready.pop_front()) {
+            order_.push_back(work);
+        }
+        std::ranges::shuffle(order_, random_);
+        for (io::Work* work : order_) {
+            ready.push_back(*work);
+        }
+    }
+
+private:
+    std::mt19937_64 random_;
+    std::vector<io::Work*> order_;
+};
+
 EventLoop::EventLoop(const Options& options) {
     if (options.shuffle_seed) {
-        shuffle_.emplace(*options.shuffle_seed);
+        shuffle_ = std::make_unique<Shuffle>(*options.shuffle_seed);
     }
 }
 
@@ -99,19 +122,6 @@ void EventLoop::run_posted() noexcept {
     }
 }
 
-void EventLoop::shuffle_ready() {
-    io::WorkQueue& ready = base_.ready();
-    shuffled_.clear();
-    while (io::Work* work = ready.pop_front()) {
-        shuffled_.push_back(work);
-    }
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the caller has looked
-    std::ranges::shuffle(shuffled_, *shuffle_);
-    for (io::Work* work : shuffled_) {
-        ready.push_back(*work);
-    }
-}
-
 void EventLoop::run_until(const bool& done) {
     base_.poll_eagerly();
     while (!done) {
@@ -125,7 +135,7 @@ void EventLoop::run_until(const bool& done) {
         }
         const std::int64_t limit = base_.prepare();
         if (shuffle_) {
-            shuffle_ready();
+            (*shuffle_)(base_.ready());
         }
         base_.block(limit);
         base_.dispatch();
