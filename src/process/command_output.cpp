@@ -21,8 +21,7 @@ Task<Result<>> feed(PipeWriter& pipe, const std::string& input) {
 
 } // namespace
 
-Task<Result<Output>> Command::output(std::string input, std::size_t limit) const {
-    Command command = *this;
+Task<Result<Output>> Command::collect(Command command, std::string input, std::size_t limit) {
     command.terminal_.reset();
     command.input(Stdio::pipe()).output(Stdio::pipe()).error(Stdio::pipe()).kill_on_close();
     Result<Child> child = command.spawn();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <penstock/process/child.hpp>
@@ -98,16 +99,22 @@ public:
     ///
     ///     const Output sorted = co_await unwrap(Command("sort").output("b\na\n"));
     ///
+    /// The task has a copy of this object, which may end or change after the call.
+    ///
     /// Overrides `input`, `output`, `error` and `terminal`. A process that does not read all of its
     /// input is no error. An exit code other than 0 is no error either: look at `status`.
     ///
     /// Errors: those of `spawn`, of the pipes, and `message_size` beyond `limit`. After an error or
     /// a cancellation the process has been killed and reaped.
     [[nodiscard]] Task<Result<Output>> output(std::string input,
-                                              std::size_t limit = default_read_all_limit) const;
+                                              std::size_t limit = default_read_all_limit) const {
+        return collect(*this, std::move(input), limit);
+    }
     [[nodiscard]] Task<Result<Output>> output() const { return output(std::string()); }
 
 private:
+    static Task<Result<Output>> collect(Command command, std::string input, std::size_t limit);
+
     /// The variables as "NAME=VALUE".
     [[nodiscard]] std::vector<std::string> child_environment() const;
 

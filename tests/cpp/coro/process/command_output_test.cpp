@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <penstock/all.hpp>
 #include <penstock/run.hpp>
 #include <penstock/timeout.hpp>
 
@@ -81,6 +84,20 @@ TEST_F(CommandOutput, KillsAProcessWhenItIsCancelled) {
                                              Command("sleep").argument("1000").output());
     };
     EXPECT_EQ(run(program()).error(), std::errc::timed_out);
+}
+
+TEST_F(CommandOutput, NeedsItsCommandOnlyForTheCall) {
+    const auto echo = [](const char* text) { return Command("echo").argument(text).output(); };
+    const auto program = [&]() -> Task<Result<>> {
+        std::vector<Task<Result<Output>>> tasks;
+        tasks.push_back(echo("the first of two long texts"));
+        tasks.push_back(echo("the second of two long texts"));
+        const auto outputs = co_await penstock::all(std::move(tasks));
+        EXPECT_EQ(outputs->at(0).output, "the first of two long texts\n");
+        EXPECT_EQ(outputs->at(1).output, "the second of two long texts\n");
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
 }
 
 TEST_F(CommandOutput, ReportsAProgramThatDoesNotExist) {
