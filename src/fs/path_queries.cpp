@@ -18,6 +18,9 @@ std::error_code of_kernel(std::error_code error) noexcept {
 /// Calls a function of std::filesystem, which takes an error code last, on a worker thread.
 template <typename Value, typename Function>
 Task<Result<Value>> query(std::string path, Function function) {
+    if (path.contains('\0')) {
+        co_return failure(std::errc::invalid_argument);
+    }
     co_return co_await to_thread([&]() -> Result<Value> {
         std::error_code error;
         auto found = function(std::filesystem::path(std::move(path)), error);

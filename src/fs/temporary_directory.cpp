@@ -1,11 +1,13 @@
 #include <penstock/fs/temporary_directory.hpp>
 
 #include <cstdlib>
-#include <filesystem>
+#include <new>
 #include <system_error>
 
 #include <penstock/fs/tree.hpp>
 #include <penstock/to_thread.hpp>
+
+#include "fs/detail/remove_tree.hpp"
 
 namespace penstock::fs {
 
@@ -33,8 +35,10 @@ Task<Result<TemporaryDirectory>> TemporaryDirectory::create(std::string prefix,
 
 TemporaryDirectory::~TemporaryDirectory() {
     if (!path_.empty()) {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
+        try {
+            (void)detail::remove_tree(path_);
+        } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): as other errors
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 #include <penstock/fs/tree.hpp>
 
-#include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/to_thread.hpp>
+
+#include "fs/detail/remove_tree.hpp"
 
 namespace penstock::fs {
 
@@ -44,12 +46,17 @@ AsyncGenerator<Result<WalkEntry>> walk(std::string root) {
         co_return;
     }
     std::vector<Level> levels;
-    levels.push_back({.folder = {.path = std::move(root), .depth = 0}, .entries = *listed});
+    levels.push_back(
+        {.folder = {.path = std::move(root), .depth = 0}, .entries = *std::move(listed)});
     while (!levels.empty()) {
         Level& level = levels.back();
         if (level.next == level.entries.size()) {
             levels.pop_back();
             continue;
+        }
+        if (!co_await penstock::detail::BudgetOperation()) {
+            co_yield failure(std::errc::operation_canceled);
+            co_return;
         }
         const DirectoryEntry& entry = level.entries[level.next++];
         WalkEntry found{.path = path_below(level.folder.path, entry.name),
@@ -62,8 +69,8 @@ AsyncGenerator<Result<WalkEntry>> walk(std::string root) {
         }
         listed = co_await read_directory(found.path);
         if (listed) {
-            levels.push_back(
-                {.folder = {.path = found.path, .depth = found.depth + 1}, .entries = *listed});
+            levels.push_back({.folder = {.path = found.path, .depth = found.depth + 1},
+                              .entries = *std::move(listed)});
         } else if (listed.error() != std::errc::no_such_file_or_directory) {
             co_yield failure(listed.error());
             if (listed.error() == std::errc::operation_canceled) {
@@ -74,14 +81,10 @@ AsyncGenerator<Result<WalkEntry>> walk(std::string root) {
 }
 
 Task<Result<std::uint64_t>> remove_all(std::string path) {
-    co_return co_await to_thread([&]() -> Result<std::uint64_t> {
-        std::error_code error;
-        const std::uintmax_t removed = std::filesystem::remove_all(path, error);
-        if (error) {
-            return failure(std::error_code(error.value(), std::system_category()));
-        }
-        return removed;
-    });
+    if (path.contains('\0')) {
+        co_return failure(std::errc::invalid_argument);
+    }
+    co_return co_await to_thread([&] { return detail::remove_tree(path); });
 }
 
 } // namespace penstock::fs

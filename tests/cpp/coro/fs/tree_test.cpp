@@ -1,16 +1,24 @@
 #include <penstock/fs/tree.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <penstock/canceller.hpp>
+#include <penstock/event_loop.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/fs/temporary_directory.hpp>
 #include <penstock/run.hpp>
@@ -105,6 +113,100 @@ TEST_F(Tree, ACancelledWalkEnds) {
     EXPECT_TRUE(run(program()));
 }
 
+TEST_F(Tree, ACancelledWalkOfOneFolderEndsWithTheError) {
+    Canceller canceller;
+    const auto walks = [&](const std::string& root) -> Task<> {
+        auto entries = fs::walk(root);
+        EXPECT_TRUE((co_await entries.next())->has_value());
+        canceller.cancel();
+        const std::optional<Result<fs::WalkEntry>> last = co_await entries.next();
+        EXPECT_TRUE(last && !*last && last->error() == std::errc::operation_canceled);
+        EXPECT_FALSE((co_await entries.next()).has_value());
+    };
+    const auto program = [&]() -> Task<Result<>> {
+        const fs::TemporaryDirectory folder = co_await unwrap(fs::TemporaryDirectory::create());
+        for (const char* name : {"/a", "/b", "/c"}) {
+            write(folder.path() + name);
+        }
+        co_await cancellable(canceller, walks(folder.path()));
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
+TEST_F(Tree, AWalkOfALargeFolderLeavesTheLoopToOtherTasks) {
+    bool other_ran = false;
+    const auto walks = [&](const std::string& root) -> Task<> {
+        std::size_t seen_before = 0;
+        auto entries = fs::walk(root);
+        (void)co_await entries.next(); // the folder is read
+        other_ran = false;
+        penstock::EventLoop::current().post([&] { other_ran = true; });
+        while ((co_await entries.next()).has_value()) {
+            seen_before += other_ran ? 0 : 1;
+        }
+        EXPECT_LT(seen_before, 100U);
+    };
+    const auto program = [&]() -> Task<Result<>> {
+        const fs::TemporaryDirectory folder = co_await unwrap(fs::TemporaryDirectory::create());
+        for (int i = 0; i < 200; ++i) {
+            write(folder.path() + "/" + std::to_string(i));
+        }
+        co_await walks(folder.path());
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
+TEST_F(Tree, APathWithAZeroByteIsRefused) {
+    const auto program = []() -> Task<Result<>> {
+        const fs::TemporaryDirectory folder = co_await unwrap(fs::TemporaryDirectory::create());
+        plant(folder.path());
+        const std::string kept = folder.path() + "/deep";
+        const std::string link = folder.path() + "/link";
+        const auto with_zero = [](std::string path) { return std::move(path) + '\0' + "more"; };
+        EXPECT_EQ((co_await fs::remove_all(with_zero(kept))).error(), std::errc::invalid_argument);
+        EXPECT_EQ(co_await fs::exists(kept), true);
+        EXPECT_EQ((co_await fs::canonical(with_zero(kept))).error(), std::errc::invalid_argument);
+        EXPECT_EQ((co_await fs::space(with_zero(kept))).error(), std::errc::invalid_argument);
+        EXPECT_EQ((co_await fs::read_symlink(with_zero(link))).error(),
+                  std::errc::invalid_argument);
+        auto entries = fs::walk(with_zero(kept));
+        EXPECT_EQ((co_await entries.next())->error(), std::errc::invalid_argument);
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
+TEST_F(Tree, RemoveAllRemovesATreeDeeperThanTheProcessHasDescriptors) {
+    const auto program = []() -> Task<Result<>> {
+        const fs::TemporaryDirectory folder = co_await unwrap(fs::TemporaryDirectory::create());
+        const std::string root = folder.path() + "/tree";
+        constexpr int depth = 3'000; // and longer than a path may be
+        int at = ::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const char* name = "tree";
+        for (int i = 0; i < depth; ++i) {
+            EXPECT_EQ(::mkdirat(at, name, 0777), 0);
+            const int below = ::openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            ::close(at);
+            at = below;
+            name = "folder";
+        }
+        ::close(at);
+        rlimit before{};
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+        rlimit few = before;
+        few.rlim_cur = 200;
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+        const Result<std::uint64_t> removed = co_await fs::remove_all(root);
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        EXPECT_EQ(removed, static_cast<std::uint64_t>(depth));
+        EXPECT_EQ(co_await fs::exists(root), false);
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
 TEST_F(Tree, RemoveAllRemovesATreeButNotTheTargetsOfLinks) {
     const auto program = []() -> Task<Result<>> {
         const fs::TemporaryDirectory outside = co_await unwrap(fs::TemporaryDirectory::create());
@@ -117,6 +219,30 @@ TEST_F(Tree, RemoveAllRemovesATreeButNotTheTargetsOfLinks) {
         EXPECT_EQ(co_await fs::exists(root), false);
         EXPECT_EQ(co_await fs::exists(outside.path() + "/kept"), true);
         EXPECT_EQ(co_await fs::remove_all(root), 0U);
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
+TEST_F(Tree, RemoveAllDoesNotFollowALinkWithASlash) {
+    const auto program = []() -> Task<Result<>> {
+        const fs::TemporaryDirectory folder = co_await unwrap(fs::TemporaryDirectory::create());
+        plant(folder.path());
+        const auto refused = [&](std::string path) -> Task<std::error_code> {
+            const Result<std::uint64_t> removed = co_await fs::remove_all(std::move(path));
+            co_return removed ? std::error_code() : removed.error();
+        };
+        EXPECT_EQ(co_await refused(folder.path() + "/link/"), std::errc::not_a_directory);
+        EXPECT_EQ(co_await refused(folder.path() + "/file//"), std::errc::not_a_directory);
+        EXPECT_EQ(co_await refused(folder.path() + "/file/below"), std::errc::not_a_directory);
+        EXPECT_EQ(co_await refused(folder.path() + "/deep/."), std::errc::invalid_argument);
+        EXPECT_EQ(co_await refused(folder.path() + "/deep/deeper/.."), std::errc::invalid_argument);
+        EXPECT_EQ(co_await refused("//"), std::errc::invalid_argument);
+        EXPECT_EQ(co_await fs::exists(folder.path() + "/deep/deeper/two"), true);
+        EXPECT_EQ(co_await fs::remove_all(""), 0U);
+        EXPECT_EQ(co_await fs::remove_all(folder.path() + "/link"), 1U);
+        EXPECT_EQ(co_await fs::remove_all(folder.path() + "/deep//"), 4U);
+        EXPECT_EQ(co_await fs::remove_all(folder.path() + "/file"), 1U);
         co_return Result<>();
     };
     EXPECT_TRUE(run(program()));
