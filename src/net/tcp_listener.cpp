@@ -9,6 +9,7 @@ namespace penstock::net {
 
 using penstock::detail::adopt_nonblocking;
 using penstock::detail::check_tcp_socket;
+using penstock::detail::close_on_exec;
 using penstock::detail::get_option;
 using penstock::detail::open_socket;
 using penstock::detail::Pollable;
@@ -58,6 +59,9 @@ Result<TcpListener> TcpListener::adopt(OwnedDescriptor socket) {
                                  : listening.error());
     }
     if (const Result<> set = set_option(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1); !set) {
+        return failure(set.error());
+    }
+    if (const Result<> set = close_on_exec(socket.get()); !set) {
         return failure(set.error());
     }
     Result<std::unique_ptr<Pollable>> pollable = adopt_nonblocking(std::move(socket));

@@ -2,7 +2,9 @@
 
 #include <cerrno>
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 namespace penstock::detail {
 
@@ -41,6 +43,13 @@ Result<> check_tcp_socket(int fd) noexcept {
     }
     if ((*family != AF_INET && *family != AF_INET6) || *protocol != IPPROTO_TCP) {
         return failure(std::errc::wrong_protocol_type);
+    }
+    return {};
+}
+
+Result<> close_on_exec(int fd) noexcept {
+    if (fd > STDERR_FILENO && ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        return last_failure();
     }
     return {};
 }

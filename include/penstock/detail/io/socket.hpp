@@ -18,4 +18,8 @@ namespace penstock::detail {
 /// and `wrong_protocol_type`.
 [[nodiscard]] Result<> check_tcp_socket(int fd) noexcept;
 
+/// Closes a descriptor in the programs that this process executes, unless it is a standard stream,
+/// which they expect.
+[[nodiscard]] Result<> close_on_exec(int fd) noexcept;
+
 } // namespace penstock::detail

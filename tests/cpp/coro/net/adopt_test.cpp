@@ -57,6 +57,18 @@ TEST(Adopt, TakesAListenerAndAConnection) {
     run(program());
 }
 
+TEST(Adopt, ClosesTheSocketInProgramsThatAreExecuted) {
+    OwnedDescriptor socket = blocking_listener(); // without close-on-exec, as systemd passes it
+    EXPECT_EQ(::fcntl(socket.get(), F_SETFD, 0), 0);
+    const TcpListener listener = TcpListener::adopt(std::move(socket)).value();
+    EXPECT_EQ(::fcntl(listener.native_handle(), F_GETFD), FD_CLOEXEC);
+    const Endpoint endpoint = *listener.local_endpoint();
+    OwnedDescriptor client(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(::connect(client.get(), endpoint.native(), endpoint.native_size()), 0);
+    const TcpStream stream = TcpStream::adopt(std::move(client)).value();
+    EXPECT_EQ(::fcntl(stream.native_handle(), F_GETFD), FD_CLOEXEC);
+}
+
 TEST(Adopt, RefusesWhatIsNoSuchSocketAndClosesIt) {
     std::array<int, 2> pipe{};
     ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
