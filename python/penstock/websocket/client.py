@@ -113,16 +113,17 @@ class _ClientHandshake(asyncio.Protocol):
             self._fail(InvalidMessage("the server closed the connection during the handshake"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(
-                exc or InvalidMessage("the connection was lost during the handshake")
-            )
+        self._end(exc or InvalidMessage("the connection was lost during the handshake"))
 
     def _fail(self, exception: Exception) -> None:
-        if not self.done.done():
-            self.done.set_exception(exception)
+        self._end(exception)
         if self._transport is not None:
             self._transport.close()
+
+    def _end(self, exception: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(exception)
+            self.done.exception()  # a call that is cancelled while TCP connects does not wait for it
 
     def _parse(self, ended: bool) -> None:
         if self.done.done():

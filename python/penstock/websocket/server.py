@@ -58,6 +58,9 @@ class _ServerHandshake(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        if self._server._closing is not None:  # it was accepted just before
+            self.abort()
+            return
         self._server._opening.add(self)
         timeout = self._server._open_timeout
         if timeout is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import re
 from collections.abc import Callable
 from typing import Any
@@ -235,6 +236,29 @@ def test_silent_server_ends_with_a_timeout(run: Callable[..., Any]) -> None:
             await websocket.connect(address(server), open_timeout=0.05)
         server.close()
         await server.wait_closed()
+
+    run(main())
+
+
+def test_connect_can_be_cancelled_at_any_time(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        reported: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(context))
+
+        async def connect(uri: str) -> None:
+            async with websocket.connect(uri):
+                pass
+
+        async with websocket.serve(echo, "127.0.0.1", 0) as served:
+            for turns in range(40):
+                connecting = asyncio.create_task(connect(address(served)))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                connecting.cancel()
+                await asyncio.wait([connecting])
+        gc.collect()
+        assert not reported
 
     run(main())
 

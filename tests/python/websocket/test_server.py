@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -98,6 +100,30 @@ def test_end_of_another_connection_is_a_failure_of_the_handler(
                 with pytest.raises(websocket.ConnectionClosedError) as end:
                     await connection.recv()
                 assert seen(end.value) == ("ConnectionClosedError", (1011, ""), 1011)
+
+    run(main())
+
+
+def test_connection_that_a_closing_server_has_accepted_is_ended(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        if type(asyncio.get_running_loop()) is asyncio.SelectorEventLoop and sys.version_info < (
+            3,
+            12,
+        ):
+            pytest.skip("CPython 3.11's server fails to attach it, and leaves it open")
+        for turns in range(8):
+            server = await websocket.serve(echo, "127.0.0.1", 0, open_timeout=None)
+            connecting = asyncio.create_task(
+                asyncio.open_connection(*server.sockets[0].getsockname())
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            server.close()
+            await server.wait_closed()
+            with contextlib.suppress(OSError):
+                reader, writer = await connecting
+                assert await asyncio.wait_for(reader.read(), 20) == b""
+                writer.close()
 
     run(main())
 
