@@ -123,7 +123,7 @@ class _ClientHandshake(asyncio.Protocol):
     def _end(self, exception: Exception) -> None:
         if not self.done.done():
             self.done.set_exception(exception)
-            self.done.exception()  # a call that is cancelled while TCP connects does not wait for it
+            self.done.exception()  # nobody waits for it if the call was cancelled before
 
     def _parse(self, ended: bool) -> None:
         if self.done.done():
