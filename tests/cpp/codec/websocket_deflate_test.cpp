@@ -124,6 +124,28 @@ TEST(WebSocketDeflate, StopsABombAtTheLimit) {
     EXPECT_EQ(second.inflate(bytes_of(thousand), true, cut, 999), Outcome::too_large);
 }
 
+TEST(WebSocketDeflate, KeepsItsWindowBehindManyFinalBlocks) {
+    std::mt19937 random(2);
+    std::string noise(32'768, ' ');
+    for (char& byte : noise) {
+        byte = static_cast<char>(random());
+    }
+    Deflater deflater(15, false);
+    Inflater inflater(15, false);
+    EXPECT_EQ(decompress(inflater, compress(deflater, noise)), noise);
+    // Sixteen million: a peer that sends many must not get much work for each.
+    std::string blocks;
+    for (int i = 0; i < 16'000'000; ++i) {
+        blocks.append("\3\0", 2);
+    }
+    EXPECT_EQ(decompress(inflater, blocks + '\0'), "");
+    // As far back as zlib refers.
+    const std::string end = noise.substr(noise.size() - 32'000);
+    const std::string again = compress(deflater, end);
+    EXPECT_LT(again.size(), 1000U);
+    EXPECT_EQ(decompress(inflater, again), end);
+}
+
 TEST(WebSocketDeflate, RefusesWhatIsNoDeflateData) {
     for (const std::string_view data : {std::string_view("\xff\xff\xff"), std::string_view("\x07"),
                                         std::string_view("\x00\x09\x00\xf6\xff\x48", 6)}) {
