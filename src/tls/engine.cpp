@@ -37,6 +37,9 @@ struct Engine::Bio {
     static int write(BIO* bio, const char* from, int size) noexcept {
         auto& engine = *static_cast<Engine*>(BIO_get_data(bio));
         BIO_clear_retry_flags(bio);
+        if (engine.ended_) {
+            return size;
+        }
         Bytes rest(from, static_cast<std::size_t>(size));
         if (engine.outlet_.take != nullptr && engine.output_.empty()) {
             const std::size_t taken = engine.outlet_.take(engine.outlet_.stream, rest);
@@ -289,7 +292,11 @@ Step Engine::shutdown() noexcept {
         }
     }
     const int returned = SSL_shutdown(connection_.get());
-    return returned >= 0 ? Step::done : outcome(returned);
+    if (returned < 0) {
+        return outcome(returned);
+    }
+    ended_ = true;
+    return Step::done;
 }
 
 bool Engine::has_shut_down() const noexcept {

@@ -110,6 +110,9 @@ private:
     Chunk output_;
     Outlet outlet_; ///< during a step
     std::error_code error_;
+    /// `shutdown` is done. OpenSSL would still answer requests for new keys, but nothing may follow
+    /// the end (RFC 8446, section 6.1), so what it writes is dropped.
+    bool ended_ = false;
     std::exception_ptr thrown_;
 };
 

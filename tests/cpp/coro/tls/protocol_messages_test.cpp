@@ -128,6 +128,37 @@ TEST_F(TlsProtocolMessages, ARequestForNewKeysIsAnswered) {
     EXPECT_TRUE(run(in_memory()));
 }
 
+// Nothing may follow the end (RFC 8446, section 6.1). A peer that has closed its socket would answer
+// it with a reset, which drops what it has sent.
+TEST_F(TlsProtocolMessages, ARequestForNewKeysAfterTheEndIsNotAnswered) {
+    const auto context = raw_context();
+    const auto program = [&]() -> Task<Result<>> {
+        TcpPair tcp = co_await connect_pair();
+        RawPeer<TcpStream> peer(tcp.far, context.get());
+        auto both = co_await unwrap(penstock::all(
+            tls::Stream<TcpStream>::connect(std::move(tcp.near), client(), "localhost"),
+            peer.handshake()));
+        auto& stream = std::get<0>(both);
+        co_await unwrap(stream.write_all("the end"));
+        co_await unwrap(stream.shutdown());
+        EXPECT_EQ(co_await unwrap(peer.read()), "the end");
+        EXPECT_TRUE(co_await unwrap(peer.reads_end()));
+        for (int round = 0; round < 3; ++round) { // OpenSSL reacts to the second one
+            EXPECT_EQ(SSL_key_update(peer.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+            co_await unwrap(peer.write("with new keys"));
+            EXPECT_EQ(co_await unwrap(read_some(stream)), "with new keys");
+        }
+        EXPECT_EQ(SSL_shutdown(peer.ssl()), 1);
+        co_await unwrap(peer.send());
+        EXPECT_EQ(co_await unwrap(read_some(stream)), "");
+        stream.close();
+        std::array<char, 100> more{};
+        EXPECT_EQ(co_await unwrap(tcp.far.read(more)), 0U);
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
 // A session ticket that has arrived in part blocks OpenSSL's writing.
 TEST_F(TlsProtocolMessages, WritesContinueBehindATicketInPieces) {
     for (const bool while_reading : {false, true}) {

@@ -61,6 +61,19 @@ public:
         }
     }
 
+    /// Whether the end of the encrypted stream comes next.
+    Task<Result<bool>> reads_end() {
+        for (;;) {
+            char byte = 0;
+            const int count = SSL_read(ssl_.get(), &byte, 1);
+            if (count > 0 || SSL_get_error(ssl_.get(), count) == SSL_ERROR_ZERO_RETURN) {
+                co_return count <= 0;
+            }
+            require_input(count);
+            co_await unwrap(receive());
+        }
+    }
+
     /// What it has to send, not sent.
     std::string take_output() {
         char* data = nullptr;
