@@ -66,6 +66,13 @@ void ContextState::keep_session(const std::string& server, OwnedSession session)
     }
 }
 
+void ContextState::keep_renewed_session(SSL* connection, const std::string& server) {
+    if (most_sessions_ > 0 && !server.empty() && SSL_session_reused(connection) == 1 &&
+        SSL_version(connection) < TLS1_3_VERSION) {
+        keep_session(server, OwnedSession(SSL_get1_session(connection)));
+    }
+}
+
 void ContextState::resume_session(SSL* connection, const std::string& server) {
     const std::lock_guard guard(lock_);
     const auto known = by_server_.find(server);

@@ -239,6 +239,9 @@ Step Engine::handshake() {
     if (thrown_) {
         std::rethrow_exception(std::exchange(thrown_, {}));
     }
+    if (step == Step::done) {
+        context_->keep_renewed_session(connection_.get(), server_name_);
+    }
     return step;
 }
 

@@ -159,6 +159,31 @@ TEST_F(TlsProtocolMessages, ARequestForNewKeysAfterTheEndIsNotAnswered) {
     EXPECT_TRUE(run(program()));
 }
 
+// Some servers replace the ticket each time that it is used, and the old one ends with that.
+TEST_F(TlsProtocolMessages, ARenewedTicketIsResumed) {
+    const auto context = raw_context(TLS1_2_VERSION);
+    const auto make = [](SSL*, void*) { return 1; };
+    const auto renew = [](SSL*, SSL_SESSION*, const unsigned char*, std::size_t,
+                          SSL_TICKET_STATUS status, void*) -> SSL_TICKET_RETURN {
+        return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE_RENEW
+                                            : SSL_TICKET_RETURN_IGNORE_RENEW;
+    };
+    SSL_CTX_set_session_ticket_cb(context.get(), make, renew, nullptr);
+    const auto program = [&]() -> Task<Result<>> {
+        const tls::Context clients = client();
+        for (const bool resumed : {false, true, true, true}) {
+            auto [near, far] = MemoryStream::pair();
+            RawPeer<MemoryStream> peer(far, context.get());
+            auto both = co_await unwrap(penstock::all(
+                tls::Stream<MemoryStream>::connect(std::move(near), clients, "localhost"),
+                peer.handshake()));
+            EXPECT_EQ(std::get<0>(both).session_resumed(), resumed);
+        }
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
 // A session ticket that has arrived in part blocks OpenSSL's writing.
 TEST_F(TlsProtocolMessages, WritesContinueBehindATicketInPieces) {
     for (const bool while_reading : {false, true}) {
