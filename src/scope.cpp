@@ -114,6 +114,7 @@ void ScopeJoin::record_failure(const ChildBase& child) noexcept {
         return;
     }
     if (child.cancelled() && failure->error == std::errc::operation_canceled) {
+        cut_short_ = cut_short_ || (&child != body_child_ && context().cancelled());
         return;
     }
     error_ = failure->error;

@@ -35,7 +35,7 @@ public:
     ///
     /// Errors: a `Task<void>` handles its own errors. The first `Task<Result<>>` that returns an
     /// error cancels everything else in the scope, and the scope returns that error.
-    /// `operation_canceled` after a cancellation is not an error. The first exception also cancels
+    /// `operation_canceled` after `cancel` or a failure is not an error. The first exception also cancels
     /// the rest. It is rethrown when all tasks have ended. Later errors and exceptions are dropped.
     ///
     /// Cancellation: in a scope that was cancelled or has failed, the task starts cancelled.
@@ -116,7 +116,11 @@ protected:
         }
     }
 
-    [[nodiscard]] std::error_code error() const noexcept { return error_; }
+    /// The first failure, or else `operation_canceled` if a spawned task has reported that a
+    /// cancellation from outside ended it.
+    [[nodiscard]] std::error_code error() const noexcept {
+        return !error_ && cut_short_ ? std::make_error_code(std::errc::operation_canceled) : error_;
+    }
 
 private:
     friend class DrainOperation;
@@ -130,6 +134,7 @@ private:
     const ChildBase* body_child_ = nullptr;
     DrainOperation* draining_ = nullptr;
     bool cancelling_ = false;
+    bool cut_short_ = false;
     std::error_code error_;
     std::exception_ptr exception_;
 };
@@ -206,7 +211,8 @@ template <typename Body> using ScopeResult = typename ScopeResultOf<BodyResult<B
 /// result. The first exception also cancels everything else. It is rethrown when all tasks have
 /// ended. If calling the body throws, its spawned tasks end first.
 ///
-/// Cancellation: cancelling the awaiting task cancels the body and all spawned tasks.
+/// Cancellation: cancelling the awaiting task cancels the body and all spawned tasks. The result is
+/// `operation_canceled` if that ended one of them that returns a `Result`.
 template <typename Body>
     requires std::is_invocable_v<Body&, Scope&>
 Task<detail::ScopeResult<Body>> with_scope(Body body) {

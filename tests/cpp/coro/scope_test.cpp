@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <penstock/canceller.hpp>
 #include <penstock/run.hpp>
 #include <penstock/sleep.hpp>
 #include <penstock/yield.hpp>
@@ -15,6 +16,7 @@
 namespace {
 
 using namespace std::chrono_literals;
+using penstock::Canceller;
 using penstock::failure;
 using penstock::Result;
 using penstock::run;
@@ -175,6 +177,28 @@ TEST(Scope, CancellationGoesDownThroughScopesAndIsAwaitedUpwards) {
     };
     EXPECT_TRUE(run(program()));
     EXPECT_EQ(log, (Log{"cancelled", "cancelled", "inner scope ended"}));
+}
+
+TEST(Scope, ThatIsCancelledWhileItsTasksRunIsAnError) {
+    const auto sleeps = []() -> Task<Result<>> { co_return co_await sleep_for(1h); };
+    const auto spawns = [&](Canceller& canceller, bool waits) -> Task<Result<>> {
+        co_return co_await cancellable(canceller, with_scope([&](Scope& scope) -> Task<Result<>> {
+                                           scope.spawn(sleeps());
+                                           if (waits) {
+                                               (void)co_await sleep_for(1h);
+                                           }
+                                           co_return Result<>();
+                                       }));
+    };
+    const auto program = [&]() -> Task<> {
+        for (const bool body_waits : {false, true}) {
+            Canceller canceller;
+            penstock::EventLoop::current().post([&] { canceller.cancel(); });
+            const Result<> ended = co_await spawns(canceller, body_waits);
+            EXPECT_TRUE(!ended && ended.error() == std::errc::operation_canceled);
+        }
+    };
+    run(program());
 }
 
 TEST(Scope, FreesAChildsParametersWhenItEnds) {
