@@ -18,7 +18,10 @@ namespace penstock {
 /// A bounded queue between tasks, on one loop or several. Any number of tasks may send and receive.
 /// Senders wait while the channel is full. Receivers wait while it is empty.
 ///
-///     while (Result<Job> job = co_await jobs.receive()) { ... }   // until it is closed and empty
+///     while (Result<Job> job = co_await jobs.receive()) { ... }
+///
+/// This loop ends when the channel is closed and empty, or when the task is cancelled. To tell them
+/// apart, look at the error, or use `for_each_concurrent`, which returns it if it is the second.
 ///
 /// Order: first in, first out, for values and for waiting tasks. Exactly one receiver gets each
 /// value.

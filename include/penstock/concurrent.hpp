@@ -7,12 +7,15 @@
 #include <optional>
 #include <ranges>
 #include <stdexcept>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <penstock/all.hpp>
 #include <penstock/channel.hpp>
+#include <penstock/channel_ends.hpp>
+#include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/errors.hpp>
 #include <penstock/result.hpp>
 #include <penstock/scope.hpp>
@@ -81,6 +84,12 @@ template <typename Source, typename Function>
 Task<Result<>> call_with_each(Source& source, Function& function, Starts& starts) {
     bool first = true;
     while (!source.exhausted()) {
+        if (!co_await BudgetOperation()) {
+            co_return failure(std::errc::operation_canceled);
+        }
+        if (source.exhausted()) { // by another task meanwhile
+            break;
+        }
         const std::size_t index = source.index();
         typename Source::Item item = source.take();
         if (std::exchange(first, false) && !source.exhausted()) {
@@ -155,11 +164,12 @@ Task<Result<std::vector<Value>>> run_map(View view, std::size_t limit, Function 
     co_return mapped;
 }
 
-template <typename T, typename Function>
-Task<Result<>> receive_each(Channel<T>& channel, Function& function, Starts& starts) {
+/// `Queue` is a channel or its receiving end.
+template <typename Queue, typename Function>
+Task<Result<>> receive_each(Queue& queue, Function& function, Starts& starts) {
     bool first = true;
     for (;;) {
-        Result<T> value = co_await channel.receive();
+        auto value = co_await queue.receive();
         if (!value && value.error() == Error::channel_closed) {
             co_return Result<>();
         }
@@ -167,12 +177,23 @@ Task<Result<>> receive_each(Channel<T>& channel, Function& function, Starts& sta
             co_return failure(value.error());
         }
         if (std::exchange(first, false)) {
-            starts.next([&] { return receive_each(channel, function, starts); });
+            starts.next([&] { return receive_each(queue, function, starts); });
         }
         if (Result<> called = co_await call_for_success(function, *std::move(value)); !called) {
             co_return called;
         }
     }
+}
+
+template <typename Queue, typename Function>
+Task<Result<>> run_for_each_received(Queue& queue, std::size_t limit, Function& function) {
+    check_concurrency(limit);
+    std::optional<Starts> starts; // lives as long as the scope
+    co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
+        starts.emplace(scope, limit - 1);
+        scope.spawn(receive_each(queue, function, *starts));
+        co_return Result<>();
+    });
 }
 
 } // namespace detail
@@ -189,7 +210,8 @@ Task<Result<>> receive_each(Channel<T>& channel, Function& function, Starts& sta
 /// Errors: the first error or exception cancels the other calls, and is the result. Throws
 /// `std::invalid_argument` for a limit of 0.
 ///
-/// Cancellation: cancels the running calls. No further one starts.
+/// Cancellation: cancels the running calls. No further one starts, and the result is
+/// `operation_canceled`, unless all calls had started and none reports it.
 template <std::ranges::input_range Range, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Range&& range, std::size_t limit,
                                                  Function function) {
@@ -208,13 +230,16 @@ template <std::ranges::input_range Range, typename Function>
 template <typename T, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Channel<T>& channel, std::size_t limit,
                                                  Function function) {
-    detail::check_concurrency(limit);
-    std::optional<detail::Starts> starts; // lives as long as the scope
-    co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
-        starts.emplace(scope, limit - 1);
-        scope.spawn(detail::receive_each(channel, function, *starts));
-        co_return Result<>();
-    });
+    co_return co_await detail::run_for_each_received(channel, limit, function);
+}
+
+/// The same for the receiving end of a channel: a copy of it, or its only object, which then closes
+/// the channel when this ends. So senders do not wait for ever after an error.
+template <typename T, typename Function>
+[[nodiscard]] Task<Result<>> for_each_concurrent(Receiver<T> receiver, std::size_t limit,
+                                                 Function function) {
+    Receiver<T> queue = std::move(receiver); // combinators keep parameters for longer
+    co_return co_await detail::run_for_each_received(queue, limit, function);
 }
 
 /// Calls `function(item)` for each item of a range, at most `limit` at a time, and returns the

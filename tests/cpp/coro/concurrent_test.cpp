@@ -1,6 +1,7 @@
 #include <penstock/concurrent.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <ranges>
@@ -11,7 +12,11 @@
 
 #include <gtest/gtest.h>
 
+#include <penstock/all_settled.hpp>
+#include <penstock/canceller.hpp>
+#include <penstock/channel_ends.hpp>
 #include <penstock/run.hpp>
+#include <penstock/sleep.hpp>
 #include <penstock/task_context.hpp>
 
 #include "coro/support/steps.hpp"
@@ -19,12 +24,16 @@
 
 namespace {
 
+using penstock::all_settled;
+using penstock::Canceller;
 using penstock::Channel;
 using penstock::failure;
 using penstock::for_each_concurrent;
+using penstock::make_channel;
 using penstock::map_concurrent;
 using penstock::Result;
 using penstock::run;
+using penstock::Sender;
 using penstock::Task;
 using penstock::testing::Log;
 using penstock::testing::succeeds_after;
@@ -147,6 +156,46 @@ TEST(ForEachConcurrent, ConsumesAChannelUntilItIsClosed) {
     EXPECT_EQ(sum, 55);
 }
 
+TEST(ForEachConcurrent, ConsumesTheReceivingEndOfAChannel) {
+    const Watchdog watchdog;
+    int sum = 0;
+    const auto produces = [](Sender<int> sender) -> Task<Result<>> {
+        Sender<int> jobs = std::move(sender); // closes the channel at the end
+        for (int i = 1; i <= 10; ++i) {
+            (void)co_await jobs.send(i);
+        }
+        co_return Result<>();
+    };
+    const auto program = [&]() -> Task<Result<>> {
+        auto [jobs, queue] = make_channel<int>(2);
+        const auto done = co_await penstock::all(
+            produces(std::move(jobs)), for_each_concurrent(queue, 3, [&](int job) -> Task<> {
+                co_await turns(job % 3);
+                sum += job;
+            }));
+        co_return done ? Result<>() : failure(done.error());
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_EQ(sum, 55);
+}
+
+TEST(ForEachConcurrent, OwnsAReceiverThatIsPassedByValue) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<Result<>> {
+        auto [jobs, queue] = make_channel<int>(2);
+        EXPECT_TRUE(co_await jobs.send(7));
+        const Result<> failed =
+            co_await for_each_concurrent(std::move(queue), 1, [](int job) -> Task<Result<>> {
+                co_return failure(job == 7 ? std::errc::io_error : std::errc::invalid_argument);
+            });
+        EXPECT_EQ(failed.error(), std::errc::io_error);
+        // The last receiver has gone with the call.
+        EXPECT_EQ((co_await jobs.send(8)).error(), penstock::Error::channel_closed);
+        co_return Result<>();
+    };
+    EXPECT_TRUE(run(program()));
+}
+
 /// The number of tasks of this thread's loop.
 std::size_t tasks() {
     std::size_t count = 0;
@@ -204,6 +253,79 @@ TEST(ForEachConcurrent, TakesAllValuesOfAChannelAtTheSameTimeWithinTheLimit) {
     };
     EXPECT_TRUE(run(program()));
     EXPECT_EQ(load.most, 4);
+}
+
+TEST(ForEachConcurrent, CancelledItIsAnErrorAndCallsNoFurther) {
+    const Watchdog watchdog;
+    int calls = 0;
+    const auto program = [&](auto&& items) -> Task<Result<>> {
+        Canceller canceller;
+        calls = 0;
+        const auto call = [&](int /*item*/) -> Task<> { // does not tell that it was cut short
+            if (++calls == 3) {
+                penstock::EventLoop::current().post([&] { canceller.cancel(); });
+            }
+            (void)co_await penstock::sleep_for(std::chrono::hours(1));
+        };
+        co_return co_await cancellable(canceller, for_each_concurrent(items, 3, call));
+    };
+    Result<> ended = run(program(std::views::iota(0, 20)));
+    EXPECT_TRUE(!ended && ended.error() == std::errc::operation_canceled);
+    EXPECT_EQ(calls, 3);
+    const auto over_a_channel = [&]() -> Task<Result<>> {
+        Channel<int> jobs(10);
+        for (int i = 0; i < 10; ++i) {
+            (void)co_await jobs.send(i);
+        }
+        co_return co_await program(jobs);
+    };
+    ended = run(over_a_channel());
+    EXPECT_TRUE(!ended && ended.error() == std::errc::operation_canceled);
+    EXPECT_EQ(calls, 3);
+}
+
+TEST(ForEachConcurrent, LeavesTheLoopToOtherTasks) {
+    const Watchdog watchdog;
+    bool other_ran = false;
+    int calls_before = 0;
+    const auto call = [&](int item) -> Task<> {
+        if (item == 0) {
+            penstock::EventLoop::current().post([&] { other_ran = true; });
+        }
+        calls_before += other_ran ? 0 : 1;
+        co_return;
+    };
+    const auto program = [&]() -> Task<Result<>> {
+        co_return co_await for_each_concurrent(std::views::iota(0, 1'000), 1, call);
+    };
+    EXPECT_TRUE(run(program()));
+    EXPECT_LT(calls_before, 100);
+}
+
+TEST(MapConcurrent, CancelledItIsAnError) {
+    const Watchdog watchdog;
+    const auto program = [](int turns_before) -> Task<Result<std::vector<int>>> {
+        Canceller canceller;
+        const auto cancels = [&]() -> Task<> {
+            co_await turns(turns_before);
+            canceller.cancel();
+        };
+        const auto sleeps = [](int item) -> Task<Result<int>> {
+            if (const Result<> slept = co_await penstock::sleep_for(std::chrono::hours(1));
+                !slept) {
+                co_return failure(slept.error());
+            }
+            co_return item;
+        };
+        auto [mapped, nothing] = co_await all_settled(
+            cancellable(canceller, map_concurrent(std::vector<int>{1, 2, 3}, 2, sleeps)),
+            cancels());
+        co_return std::move(mapped);
+    };
+    for (int i = 0; i < 5; ++i) {
+        const Result<std::vector<int>> mapped = run(program(i));
+        EXPECT_TRUE(!mapped && mapped.error() == std::errc::operation_canceled);
+    }
 }
 
 TEST(MapConcurrent, ReturnsTheValuesInTheOrderOfTheItems) {
