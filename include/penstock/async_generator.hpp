@@ -1,12 +1,16 @@
 #pragma once
 
 #include <coroutine>
-#include <memory>
 #include <optional>
+#include <source_location>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <penstock/detail/task/promise_base.hpp>
 #include <penstock/detail/task/transfer.hpp>
+#include <penstock/detail/task/unwrap_awaiter.hpp>
+#include <penstock/result.hpp>
 
 namespace penstock {
 
@@ -25,7 +29,7 @@ namespace penstock {
 ///
 /// The body runs only while a task awaits `next`, and as a part of that task: it shares the task's
 /// cancellation. No task is started, and a step neither allocates nor grows the stack. To report
-/// errors, yield `Result<T>`.
+/// errors, yield `Result<T>`: then `co_await unwrap(...)` yields an error as the last item.
 ///
 /// The generator may be destroyed between two steps, which destroys the body in its middle. It must
 /// not be destroyed while a task awaits `next`.
@@ -69,7 +73,28 @@ public:
         return AsyncGenerator(std::coroutine_handle<promise_type>::from_promise(*this));
     }
 
+    using PromiseBase::await_transform;
+
+    /// `co_await unwrap(...)`.
+    template <typename Source>
+    [[nodiscard]] auto
+    await_transform(detail::Unwrap<Source>&& unwrap,
+                    std::source_location where = std::source_location::current()) noexcept {
+        static_assert(is_result<T>, "unwrap needs a generator that yields Results");
+        return detail::unwrap_in(*this, std::move(unwrap), where);
+    }
+
     void return_void() const noexcept {}
+
+    void unhandled_exception() noexcept {
+        if constexpr (is_result<T>) {
+            if (const std::optional<std::error_code> error = take_unwrapped_error()) {
+                item_.emplace(std::unexpect, *error);
+            }
+        } else {
+            PromiseBase::unhandled_exception();
+        }
+    }
 
     struct YieldAwaiter {
         [[nodiscard]] bool await_ready() const noexcept { return false; }

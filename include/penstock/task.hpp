@@ -35,11 +35,7 @@ public:
     await_transform(Unwrap<Source>&& unwrap,
                     std::source_location where = std::source_location::current()) noexcept {
         static_assert(is_result<T>, "unwrap needs a task that returns a Result");
-        if constexpr (is_result<Source>) {
-            return ReadyUnwrapAwaiter<Source>(std::move(unwrap.source));
-        } else {
-            return UnwrapAwaiter(await_transform(std::move(unwrap.source), where));
-        }
+        return unwrap_in(*this, std::move(unwrap), where);
     }
 
     void unhandled_exception() noexcept {

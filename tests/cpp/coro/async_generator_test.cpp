@@ -12,8 +12,9 @@
 #include <penstock/run.hpp>
 #include <penstock/sleep.hpp>
 #include <penstock/timeout.hpp>
+#include <penstock/unwrap.hpp>
 
-#include "coro/support/logs.hpp"
+#include "coro/support/steps.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -23,6 +24,9 @@ using penstock::AsyncGenerator;
 using penstock::Result;
 using penstock::run;
 using penstock::Task;
+using penstock::unwrap;
+using penstock::testing::fails_after;
+using penstock::testing::succeeds_after;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
 
@@ -112,6 +116,26 @@ TEST(AsyncGenerator, IsEmptyAfterAnException) {
         EXPECT_TRUE(thrown);
         EXPECT_EQ(co_await items.next(), std::nullopt);
         EXPECT_EQ(co_await items.next(), std::nullopt);
+    };
+    run(program());
+}
+
+TEST(AsyncGenerator, UnwrapYieldsTheErrorAsTheLastItem) {
+    const Watchdog watchdog;
+    const auto held = std::make_shared<int>(0);
+    const auto fails = [](std::shared_ptr<int> kept) -> AsyncGenerator<Result<int>> {
+        const auto local = kept;
+        co_yield co_await unwrap(succeeds_after(1, 3));
+        (void)co_await unwrap(fails_after(2, std::errc::io_error));
+        co_yield 4;
+    };
+    const auto program = [&]() -> Task<> {
+        auto items = fails(held);
+        EXPECT_EQ((co_await items.next())->value(), 3);
+        EXPECT_EQ((co_await items.next())->error(), std::errc::io_error);
+        EXPECT_EQ(held.use_count(), 2); // the parameter: local variables are destroyed
+        EXPECT_FALSE((co_await items.next()).has_value());
+        EXPECT_FALSE((co_await items.next()).has_value());
     };
     run(program());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <coroutine>
+#include <source_location>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -64,5 +65,16 @@ private:
 };
 
 template <typename Inner> UnwrapAwaiter(Inner&&) -> UnwrapAwaiter<Inner>;
+
+/// The awaiter of `co_await unwrap(...)` in a coroutine with this promise.
+template <typename Promise, typename Source>
+[[nodiscard]] auto unwrap_in(Promise& promise, Unwrap<Source>&& unwrap,
+                             std::source_location where) noexcept {
+    if constexpr (is_result<Source>) {
+        return ReadyUnwrapAwaiter<Source>(std::move(unwrap.source));
+    } else {
+        return UnwrapAwaiter(promise.await_transform(std::move(unwrap.source), where));
+    }
+}
 
 } // namespace penstock::detail
