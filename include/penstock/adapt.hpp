@@ -52,14 +52,19 @@ template <typename Foreign> class [[nodiscard]] ForeignOperation final : public 
                   "wrap an awaitable of references in a task of yours");
 
 public:
-    explicit ForeignOperation(Foreign&& foreign) noexcept
-        : OperationBase(nullptr), foreign_(std::move(foreign)) {}
+    explicit ForeignOperation(Foreign&& foreign)
+        : OperationBase(nullptr), foreign_(std::forward<Foreign>(foreign)) {}
 
     [[nodiscard]] bool await_ready() const noexcept { return false; }
 
     template <typename Promise> void await_suspend(std::coroutine_handle<Promise> task) {
         suspend(task);
-        (void)wait(*this);
+        try {
+            (void)wait(*this);
+        } catch (...) { // no memory: it has not started
+            unsuspend();
+            throw;
+        }
     }
 
     Value await_resume() {
@@ -76,9 +81,9 @@ private:
     static ForeignWaiter wait(ForeignOperation& self) {
         try {
             if constexpr (std::is_void_v<Value>) {
-                co_await std::move(self.foreign_);
+                co_await std::forward<Foreign>(self.foreign_);
             } else {
-                self.value_.emplace(co_await std::move(self.foreign_));
+                self.value_.emplace(co_await std::forward<Foreign>(self.foreign_));
             }
         } catch (...) {
             self.exception_ = std::current_exception();
@@ -86,7 +91,7 @@ private:
         self.resume_from_any_thread();
     }
 
-    Foreign foreign_;
+    Foreign foreign_; ///< a reference to an lvalue
     std::optional<ValueOr<Value>> value_;
     std::exception_ptr exception_;
 };
@@ -102,12 +107,14 @@ private:
 /// Cancellation: it does not reach a foreign awaitable. The task waits until the awaitable has
 /// completed, and returns its value. Cancel it by the means of its library.
 ///
-/// Lifetime: the awaitable is kept until it has completed. Allocates one frame.
+/// Lifetime: an rvalue is kept until it has completed. An lvalue, such as an event or a mutex of the
+/// library, is awaited where it is, and must live that long. Allocates one frame, and throws
+/// `std::bad_alloc` before the awaitable has started.
 template <typename Foreign>
-    requires(!std::is_reference_v<Foreign> && !Awaitable<Foreign> &&
+    requires(!Awaitable<std::remove_reference_t<Foreign>> &&
              requires { typename detail::ForeignResult<Foreign>; })
-[[nodiscard]] detail::ForeignOperation<Foreign> adapt(Foreign foreign) {
-    return detail::ForeignOperation<Foreign>(std::move(foreign));
+[[nodiscard]] detail::ForeignOperation<Foreign> adapt(Foreign&& foreign) {
+    return detail::ForeignOperation<Foreign>(std::forward<Foreign>(foreign));
 }
 
 } // namespace penstock

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -84,6 +85,48 @@ TEST(Adapt, TakesAwaitablesThatAreReady) {
     const auto program = []() -> Task<> {
         co_await adapt(Ready());
         EXPECT_EQ(co_await adapt(WithOperator{.text = "text"}), "text");
+    };
+    run(program());
+}
+
+/// An event of another library: awaited where it is, and neither copied nor moved.
+class ForeignEvent {
+public:
+    ForeignEvent() = default;
+    ForeignEvent(const ForeignEvent&) = delete;
+    ForeignEvent& operator=(const ForeignEvent&) = delete;
+
+    void set() {
+        set_ = true;
+        if (waiting_) {
+            std::exchange(waiting_, nullptr).resume();
+        }
+    }
+
+    struct Awaiter {
+        ForeignEvent& event;
+
+        [[nodiscard]] bool await_ready() const noexcept { return event.set_; }
+        void await_suspend(std::coroutine_handle<> waiting) const noexcept {
+            event.waiting_ = waiting;
+        }
+        void await_resume() const noexcept {}
+    };
+
+    Awaiter operator co_await() & noexcept { return {*this}; }
+
+private:
+    bool set_ = false;
+    std::coroutine_handle<> waiting_;
+};
+
+TEST(Adapt, AwaitsAnObjectWhereItIs) {
+    const Watchdog watchdog;
+    ForeignEvent event;
+    const auto program = [&]() -> Task<> {
+        penstock::EventLoop::current().post([&] { event.set(); });
+        co_await adapt(event);
+        co_await adapt(event); // set already
     };
     run(program());
 }

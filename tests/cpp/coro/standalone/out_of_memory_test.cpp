@@ -2,7 +2,9 @@
 // that it started ends, and no descriptor leaks.
 
 #include <array>
+#include <coroutine>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <new>
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -295,6 +298,136 @@ TEST(OutOfMemory, DatagramsDescriptorsAndSignals) {
         EXPECT_EQ(expect(co_await signal.wait()), SIGUSR1);
         EXPECT_EQ(expect(co_await penstock::to_thread([] { return 5; })), 5);
     });
+}
+
+/// An awaitable of another library, which a posted function resumes.
+struct Foreign {
+    struct Resumption : penstock::io::Work {
+        explicit Resumption(std::coroutine_handle<> handle) noexcept
+            : Work(&run), waiting(handle) {}
+
+        static void run(Work& work) { static_cast<Resumption&>(work).waiting.resume(); }
+
+        std::coroutine_handle<> waiting;
+    };
+
+    std::optional<Resumption>& resumption;
+
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiting) const {
+        EventLoop::current().post(resumption.emplace(waiting));
+    }
+    [[nodiscard]] int await_resume() const noexcept { return 7; }
+};
+
+TEST(OutOfMemory, BridgesToOtherLibraries) {
+    run_short_of_memory([]() -> Task<> {
+        std::optional<Foreign::Resumption> resumption;
+        const auto awaits = [&]() -> Task<> {
+            std::exception_ptr exception;
+            try {
+                EXPECT_EQ(co_await penstock::adapt(Foreign{resumption}), 7);
+            } catch (const std::bad_alloc&) {
+                exception = std::current_exception();
+            }
+            (void)co_await penstock::yield(); // the task can go on
+            if (exception) {
+                std::rethrow_exception(exception);
+            }
+        };
+        (void)co_await penstock::race(awaits(), penstock::sleep_for(1h));
+        auto [promise, future] = penstock::make_promise<std::string>();
+        promise.set(std::string("a text that does not fit into the object itself"));
+        EXPECT_FALSE(expect(co_await future.wait()).empty());
+        const penstock::PipeEnds pipe = expect(penstock::make_pipe());
+        expect(co_await penstock::wait_ready(pipe.writer.native_handle(), penstock::io::writable));
+    });
+}
+
+penstock::AsyncGenerator<Result<int>> numbers(int count) {
+    for (int i = 0; i < count; ++i) {
+        co_yield co_await penstock::unwrap(number(i));
+    }
+    (void)co_await penstock::unwrap(Result<>(penstock::failure(std::errc::io_error)));
+}
+
+TEST(OutOfMemory, SequencesAndBoundedConcurrency) {
+    run_short_of_memory([]() -> Task<> {
+        int sum = 0;
+        auto items = numbers(3);
+        while (const std::optional<Result<int>> item = co_await items.next()) {
+            sum += item->value_or(10);
+        }
+        EXPECT_EQ(sum, 13);
+        const auto squares = [](int most) -> penstock::Generator<int> {
+            for (int i = 0; i < most; ++i) {
+                co_yield i* i;
+            }
+        };
+        const std::vector<int> mapped = expect(co_await penstock::map_concurrent(
+            squares(5), 2, [](int item) { return number(item); }));
+        EXPECT_EQ(mapped, (std::vector<int>{0, 1, 4, 9, 16}));
+        auto [sender, receiver] = penstock::make_channel<std::string>(1);
+        const auto send = [](penstock::Sender<std::string> end) -> Task<Result<>> {
+            auto jobs = std::move(end);
+            for (int i = 0; i < 3; ++i) {
+                co_await penstock::unwrap(jobs.send(std::string(100, 'x')));
+            }
+            co_return Result<>();
+        };
+        std::size_t size = 0;
+        expect(co_await penstock::all(
+            send(std::move(sender)),
+            for_each_concurrent(std::move(receiver), 2, [&](const std::string& text) -> Task<> {
+                (void)co_await penstock::yield();
+                size += text.size();
+            })));
+        EXPECT_EQ(size, 300U);
+    });
+}
+
+TEST(OutOfMemory, DeadlinesAndDraining) {
+    run_short_of_memory([]() -> Task<> {
+        expect(co_await penstock::with_scope([](Scope& scope) -> Task<Result<>> {
+            scope.spawn(penstock::detail::to_task(penstock::sleep_for(1h)));
+            const auto body = [&](penstock::Deadline& deadline) -> Task<Result<>> {
+                deadline.expire_after(2h);
+                deadline.expire_after(1h);
+                co_return co_await penstock::yield();
+            };
+            expect(co_await penstock::with_deadline(3h, body));
+            (void)co_await scope.drain(1ms);
+            co_return Result<>();
+        }));
+        auto [near, far] = penstock::MemoryStream::pair(10);
+        const auto write = [&]() -> Task<Result<>> {
+            co_await penstock::unwrap(near.write_all("more than fits at once"));
+            co_return near.shutdown();
+        };
+        auto [nothing, text] = expect(co_await penstock::all(write(), read_all_text(far)));
+        EXPECT_EQ(text, "more than fits at once");
+    });
+}
+
+TEST(OutOfMemory, TreesAndOutputs) {
+    const TemporaryFolder parent;
+    run_short_of_memory([&]() -> Task<> {
+        fs::TemporaryDirectory folder =
+            expect(co_await fs::TemporaryDirectory::create("p-", parent.path(".")));
+        expect(co_await fs::create_directories(folder.path() + "/some/folders"));
+        int seen = 0;
+        auto entries = fs::walk(folder.path());
+        while (const std::optional<Result<fs::WalkEntry>> entry = co_await entries.next()) {
+            seen += expect(Result<fs::WalkEntry>(*entry)).path.empty() ? 0 : 1;
+        }
+        EXPECT_EQ(seen, 2);
+        expect(co_await folder.remove());
+        EXPECT_FALSE(expect(co_await process::Command("cat").output("input")).output.empty());
+    });
+    if (!IsSkipped()) {
+        EXPECT_TRUE(std::filesystem::is_empty(parent.path("."))) << "no folder is left";
+        EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
+    }
 }
 
 } // namespace
