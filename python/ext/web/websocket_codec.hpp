@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include <penstock/codec/websocket/masking.hpp>
 #include <penstock/codec/websocket/message_decoder.hpp>
@@ -29,6 +31,9 @@ struct WebSocketCodec {
     std::deque<PyObject*> messages;            ///< owned
     std::size_t queued_bytes = 0;
     std::size_t maximum_queued = 0; ///< messages beyond which reading pauses
+    /// The payload of the last ping that came while writing was paused. It alone is answered
+    /// (RFC 6455, 5.5.3), so a peer that does not read cannot fill the transport's buffer with pongs.
+    std::optional<std::string> unanswered_ping;
 };
 
 /// Writes one frame in one call. False with an exception set. Throws std::bad_alloc and

@@ -10,8 +10,12 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <structmember.h>
 
@@ -140,6 +144,10 @@ bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& 
         return true;
     }
     case Kind::ping:
+        if (connection->writing_paused) {
+            codec.unanswered_ping.emplace(data, size);
+            return true;
+        }
         return connection->closing || send_frame(connection, Opcode::pong, event.payload, {});
     case Kind::pong:
         return notify(connection, "_on_pong", -1, data, size);
@@ -330,6 +338,29 @@ PyObject* connection_call_receiver(PyObject* self, PyObject* /*unused*/) {
     return call_receiver_for_queue(websocket_of(self)) ? Py_NewRef(Py_None) : nullptr;
 }
 
+/// _answer_ping(): the one that waits for room in the transport's buffer.
+PyObject* connection_answer_ping(PyObject* self, PyObject* /*unused*/) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    if (connection->codec == nullptr) {
+        Py_RETURN_NONE;
+    }
+    const auto payload = std::exchange(connection->codec->unanswered_ping, std::nullopt);
+    if (!payload || connection->closing) {
+        Py_RETURN_NONE;
+    }
+    try {
+        if (!send_frame(connection, Opcode::pong, std::as_bytes(std::span(*payload)), {})) {
+            return nullptr;
+        }
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    } catch (const std::system_error& error) {
+        PyErr_SetString(PyExc_OSError, error.what());
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
 int connection_traverse(PyObject* self, visitproc visit, void* arg) {
     WebSocketConnectionObject* connection = websocket_of(self);
     Py_VISIT(Py_TYPE(self));
@@ -378,6 +409,7 @@ PyMethodDef connection_methods[] = {
     {"_set_receiver", &connection_set_receiver, METH_O, nullptr},
     {"_call_receiver", &connection_call_receiver, METH_NOARGS, nullptr},
     {"_send_frame", &websocket_send_frame, METH_VARARGS, nullptr},
+    {"_answer_ping", &connection_answer_ping, METH_NOARGS, nullptr},
     {"_end", &connection_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

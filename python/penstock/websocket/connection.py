@@ -213,7 +213,7 @@ class Connection(_core.WebSocketConnection):
 
     def _refuse_write(self, message: object) -> NoReturn:
         # Called by `write` where the message is not one buffer, or cannot be sent now.
-        if not isinstance(message, Data):
+        if not isinstance(message, str) and not _is_buffer(message):
             raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
         if self.state is not State.OPEN:
             raise self._closed_exception()
@@ -226,7 +226,7 @@ class Connection(_core.WebSocketConnection):
         while self._fragments is not None:
             await asyncio.shield(self._fragments)
         await self._check_open()
-        if isinstance(message, str | bytes | bytearray | memoryview):
+        if isinstance(message, str) or _is_buffer(message):
             await super().send(message)
         elif isinstance(message, Mapping):
             raise TypeError("a mapping cannot be sent; encode it, for example with json.dumps()")
@@ -509,6 +509,7 @@ class Connection(_core.WebSocketConnection):
     def resume_writing(self) -> None:
         """Let sends continue."""
         self._writing_paused = False
+        self._answer_ping()
         for waiter in self._drain_waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -532,6 +533,14 @@ class Connection(_core.WebSocketConnection):
         self._pings.clear()
         if not self._lost.done():
             self._lost.set_result(None)
+
+
+def _is_buffer(message: Any) -> bool:
+    try:
+        memoryview(message)
+    except TypeError:
+        return False
+    return True
 
 
 def _control_payload(data: Data) -> bytes:

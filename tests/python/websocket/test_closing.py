@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import base64
 import hashlib
@@ -419,6 +420,36 @@ def test_timeout_of_a_close_is_the_cause(run: Callable[..., Any], library: str) 
             assert isinstance(await causes, TimeoutError)
             connection.transport.abort()
             await connection.wait_closed()
+
+    run(main())
+
+
+def test_buffer_of_any_type_waits_for_a_message_in_fragments(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        async def send_back(connection: Any) -> None:
+            async for message in connection:
+                await connection.send(message)
+
+        async with (
+            websocket.serve(send_back, "127.0.0.1", 0) as served,
+            websocket.connect(address(served)) as connection,
+        ):
+            started, release = asyncio.Event(), asyncio.Event()
+
+            async def parts() -> Any:
+                yield array.array("B", b"one")
+                started.set()
+                await release.wait()
+
+            sending = asyncio.create_task(connection.send(parts()))  # type: ignore[arg-type]
+            await started.wait()
+            waiting = asyncio.create_task(connection.send(array.array("B", b"two")))  # type: ignore[arg-type]
+            with pytest.raises(websocket.ConcurrencyError):
+                connection.write(array.array("B", b"three"))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            release.set()
+            await asyncio.gather(sending, waiting)
+            assert [await connection.recv() for _ in range(2)] == [b"one", b"two"]
 
     run(main())
 

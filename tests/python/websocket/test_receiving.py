@@ -91,6 +91,41 @@ def test_receiver_that_does_not_read_stops_the_sender(run: Callable[..., Any]) -
     run(main())
 
 
+def test_pings_of_a_peer_that_does_not_read_are_answered_by_one_pong(
+    run: Callable[..., Any],
+) -> None:
+    async def main() -> None:
+        buffered: list[int] = []
+        looked_twice = asyncio.Event()
+
+        async def flood(connection: websocket.ServerConnection) -> None:
+            assert connection.transport is not None
+            while not connection._writing_paused:
+                connection.write(b"x" * 100_000)
+            for _ in range(2):
+                assert await connection.recv() == "look"
+                buffered.append(connection.transport.get_write_buffer_size())  # type: ignore[attr-defined]
+            looked_twice.set()
+            assert await connection.recv() == "read"
+
+        options: Any = {"compression": None, "max_queue": None}
+        async with websocket.serve(flood, "127.0.0.1", 0, **options) as served:
+            connection = await websocket.connect(address(served), **options)
+            assert connection.transport is not None
+            connection.transport.pause_reading()
+            await connection.send("look")
+            pongs = [await connection.ping(str(i).ljust(125)) for i in range(1000)]
+            await connection.send("look")
+            await looked_twice.wait()
+            assert buffered[0] == buffered[1]
+            connection.transport.resume_reading()
+            await asyncio.wait_for(asyncio.gather(*pongs), 20)
+            await connection.send("read")
+            await connection.wait_closed()
+
+    run(main())
+
+
 def test_messages_before_the_close_are_received_after_it(run: Callable[..., Any]) -> None:
     async def burst(connection: websocket.ServerConnection) -> None:
         for i in range(10):
