@@ -209,7 +209,13 @@ bool ClientHandshake::take(Bytes received) {
             check();
             return true;
         }
-        opening_->text.erase(0, head.size); // an interim response (RFC 9110, section 15.2)
+        // An interim response (RFC 9110, section 15.2). All of them together are as long as a head.
+        interim_ += head.size;
+        if (interim_ > head_limits.head) {
+            error_ = Error::invalid_http;
+            return true;
+        }
+        opening_->text.erase(0, head.size);
     }
 }
 

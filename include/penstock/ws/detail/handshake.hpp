@@ -92,6 +92,7 @@ private:
     std::string request_;
     std::error_code error_;
     std::size_t surplus_ = 0;
+    std::size_t interim_ = 0; ///< the size of the interim responses
 };
 
 /// A mask key of the thread's stock. Throws `std::system_error` if the kernel has no random bytes.

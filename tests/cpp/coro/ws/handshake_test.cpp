@@ -145,6 +145,11 @@ TEST(WebSocketHandshake, RefusesResponsesThatAreNotValid) {
         EXPECT_EQ(co_await client_error("HTTP/1.1 103 Early Hints\r\n\r\n" + upgrade +
                                         "sec-websocket-accept: AAAA\r\n\r\n"),
                   HandshakeError::invalid_accept);
+        std::string interim;
+        for (int i = 0; i < 1000; ++i) {
+            interim += "HTTP/1.1 100 Continue\r\n\r\n";
+        }
+        EXPECT_EQ(co_await client_error(interim), penstock::ws::Error::invalid_http);
         EXPECT_EQ(co_await client_error("SSH-2.0-OpenSSH\r\n"), penstock::ws::Error::invalid_http);
         EXPECT_EQ(co_await client_error("HTTP/1.1 1"), penstock::ws::Error::truncated);
         EXPECT_EQ(co_await client_error("", {.fields = {{"X", "a\r\nb"}}}),
