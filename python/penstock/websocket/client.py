@@ -18,6 +18,7 @@ from penstock.websocket.exceptions import (
     InvalidStatus,
     InvalidUpgrade,
     InvalidURI,
+    NegotiationError,
 )
 from penstock.websocket.http import Headers, HeadersLike, Request, Response
 
@@ -25,6 +26,7 @@ __all__ = ["connect"]
 
 _LARGEST_BODY = 1 << 20
 _CHUNKED = -2
+_TEMPORARY = {500, 502, 503, 504}
 _NO_LIMITS = (False, False, 15, 15)
 
 
@@ -134,7 +136,9 @@ class _ClientHandshake(asyncio.Protocol):
                     self._received, self._key, self._subprotocols, self._offered
                 )
             except ValueError as error:
-                self._fail(InvalidMessage(f"did not receive a valid HTTP response: {error}"))
+                invalid = InvalidMessage(f"did not receive a valid HTTP response: {error}")
+                invalid.__cause__ = error
+                self._fail(invalid)
                 return
             if parsed is None:
                 return
@@ -155,7 +159,8 @@ class _ClientHandshake(asyncio.Protocol):
                 self._fail(InvalidStatus(response))
             return
         if fault:
-            self._fail(InvalidUpgrade(fault))
+            negotiation = "subprotocol" in fault or "extensions" in fault
+            self._fail(NegotiationError(fault) if negotiation else InvalidUpgrade(fault))
             return
         assert self._transport is not None
         connection = self.connection
@@ -171,12 +176,23 @@ class _ClientHandshake(asyncio.Protocol):
             connection.data_received(body)
 
 
+def _is_temporary(error: Exception) -> bool:
+    """Return whether another attempt to connect may succeed."""
+    if isinstance(error, InvalidStatus):
+        return error.response.status_code in _TEMPORARY
+    # The server has ended the connection, or does not speak HTTP.
+    if isinstance(error, InvalidMessage):
+        return error.__cause__ is None
+    return not isinstance(error, InvalidHandshake)
+
+
 class connect:  # a function for its users, who await it or enter it
     """Connect to a WebSocket server.
 
     Use it as `connection = await connect(uri)`, as `async with connect(uri) as connection`, which
     closes the connection at the end, or as `async for connection in connect(uri)`, which connects
-    again after a delay whenever the connection was lost.
+    again after a delay whenever the connection was lost. It raises what another attempt would not
+    mend: a status other than 500, 502, 503 and 504, and an answer that is no valid handshake.
 
     Works on any asyncio event loop; on Penstock's, messages take a shorter way.
 
@@ -206,7 +222,8 @@ class connect:  # a function for its users, who await it or enter it
         OSError: If the connection fails.
         TimeoutError: If it takes longer than `open_timeout`.
         InvalidStatus: If the server answers with a status other than 101.
-        InvalidHandshake: If its answer is otherwise invalid; base of `InvalidStatus`.
+        NegotiationError: If it selects a subprotocol or an extension that was not offered.
+        InvalidHandshake: If its answer is otherwise invalid; base of these two.
     """
 
     def __init__(
@@ -277,10 +294,7 @@ class connect:  # a function for its users, who await it or enter it
                     delay = 0.1
                     yield connection
             except (OSError, TimeoutError, InvalidHandshake) as error:
-                fatal = (
-                    isinstance(error, InvalidStatus) and error.response.status_code < 500
-                ) or isinstance(error, InvalidUpgrade)
-                if fatal:
+                if not _is_temporary(error):
                     raise
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 60.0)

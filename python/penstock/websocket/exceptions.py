@@ -128,7 +128,10 @@ class InvalidOrigin(InvalidHandshake):
 
 
 class NegotiationError(InvalidHandshake):
-    """Client and server have no subprotocol in common; raised by a `select_subprotocol`."""
+    """Client and server have no subprotocol or extension in common.
+
+    A `select_subprotocol` may raise it.
+    """
 
 
 class InvalidStatus(InvalidHandshake):

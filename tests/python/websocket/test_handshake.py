@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import gc
+import hashlib
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import websockets.exceptions
 
 from penstock import websocket
 
@@ -234,6 +238,62 @@ def test_silent_server_ends_with_a_timeout(run: Callable[..., Any]) -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         with pytest.raises(TimeoutError, match="not connected within"):
             await websocket.connect(address(server), open_timeout=0.05)
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+ACCEPTED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: "
+)
+
+
+@pytest.mark.parametrize("client", list(CLIENTS))
+@pytest.mark.parametrize(
+    ("last", "exception"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "InvalidStatus"),
+        (b"HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n\r\n", "InvalidStatus"),
+        (b"SSH-2.0-OpenSSH\r\n", "InvalidMessage"),
+        (ACCEPTED + b"%s\r\nSec-WebSocket-Protocol: other\r\n\r\n", "NegotiationError"),
+        (ACCEPTED + b"%s\r\nSec-WebSocket-Extensions: other\r\n\r\n", "NegotiationError"),
+    ],
+    ids=["404", "501", "no HTTP", "subprotocol", "extension"],
+)
+def test_iteration_connects_again_unless_that_is_in_vain(
+    run: Callable[..., Any], client: str, last: bytes, exception: str
+) -> None:
+    answers = [
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+        b"",
+        ACCEPTED + b"%s\r\n\r\n\x81\x02hi\x88\x02\x03\xe9",
+        last,
+    ]
+
+    async def main() -> None:
+        left = answers.copy()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            found = re.search(rb"(?i)sec-websocket-key: (\S+)", head)
+            assert found is not None
+            digest = hashlib.sha1(found[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+            writer.write(left.pop(0).replace(b"%s", base64.b64encode(digest)))
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        options: dict[str, Any] = {}
+        if client == "websockets":
+            options = {"reconnect_delays": lambda: itertools.repeat(0.0)}
+        received = []
+        kinds = getattr(websocket, exception), getattr(websockets.exceptions, exception)
+        with pytest.raises(kinds):
+            async for connection in CLIENTS[client](address(server), **options):
+                received += [message async for message in connection]
+        assert received == ["hi"]
+        assert not left
         server.close()
         await server.wait_closed()
 
