@@ -75,6 +75,11 @@ public:
         }
     }
 
+    /// What a second receiver gets: the end of the connection is everybody's.
+    [[nodiscard]] std::error_code error_of_second_receiver() const noexcept {
+        return end ? end : std::make_error_code(std::errc::device_or_resource_busy);
+    }
+
     /// Why nothing can be sent; no error if something can.
     [[nodiscard]] std::error_code refusal() const noexcept;
 

@@ -82,7 +82,7 @@ private:
     [[nodiscard]] bool begin() {
         Connection& connection = *socket_->connection_;
         if (connection.receiving) {
-            return complete(failure(std::errc::device_or_resource_busy));
+            return complete(failure(connection.error_of_second_receiver()));
         }
         if (connection.decoder.inside_parts()) {
             return complete(failure(std::errc::operation_in_progress));

@@ -66,7 +66,7 @@ Task<Result<MessagePart>> BasicWebSocket<S>::receive_part() {
     co_await penstock::detail::BudgetOperation();
     Connection& connection = *connection_;
     if (connection.receiving) {
-        co_return failure(std::errc::device_or_resource_busy);
+        co_return failure(connection.error_of_second_receiver());
     }
     if (connection.decoder.inside_whole()) {
         co_return failure(std::errc::operation_in_progress);

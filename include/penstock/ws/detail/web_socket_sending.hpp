@@ -188,6 +188,7 @@ Task<Result<>> BasicWebSocket<S>::close_and_wait(std::uint16_t code, std::string
         co_return Result<>();
     }
     if (connection.end && connection.end != Error::closed && connection.end != Error::truncated) {
+        const Receiving receiving(connection.receiving); // the input is in use
         Result<> fed;
         while (fed) {
             fed = co_await feed(false);

@@ -293,6 +293,24 @@ TEST(WebSocket, ViolationsEndTheConnectionWithTheirCode) {
     run(program());
 }
 
+TEST(WebSocket, AnotherTaskMayReceiveWhileOneClosesAfterAViolation) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        constexpr auto violation = penstock::ws::Error::protocol_violation;
+        RawClient raw = co_await open_raw(frame(Opcode::continuation, "x"));
+        EXPECT_EQ((co_await raw.server.receive()).error(), violation);
+        const auto receiving = [&]() -> Task<Result<>> {
+            EXPECT_EQ((co_await raw.server.receive()).error(), violation);
+            EXPECT_EQ((co_await raw.server.receive_part()).error(), violation);
+            EXPECT_TRUE(co_await raw.server.close()); // does not wait
+            expect(co_await raw.stream.write_all("dropped"));
+            co_return raw.stream.shutdown();
+        };
+        expect(co_await penstock::all(raw.server.close(), receiving()));
+    };
+    run(program());
+}
+
 TEST(WebSocket, AClientRefusesMaskedFrames) {
     const auto program = []() -> Task<> {
         Ends<MemoryStream> ends = co_await open_in_memory();
