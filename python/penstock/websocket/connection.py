@@ -525,6 +525,11 @@ class Connection(_core.WebSocketConnection):
             self._timer.cancel()
             self._timer = None
         self._end()
+        if self._writing_paused:
+            # What they have sent is still in the buffer, and is lost.
+            for drain in self._drain_waiters:
+                if not drain.done():
+                    drain.set_exception(self._closed_exception())
         self.resume_writing()
         for waiter, _ in self._pings.values():
             if not waiter.done():

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import websocket
 
-from .libraries import address, echo
+from .libraries import SERVERS, address, echo, seen
 
 
 def test_cancelled_receive_loses_no_message(run: Callable[..., Any]) -> None:
@@ -163,6 +163,33 @@ def test_closing_wakes_the_receiver_and_the_sender(run: Callable[..., Any]) -> N
             for task in (receiving, sending):
                 with pytest.raises(websocket.ConnectionClosed):
                     await task
+
+    run(main())
+
+
+@pytest.mark.parametrize("library", list(SERVERS))
+def test_send_that_waits_for_a_peer_that_leaves_raises(
+    run: Callable[..., Any], library: str
+) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+        ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+        async def flood(connection: Any) -> None:
+            started.set()
+            sent = await asyncio.gather(connection.send(b"x" * 30_000_000), return_exceptions=True)
+            ended.set_result(sent[0])
+
+        async with SERVERS[library](flood, "127.0.0.1", 0, compression=None) as server:
+            connection = await websocket.connect(address(server), compression=None, max_size=None)
+            assert connection.transport is not None
+            connection.transport.pause_reading()
+            await started.wait()
+            await asyncio.sleep(0.01)
+            connection.transport.abort()
+            end = await ended
+            assert end is not None
+            assert seen(end) == ("ConnectionClosedError", None, None)
 
     run(main())
 
