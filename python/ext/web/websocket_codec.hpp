@@ -32,7 +32,7 @@ struct WebSocketCodec {
     std::size_t queued_bytes = 0;
     std::size_t maximum_queued = 0; ///< messages beyond which reading pauses
     /// The payload of the last ping that came while writing was paused. It alone is answered
-    /// (RFC 6455, 5.5.3), so a peer that does not read cannot fill the transport's buffer with pongs.
+    /// (RFC 6455, 5.5.3), so a peer that does not read cannot fill the transport's buffer.
     std::optional<std::string> unanswered_ping;
 };
 
