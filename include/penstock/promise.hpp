@@ -42,6 +42,8 @@ template <typename T> class Future;
 ///     });
 ///     Result<Reply> reply = co_await future.wait();
 ///
+/// A `std::function` must be copyable: put the promise into a `std::shared_ptr` for it.
+///
 /// The callback may come before the task waits, and after the task was cancelled: both ends share
 /// the state.
 ///
