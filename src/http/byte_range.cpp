@@ -23,8 +23,8 @@ std::optional<std::uint64_t> number(std::string_view text) noexcept {
 } // namespace
 
 std::optional<ByteRange> parse_range(std::string_view field, std::uint64_t size) noexcept {
-    // A suffix is satisfiable there, and no Content-Range can tell so. nginx and Go ignore all ranges
-    // of nothing too.
+    // A suffix is satisfiable there, and no Content-Range can tell so. nginx and Go ignore all
+    // ranges of nothing too.
     if (size == 0) {
         return std::nullopt;
     }
