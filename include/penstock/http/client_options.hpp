@@ -12,7 +12,9 @@ namespace penstock::http {
 enum class ClientProtocol : std::uint8_t {
     negotiate,      ///< HTTP/2 where a server of https offers it (ALPN), HTTP/1.1 otherwise
     http_1_1,       ///< only HTTP/1.1
-    http_2_unasked, ///< HTTP/2 at once, also without encryption (RFC 9113, section 3.3)
+    /// HTTP/2 at once, also without encryption (RFC 9113, section 3.3). With libcurl before 8.1,
+    /// each request has a connection of its own.
+    http_2_unasked,
 };
 
 /// How long the parts of a request may take. 0 is no limit. A request that takes longer fails with

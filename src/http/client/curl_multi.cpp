@@ -1,6 +1,7 @@
 #include "http/client/curl_multi.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 #include <new>
@@ -9,6 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <penstock/io/owner_of.hpp>
@@ -40,6 +44,42 @@ std::size_t streams_of(const ClientOptions& options) noexcept {
     const bool is_old = curl_version_info(CURLVERSION_NOW)->version_num < 0x080100;
     return is_old ? 1 : options.streams_per_connection;
 }
+
+/// One end of a connection.
+class Address {
+public:
+    template <typename Query> Address(int socket, Query query) noexcept {
+        socklen_t size = sizeof storage_;
+        if (query(socket, reinterpret_cast<sockaddr*>(&storage_), &size) != 0) {
+            storage_.ss_family = AF_UNSPEC;
+        }
+    }
+
+    [[nodiscard]] int port() const noexcept {
+        switch (storage_.ss_family) {
+        case AF_INET:
+            return ntohs(reinterpret_cast<const sockaddr_in&>(storage_).sin_port);
+        case AF_INET6:
+            return ntohs(reinterpret_cast<const sockaddr_in6&>(storage_).sin6_port);
+        default:
+            return 0;
+        }
+    }
+
+    [[nodiscard]] bool is_host(std::string_view text) const noexcept {
+        const bool is_ipv4 = storage_.ss_family == AF_INET;
+        const void* host =
+            is_ipv4
+                ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(storage_).sin_addr)
+                : &reinterpret_cast<const sockaddr_in6&>(storage_).sin6_addr;
+        std::array<char, INET6_ADDRSTRLEN> own{};
+        return ::inet_ntop(storage_.ss_family, host, own.data(), own.size()) != nullptr &&
+               text == own.data();
+    }
+
+private:
+    sockaddr_storage storage_{};
+};
 
 void check(const ClientOptions& options) {
     using std::chrono::milliseconds;
@@ -215,6 +255,23 @@ int CurlMulti::on_timer(CURLM* /*multi*/, long timeout_ms, void* data) noexcept 
     return 0;
 }
 
+curl_socket_t CurlMulti::open_socket(void* data, curlsocktype /*purpose*/,
+                                     curl_sockaddr* address) noexcept {
+    auto& self = *static_cast<CurlMulti*>(data);
+    try {
+        self.sockets_.reserve(self.sockets_.size() + 1);
+    } catch (...) {
+        return CURL_SOCKET_BAD;
+    }
+    // Without CLOEXEC, child processes would keep the connections open.
+    const curl_socket_t socket = ::socket(
+        address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
+    if (socket >= 0) {
+        self.sockets_.push_back({.socket = socket});
+    }
+    return socket;
+}
+
 int CurlMulti::close_socket(void* data, curl_socket_t socket) noexcept {
     // libcurl asks to stop watching before it closes. Where it does not, a registration would be
     // left behind.
@@ -223,7 +280,24 @@ int CurlMulti::close_socket(void* data, curl_socket_t socket) noexcept {
     if (found != self.watches_.end() && self.loop_ != nullptr) {
         self.loop_->poller().remove(found->second);
     }
+    std::erase_if(self.sockets_,
+                  [socket](const OpenSocket& open) { return open.socket == socket; });
     return ::close(socket);
+}
+
+curl_socket_t CurlMulti::find_socket(std::string_view peer, int peer_port, int own_port) noexcept {
+    for (OpenSocket& open : sockets_) {
+        if (open.own_port == 0) {
+            open.own_port = Address(open.socket, &::getsockname).port();
+        }
+        if (open.own_port == own_port) { // sockets to several peers may have the same
+            const Address address(open.socket, &::getpeername);
+            if (address.port() == peer_port && address.is_host(peer)) {
+                return open.socket;
+            }
+        }
+    }
+    return CURL_SOCKET_BAD;
 }
 
 void CurlMulti::on_socket_ready(io::Watch& base, std::uint32_t events) {

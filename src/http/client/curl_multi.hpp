@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <vector>
 
 #include <curl/curl.h>
 
@@ -53,8 +55,15 @@ public:
     /// Takes out a transfer, in whatever state it is.
     void remove(Transfer& transfer) noexcept;
 
-    /// For `CURLOPT_CLOSESOCKETFUNCTION`.
+    /// For `CURLOPT_OPENSOCKETFUNCTION` and `CURLOPT_CLOSESOCKETFUNCTION`.
+    static curl_socket_t open_socket(void* self, curlsocktype purpose,
+                                     curl_sockaddr* address) noexcept;
     static int close_socket(void* self, curl_socket_t socket) noexcept;
+
+    /// The connected socket with these addresses, or -1. libcurl itself does not tell before the
+    /// request is sent.
+    [[nodiscard]] curl_socket_t find_socket(std::string_view peer, int peer_port,
+                                            int own_port) noexcept;
 
 private:
     struct SocketWatch : io::Watch {
@@ -64,6 +73,11 @@ private:
         CurlMulti& multi;
         int descriptor;
         std::uint32_t wanted = 0;
+    };
+
+    struct OpenSocket {
+        curl_socket_t socket;
+        int own_port = 0; ///< once it is known
     };
 
     static int on_socket(CURL* easy, curl_socket_t socket, int what, void* self,
@@ -84,6 +98,7 @@ private:
     ClientOptions options_;
     ShareHandle share_;
     std::unordered_map<int, SocketWatch> watches_; ///< by descriptor; libcurl has their addresses
+    std::vector<OpenSocket> sockets_;
     io::IntrusiveList<Transfer> transfers_;
     EventLoop* loop_ = nullptr;
     io::Timer timer_{&on_due};

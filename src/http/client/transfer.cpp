@@ -142,6 +142,9 @@ void Transfer::finish(CURLcode code) noexcept {
             code = CURLE_WEIRD_SERVER_REPLY;
         }
     }
+    if (code == CURLE_OUT_OF_MEMORY && connected_ && !head_complete_ && !refused_) {
+        refused_ = ClientError::invalid_response; // libcurl's code for a line that is too long
+    }
     std::error_code error;
     if (code != CURLE_OK || !has_head()) {
         CurlOutcome outcome{.code = code == CURLE_OK ? CURLE_GOT_NOTHING : code};
@@ -233,9 +236,9 @@ void Transfer::end_of_fields() {
     if (stage_ == Stage::head && status_ >= 200 && !asked_again) {
         check_length();
         stage_ = Stage::body;
+        head_size_ = 0; // interim responses count with the final one
         notify();
     }
-    head_size_ = 0;
 }
 
 /// Refuses lengths that differ or are too large (RFC 9112, section 6.3). libcurl takes one of them,
@@ -391,12 +394,32 @@ void Transfer::apply_pauses() noexcept {
 
 // The limit of `ClientTimeouts::idle`
 
+/// Bytes that a kept connection has received before the request are no response to it (RFC 9112,
+/// section 9.2). libcurl 7.88 would take them for one. If it cannot write, it asks again on a new
+/// connection. With TLS they may be a session ticket, and with HTTP/2 a frame.
+void Transfer::leave_if_spoken_to(const char* peer, int peer_port, int own_port) noexcept {
+    long opened = 0;
+    const curl_tlssessioninfo* tls = nullptr;
+    curl_easy_getinfo(easy_.get(), CURLINFO_NUM_CONNECTS, &opened);
+    curl_easy_getinfo(easy_.get(), CURLINFO_TLS_SSL_PTR, &tls);
+    if (opened != 0 || tls == nullptr || tls->internals != nullptr ||
+        multi_->options().protocol == ClientProtocol::http_2_unasked) {
+        return;
+    }
+    const curl_socket_t socket = multi_->find_socket(peer, peer_port, own_port);
+    char first = 0;
+    if (::recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+        (void)::shutdown(socket, SHUT_WR);
+    }
+}
+
 /// The request begins now. Before that, it may have waited for a connection, which is not limited,
 /// and the connection has limits of its own.
-int Transfer::on_connected(void* context, char* /*peer*/, char* /*own*/, int /*peer_port*/,
-                           int /*own_port*/) noexcept {
+int Transfer::on_connected(void* context, char* peer, char* /*own*/, int peer_port,
+                           int own_port) noexcept {
     auto& self = *static_cast<Transfer*>(context);
     self.connected_ = true;
+    self.leave_if_spoken_to(peer, peer_port, own_port);
     return self.restart_idle_time() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
@@ -448,13 +471,6 @@ void Transfer::on_idle(io::Work& work) {
     }
     self.fail(failed_request(ClientError::timed_out, self.request_.name,
                              "no byte for " + std::to_string(limit.count()) + " ms"));
-}
-
-curl_socket_t Transfer::on_open(void* /*context*/, curlsocktype /*purpose*/,
-                                curl_sockaddr* address) noexcept {
-    // Without CLOEXEC, child processes would keep the connections open.
-    return ::socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    address->protocol);
 }
 
 } // namespace penstock::http::detail

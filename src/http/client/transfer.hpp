@@ -131,6 +131,7 @@ private:
     void configure_proxy();
     void configure_credentials();
     void configure_fields();
+    void add_line(const char* line);
     template <typename Value> void set(CURLoption option, Value value);
 
     static std::size_t on_header(char* data, std::size_t size, std::size_t count,
@@ -140,7 +141,6 @@ private:
     static std::size_t on_read(char* into, std::size_t size, std::size_t count,
                                void* self) noexcept;
     static int on_seek(void* self, curl_off_t offset, int origin) noexcept;
-    static curl_socket_t on_open(void* self, curlsocktype purpose, curl_sockaddr* address) noexcept;
     static int on_connected(void* self, char* peer, char* own, int peer_port,
                             int own_port) noexcept;
     static int on_progress(void* self, curl_off_t to_receive, curl_off_t received,
@@ -152,6 +152,7 @@ private:
     void end_of_fields();
     void check_length() const;
     void flush_field();
+    void leave_if_spoken_to(const char* peer, int peer_port, int own_port) noexcept;
     [[nodiscard]] std::size_t buffered() const noexcept { return input_.size() - input_begin_; }
     void stop() noexcept;
     void apply_pauses() noexcept;

@@ -141,6 +141,26 @@ TEST(HttpClient, SendsBodiesWithLengthAndInChunks) {
          });
 }
 
+TEST(HttpClient, AsksBeforeItSendsALargeBodyOnly) {
+    with(answering([](ServedConnection& connection, ReceivedRequest request) -> Task<> {
+             (void)co_await connection.respond(200, request.field("expect"));
+         }),
+         [](const ScriptedServer& server) -> Task<> {
+             Client client;
+             EXPECT_EQ(expect(co_await client.post(server.url, "small")).body, "(none)");
+             EXPECT_EQ(
+                 expect(co_await client.post(server.url, "small", {{"Expect", "100-continue"}}))
+                     .body,
+                 "100-continue");
+             EXPECT_EQ(expect(co_await client.post(server.url, std::string(2U << 20, 'x'))).body,
+                       "100-continue");
+             EXPECT_EQ(
+                 expect(co_await client.post(server.url, RequestBody::generated(words({"ab"}))))
+                     .body,
+                 "100-continue");
+         });
+}
+
 TEST(HttpClient, SendsALargeBodyWhileTheServerReadsIt) {
     static constexpr std::size_t size = std::size_t{5} << 20;
     with(answering([](ServedConnection& connection, ReceivedRequest request) -> Task<> {
@@ -210,6 +230,30 @@ TEST(HttpClient, StreamsAResponseInABoundedBuffer) {
             } while (sent != before);
             EXPECT_LT(sent, size);
             EXPECT_EQ(expect(co_await response.text()).size(), size);
+        });
+}
+
+TEST(HttpClient, ReadsWhatWasCompressedToAThousandth) {
+    static constexpr std::size_t size = 100'000'000;
+    with(
+        [](ServedConnection& connection) -> Task<> {
+            (void)co_await connection.head();
+            const auto zeros =
+                expect(co_await penstock::process::Command("sh")
+                           .argument("-c")
+                           .argument("head -c " + std::to_string(size) + " /dev/zero | gzip")
+                           .output());
+            (void)co_await connection.respond(200, zeros.output, "Content-Encoding: gzip\r\n");
+        },
+        [](const ScriptedServer& server) -> Task<> {
+            Client client;
+            ClientResponse response = expect(co_await client.send({.url = server.url}));
+            std::vector<std::byte> part(1U << 20);
+            std::size_t total = 0;
+            while (const std::size_t count = expect(co_await response.read(part))) {
+                total += count;
+            }
+            EXPECT_EQ(total, size);
         });
 }
 
@@ -421,6 +465,51 @@ TEST(HttpClient, RepeatsARequestOnAConnectionThatWasClosed) {
             EXPECT_EQ(
                 expect(co_await client.post(server.url, RequestBody::repeatable(make, 2))).body,
                 "ab");
+            EXPECT_EQ(server.connections, 2U);
+        });
+}
+
+TEST(HttpClient, RepeatsATextOnAConnectionThatWasClosed) {
+    with(
+        [](ServedConnection& connection) -> Task<> {
+            const auto request = co_await connection.request();
+            if (request && connection.number() == 0) {
+                (void)co_await connection.respond(200, "first");
+                (void)co_await connection.head();
+                co_return;
+            }
+            (void)co_await connection.respond(200, request->body);
+        },
+        [](const ScriptedServer& server) -> Task<> {
+            Client client;
+            EXPECT_EQ(expect(co_await client.get(server.url)).body, "first");
+            EXPECT_EQ(expect(co_await client.post(server.url, "text")).body, "text");
+            EXPECT_EQ(server.connections, 2U);
+        });
+}
+
+TEST(HttpClient, TakesNothingForAResponseThatCameBeforeItsRequest) {
+    penstock::sync::Event first_is_read;
+    penstock::sync::Event second_is_sent;
+    with(
+        [&](ServedConnection& connection) -> Task<> {
+            const auto request = co_await connection.request();
+            if (request && connection.number() == 0) {
+                (void)co_await connection.respond(200, "first");
+                (void)co_await first_is_read.wait();
+                (void)co_await connection.respond(200, "nobody asked");
+                second_is_sent.set();
+                (void)co_await connection.head();
+                co_return;
+            }
+            (void)co_await connection.respond(200, request ? request->body : "nothing");
+        },
+        [&](const ScriptedServer& server) -> Task<> {
+            Client client;
+            EXPECT_EQ(expect(co_await client.get(server.url)).body, "first");
+            first_is_read.set();
+            (void)co_await second_is_sent.wait();
+            EXPECT_EQ(expect(co_await client.post(server.url, "asked")).body, "asked");
             EXPECT_EQ(server.connections, 2U);
         });
 }

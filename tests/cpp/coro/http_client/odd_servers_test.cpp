@@ -124,6 +124,19 @@ std::vector<Response> responses() {
              return ok(fields, "abc");
          }(),
          "invalid_response"},
+        {"a field of 200 KB", ok("X-A: " + std::string(200'000, 'a') + "\r\n", "abc"),
+         "invalid_response"},
+        {"a reason of 200 KB", "HTTP/1.1 200 " + std::string(200'000, 'a') + "\r\n\r\nabc",
+         "invalid_response"},
+        {"interim responses of 280 KB",
+         [] {
+             std::string text;
+             for (int i = 0; i < 10'000; ++i) {
+                 text += "HTTP/1.1 102 X\r\nA: bcde\r\n\r\n";
+             }
+             return text + ok("Content-Length: 2\r\n", "ok");
+         }(),
+         "invalid_response", Method::get, true},
         {"a truncated length", ok("Content-Length: 5\r\n", "abc"), "truncated"},
         {"a truncated chunk", chunked + "5\r\nabc", "truncated"},
         {"no last chunk", chunked + "3\r\nabc\r\n", "truncated"},
