@@ -10,8 +10,8 @@ namespace penstock::http {
 
 /// Which versions of HTTP a client speaks.
 enum class ClientProtocol : std::uint8_t {
-    negotiate,      ///< HTTP/2 where a server of https offers it (ALPN), HTTP/1.1 otherwise
-    http_1_1,       ///< only HTTP/1.1
+    negotiate, ///< HTTP/2 where a server of https offers it (ALPN), HTTP/1.1 otherwise
+    http_1_1,  ///< only HTTP/1.1
     /// HTTP/2 at once, also without encryption (RFC 9113, section 3.3). With libcurl before 8.1,
     /// each request has a connection of its own.
     http_2_unasked,
