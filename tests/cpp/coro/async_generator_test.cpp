@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -124,7 +125,7 @@ TEST(AsyncGenerator, UnwrapYieldsTheErrorAsTheLastItem) {
     const Watchdog watchdog;
     const auto held = std::make_shared<int>(0);
     const auto fails = [](std::shared_ptr<int> kept) -> AsyncGenerator<Result<int>> {
-        const auto local = kept;
+        const auto local = std::move(kept);
         co_yield co_await unwrap(succeeds_after(1, 3));
         (void)co_await unwrap(fails_after(2, std::errc::io_error));
         co_yield 4;
@@ -133,7 +134,7 @@ TEST(AsyncGenerator, UnwrapYieldsTheErrorAsTheLastItem) {
         auto items = fails(held);
         EXPECT_EQ((co_await items.next())->value(), 3);
         EXPECT_EQ((co_await items.next())->error(), std::errc::io_error);
-        EXPECT_EQ(held.use_count(), 2); // the parameter: local variables are destroyed
+        EXPECT_EQ(held.use_count(), 1); // local variables are destroyed
         EXPECT_FALSE((co_await items.next()).has_value());
         EXPECT_FALSE((co_await items.next()).has_value());
     };
