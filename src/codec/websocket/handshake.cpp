@@ -114,7 +114,11 @@ HandshakeError check_response(const http::ResponseHead& head, std::string_view k
     if (head.status != 101) {
         return HandshakeError::unexpected_status;
     }
-    if (!head.fields.has_token("Upgrade", "websocket")) {
+    if (head.minor_version < 1) {
+        return HandshakeError::unsupported_http;
+    }
+    // Unlike a request's, the field names the one protocol that follows (RFC 6455, 4.1).
+    if (!http::equal_ignoring_case(single(head.fields, "Upgrade"), "websocket")) {
         return HandshakeError::missing_upgrade;
     }
     if (!head.fields.has_token("Connection", "upgrade")) {

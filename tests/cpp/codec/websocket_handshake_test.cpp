@@ -138,6 +138,25 @@ TEST(WebSocketHandshake, OfBothEndsFits) {
     EXPECT_EQ(check_response(responses.head(), key.text()), HandshakeError::unexpected_status);
 }
 
+// RFC 6455, 4.1: "websocket" is the whole value in a response.
+TEST(WebSocketHandshake, ResponseNamesNoOtherProtocol) {
+    const auto error_of = [](std::string_view version, std::string_view upgrade) {
+        std::array<http::Field, 16> storage;
+        http::ResponseParser responses(storage);
+        const std::string text =
+            std::string(version) + " 101 Switching Protocols\r\n" + std::string(upgrade) +
+            "Connection: Upgrade\r\n" +
+            "Sec-WebSocket-Accept: " + std::string(AcceptKey(sample_key).text()) + "\r\n\r\n";
+        EXPECT_EQ(responses.parse(text), http::Progress::complete);
+        return check_response(responses.head(), sample_key);
+    };
+    EXPECT_EQ(error_of("HTTP/1.1", "Upgrade: WebSocket\r\n"), HandshakeError::none);
+    EXPECT_EQ(error_of("HTTP/1.1", "Upgrade: websocket, foo\r\n"), HandshakeError::missing_upgrade);
+    EXPECT_EQ(error_of("HTTP/1.1", "Upgrade: websocket\r\nUpgrade: websocket\r\n"),
+              HandshakeError::missing_upgrade);
+    EXPECT_EQ(error_of("HTTP/1.0", "Upgrade: websocket\r\n"), HandshakeError::unsupported_http);
+}
+
 std::string offer(std::string_view extensions, const DeflateParameters& wanted = {}) {
     const Request request("Sec-WebSocket-Extensions: " + std::string(extensions) + "\r\n");
     const auto agreement = accept_offer(request.parser.head().fields, wanted);
