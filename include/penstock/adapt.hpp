@@ -107,8 +107,8 @@ private:
 /// Cancellation: it does not reach a foreign awaitable. The task waits until the awaitable has
 /// completed, and returns its value. Cancel it by the means of its library.
 ///
-/// Lifetime: an rvalue is kept until it has completed. An lvalue, such as an event or a mutex of the
-/// library, is awaited where it is, and must live that long. Allocates one frame, and throws
+/// Lifetime: an rvalue is kept until it has completed. An lvalue, such as an event or a mutex of
+/// the library, is awaited where it is, and must live that long. Allocates one frame, and throws
 /// `std::bad_alloc` before the awaitable has started.
 template <typename Foreign>
     requires(!Awaitable<std::remove_reference_t<Foreign>> &&

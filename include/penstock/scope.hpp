@@ -35,8 +35,9 @@ public:
     ///
     /// Errors: a `Task<void>` handles its own errors. The first `Task<Result<>>` that returns an
     /// error cancels everything else in the scope, and the scope returns that error.
-    /// `operation_canceled` after `cancel` or a failure is not an error. The first exception also cancels
-    /// the rest. It is rethrown when all tasks have ended. Later errors and exceptions are dropped.
+    /// `operation_canceled` after `cancel` or a failure is not an error. The first exception also
+    /// cancels the rest. It is rethrown when all tasks have ended. Later errors and exceptions are
+    /// dropped.
     ///
     /// Cancellation: in a scope that was cancelled or has failed, the task starts cancelled.
     ///

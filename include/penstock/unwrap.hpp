@@ -18,8 +18,8 @@ namespace penstock {
 ///     }
 ///
 /// The argument is a `Result`, or a task or operation that returns one. The awaiting task must
-/// return a `Result`. Its local variables are destroyed as after `co_return`. An `AsyncGenerator` of
-/// results yields the error as its last item.
+/// return a `Result`. Its local variables are destroyed as after `co_return`. An `AsyncGenerator`
+/// of results yields the error as its last item.
 ///
 /// Success costs nothing. An error is thrown as a private exception inside the task (about a
 /// microsecond), so a `catch (...)` around the `co_await` must rethrow it. For an error in a tight

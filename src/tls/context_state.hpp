@@ -41,9 +41,9 @@ public:
     /// once, as RFC 8446, appendix C.4, advises.
     void resume_session(SSL* connection, const std::string& server);
 
-    /// After the handshake of a client: keeps the session that the server has renewed in it. OpenSSL
-    /// does not report it if it has resumed a session of TLS 1.2, whose old ticket then is invalid.
-    /// Throws `std::bad_alloc`.
+    /// After the handshake of a client: keeps the session that the server has renewed in it.
+    /// OpenSSL does not report it if it has resumed a session of TLS 1.2, whose old ticket then is
+    /// invalid. Throws `std::bad_alloc`.
     void keep_renewed_session(SSL* connection, const std::string& server);
 
     /// `ServerOptions::select`.

@@ -45,8 +45,8 @@ public:
     void status(Status status);
 
     /// Changes do nothing after the head was sent. Fields that concern the connection or the
-    /// framing (Content-Length, Transfer-Encoding, Keep-Alive, Upgrade) are the server's: they are
-    /// not sent. "Connection: close" closes the connection after the response.
+    /// framing (Content-Length, Transfer-Encoding, Keep-Alive) are the server's: they are not sent.
+    /// "Connection: close" closes the connection after the response.
     [[nodiscard]] Headers& headers() noexcept { return head_.headers; }
     /// Sets a field. Throws as `Headers::set`.
     void header(std::string_view name, std::string_view value) { head_.headers.set(name, value); }

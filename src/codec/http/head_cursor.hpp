@@ -69,8 +69,8 @@ private:
     [[nodiscard]] bool interpret(const Field& field) noexcept;
     [[nodiscard]] bool content_length(std::string_view value) noexcept;
     /// Whether a tab follows the value of the line that was read last. It is allowed there (RFC
-    /// 9110, 5.6.3), but llhttp and others take it for a part of the value, and so see no body where
-    /// this codec sees one.
+    /// 9110, 5.6.3), but llhttp and others take it for a part of the value, and so see no body
+    /// where this codec sees one.
     [[nodiscard]] bool tab_follows(std::string_view value) const noexcept;
     [[nodiscard]] bool within_limits() noexcept;
 

@@ -43,8 +43,8 @@ Result<bool> is_folder(int parent, const char* name) noexcept {
     return S_ISDIR(status.st_mode);
 }
 
-/// Removes a folder's content. One folder is open at a time, so that the depth is limited neither by
-/// the number of descriptors nor by the length of a path.
+/// Removes a folder's content. One folder is open at a time, so that the depth is limited neither
+/// by the number of descriptors nor by the length of a path.
 ///
 /// Rejected: std::filesystem::remove_all. It keeps a descriptor open for each level, follows a link
 /// with a slash behind it, and ends a path at a zero byte.

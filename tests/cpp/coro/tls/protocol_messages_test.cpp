@@ -128,8 +128,8 @@ TEST_F(TlsProtocolMessages, ARequestForNewKeysIsAnswered) {
     EXPECT_TRUE(run(in_memory()));
 }
 
-// Nothing may follow the end (RFC 8446, section 6.1). A peer that has closed its socket would answer
-// it with a reset, which drops what it has sent.
+// Nothing may follow the end (RFC 8446, section 6.1). A peer that has closed its socket would
+// answer it with a reset, which drops what it has sent.
 TEST_F(TlsProtocolMessages, ARequestForNewKeysAfterTheEndIsNotAnswered) {
     const auto context = raw_context();
     const auto program = [&]() -> Task<Result<>> {
