@@ -41,7 +41,8 @@ std::string tunnel_request(const Url& url, const Proxy& proxy) {
 
 /// Asks the proxy for a tunnel to the server. After the head of its answer follow the server's
 /// bytes. None are expected before the client's, so they would be a violation.
-Task<Result<>> make_tunnel(AnyStream& stream, const Url& url, const Proxy& proxy) {
+Task<Result<>> make_tunnel(AnyStream& stream, const Url& url, const Proxy& proxy,
+                           const ConnectOptions& options) {
     const std::string request = tunnel_request(url, proxy);
     if (request.empty()) {
         co_return failure(std::errc::invalid_argument);
@@ -66,6 +67,9 @@ Task<Result<>> make_tunnel(AnyStream& stream, const Url& url, const Proxy& proxy
             break;
         }
         if (parser.head().status < 200 || parser.head().status > 299) {
+            if (options.on_refusal) {
+                options.on_refusal(parser.head());
+            }
             co_return failure(Error::proxy_refused);
         }
         co_return parser.head().size == received.size() ? Result<>()
@@ -91,7 +95,7 @@ Task<Result<AnyStream>> dial(const Url& url, const ConnectOptions& options) {
         if (proxy.secure) {
             stream = co_await unwrap(options.encrypt(std::move(stream), proxy.host));
         }
-        co_await unwrap(make_tunnel(stream, url, proxy));
+        co_await unwrap(make_tunnel(stream, url, proxy, options));
     }
     if (url.secure) {
         co_return co_await options.encrypt(std::move(stream), url.host);

@@ -228,6 +228,9 @@ void ClientHandshake::check() {
         options_.compression ? std::optional(options_.compression->parameters) : std::nullopt);
     if (error != HandshakeError::none) {
         error_ = error;
+        if (options_.on_refusal) {
+            options_.on_refusal(head);
+        }
     } else if (!answer.valid) {
         error_ = Error::unexpected_extension;
     } else {

@@ -69,6 +69,10 @@ struct ConnectOptions {
     /// "http://user:password@proxy.example:3128". With "https://", the connection to the proxy is
     /// encrypted too. Empty: none.
     std::string proxy{};
+    /// Gets the response of a server or proxy that makes no connection: its status tells why, and
+    /// fields such as Location and WWW-Authenticate how to go on. The head is valid during the
+    /// call. An exception leaves `connect`.
+    std::function<void(const codec::http::ResponseHead&)> on_refusal{};
     Limits limits{};
 };
 

@@ -104,7 +104,7 @@ public:
     /// Makes a client's opening handshake over a connected stream. `host` is the Host field: the
     /// server's name, with the port unless that is the default one. `target` is path and query,
     /// such as "/chat?room=1". Any status but 101, also a redirect, is
-    /// `HandshakeError::unexpected_status`.
+    /// `HandshakeError::unexpected_status`; `ConnectOptions::on_refusal` gets the response.
     ///
     /// Errors: as of `accept`, and `Error::unexpected_extension`.
     [[nodiscard]] static Task<Result<BasicWebSocket>>

@@ -84,6 +84,7 @@ public:
     std::string http2;  ///< URL of a server with HTTP/2 and TLS
     std::string secret; ///< URL of one that asks for a client's certificate
     std::string plain;  ///< URL of one without TLS
+    std::string h2c;    ///< URL of one with HTTP/2 and without TLS
     std::uint16_t http2_port = 0;
 
     /// Returns when it listens.
@@ -91,8 +92,9 @@ public:
         for (int attempt = 0; attempt < 10; ++attempt) { // another process may take the port
             const std::uint16_t secret_port = free_port();
             const std::uint16_t plain_port = free_port();
+            const std::uint16_t h2c_port = free_port();
             http2_port = free_port();
-            write_configuration(secret_port, plain_port);
+            write_configuration(secret_port, plain_port, h2c_port);
             child_ = expect(Command("nginx")
                                 .arguments({"-p", folder.path(""), "-c", folder.path("nginx.conf"),
                                             "-e", folder.path("errors")})
@@ -101,6 +103,7 @@ public:
             http2 = "https://localhost:" + std::to_string(http2_port);
             secret = "https://localhost:" + std::to_string(secret_port);
             plain = "http://localhost:" + std::to_string(plain_port);
+            h2c = "http://localhost:" + std::to_string(h2c_port);
             while (!expect(child_.try_wait())) {
                 if (co_await TcpStream::connect(Endpoint::loopback(plain_port))) {
                     co_return;
@@ -120,7 +123,8 @@ public:
     }
 
 private:
-    void write_configuration(std::uint16_t secret_port, std::uint16_t plain_port) {
+    void write_configuration(std::uint16_t secret_port, std::uint16_t plain_port,
+                             std::uint16_t h2c_port) {
         const auto identity = authority.sign("DNS:localhost");
         const std::string root = folder.path("");
         std::string paths;
@@ -145,7 +149,8 @@ private:
                         certificate + "server { " + listen(http2_port) + " ssl http2;\n" + content +
                         "}\nserver { " + listen(secret_port) + " ssl;\n" + content +
                         "ssl_verify_client on; ssl_client_certificate " + authority.file() +
-                        ";\n}\nserver { " + listen(plain_port) + ";\n" + content + "}\n}\n");
+                        ";\n}\nserver { " + listen(plain_port) + ";\n" + content + "}\nserver { " +
+                        listen(h2c_port) + " http2;\n" + content + "}\n}\n");
     }
 
     Child child_;
@@ -193,6 +198,22 @@ TEST_F(HttpClientNginx, SharesOneConnectionWithHttp2) {
         Client old_client(old);
         EXPECT_EQ(expect(co_await old_client.get(nginx.http2 + "/connection")).version,
                   Version::http_1_1);
+    });
+}
+
+TEST_F(HttpClientNginx, SpeaksHttp2Unasked) {
+    with_nginx([](const Nginx& nginx) -> Task<> {
+        ClientOptions options = nginx.options();
+        options.protocol = ClientProtocol::http_2_unasked;
+        Client client(options);
+        for (int i = 0; i < 3; ++i) {
+            const FetchedResponse response = expect(co_await client.get(nginx.h2c + "/connection"));
+            EXPECT_EQ(response.version, Version::http_2);
+            EXPECT_EQ(response.status, Status::ok);
+        }
+        const FetchedResponse stored =
+            expect(co_await client.put(nginx.h2c + "/dav/unasked", nginx.text));
+        EXPECT_EQ(stored.status, Status::created);
     });
 }
 

@@ -195,8 +195,11 @@ TEST_P(WebSocketThroughAProxy, IsEncryptedToTheServer) {
             penstock::ws::ConnectOptions options = trusting();
             options.proxy = std::string(GetParam() ? "https" : "http") + "://a:b%3ac@127.0.0.1:" +
                             std::to_string(expect(listener.local_endpoint()).port()) + "/";
+            int status = 0;
+            options.on_refusal = [&status](const auto& head) { status = head.status; };
             EXPECT_EQ((co_await WebSocket::connect(url_of(server), options)).error(),
                       penstock::ws::Error::proxy_refused);
+            EXPECT_EQ(status, 407);
             {
                 WebSocket socket = co_await unwrap(WebSocket::connect(url_of(server), options));
                 co_await unwrap(socket.send_text("through"));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -156,6 +157,27 @@ TEST(WebSocketHandshake, RefusesResponsesThatAreNotValid) {
                   std::errc::invalid_argument);
         EXPECT_EQ(co_await client_error("", {.subprotocols = {"a b"}}),
                   std::errc::invalid_argument);
+    };
+    run(program());
+}
+
+TEST(WebSocketHandshake, TheClientSeesTheResponseThatRefuses) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        std::vector<std::string> seen;
+        ConnectOptions options;
+        options.on_refusal = [&seen](const penstock::codec::http::ResponseHead& head) {
+            seen.push_back(std::to_string(head.status) + " " +
+                           std::string(head.fields.find("Location").value_or("-")));
+        };
+        EXPECT_EQ(co_await client_error("HTTP/1.1 103 Early Hints\r\n\r\n"
+                                        "HTTP/1.1 302 Found\r\nLocation: /a\r\n\r\n",
+                                        options),
+                  HandshakeError::unexpected_status);
+        EXPECT_EQ(co_await client_error("HTTP/1.1 101 x\r\nConnection: upgrade\r\n\r\n", options),
+                  HandshakeError::missing_upgrade);
+        EXPECT_EQ(co_await client_error("HTTP/1.1 1", options), penstock::ws::Error::truncated);
+        EXPECT_EQ(seen, (std::vector<std::string>{"302 /a", "101 -"}));
     };
     run(program());
 }
