@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 
 from benchmarks.file_peers.peer import AsyncPeer, Peer
 from benchmarks.measured_program import Unavailable
@@ -29,18 +30,26 @@ PEERS = [
 ]
 
 
-def load_peer(name: str) -> Peer:
-    """The peer of this name, which may end with ``@`` and a loop.
+def import_peer(name: str) -> ModuleType:
+    """The module of the peer of this name.
 
     Raises:
         Unavailable: if its package is not installed here, or not for this Python.
     """
-    library, _, loop = name.partition("@")
     try:
-        module = importlib.import_module(f"benchmarks.file_peers.{MODULES[library]}")
+        return importlib.import_module(f"benchmarks.file_peers.{MODULES[name.partition('@')[0]]}")
     except (ImportError, AttributeError) as error:
         raise Unavailable(f"{name} is not installed here: {error}") from error
-    peer: Peer = module.Files()
+
+
+def load_peer(name: str) -> Peer:
+    """The peer of this name, which may end with ``@`` and a loop. It lives until the process ends.
+
+    Raises:
+        Unavailable: as by `import_peer`.
+    """
+    peer: Peer = import_peer(name).Files()
+    loop = name.partition("@")[2]
     if loop:
         assert isinstance(peer, AsyncPeer)
         peer.loop = loop

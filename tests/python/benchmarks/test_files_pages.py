@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks import file_io
-from benchmarks.file_peers import PEERS, load_peer
+from benchmarks.file_peers import PEERS, import_peer
 from benchmarks.file_peers.peer import Data
 from benchmarks.file_peers.plain_os import Files as PlainFiles
 from benchmarks.measure.comparison import Comparison
@@ -90,7 +90,7 @@ def test_phases_are_timed_apart(peer: str, tmp_path: Path) -> None:
 def test_a_peer_that_is_here_reads_and_writes_right(peer: str, tmp_path: Path) -> None:
     """Whole files if a peer has nothing else; each checks what it has read and written."""
     try:
-        load_peer(peer)
+        import_peer(peer)
     except Unavailable as missing:
         pytest.skip(str(missing))
     figures = measure(peer, "write-read", tmp_path)
@@ -102,7 +102,7 @@ def test_a_peer_that_is_here_reads_and_writes_right(peer: str, tmp_path: Path) -
 @pytest.mark.parametrize("workload", ["direct-reads", "cached-reads"])
 def test_a_peer_that_is_here_reads_in_blocks(peer: str, workload: str, tmp_path: Path) -> None:
     try:
-        load_peer(peer)
+        import_peer(peer)
     except Unavailable as missing:
         pytest.skip(str(missing))
     figures = measure(peer, workload, tmp_path, "--size", str(1 << 20))
