@@ -83,23 +83,19 @@ def with_unit(metric: str) -> str:
 
 
 def lost_figures(results: Path) -> str:
-    """The table of every figure of which even the best end of the spread is on the losing side.
+    """A table for each page, of every figure of which even the best end of the spread has lost.
 
     The summary has one figure for each subject; this has all, so that no choice hides a loss.
     """
-    lines = [
-        [
-            f"[{page}]({page}.md)",
-            _row_name(table, labels),
-            kind(metric),
-            peer,
-            figure(ratio, 2),
-        ]
-        for page, table, labels, metric, peer, ratio in _lost(results)
-    ]
-    header = ["page", "row", "figure", "best peer", "ratio"]
-    once = [list(line) for line in dict.fromkeys(map(tuple, lines))]
-    return markdown_table(header, once, labels=4, width=None)
+    pages: dict[str, list[tuple[str, str, str, str]]] = {}
+    for page, table, labels, metric, peer, ratio in _lost(results):
+        line = (_row_name(table, labels), kind(metric), peer, figure(ratio, 2))
+        pages.setdefault(page, []).append(line)
+    header = ["row", "figure", "best peer", "ratio"]
+    return "\n\n".join(
+        f"**[{page}]({page}.md)**\n\n{markdown_table(header, list(dict.fromkeys(lines)), labels=3)}"
+        for page, lines in pages.items()
+    )
 
 
 def _row_name(table: str, labels: list[str]) -> str:
