@@ -11,19 +11,29 @@ std::int64_t EventLoop::prepare() {
         completions_.waiting = completions_.engine->flush();
     }
     wakeup_.collect(ready_);
-    now_is_current_ = false;
+    now_is_current_ = now_is_monotonic_ = false;
     if (!ready_.empty() || completions_.waiting) {
         return 0;
     }
-    if (timers_.empty()) {
+    if (timers_.empty() || (!timers_may_be_due() && poller_.wakes_by(timers_.next_deadline()))) {
         return -1;
     }
     now_ = now();
+    now_is_monotonic_ = clock_ == nullptr;
     now_is_current_ = timers_.next_deadline() <= now_;
     return now_is_current_ ? 0 : timers_.next_deadline() - now_;
 }
 
+// The coarse clock is enough for timers that are more than two ticks away. Where a hypervisor delays
+// ticks, it is late. That delays a timer by one iteration at most: the wait ends when the timer is
+// due, and `prepare` then asks the precise clock.
+bool EventLoop::timers_may_be_due() const noexcept {
+    return !timers_.empty() &&
+           (clock_ != nullptr || timers_.next_deadline() <= coarse_monotonic_now());
+}
+
 int EventLoop::block(std::int64_t timeout_ns) noexcept {
+    events_fetched_ = false;
     if (timeout_ns == 0) {
         const bool due = fruitless_polls_ < eager_polls || work_since_poll_ >= work_between_polls;
         return due ? poll() : 0;
@@ -32,9 +42,10 @@ int EventLoop::block(std::int64_t timeout_ns) noexcept {
     if (!wakeup_.prepare_to_block()) {
         return poll();
     }
-    const int count = poller_.wait(timeout_ns);
+    const int count = now_is_monotonic_ ? poller_.wait(timeout_ns, now_) : poller_.wait(timeout_ns);
     wakeup_.awake();
     fruitless_polls_ = 0;
+    events_fetched_ = count > 0;
     return count;
 }
 
@@ -49,7 +60,8 @@ void EventLoop::dispatch() {
     interrupted_ = false;
     wakeup_.collect(ready_);
     WorkQueue batch(std::move(ready_));
-    const bool any_timers = !timers_.empty();
+    // A wait that ended without events has probably ended for a timer.
+    const bool any_timers = events_fetched_ ? timers_may_be_due() : !timers_.empty();
     const MonotonicTime now = any_timers && !now_is_current_ ? this->now() : now_;
     const std::uint64_t added_before = timers_.next_sequence();
     run_batch(batch);

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
+#include <limits>
 #include <new>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 namespace penstock::io {
@@ -18,6 +20,15 @@ namespace {
 constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
 constexpr std::int64_t nanoseconds_per_millisecond = 1'000'000;
 
+/// The shortest wait for which the timer descriptor is set. A nearer deadline would often have to
+/// be set for one wait only, and a system call is not cheaper than a time-out.
+constexpr std::int64_t shortest_alarm_ns = nanoseconds_per_millisecond;
+
+timespec to_timespec(std::int64_t nanoseconds) noexcept {
+    return {.tv_sec = static_cast<time_t>(nanoseconds / nanoseconds_per_second),
+            .tv_nsec = static_cast<long>(nanoseconds % nanoseconds_per_second)};
+}
+
 std::error_code last_error() noexcept {
     return {errno, std::system_category()};
 }
@@ -26,8 +37,7 @@ std::error_code last_error() noexcept {
 int wait_precisely(int epoll_fd, epoll_event* events, int capacity,
                    std::int64_t timeout_ns) noexcept {
 #ifdef SYS_epoll_pwait2
-    const timespec limit{.tv_sec = static_cast<time_t>(timeout_ns / nanoseconds_per_second),
-                         .tv_nsec = static_cast<long>(timeout_ns % nanoseconds_per_second)};
+    const timespec limit = to_timespec(timeout_ns);
     return static_cast<int>(
         syscall(SYS_epoll_pwait2, epoll_fd, events, capacity, &limit, nullptr, 0));
 #else
@@ -62,9 +72,13 @@ Poller::Poller() : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
     if (epoll_fd_ < 0) {
         throw std::system_error(last_error(), "epoll_create1");
     }
+    make_alarm();
 }
 
 Poller::~Poller() {
+    if (alarm_.fd >= 0) {
+        ::close(alarm_.fd);
+    }
     ::close(epoll_fd_);
 }
 
@@ -246,6 +260,7 @@ void Poller::renew() noexcept {
 
 // A descriptor that was closed without `remove` is skipped.
 std::error_code Poller::leave_parents_instance() noexcept {
+    leave_parents_alarm();
     const int fresh = epoll_create1(EPOLL_CLOEXEC);
     if (fresh < 0) {
         return last_error();
@@ -274,6 +289,10 @@ std::error_code Poller::leave_parents_instance() noexcept {
 }
 
 int Poller::wait(std::int64_t timeout_ns) noexcept {
+    return wait(timeout_ns, timeout_ns >= shortest_alarm_ns ? monotonic_now() : 0);
+}
+
+int Poller::wait(std::int64_t timeout_ns, MonotonicTime now) noexcept {
     if (is_parents() && leave_parents_instance()) {
         constexpr int pause =
             10; // milliseconds; no busy loop while descriptors or memory are short
@@ -281,21 +300,87 @@ int Poller::wait(std::int64_t timeout_ns) noexcept {
         position_ = count_ = 0;
         return 0;
     }
-    int count = -1;
     ++waits_;
-    if (timeout_ns > 0 && precise_timeouts_) {
-        count = wait_precisely(epoll_fd_, events_.data(), batch_size, timeout_ns);
-        if (count < 0 && errno == ENOSYS) {
-            precise_timeouts_ = false; // before Linux 5.11
-        }
-    }
-    if (timeout_ns <= 0 || !precise_timeouts_) {
-        const int limit = timeout_ns < 0 ? -1 : in_milliseconds(timeout_ns);
-        count = epoll_wait(epoll_fd_, events_.data(), batch_size, limit);
-    }
+    const int count =
+        timeout_ns >= shortest_alarm_ns ? fetch_by_alarm(timeout_ns, now) : fetch(timeout_ns);
     position_ = 0;
     count_ = count < 0 ? 0 : count;
     return count;
+}
+
+int Poller::fetch(std::int64_t timeout_ns) noexcept {
+    if (timeout_ns > 0 && precise_timeouts_) {
+        const int count = wait_precisely(epoll_fd_, events_.data(), batch_size, timeout_ns);
+        if (count >= 0 || errno != ENOSYS) {
+            return count;
+        }
+        precise_timeouts_ = false; // before Linux 5.11
+    }
+    const int limit = timeout_ns < 0 ? -1 : in_milliseconds(timeout_ns);
+    return epoll_wait(epoll_fd_, events_.data(), batch_size, limit);
+}
+
+// The descriptor may expire before the deadline of this wait, because a wait before had an earlier
+// one. It is then set anew, so that a wait never ends early.
+int Poller::fetch_by_alarm(std::int64_t timeout_ns, MonotonicTime now) noexcept {
+    const MonotonicTime latest = std::numeric_limits<MonotonicTime>::max();
+    const MonotonicTime deadline = timeout_ns < latest - now ? now + timeout_ns : latest;
+    while (now < deadline) {
+        if (!set_alarm(now, deadline)) {
+            return fetch(deadline - now);
+        }
+        const int count = fetch(-1);
+        if (count != 1 || slot_for(events_[0]) != &slots_[static_cast<std::size_t>(alarm_.fd)]) {
+            return count;
+        }
+        alarm_.deadline = 0;
+        now = monotonic_now();
+    }
+    return 0;
+}
+
+/// Whether the timer descriptor is set to expire after `now`, and not after `deadline`.
+bool Poller::set_alarm(MonotonicTime now, MonotonicTime deadline) noexcept {
+    if (alarm_.fd < 0) {
+        return false;
+    }
+    if (alarm_.deadline > now && alarm_.deadline <= deadline) {
+        return true;
+    }
+    const itimerspec expiry{.it_interval = {}, .it_value = to_timespec(deadline)};
+    if (timerfd_settime(alarm_.fd, TFD_TIMER_ABSTIME, &expiry, nullptr) != 0) {
+        forget(alarm_); // its user has closed the number
+        return false;
+    }
+    alarm_.deadline = deadline;
+    return true;
+}
+
+void Poller::Alarm::on_expired(Watch& watch, std::uint32_t /*events*/) {
+    static_cast<Alarm&>(watch).deadline = 0;
+}
+
+void Poller::make_alarm() noexcept {
+    const int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fd >= 0 && add(alarm_, fd, readable, EPOLLET)) {
+        ::close(fd);
+    }
+}
+
+// If the child set the parent's timer, it would move the parent's deadline.
+void Poller::leave_parents_alarm() noexcept {
+    if (alarm_.fd < 0) {
+        return;
+    }
+    alarm_.deadline = 0;
+    const int fresh = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fresh < 0 || ::dup3(fresh, alarm_.fd, O_CLOEXEC) < 0) {
+        ::close(alarm_.fd);
+        vacate(alarm_);
+    }
+    if (fresh >= 0) {
+        ::close(fresh);
+    }
 }
 
 void Poller::dispatch() {

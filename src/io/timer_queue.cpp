@@ -22,14 +22,14 @@ MonotonicTime monotonic_now() noexcept {
 }
 
 MonotonicTime coarse_monotonic_now() noexcept {
-    static const MonotonicTime tick = [] {
-        timespec resolution{};
-        clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
-        return nanoseconds_of(resolution);
+    static const MonotonicTime two_ticks = [] {
+        timespec tick{};
+        clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+        return 2 * nanoseconds_of(tick);
     }();
     timespec last_tick{};
     clock_gettime(CLOCK_MONOTONIC_COARSE, &last_tick);
-    return nanoseconds_of(last_tick) + tick;
+    return nanoseconds_of(last_tick) + two_ticks;
 }
 
 void TimerQueue::add(Timer& timer, MonotonicTime deadline) {

@@ -32,7 +32,8 @@ public:
     void post(Work& work) noexcept { wakeup_.post(work); }
 
     /// Submits the file operations that were started, collects posted work, and returns how long
-    /// `block` may wait, in nanoseconds: 0 if work is ready, negative for no limit.
+    /// `block` may wait, in nanoseconds: 0 if work is ready, negative for no limit. It is also
+    /// negative if the poller's timer descriptor will end the wait when a timer is due.
     [[nodiscard]] std::int64_t prepare();
 
     /// Waits for events, and returns what `Poller::wait` returns. Uses only the poller and the
@@ -102,6 +103,7 @@ private:
     void deliver_completions();
     void run_batch(WorkQueue& batch);
     void run_due_timers(MonotonicTime now, std::uint64_t added_before);
+    [[nodiscard]] bool timers_may_be_due() const noexcept;
     int poll() noexcept;
     [[nodiscard]] MonotonicTime now() const {
         return clock_ == nullptr ? monotonic_now() : clock_(clock_context_);
@@ -117,7 +119,9 @@ private:
     MonotonicTime now_ = 0;
     unsigned fruitless_polls_ = 0;
     unsigned work_since_poll_ = 0;
-    bool now_is_current_ = false;
+    bool now_is_current_ = false;   ///< `prepare` has found a timer due at `now_`
+    bool now_is_monotonic_ = false; ///< `prepare` has asked the system's clock
+    bool events_fetched_ = false;   ///< by this iteration's `block`
     bool interrupted_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 
 #include <penstock/io/fork_mark.hpp>
+#include <penstock/io/timer_queue.hpp>
 
 namespace penstock::io {
 
@@ -55,6 +56,13 @@ struct Watch {
 /// touch that instance. Every other member that changes or queries it first moves the watches to an
 /// instance of the child's own.
 ///
+/// A wait of a millisecond or more has no time-out: a timer descriptor (timerfd_create(2)) in the
+/// epoll instance ends it. For a time-out, the kernel sets up a timer in each wait and removes it
+/// when an event comes, which costs about as much as a `recv` of a few bytes. The descriptor is set
+/// anew only for an earlier deadline, or after it has expired. So the waits of a server whose
+/// time-outs are seconds away cost as much as those of one without time-outs. Where the kernel
+/// refuses a timer descriptor, waits have time-outs.
+///
 /// Not thread safe: only the loop's thread may call it.
 class Poller {
 public:
@@ -83,15 +91,28 @@ public:
     /// Blocks until a descriptor is ready, at most `timeout_ns` nanoseconds (negative: no limit).
     /// Returns the number of fetched events, 0 after a time-out, or -1 after EINTR.
     ///
-    /// Accesses no watch, so a caller may release a lock around it.
+    /// `now` is the time from which the limit counts, for a caller that has just asked the clock.
+    ///
+    /// Accesses no watch but the poller's own, so a caller may release a lock around it.
     int wait(std::int64_t timeout_ns) noexcept;
+    int wait(std::int64_t timeout_ns, MonotonicTime now) noexcept;
 
     /// Calls `on_ready` for each event that `wait` has fetched, or until `interrupt`.
     void dispatch();
 
     /// Stops the running `dispatch` after the current watch. The other events are not lost: the
     /// next `wait` reports them again.
-    void interrupt() noexcept { count_ = 0; }
+    void interrupt() noexcept {
+        count_ = 0;
+        alarm_.deadline = 0; // its event may be among those that are dropped
+    }
+
+    /// Whether a wait without a time-out would end at `deadline` or before it, because the timer
+    /// descriptor is set.
+    [[nodiscard]] bool wakes_by(MonotonicTime deadline) const noexcept {
+        return alarm_.deadline != 0 && alarm_.deadline <= deadline && alarm_.fd >= 0 &&
+               !is_parents();
+    }
 
     /// The watch of `fd`, or null.
     [[nodiscard]] Watch* watch_of(int fd) const noexcept {
@@ -108,6 +129,13 @@ public:
 private:
     static constexpr int batch_size = 256;
 
+    /// The timer descriptor. Its watch is registered edge-triggered, so it is never read.
+    struct Alarm : Watch {
+        Alarm() noexcept : Watch(&on_expired) {}
+        static void on_expired(Watch& watch, std::uint32_t events);
+        MonotonicTime deadline = 0; ///< 0: not set, or expired
+    };
+
     /// The state of one descriptor number. An event of another generation is stale. It is an
     /// orphan's if the slot has not changed since the event was fetched.
     struct Slot {
@@ -123,6 +151,11 @@ private:
     [[nodiscard, gnu::cold]] bool fetched_orphans() const noexcept;
     [[gnu::cold]] void renew() noexcept;
     [[nodiscard, gnu::cold]] std::error_code leave_parents_instance() noexcept;
+    void make_alarm() noexcept;
+    [[gnu::cold]] void leave_parents_alarm() noexcept;
+    [[nodiscard]] bool set_alarm(MonotonicTime now, MonotonicTime deadline) noexcept;
+    int fetch(std::int64_t timeout_ns) noexcept;
+    int fetch_by_alarm(std::int64_t timeout_ns, MonotonicTime now) noexcept;
 
     ForkMark fork_mark_;
     int epoll_fd_;
@@ -133,6 +166,7 @@ private:
     bool orphans_possible_ = false;
     std::array<epoll_event, batch_size> events_;
     std::vector<Slot> slots_;
+    Alarm alarm_;
 };
 
 } // namespace penstock::io

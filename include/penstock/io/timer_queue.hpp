@@ -14,8 +14,11 @@ using MonotonicTime = std::int64_t;
 
 [[nodiscard]] MonotonicTime monotonic_now() noexcept;
 
-/// A time that is not before `monotonic_now()`, and at most one tick of the kernel after it (1 to
-/// 10 ms). For deadlines of seconds: it costs a sixth.
+/// A time that is not before `monotonic_now()`, and at most two ticks of the kernel after it (2 to
+/// 20 ms). For deadlines of seconds: it costs a sixth.
+///
+/// Two ticks, because the kernel moves CLOCK_MONOTONIC_COARSE at a tick by whole intervals only, so
+/// it is late by up to two. If a hypervisor delays the tick, the time may be earlier still.
 [[nodiscard]] MonotonicTime coarse_monotonic_now() noexcept;
 
 /// An entry of a `TimerQueue`. It is embedded in its owner, which keeps it alive until it has run

@@ -257,6 +257,60 @@ TEST(EventLoop, PrepareReturnsTheTimeToWait) {
     loop.timers().cancel(timer);
 }
 
+TEST(EventLoop, TimerDescriptorReplacesTimeOutsOnceItIsSet) {
+    const Watchdog watchdog;
+    EventLoop loop;
+    const SocketPair pair;
+    TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
+    ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
+    TestTimer distant;
+    loop.timers().add(distant, monotonic_now() + one_hour);
+    EXPECT_GT(loop.prepare(), 0) << "no wait has set it yet";
+    write_byte(pair.far);
+    loop.run_once();
+    EXPECT_EQ(loop.prepare(), -1);
+    TestTimer later;
+    loop.timers().add(later, monotonic_now() + 2 * one_hour);
+    EXPECT_EQ(loop.prepare(), -1);
+    TestTimer earlier;
+    const MonotonicTime deadline = monotonic_now() + 20'000'000;
+    loop.timers().add(earlier, deadline);
+    EXPECT_GT(loop.prepare(), 0);
+    while (earlier.runs == 0) {
+        loop.run_once();
+    }
+    EXPECT_GE(monotonic_now(), deadline);
+    EXPECT_EQ(distant.runs + later.runs, 0);
+    EXPECT_EQ(watch.calls(), 1U);
+    loop.timers().cancel(distant);
+    loop.timers().cancel(later);
+    loop.poller().remove(watch);
+}
+
+TEST(EventLoop, TimerRunsThoughAnInterruptHasDroppedTheExpiry) {
+    const Watchdog watchdog;
+    EventLoop loop;
+    const SocketPair pair;
+    TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
+    ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
+    TestTimer timer;
+    loop.timers().add(timer, monotonic_now() + 20'000'000);
+    write_byte(pair.far);
+    loop.run_once();
+    TestWork interrupt([&] {
+        while (monotonic_now() < timer.deadline) {
+        }
+        EXPECT_EQ(loop.poller().wait(0), 1) << "the expiry";
+        loop.interrupt();
+    });
+    loop.schedule(interrupt);
+    while (timer.runs == 0) {
+        loop.run_once();
+    }
+    EXPECT_GE(monotonic_now(), timer.deadline);
+    loop.poller().remove(watch);
+}
+
 TEST(EventLoop, TimerAtTheSmallestTimeIsDueAndAtTheLargestIsNot) {
     EventLoop loop;
     TestTimer first;

@@ -33,12 +33,10 @@ using penstock::testing::Watchdog;
 
 constexpr std::size_t thread_count = 8;
 
-/// The eventfd of the wake-up, which is the only watch of `poller`.
+/// The eventfd of the wake-up.
 int eventfd_in(const Poller& poller) {
-    int fd = 0;
-    while (poller.watch_of(fd) == nullptr) {
-        ++fd;
-    }
+    const int fd = penstock::testing::descriptor_of("anon_inode:[eventfd]");
+    EXPECT_NE(poller.watch_of(fd), nullptr);
     return fd;
 }
 

@@ -125,6 +125,21 @@ inline std::size_t open_descriptors() {
     return count;
 }
 
+/// The lowest descriptor of which /proc shows `target`, for example "anon_inode:[eventfd]". -1 if
+/// there is none.
+inline int descriptor_of(const std::string& target) {
+    for (int fd = 0; fd < 1024; ++fd) {
+        std::array<char, 256> shown{};
+        const std::string link = "/proc/self/fd/" + std::to_string(fd);
+        const ssize_t length = ::readlink(link.c_str(), shown.data(), shown.size());
+        if (length > 0 &&
+            target == std::string_view(shown.data(), static_cast<std::size_t>(length))) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
 /// While it exists, the process cannot open descriptors.
 class NoDescriptors {
 public:
