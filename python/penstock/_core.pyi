@@ -326,6 +326,8 @@ class WebSocketConnection:
     def __anext__(self) -> Coroutine[Any, Any, str | bytes]: ...
 
 websocket_deflate: int
+UNTIL_CLOSE: int
+CHUNKED: int
 
 def websocket_key() -> str: ...
 def decode_chunked(data: ReadableBuffer, maximum: int, /) -> tuple[bytes, bool]: ...
@@ -352,6 +354,7 @@ def parse_websocket_response(
         list[tuple[str, str]],
         int,
         str,
+        bool,
         tuple[bool, bool, int, int, str] | None,
         int,
     ]

@@ -26,6 +26,10 @@ namespace websocket = codec::websocket;
 
 constexpr std::size_t maximum_fields = 128;
 
+/// The lengths of bodies that have none: module constants of these names, in capitals.
+constexpr int until_close = -1;
+constexpr int chunked = -2;
+
 /// Fields may have bytes beyond ASCII, which have no defined encoding.
 PyObject* text_of(std::string_view text) noexcept {
     return PyUnicode_DecodeLatin1(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
@@ -136,9 +140,9 @@ PyObject* parse_request(PyObject* /*module*/, PyObject* arguments) {
 }
 
 /// parse_websocket_response(data, key, subprotocols, deflate) -> None if more is needed, or
-/// (status, reason, fields, size, error, deflate, body). `body` is the length of the body, -1 if it
-/// ends with the connection, and
-/// -2 if it is chunked.
+/// (status, reason, fields, size, error, negotiated, deflate, body). `negotiated` is false if the
+/// error is a subprotocol or an extension that was not offered. `body` is the length of the body,
+/// UNTIL_CLOSE or CHUNKED.
 PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
     PyObject* data = nullptr;
     const char* key = nullptr;
@@ -164,6 +168,7 @@ PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
     }
     const http::ResponseHead& head = parser.head();
     std::string_view reason;
+    bool negotiated = true;
     websocket::DeflateAnswer answer;
     try {
         std::vector<std::string_view> subprotocols;
@@ -178,9 +183,11 @@ PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
         const websocket::HandshakeError error = websocket::check_response(head, key, subprotocols);
         if (error != websocket::HandshakeError::none) {
             reason = websocket::describe(error);
+            negotiated = error != websocket::HandshakeError::invalid_subprotocol;
         } else {
             answer = websocket::check_answer(head.fields, limits);
-            reason = answer.valid ? "" : "the server's extensions do not fit the offer";
+            negotiated = answer.valid;
+            reason = negotiated ? "" : "the server's extensions do not fit the offer";
         }
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
@@ -193,10 +200,10 @@ PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
         body = static_cast<long long>(head.body.length);
         break;
     case http::BodyFraming::Kind::until_close:
-        body = -1;
+        body = until_close;
         break;
     case http::BodyFraming::Kind::chunked:
-        body = -2;
+        body = chunked;
         break;
     }
     const Ref phrase(text_of(head.reason));
@@ -204,9 +211,9 @@ PyObject* parse_response(PyObject* /*module*/, PyObject* arguments) {
     const Ref failure(text_of(reason));
     const Ref deflate(deflate_of(answer.parameters, {}));
     return phrase && fields && failure && deflate
-               ? Py_BuildValue("iOOnOOL", head.status, phrase.get(), fields.get(),
-                               static_cast<Py_ssize_t>(head.size), failure.get(), deflate.get(),
-                               body)
+               ? Py_BuildValue("iOOnOOOL", head.status, phrase.get(), fields.get(),
+                               static_cast<Py_ssize_t>(head.size), failure.get(),
+                               negotiated ? Py_True : Py_False, deflate.get(), body)
                : nullptr;
 }
 
@@ -273,6 +280,8 @@ bool add_http_messages(PyObject* module) {
     constexpr int has_deflate = 0;
 #endif
     return PyModule_AddFunctions(module, functions) == 0 &&
+           PyModule_AddIntConstant(module, "UNTIL_CLOSE", until_close) == 0 &&
+           PyModule_AddIntConstant(module, "CHUNKED", chunked) == 0 &&
            PyModule_AddIntConstant(module, "websocket_deflate", has_deflate) == 0;
 }
 

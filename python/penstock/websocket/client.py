@@ -25,7 +25,6 @@ from penstock.websocket.http import Headers, HeadersLike, Request, Response
 __all__ = ["connect"]
 
 _LARGEST_BODY = 1 << 20
-_CHUNKED = -2
 _TEMPORARY = {500, 502, 503, 504}
 _NO_LIMITS = (False, False, 15, 15)
 
@@ -142,25 +141,26 @@ class _ClientHandshake(asyncio.Protocol):
                 return
             if parsed is None:
                 return
-            status, reason, fields, size, fault, deflate, length = parsed
+            status, reason, fields, size, fault, negotiated, deflate, length = parsed
             if status >= 200 or status == 101:
                 break
             self._received = self._received[size:]
         body = self._received[size:]
         response = Response(status, reason, Headers(fields))
         if status != 101:
-            if length == _CHUNKED:
+            if length == _core.CHUNKED:
                 response.body, complete = _core.decode_chunked(body, _LARGEST_BODY)
             else:
-                wanted = min(length if length >= 0 else _LARGEST_BODY, _LARGEST_BODY)
+                wanted = _LARGEST_BODY
+                if length != _core.UNTIL_CLOSE:
+                    wanted = min(length, _LARGEST_BODY)
                 response.body = body[:wanted]
                 complete = len(body) >= wanted
             if complete or ended:
                 self._fail(InvalidStatus(response))
             return
         if fault:
-            negotiation = "subprotocol" in fault or "extensions" in fault
-            self._fail(NegotiationError(fault) if negotiation else InvalidUpgrade(fault))
+            self._fail(InvalidUpgrade(fault) if negotiated else NegotiationError(fault))
             return
         assert self._transport is not None
         connection = self.connection
