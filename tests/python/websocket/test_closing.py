@@ -121,7 +121,8 @@ async def close_with_long_reason(connection: Any) -> object:
     return await hold(connection)
 
 
-async def close_during_fragments(connection: Any) -> object:
+async def start_fragments_until_the_end(connection: Any) -> asyncio.Task[None]:
+    """Start to send a message whose second fragment follows the end of the connection."""
     started = asyncio.Event()
 
     async def parts() -> Any:
@@ -132,6 +133,11 @@ async def close_during_fragments(connection: Any) -> object:
 
     sending = asyncio.create_task(connection.send(parts()))
     await started.wait()
+    return sending
+
+
+async def close_during_fragments(connection: Any) -> object:
+    sending = await start_fragments_until_the_end(connection)
     await connection.close()
     try:
         await sending
@@ -338,16 +344,7 @@ def test_lost_connection_stays_closed_when_a_message_in_fragments_ends(
     async def main() -> None:
         async with websocket.serve(hold, "127.0.0.1", 0) as served:
             connection = await websocket.connect(address(served))
-            started = asyncio.Event()
-
-            async def parts() -> Any:
-                yield "one"
-                started.set()
-                await connection.wait_closed()
-                yield "two"
-
-            sending = asyncio.create_task(connection.send(parts()))  # type: ignore[arg-type]
-            await started.wait()
+            sending = await start_fragments_until_the_end(connection)
             assert connection.transport is not None
             connection.transport.abort()
             with pytest.raises(websocket.ConnectionClosedError) as end:

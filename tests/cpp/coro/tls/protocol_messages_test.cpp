@@ -45,6 +45,15 @@ template <typename S> Task<Result<std::string>> read_some(tls::Stream<S>& stream
     co_return std::string(text.data(), count);
 }
 
+/// A client over `near`, whose peer has the other end.
+template <typename S>
+Task<Result<tls::Stream<S>>> connect_to(RawPeer<S>& peer, S near, tls::Context clients) {
+    auto both = co_await unwrap(
+        penstock::all(tls::Stream<S>::connect(std::move(near), std::move(clients), "localhost"),
+                      peer.handshake()));
+    co_return std::move(std::get<0>(both));
+}
+
 class TlsProtocolMessages : public TlsTest {
 protected:
     struct FreeContext {
@@ -98,10 +107,7 @@ template <typename S>
 Task<Result<>> answers_a_request_for_new_keys(S near, S far, tls::Context clients,
                                               SSL_CTX* servers) {
     RawPeer<S> peer(far, servers);
-    auto both = co_await unwrap(
-        penstock::all(tls::Stream<S>::connect(std::move(near), std::move(clients), "localhost"),
-                      peer.handshake()));
-    auto& stream = std::get<0>(both);
+    auto stream = co_await unwrap(connect_to(peer, std::move(near), std::move(clients)));
     for (int round = 0; round < 3; ++round) {
         EXPECT_EQ(SSL_key_update(peer.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
         co_await unwrap(peer.write("with new keys"));
@@ -135,10 +141,7 @@ TEST_F(TlsProtocolMessages, ARequestForNewKeysAfterTheEndIsNotAnswered) {
     const auto program = [&]() -> Task<Result<>> {
         TcpPair tcp = co_await connect_pair();
         RawPeer<TcpStream> peer(tcp.far, context.get());
-        auto both = co_await unwrap(penstock::all(
-            tls::Stream<TcpStream>::connect(std::move(tcp.near), client(), "localhost"),
-            peer.handshake()));
-        auto& stream = std::get<0>(both);
+        auto stream = co_await unwrap(connect_to(peer, std::move(tcp.near), client()));
         co_await unwrap(stream.write_all("the end"));
         co_await unwrap(stream.shutdown());
         EXPECT_EQ(co_await unwrap(peer.read()), "the end");
@@ -174,10 +177,8 @@ TEST_F(TlsProtocolMessages, ARenewedTicketIsResumed) {
         for (const bool resumed : {false, true, true, true}) {
             auto [near, far] = MemoryStream::pair();
             RawPeer<MemoryStream> peer(far, context.get());
-            auto both = co_await unwrap(penstock::all(
-                tls::Stream<MemoryStream>::connect(std::move(near), clients, "localhost"),
-                peer.handshake()));
-            EXPECT_EQ(std::get<0>(both).session_resumed(), resumed);
+            const auto stream = co_await unwrap(connect_to(peer, std::move(near), clients));
+            EXPECT_EQ(stream.session_resumed(), resumed);
         }
         co_return Result<>();
     };
@@ -195,14 +196,10 @@ TEST_F(TlsProtocolMessages, WritesContinueBehindATicketInPieces) {
             auto [near, far] = MemoryStream::pair();
             RawPeer<MemoryStream> peer(far, context.get());
             SSL_set_num_tickets(peer.ssl(), 0);
-            auto both = co_await unwrap(penstock::all(
-                tls::Stream<MemoryStream>::connect(
-                    std::move(near),
-                    client({.identity = authority.sign(
-                                "DNS:client.example,DNS:" + std::string(60, 'x') + ".example")}),
-                    "localhost"),
-                peer.handshake()));
-            auto& stream = std::get<0>(both);
+            auto stream = co_await unwrap(connect_to(
+                peer, std::move(near),
+                client({.identity = authority.sign(
+                            "DNS:client.example,DNS:" + std::string(60, 'x') + ".example")})));
             EXPECT_EQ(SSL_new_session_ticket(peer.ssl()), 1);
             EXPECT_EQ(SSL_do_handshake(peer.ssl()), 1);
             const std::string ticket = peer.take_output();
@@ -242,10 +239,7 @@ TEST_F(TlsProtocolMessages, AManipulatedRecordIsRefusedAndThePeerGetsAnAlert) {
     const auto program = [&]() -> Task<Result<>> {
         TcpPair tcp = co_await connect_pair();
         RawPeer<TcpStream> peer(tcp.far, context.get());
-        auto both = co_await unwrap(penstock::all(
-            tls::Stream<TcpStream>::connect(std::move(tcp.near), client(), "localhost"),
-            peer.handshake()));
-        auto& stream = std::get<0>(both);
+        auto stream = co_await unwrap(connect_to(peer, std::move(tcp.near), client()));
         SSL_write(peer.ssl(), "x", 1);
         std::string record = peer.take_output();
         record.back() = static_cast<char>(record.back() ^ 1);
