@@ -24,9 +24,9 @@ std::int64_t EventLoop::prepare() {
     return now_is_current_ ? 0 : timers_.next_deadline() - now_;
 }
 
-// The coarse clock is enough for timers that are more than two ticks away. Where a hypervisor delays
-// ticks, it is late. That delays a timer by one iteration at most: the wait ends when the timer is
-// due, and `prepare` then asks the precise clock.
+// The coarse clock is enough for timers that are more than two ticks away. It is late where a
+// hypervisor delays ticks. That delays a timer by one iteration at most: the wait ends when the
+// timer is due, and `prepare` then asks the precise clock.
 bool EventLoop::timers_may_be_due() const noexcept {
     return !timers_.empty() &&
            (clock_ != nullptr || timers_.next_deadline() <= coarse_monotonic_now());
