@@ -15,21 +15,17 @@ std::int64_t EventLoop::prepare() {
     if (!ready_.empty() || completions_.waiting) {
         return 0;
     }
-    if (timers_.empty() || (!timers_may_be_due() && poller_.wakes_by(timers_.next_deadline()))) {
+    if (timers_.empty()) {
+        return -1;
+    }
+    // The timer descriptor ends the wait at the right time, and at once if that is over.
+    if (clock_ == nullptr && poller_.wakes_by(timers_.next_deadline())) {
         return -1;
     }
     now_ = now();
     now_is_monotonic_ = clock_ == nullptr;
     now_is_current_ = timers_.next_deadline() <= now_;
     return now_is_current_ ? 0 : timers_.next_deadline() - now_;
-}
-
-// The coarse clock is enough for timers that are more than two ticks away. It is late where a
-// hypervisor delays ticks. That delays a timer by one iteration at most: the wait ends when the
-// timer is due, and `prepare` then asks the precise clock.
-bool EventLoop::timers_may_be_due() const noexcept {
-    return !timers_.empty() &&
-           (clock_ != nullptr || timers_.next_deadline() <= coarse_monotonic_now());
 }
 
 int EventLoop::block(std::int64_t timeout_ns) noexcept {
@@ -56,12 +52,19 @@ int EventLoop::poll() noexcept {
     return count;
 }
 
+// The coarse clock is enough for timers that are more than two ticks away. It is late where a
+// hypervisor delays ticks: the next wait then ends at once. A wait without events has probably
+// ended for a timer.
+bool EventLoop::timers_may_be_due() const noexcept {
+    return !timers_.empty() && (!events_fetched_ || clock_ != nullptr ||
+                                timers_.next_deadline() <= coarse_monotonic_now());
+}
+
 void EventLoop::dispatch() {
     interrupted_ = false;
     wakeup_.collect(ready_);
     WorkQueue batch(std::move(ready_));
-    // A wait that ended without events has probably ended for a timer.
-    const bool any_timers = events_fetched_ ? timers_may_be_due() : !timers_.empty();
+    const bool any_timers = timers_may_be_due();
     const MonotonicTime now = any_timers && !now_is_current_ ? this->now() : now_;
     const std::uint64_t added_before = timers_.next_sequence();
     run_batch(batch);

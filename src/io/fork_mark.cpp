@@ -41,8 +41,8 @@ void ForkMark::take_over() noexcept {
     }
 }
 
-bool ForkMark::in_child() const noexcept {
-    return process_ == 0 ? *page_ == 0 : getpid() != process_;
+bool ForkMark::process_has_changed() const noexcept {
+    return getpid() != process_;
 }
 
 } // namespace penstock::io

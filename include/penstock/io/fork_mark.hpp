@@ -19,13 +19,17 @@ public:
     ForkMark& operator=(const ForkMark&) = delete;
 
     /// Whether this process was forked from the one that made this mark.
-    [[nodiscard]] bool in_child() const noexcept;
+    [[nodiscard]] bool in_child() const noexcept {
+        return process_ == 0 ? *page_ == 0 : process_has_changed();
+    }
 
     /// Makes this process the owner of the mark. For a child that has replaced the resources that
     /// it shared with its parent.
     void take_over() noexcept;
 
 private:
+    [[nodiscard]] bool process_has_changed() const noexcept;
+
     volatile unsigned char* page_;
     pid_t process_ = 0; ///< 0: the page is used
 };
