@@ -47,6 +47,10 @@ int wait_precisely(int epoll_fd, epoll_event* events, int capacity,
 #endif
 }
 
+int make_timer_descriptor() noexcept {
+    return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+}
+
 /// Rounds up: after a wake-up before the deadline the loop would wait again.
 int in_milliseconds(std::int64_t timeout_ns) noexcept {
     const std::int64_t milliseconds = timeout_ns / nanoseconds_per_millisecond +
@@ -361,7 +365,7 @@ void Poller::Alarm::on_expired(Watch& watch, std::uint32_t /*events*/) {
 }
 
 void Poller::make_alarm() noexcept {
-    const int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    const int fd = make_timer_descriptor();
     if (fd >= 0 && add(alarm_, fd, readable, EPOLLET)) {
         ::close(fd);
     }
@@ -373,7 +377,7 @@ void Poller::leave_parents_alarm() noexcept {
         return;
     }
     alarm_.deadline = 0;
-    const int fresh = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    const int fresh = make_timer_descriptor();
     if (fresh < 0 || ::dup3(fresh, alarm_.fd, O_CLOEXEC) < 0) {
         ::close(alarm_.fd);
         vacate(alarm_);

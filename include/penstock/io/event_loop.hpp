@@ -121,7 +121,7 @@ private:
     unsigned work_since_poll_ = 0;
     bool now_is_current_ = false;   ///< `prepare` has found a timer due at `now_`
     bool now_is_monotonic_ = false; ///< `prepare` has asked the system's clock
-    bool events_fetched_ = false;   ///< by this iteration's `block`
+    bool events_fetched_ = false;   ///< by this iteration's `block`, when it did not only poll
     bool interrupted_ = false;
 };
 

@@ -257,23 +257,35 @@ TEST(EventLoop, PrepareReturnsTheTimeToWait) {
     loop.timers().cancel(timer);
 }
 
-TEST(EventLoop, TimerDescriptorReplacesTimeOutsOnceItIsSet) {
+/// A loop of which a socket can end a wait.
+struct EventLoopAlarm : ::testing::Test {
+    EventLoopAlarm() { EXPECT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable)); }
+    ~EventLoopAlarm() override { loop.poller().remove(watch); }
+    EventLoopAlarm(const EventLoopAlarm&) = delete;
+    EventLoopAlarm& operator=(const EventLoopAlarm&) = delete;
+
+    void wait_for_event() {
+        write_byte(pair.far);
+        loop.run_once();
+    }
+
     const Watchdog watchdog;
     EventLoop loop;
     const SocketPair pair;
-    TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
-    ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
+    TestWatch watch{[](TestWatch& self) { penstock::testing::drain(self.fd); }};
+};
+
+TEST_F(EventLoopAlarm, ReplacesTimeOutsOnceItIsSet) {
     TestTimer distant;
     loop.timers().add(distant, monotonic_now() + one_hour);
     EXPECT_GT(loop.prepare(), 0) << "no wait has set it yet";
-    write_byte(pair.far);
-    loop.run_once();
+    wait_for_event();
     EXPECT_EQ(loop.prepare(), -1);
     TestTimer later;
     loop.timers().add(later, monotonic_now() + 2 * one_hour);
     EXPECT_EQ(loop.prepare(), -1);
     TestTimer earlier;
-    const MonotonicTime deadline = monotonic_now() + 20'000'000;
+    const MonotonicTime deadline = monotonic_now() + 200'000'000;
     loop.timers().add(earlier, deadline);
     EXPECT_GT(loop.prepare(), 0);
     while (earlier.runs == 0) {
@@ -284,22 +296,14 @@ TEST(EventLoop, TimerDescriptorReplacesTimeOutsOnceItIsSet) {
     EXPECT_EQ(watch.calls(), 1U);
     loop.timers().cancel(distant);
     loop.timers().cancel(later);
-    loop.poller().remove(watch);
 }
 
-TEST(EventLoop, TimerRunsThoughAnInterruptHasDroppedTheExpiry) {
-    const Watchdog watchdog;
-    EventLoop loop;
-    const SocketPair pair;
-    TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
-    ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
+TEST_F(EventLoopAlarm, TimerRunsThoughAnInterruptHasDroppedTheExpiry) {
     TestTimer timer;
-    loop.timers().add(timer, monotonic_now() + 20'000'000);
-    write_byte(pair.far);
-    loop.run_once();
+    loop.timers().add(timer, monotonic_now() + 200'000'000);
+    wait_for_event();
     TestWork interrupt([&] {
-        while (monotonic_now() < timer.deadline) {
-        }
+        penstock::testing::await_expiry_of_the_alarm();
         EXPECT_EQ(loop.poller().wait(0), 1) << "the expiry";
         loop.interrupt();
     });
@@ -308,7 +312,6 @@ TEST(EventLoop, TimerRunsThoughAnInterruptHasDroppedTheExpiry) {
         loop.run_once();
     }
     EXPECT_GE(monotonic_now(), timer.deadline);
-    loop.poller().remove(watch);
 }
 
 TEST(EventLoop, TimerAtTheSmallestTimeIsDueAndAtTheLargestIsNot) {

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -138,6 +140,14 @@ inline int descriptor_of(const std::string& target) {
         }
     }
     return -1;
+}
+
+/// Returns after the timer descriptor of the process's only poller has expired. It is never read,
+/// so it stays readable.
+inline void await_expiry_of_the_alarm() {
+    pollfd alarm{.fd = descriptor_of("anon_inode:[timerfd]"), .events = POLLIN, .revents = 0};
+    while (::poll(&alarm, 1, -1) < 0 && errno == EINTR) {
+    }
 }
 
 /// While it exists, the process cannot open descriptors.
