@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <penstock/io/never_destroyed.hpp>
+
 namespace penstock {
 
 namespace {
@@ -26,8 +28,8 @@ public:
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const Category category;
-    return category;
+    static const io::NeverDestroyed<Category> category;
+    return *category;
 }
 
 } // namespace penstock

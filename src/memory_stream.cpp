@@ -3,6 +3,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <penstock/io/never_destroyed.hpp>
+
 namespace penstock {
 
 namespace detail {
@@ -11,6 +13,13 @@ MemoryPipe::MemoryPipe(std::size_t capacity)
     : buffer_(capacity != 0
                   ? capacity
                   : throw std::invalid_argument("a memory stream's capacity is at least 1")) {}
+
+MemoryPipe& MemoryPipe::closed() noexcept {
+    static io::NeverDestroyed<MemoryPipe> pipe(std::size_t{1});
+    (*pipe).close_write();
+    (*pipe).close_read();
+    return *pipe;
+}
 
 std::size_t MemoryPipe::pop(MutableBytes into) noexcept {
     std::size_t count = 0;

@@ -3,12 +3,28 @@
 #include <array>
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
 namespace penstock {
 
+namespace {
+
+/// Makes a descriptor non-blocking that carries a stream of bytes.
+Result<std::unique_ptr<detail::Pollable>> adopt_byte_stream(OwnedDescriptor descriptor) {
+    int type = SOCK_STREAM;
+    socklen_t size = sizeof type;
+    // Anything but a socket leaves the type as it is.
+    (void)::getsockopt(descriptor.get(), SOL_SOCKET, SO_TYPE, &type, &size);
+    if (type != SOCK_STREAM) {
+        return failure(std::errc::wrong_protocol_type);
+    }
+    return detail::adopt_nonblocking(std::move(descriptor));
+}
+
+} // namespace
+
 Result<PipeReader> PipeReader::adopt(OwnedDescriptor descriptor) {
-    Result<std::unique_ptr<detail::Pollable>> pollable =
-        detail::adopt_nonblocking(std::move(descriptor));
+    Result<std::unique_ptr<detail::Pollable>> pollable = adopt_byte_stream(std::move(descriptor));
     if (!pollable) {
         return failure(pollable.error());
     }
@@ -16,8 +32,7 @@ Result<PipeReader> PipeReader::adopt(OwnedDescriptor descriptor) {
 }
 
 Result<PipeWriter> PipeWriter::adopt(OwnedDescriptor descriptor) {
-    Result<std::unique_ptr<detail::Pollable>> pollable =
-        detail::adopt_nonblocking(std::move(descriptor));
+    Result<std::unique_ptr<detail::Pollable>> pollable = adopt_byte_stream(std::move(descriptor));
     if (!pollable) {
         return failure(pollable.error());
     }

@@ -67,8 +67,8 @@ public:
 private:
     static std::coroutine_handle<> free_ended(Completion& completion) noexcept {
         auto& self = static_cast<Spawned&>(completion);
-        self.join_.remove_spawned();
-        const std::coroutine_handle<> next = ChildBase::ended(self);
+        const std::coroutine_handle<> next = Child<T>::task_ended(self);
+        self.join_.remove_spawned(); // now, because the task's parameters may have spawned another
         delete &self;
         return next;
     }
@@ -109,16 +109,22 @@ void ScopeJoin::fail_with(std::exception_ptr exception) noexcept {
 }
 
 void ScopeJoin::record_failure(const ChildBase& child) noexcept {
-    const std::optional<Failure> failure = child.failure();
-    if (!failure || error_ || exception_) {
+    if (child.exception() && handler_ != nullptr && &child != body_child_) {
+        handler_->handle(child.exception());
         return;
     }
-    if (child.cancelled() && failure->error == std::errc::operation_canceled) {
+    if (!child.failed() || error_ || exception_) {
+        return;
+    }
+    if (child.cancelled() && child.error() != nullptr &&
+        *child.error() == std::errc::operation_canceled) {
         cut_short_ = cut_short_ || (&child != body_child_ && context().cancelled());
         return;
     }
-    error_ = failure->error;
-    exception_ = failure->exception;
+    if (child.error() != nullptr) {
+        error_ = *child.error();
+    }
+    exception_ = child.exception();
     cancel();
 }
 
@@ -141,6 +147,10 @@ Task<Result<>> Scope::drain_until(io::MonotonicTime deadline) {
         join_.cancel_spawned();
     }
     co_return result;
+}
+
+void Scope::isolate(detail::ExceptionHandler& handler) noexcept {
+    join_.set_exception_handler(handler);
 }
 
 void Scope::cancel() noexcept {

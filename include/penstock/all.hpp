@@ -47,7 +47,7 @@ template <typename... Ts> Task<AllResult<Ts...>> all_of(Task<Ts>... tasks) {
         if constexpr ((is_result<Ts> || ...)) {
             if (parallel.trigger() != ParallelGroup::none) {
                 std::error_code error;
-                ((children.index() == parallel.trigger() ? void(error = children.failure()->error)
+                ((children.index() == parallel.trigger() ? void(error = *children.error())
                                                          : void()),
                  ...);
                 return failure(error);
@@ -71,8 +71,7 @@ template <typename T> Task<AllOfVector<T>> all_of(std::vector<Task<T>> tasks) {
     }
     if constexpr (is_result<T>) {
         if (parallel.trigger() != ParallelGroup::none) {
-            // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it decided by failing
-            co_return failure(parallel.children()[parallel.trigger()].failure()->error);
+            co_return failure(*parallel.children()[parallel.trigger()].error());
         }
     }
     for (Child<T>& child : parallel.children()) {

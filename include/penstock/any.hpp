@@ -23,7 +23,7 @@ Task<Result<std::variant<Success<Ts>...>>> first_success_of(Task<Ts>... tasks) {
         rethrow_first(children...);
         if (parallel.trigger() == ParallelGroup::none) {
             std::error_code error;
-            ((error = children.failure()->error), ...);
+            ((error = *children.error()), ...);
             return failure(error);
         }
         return variant_of<Values>(
@@ -58,8 +58,7 @@ template <typename T>
         detail::rethrow_first(child);
     }
     if (parallel.trigger() == detail::ParallelGroup::none) {
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): nobody succeeded, nobody threw
-        co_return failure(parallel.children().back().failure()->error);
+        co_return failure(*parallel.children().back().error()); // nobody threw
     }
     auto& winner = parallel.children()[parallel.trigger()];
     co_return Winner<T>{winner.index(), detail::success_of(winner)};

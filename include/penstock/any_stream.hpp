@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <penstock/bytes.hpp>
+#include <penstock/detail/io/transport.hpp>
 #include <penstock/net/stream_socket.hpp>
 #include <penstock/net/tcp_stream.hpp>
 #include <penstock/result.hpp>
@@ -41,6 +42,13 @@ public:
     /// moved or destroyed.
     [[nodiscard]] net::StreamSocket* socket() noexcept {
         return other_ == nullptr ? &tcp_ : other_->socket();
+    }
+
+    /// The socket that carries the stream: the connection itself, or the one below a `tls::Stream`.
+    /// Null if the stream does not show one. For its settings; reading and writing it would bypass
+    /// the layers above. Valid until this object is moved or destroyed.
+    [[nodiscard]] net::StreamSocket* transport() noexcept {
+        return other_ == nullptr ? &tcp_ : other_->transport();
     }
 
     /// The stream inside if it has this type, or null. It may be moved from. Valid until this
@@ -79,6 +87,7 @@ private:
         virtual Task<Result<>> shutdown() = 0;
         virtual void close() noexcept = 0;
         virtual net::StreamSocket* socket() noexcept = 0;
+        virtual net::StreamSocket* transport() noexcept = 0;
         virtual void* address_of(const std::type_info& type) noexcept = 0;
     };
 
@@ -128,6 +137,7 @@ private:
                 return nullptr;
             }
         }
+        net::StreamSocket* transport() noexcept override { return detail::transport_of(stream_); }
         void* address_of(const std::type_info& type) noexcept override {
             return type == typeid(S) ? &stream_ : nullptr;
         }

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/detail/task/promise_base.hpp>
 #include <penstock/detail/task/transfer.hpp>
 #include <penstock/detail/task/unwrap_awaiter.hpp>
@@ -45,7 +46,8 @@ public:
     AsyncGenerator(AsyncGenerator&& other) noexcept
         : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
     AsyncGenerator& operator=(AsyncGenerator&& other) noexcept {
-        std::swap(coroutine_, other.coroutine_);
+        AsyncGenerator taken(std::move(other));
+        std::swap(coroutine_, taken.coroutine_);
         return *this;
     }
     AsyncGenerator(const AsyncGenerator&) = delete;
@@ -57,8 +59,14 @@ public:
     }
 
     /// Continues the body to its next item. Empty at the end of the sequence, and from then on.
-    /// Rethrows an exception of the body, which ends the sequence.
-    [[nodiscard]] Next next() noexcept { return Next(coroutine_); }
+    /// Rethrows an exception of the body, which ends the sequence. For a generator that was moved
+    /// from, this terminates the program with a message.
+    [[nodiscard]] Next next() noexcept {
+        if (!coroutine_) [[unlikely]] {
+            detail::report_moved_from("an AsyncGenerator");
+        }
+        return Next(coroutine_);
+    }
 
 private:
     explicit AsyncGenerator(std::coroutine_handle<promise_type> coroutine) noexcept

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include <penstock/detail/task/children.hpp>
@@ -9,9 +10,18 @@ namespace penstock {
 
 namespace detail {
 
-/// The loop that `block_on` uses on this thread. Created by the first call, kept until the thread
-/// ends.
-[[nodiscard]] EventLoop& blocking_loop();
+/// The loop of one `block_on`. The thread keeps it for the next call. When the thread has already
+/// destroyed the one that it kept, because it is at its end, each call has one of its own.
+class BlockingLoop {
+public:
+    BlockingLoop();
+
+    [[nodiscard]] EventLoop& operator*() const noexcept { return *loop_; }
+
+private:
+    std::optional<EventLoop> own_;
+    EventLoop* loop_;
+};
 
 } // namespace detail
 
@@ -21,8 +31,14 @@ namespace detail {
 /// The thread keeps one loop for all such calls, so a call costs no descriptors after the first.
 /// Throws `std::logic_error` on a thread that runs a loop (use `co_await`), and `std::system_error`
 /// if the kernel has no descriptors left.
+///
+/// Works in destructors at the end of the thread or program too: of static objects, and of
+/// thread_local objects that are older than the thread's loop. The loop has ended by then, so each
+/// call makes one. `run` and `to_thread` work there as well. TLS does not: OpenSSL frees what it
+/// needs at exit.
 template <Awaitable T> Awaited<T> block_on(T awaitable) {
-    return detail::blocking_loop().run(detail::to_task(std::move(awaitable)));
+    const detail::BlockingLoop loop;
+    return (*loop).run(detail::to_task(std::move(awaitable)));
 }
 
 } // namespace penstock

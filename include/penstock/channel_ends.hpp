@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <penstock/channel.hpp>
+#include <penstock/io/never_destroyed.hpp>
 
 namespace penstock {
 
@@ -24,7 +25,15 @@ template <typename T> struct CountedChannel {
     std::atomic<std::size_t> receivers{1};
 };
 
-/// One of the ends counted by `Count`. The last one closes the channel.
+/// The channel of an end that was moved from: closed and empty.
+template <typename T> [[nodiscard]] Channel<T>& closed_channel() noexcept {
+    static io::NeverDestroyed<Channel<T>> channel(std::size_t{1});
+    (*channel).close();
+    return *channel;
+}
+
+/// One of the ends counted by `Count`. The last one closes the channel. An end that was moved from
+/// is one of a closed channel.
 template <typename T, std::atomic<std::size_t> CountedChannel<T>::* Count> class ChannelEnd {
 public:
     ChannelEnd(const ChannelEnd& other) noexcept : shared_(other.shared_) { join(); }
@@ -40,15 +49,17 @@ public:
     }
 
     /// Closes the channel, whatever other ends there are.
-    void close() noexcept { shared_->channel.close(); }
+    void close() noexcept { channel().close(); }
 
-    [[nodiscard]] bool closed() const noexcept { return shared_->channel.closed(); }
+    [[nodiscard]] bool closed() const noexcept { return channel().closed(); }
 
 protected:
     explicit ChannelEnd(std::shared_ptr<CountedChannel<T>> shared) noexcept
         : shared_(std::move(shared)) {}
 
-    [[nodiscard]] Channel<T>& channel() const noexcept { return shared_->channel; }
+    [[nodiscard]] Channel<T>& channel() const noexcept {
+        return shared_ ? shared_->channel : closed_channel<T>();
+    }
 
 private:
     void join() noexcept {
@@ -107,8 +118,9 @@ private:
 ///     scope.spawn(work(std::move(queue)));
 ///     co_await jobs.send(job);    // the worker's loop ends when `jobs` is destroyed
 ///
-/// A scope frees a task's parameters when the task has ended. `all`, `any` and `race` keep them
-/// until the last task has ended, so a task there moves its end into a local variable.
+/// A task that owns an end as a parameter gives it up when it has ended, in a scope, in `all`,
+/// `any` and `race`, and under `timeout`: `all(produce(std::move(sender)),
+/// consume(std::move(receiver)))` ends.
 ///
 /// Throws `std::invalid_argument` for a capacity of 0, and `std::bad_alloc`.
 template <typename T>

@@ -23,8 +23,9 @@ public:
     Chunk(Chunk&& other) noexcept
         : buffer_(std::exchange(other.buffer_, nullptr)), size_(std::exchange(other.size_, 0)) {}
     Chunk& operator=(Chunk&& other) noexcept {
-        std::swap(buffer_, other.buffer_);
-        std::swap(size_, other.size_);
+        Chunk taken(std::move(other));
+        std::swap(buffer_, taken.buffer_);
+        std::swap(size_, taken.size_);
         return *this;
     }
     Chunk(const Chunk&) = delete;

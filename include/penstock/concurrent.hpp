@@ -238,8 +238,7 @@ template <typename T, typename Function>
 template <typename T, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Receiver<T> receiver, std::size_t limit,
                                                  Function function) {
-    Receiver<T> queue = std::move(receiver); // combinators keep parameters for longer
-    co_return co_await detail::run_for_each_received(queue, limit, function);
+    co_return co_await detail::run_for_each_received(receiver, limit, function);
 }
 
 /// Calls `function(item)` for each item of a range, at most `limit` at a time, and returns the

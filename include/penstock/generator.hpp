@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/detail/task/frame_allocator.hpp>
 
 namespace penstock {
@@ -114,7 +115,8 @@ public:
 
     Generator(Generator&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
     Generator& operator=(Generator&& other) noexcept {
-        std::swap(coroutine_, other.coroutine_);
+        Generator taken(std::move(other));
+        std::swap(coroutine_, taken.coroutine_);
         return *this;
     }
     Generator(const Generator&) = delete;
@@ -125,8 +127,12 @@ public:
         }
     }
 
-    /// Runs the body to its first item. Call it once.
+    /// Runs the body to its first item. Call it once. For a generator that was moved from, or has
+    /// ended, this terminates the program with a message.
     [[nodiscard]] Iterator begin() {
+        if (!coroutine_ || coroutine_.done()) [[unlikely]] {
+            detail::report_moved_from("a Generator (or one that has ended)");
+        }
         step(coroutine_);
         return Iterator(coroutine_);
     }

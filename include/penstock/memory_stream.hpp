@@ -26,6 +26,9 @@ public:
     MemoryPipe(const MemoryPipe&) = delete;
     MemoryPipe& operator=(const MemoryPipe&) = delete;
 
+    /// The pipe of an end that was moved from: closed on both sides.
+    [[nodiscard]] static MemoryPipe& closed() noexcept;
+
     /// After the buffered bytes the reader gets the end of the stream. Writers get `broken_pipe`.
     void close_write() noexcept;
     /// Drops what is buffered. Writers get `broken_pipe`.
@@ -113,14 +116,20 @@ public:
 
     /// Waits for data and returns the number of bytes read, at most `into.size()`. 0 is the end of
     /// the stream. On a closed end it is the end, too.
-    [[nodiscard]] detail::MemoryPipe::Read read(MutableBytes into) noexcept { return {*in_, into}; }
+    [[nodiscard]] detail::MemoryPipe::Read read(MutableBytes into) noexcept {
+        return {in_ ? *in_ : detail::MemoryPipe::closed(), into};
+    }
 
     /// Writes all bytes. Errors: `broken_pipe` if the peer is closed, or this end was shut down.
-    [[nodiscard]] detail::MemoryPipe::Write write_all(Bytes from) noexcept { return {*out_, from}; }
+    [[nodiscard]] detail::MemoryPipe::Write write_all(Bytes from) noexcept {
+        return {out_ ? *out_ : detail::MemoryPipe::closed(), from};
+    }
 
     /// The peer reads the end of the stream after what was written. Reading continues.
     [[nodiscard]] Result<> shutdown() noexcept {
-        out_->close_write();
+        if (out_) { // not moved from
+            out_->close_write();
+        }
         return {};
     }
 

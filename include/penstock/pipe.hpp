@@ -18,7 +18,8 @@ public:
     PipeReader() = default;
 
     /// Takes ownership of a descriptor and makes it non-blocking. That affects every user of the
-    /// open file description. Errors: those of fcntl(2).
+    /// open file description. Errors: those of fcntl(2), and `wrong_protocol_type` for a socket of
+    /// messages (datagrams, SOCK_SEQPACKET), whose empty message would look like the end.
     [[nodiscard]] static Result<PipeReader> adopt(OwnedDescriptor descriptor);
 
 private:

@@ -6,8 +6,10 @@
 #include <system_error>
 #include <utility>
 
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/errors.hpp>
+#include <penstock/io/never_destroyed.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock {
@@ -27,6 +29,13 @@ template <typename T> struct PromiseState {
             result.emplace(std::move(value));
             wake_list.add_all(waiting);
         }
+    }
+
+    /// The state of a future that was moved from. Its result is `Error::broken_promise`.
+    [[nodiscard]] static PromiseState& abandoned() noexcept {
+        static io::NeverDestroyed<PromiseState> state;
+        (*state).complete(failure(Error::broken_promise));
+        return *state;
     }
 };
 
@@ -64,14 +73,21 @@ public:
     /// Without a result, the future gets `Error::broken_promise`.
     ~Promise() { abandon(); }
 
-    /// Sets the result: a value or a `failure(...)`. Only the first call has an effect.
-    void set(Result<T> result) noexcept { state_->complete(std::move(result)); }
+    /// Sets the result: a value or a `failure(...)`. Only the first call has an effect. On a
+    /// promise that was moved from, the result would be lost, so this terminates the program with a
+    /// message.
+    void set(Result<T> result) noexcept {
+        if (!state_) [[unlikely]] {
+            detail::report_moved_from("a Promise");
+        }
+        state_->complete(std::move(result));
+    }
 
     /// Sets success, for a promise without a value.
     void set() noexcept
         requires(std::is_void_v<T>)
     {
-        state_->complete(Result<T>());
+        set(Result<T>());
     }
 
 private:
@@ -97,13 +113,14 @@ public:
     /// Waits for the result and takes it. Errors: those that were set, `Error::broken_promise` if
     /// the promise was destroyed without a result, `operation_canceled`. A cancelled wait has not
     /// taken the result, so it may be repeated. After a wait that took it, a further one gets a
-    /// moved-from value.
-    [[nodiscard]] Wait wait() noexcept { return Wait(*state_); }
+    /// moved-from value. On a future that was moved from it is `Error::broken_promise`.
+    [[nodiscard]] Wait wait() noexcept { return Wait(state()); }
 
     /// Whether `wait` would return at once. Any thread may call this.
     [[nodiscard]] bool is_ready() const noexcept {
-        const std::lock_guard guard(state_->lock);
-        return state_->result.has_value();
+        detail::PromiseState<T>& shared = state();
+        const std::lock_guard guard(shared.lock);
+        return shared.result.has_value();
     }
 
 private:
@@ -111,6 +128,10 @@ private:
 
     explicit Future(std::shared_ptr<detail::PromiseState<T>> state) noexcept
         : state_(std::move(state)) {}
+
+    [[nodiscard]] detail::PromiseState<T>& state() const noexcept {
+        return state_ ? *state_ : detail::PromiseState<T>::abandoned();
+    }
 
     std::shared_ptr<detail::PromiseState<T>> state_;
 };

@@ -17,8 +17,18 @@
 namespace penstock {
 
 namespace detail {
+class AcceptLoop;
 class ScopeJoin;
 class DrainOperation;
+
+/// Gets the exceptions of spawned tasks.
+class ExceptionHandler {
+public:
+    virtual void handle(const std::exception_ptr& exception) noexcept = 0;
+
+protected:
+    ~ExceptionHandler() = default;
+};
 } // namespace detail
 
 /// Owns spawned tasks. All of them end before the scope ends. `with_scope` creates the scope and
@@ -68,7 +78,12 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:
+    friend class detail::AcceptLoop;
     friend class detail::ScopeJoin;
+
+    /// From now on an exception ends the spawned task that threw it and no other one. A `try` in
+    /// each task would cost a server a frame for each connection.
+    void isolate(detail::ExceptionHandler& handler) noexcept;
 
     explicit Scope(detail::ScopeJoin& join) noexcept : join_(join) {}
 
@@ -87,6 +102,8 @@ public:
     [[nodiscard]] Scope& scope() noexcept { return scope_; }
 
     template <typename T> void spawn(Task<T>&& task);
+
+    void set_exception_handler(ExceptionHandler& handler) noexcept { handler_ = &handler; }
 
     /// Cancels all children, present and future.
     void cancel() noexcept {
@@ -134,6 +151,7 @@ private:
     Scope scope_;
     const ChildBase* body_child_ = nullptr;
     DrainOperation* draining_ = nullptr;
+    ExceptionHandler* handler_ = nullptr; ///< null: the first exception ends the scope
     bool cancelling_ = false;
     bool cut_short_ = false;
     std::error_code error_;

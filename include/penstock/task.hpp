@@ -50,20 +50,12 @@ public:
 
     [[nodiscard]] T take() {
         rethrow_if_failed();
-        // A coroutine that ended without an exception has returned a value.
-        return std::move(*value_); // NOLINT(bugprone-unchecked-optional-access)
+        return std::move(value());
     }
 
-    /// After the end: the error or exception, if there is no value.
-    [[nodiscard]] std::optional<Failure> failure() const noexcept {
-        if constexpr (is_result<T>) {
-            // NOLINTBEGIN(bugprone-unchecked-optional-access)
-            if (!exception() && !value_->has_value()) {
-                return Failure{.error = value_->error(), .exception = nullptr};
-            }
-            // NOLINTEND(bugprone-unchecked-optional-access)
-        }
-        return thrown();
+    /// After an end without an exception.
+    [[nodiscard]] T& value() noexcept {
+        return *value_; // NOLINT(bugprone-unchecked-optional-access)
     }
 
 private:
@@ -75,7 +67,6 @@ public:
     [[nodiscard]] Task<void> get_return_object() noexcept;
     void return_void() const noexcept {}
     void take() const { rethrow_if_failed(); }
-    [[nodiscard]] std::optional<Failure> failure() const noexcept { return thrown(); }
 };
 
 } // namespace detail
@@ -103,7 +94,8 @@ public:
 
     Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
     Task& operator=(Task&& other) noexcept {
-        std::swap(coroutine_, other.coroutine_);
+        Task taken(std::move(other));
+        std::swap(coroutine_, taken.coroutine_);
         return *this;
     }
     Task(const Task&) = delete;

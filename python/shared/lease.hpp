@@ -96,6 +96,8 @@ private:
     (PENSTOCK_ENTERS_PYTHON(PyErr_CheckSignals), PyErr_CheckSignals(__VA_ARGS__))
 #define PyErr_Clear(...) (PENSTOCK_ENTERS_PYTHON(PyErr_Clear), PyErr_Clear(__VA_ARGS__))
 #define PyErr_Format(...) (PENSTOCK_ENTERS_PYTHON(PyErr_Format), PyErr_Format(__VA_ARGS__))
+#define PyErr_GivenExceptionMatches(...)                                                           \
+    (PENSTOCK_ENTERS_PYTHON(PyErr_GivenExceptionMatches), PyErr_GivenExceptionMatches(__VA_ARGS__))
 #define PyErr_NoMemory(...) (PENSTOCK_ENTERS_PYTHON(PyErr_NoMemory), PyErr_NoMemory(__VA_ARGS__))
 #define PyErr_NormalizeException(...)                                                              \
     (PENSTOCK_ENTERS_PYTHON(PyErr_NormalizeException), PyErr_NormalizeException(__VA_ARGS__))
@@ -111,6 +113,8 @@ private:
     (PENSTOCK_ENTERS_PYTHON(PyEval_RestoreThread), PyEval_RestoreThread(__VA_ARGS__))
 #define PyEval_SaveThread(...)                                                                     \
     (PENSTOCK_ENTERS_PYTHON(PyEval_SaveThread), PyEval_SaveThread(__VA_ARGS__))
+#define PyException_SetCause(...)                                                                  \
+    (PENSTOCK_ENTERS_PYTHON(PyException_SetCause), PyException_SetCause(__VA_ARGS__))
 #define PyException_SetTraceback(...)                                                              \
     (PENSTOCK_ENTERS_PYTHON(PyException_SetTraceback), PyException_SetTraceback(__VA_ARGS__))
 #define PyFloat_AsDouble(...)                                                                      \
@@ -132,6 +136,8 @@ private:
     (PENSTOCK_ENTERS_PYTHON(PyModule_AddType), PyModule_AddType(__VA_ARGS__))
 #define PyObject_AsFileDescriptor(...)                                                             \
     (PENSTOCK_ENTERS_PYTHON(PyObject_AsFileDescriptor), PyObject_AsFileDescriptor(__VA_ARGS__))
+#define PyObject_CallNoArgs(...)                                                                   \
+    (PENSTOCK_ENTERS_PYTHON(PyObject_CallNoArgs), PyObject_CallNoArgs(__VA_ARGS__))
 #define PyObject_CallFinalizerFromDealloc(...)                                                     \
     (PENSTOCK_ENTERS_PYTHON(PyObject_CallFinalizerFromDealloc),                                    \
      PyObject_CallFinalizerFromDealloc(__VA_ARGS__))

@@ -57,13 +57,46 @@ inline Ref take_exception() noexcept {
 #endif
 }
 
-/// Raises `exception` again.
+/// Raises again an exception that `take_exception` has returned.
 inline void raise_exception(Ref exception) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
     PyErr_SetRaisedException(exception.release());
 #else
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
 #endif
+}
+
+/// Makes an exception of an object that a program has passed as one: an instance is itself, a class
+/// is called without arguments. Null with TypeError set for anything else, as `raise` would.
+inline Ref exception_of(PyObject* given) noexcept {
+    Ref exception(PyExceptionClass_Check(given) ? PyObject_CallNoArgs(given) : Py_NewRef(given));
+    if (exception && !PyExceptionInstance_Check(exception.get())) {
+        PyErr_Format(PyExc_TypeError, "exceptions must derive from BaseException, not %s",
+                     Py_TYPE(exception.get())->tp_name);
+        return Ref();
+    }
+    return exception;
+}
+
+/// Raises an object that a program has passed as an exception, as `raise` in a coroutine does: the
+/// exception that is being handled becomes its `__context__`; its cause and traceback stay.
+/// StopIteration, which would look like a coroutine's return, becomes the cause of a RuntimeError.
+///
+/// The only way to raise what a program has passed: PyErr_SetRaisedException, and with it
+/// `raise_exception`, trusts its argument. An object that is no exception ends the process.
+inline void raise_given(PyObject* given) noexcept {
+    const Ref exception = exception_of(given);
+    if (!exception) {
+        return;
+    }
+    if (PyErr_GivenExceptionMatches(exception.get(), PyExc_StopIteration) == 0) {
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
+        return;
+    }
+    PyErr_SetString(PyExc_RuntimeError, "coroutine raised StopIteration");
+    Ref error = take_exception();
+    PyException_SetCause(error.get(), Py_NewRef(exception.get()));
+    raise_exception(std::move(error));
 }
 
 /// Whether the raised exception ends the program; a loop reports others and continues.

@@ -1,22 +1,17 @@
-// Whole files: reading, writing, copying.
+// Whole files: reading and writing.
 
 #include <penstock/fs/file.hpp>
 #include <penstock/fs/paths.hpp>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <climits>
 #include <new>
-#include <random>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <penstock/detail/io/pollable.hpp>
-#include <penstock/shield.hpp>
+
+#include "fs/replacement.hpp"
 
 namespace penstock::fs {
 
@@ -152,202 +147,6 @@ template <typename Content> Task<Result<Content>> read_all(std::string path) {
     }
 }
 
-std::string folder_of(const std::string& path) {
-    const std::size_t slash = path.rfind('/');
-    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-/// A unique name in the same folder.
-std::string temporary_name(const std::string& path) {
-    static std::atomic<std::uint64_t> next{std::random_device()()};
-    std::array<char, 16> digits{};
-    const std::uint64_t number =
-        next.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15U ^
-        static_cast<std::uint64_t>(::getpid());
-    const auto [end, error] =
-        std::to_chars(digits.data(), digits.data() + digits.size(), number, 16);
-    const std::size_t slash = path.rfind('/');
-    const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
-    return path.substr(0, name) + "." + path.substr(name) + "." + std::string(digits.data(), end) +
-           ".tmp";
-}
-
-Task<Result<>> write_and_sync(const std::string& path, Bytes content, mode_t permissions,
-                              bool exact_permissions) {
-    Result<File> file = co_await File::open(
-        path, {.read = false, .write = true, .create_new = true, .permissions = permissions});
-    if (!file) {
-        co_return failure(file.error());
-    }
-    if (exact_permissions && ::fchmod(file->native_handle(), permissions) != 0) {
-        co_return last_failure();
-    }
-    if (const Result<> written = co_await file->write_all(content); !written) {
-        co_return written;
-    }
-    if (const Result<> synced = co_await file->sync(); !synced) {
-        co_return synced;
-    }
-    co_return co_await file->close();
-}
-
-/// Syncs the folder, so that a rename in it survives a power cut.
-Task<Result<>> sync_folder(const std::string& path) {
-    Result<File> folder = co_await File::open(folder_of(path));
-    if (!folder) {
-        co_return failure(folder.error());
-    }
-    co_return co_await folder->sync();
-}
-
-/// Resolves a symbolic link, also through further links. The target need not exist. A path that is
-/// not a link resolves to itself.
-class ResolveLinkOperation final
-    : public penstock::detail::FileSystemOperation<ResolveLinkOperation, std::string> {
-public:
-    explicit ResolveLinkOperation(std::string path) noexcept : path_(std::move(path)) {}
-
-    static void describe(io::FileOperation& request) noexcept { request.to_call(&run); }
-    [[nodiscard]] std::string result(std::int64_t /*answer*/) noexcept { return std::move(path_); }
-
-private:
-    static std::int64_t run(io::FileOperation& request) noexcept {
-        ResolveLinkOperation& self = derived_of(request);
-        try {
-            return self.follow();
-        } catch (const std::bad_alloc&) {
-            return -ENOMEM;
-        }
-    }
-
-    std::int64_t follow() {
-        constexpr int most_links = 40; // path_resolution(7)
-        std::array<char, PATH_MAX> target{};
-        for (int links = 0; links < most_links; ++links) {
-            const ssize_t size = ::readlink(path_.c_str(), target.data(), target.size());
-            if (size < 0) {
-                return errno == EINVAL || errno == ENOENT ? 0 : -errno;
-            }
-            const std::string_view name(target.data(), static_cast<std::size_t>(size));
-            path_ = name.starts_with('/') ? std::string(name)
-                                          : path_.substr(0, path_.rfind('/') + 1).append(name);
-        }
-        return -ELOOP;
-    }
-
-    std::string path_;
-};
-
-Task<Result<>> replace_file(std::string link_or_path, Bytes content, mode_t permissions) {
-    // Renaming over a link would replace the link instead of its target.
-    Result<std::string> followed = co_await ResolveLinkOperation(std::move(link_or_path));
-    if (!followed) {
-        co_return failure(followed.error());
-    }
-    const std::string path = std::move(*followed);
-    const Result<Status> old = co_await status(path);
-    if (!old && old.error() != std::errc::no_such_file_or_directory) {
-        co_return failure(old.error());
-    }
-    const std::string temporary = temporary_name(path);
-    Result<> done;
-    try {
-        done = co_await write_and_sync(temporary, content, old ? old->permissions : permissions,
-                                       old.has_value());
-        if (done) {
-            done = co_await rename(temporary, path);
-        }
-    } catch (...) { // no memory, so the engine could not remove it either
-        ::unlink(temporary.c_str());
-        throw;
-    }
-    if (!done) {
-        // Removes the temporary file also if the task was cancelled.
-        (void)co_await shield(remove_file(temporary));
-        co_return done;
-    }
-    co_return co_await sync_folder(path);
-}
-
-bool is_copy_unsupported(const std::error_code& error) noexcept {
-    return error == std::errc::operation_not_supported || error == std::errc::cross_device_link ||
-           error == std::errc::invalid_argument || error == std::errc::function_not_supported ||
-           error == std::errc::inappropriate_io_control_operation;
-}
-
-/// copy_file_range(2) or FICLONE.
-class KernelCopyOperation final
-    : public penstock::detail::FileSystemOperation<KernelCopyOperation, std::uint64_t> {
-public:
-    static constexpr std::size_t clone_all = 0;
-
-    KernelCopyOperation(const File& from, const File& to, std::size_t size) noexcept
-        : from_(from.native_handle()), to_(to.native_handle()), size_(size) {}
-
-    void describe(io::FileOperation& request) const noexcept {
-        if (size_ == clone_all) {
-            request.to_clone(from_, to_);
-        } else {
-            request.to_copy_range(from_, io::FileOperation::current_position, to_,
-                                  io::FileOperation::current_position, size_);
-        }
-    }
-    [[nodiscard]] static std::uint64_t result(std::int64_t answer) noexcept {
-        return static_cast<std::uint64_t>(answer);
-    }
-
-private:
-    int from_;
-    int to_;
-    std::size_t size_;
-};
-
-Task<Result<std::uint64_t>> copy_through_buffer(File& from, File& to) {
-    constexpr std::size_t piece = std::size_t{256} * 1024;
-    std::vector<std::byte> buffer(piece);
-    std::uint64_t copied = 0;
-    for (;;) {
-        const Result<std::size_t> count = co_await from.read(buffer);
-        if (!count || *count == 0) {
-            co_return count ? Result<std::uint64_t>(copied) : failure(count.error());
-        }
-        if (const Result<> written = co_await to.write_all(Bytes(buffer.data(), *count));
-            !written) {
-            co_return failure(written.error());
-        }
-        copied += *count;
-    }
-}
-
-/// `to` must be empty.
-Task<Result<std::uint64_t>> copy_content(File& from, File& to, std::uint64_t size) {
-    // so that a cancellation takes effect
-    constexpr std::size_t largest_piece = std::size_t{64} << 20;
-    const Result<std::uint64_t> cloned =
-        co_await KernelCopyOperation(from, to, KernelCopyOperation::clone_all);
-    if (cloned) {
-        co_return size;
-    }
-    if (!is_copy_unsupported(cloned.error())) {
-        co_return failure(cloned.error());
-    }
-    std::uint64_t copied = 0;
-    for (;;) {
-        const Result<std::uint64_t> count = co_await KernelCopyOperation(from, to, largest_piece);
-        if (!count && (copied > 0 || !is_copy_unsupported(count.error()))) {
-            co_return failure(count.error());
-        }
-        // The kernel copies nothing from files that report no size, such as those in /proc.
-        if (!count || (*count == 0 && copied == 0)) {
-            co_return co_await copy_through_buffer(from, to);
-        }
-        if (*count == 0) {
-            co_return copied;
-        }
-        copied += *count;
-    }
-}
-
 } // namespace
 
 Task<Result<std::vector<std::byte>>> read_file(std::string path) {
@@ -382,7 +181,11 @@ Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions opti
         co_return failure(std::errc::invalid_argument);
     }
     if (options.atomic) {
-        co_return co_await replace_file(std::move(path), content, options.permissions);
+        co_return co_await detail::replace_file(
+            std::move(path), {.permissions = options.permissions, .keep_permissions = true},
+            [content](File& file) -> Task<Result<>> {
+                co_return co_await file.write_all(content);
+            });
     }
     OpenOptions writing = OpenOptions::writing();
     writing.permissions = options.permissions;
@@ -393,48 +196,6 @@ Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions opti
     const Result<> written = co_await file->write_all(content);
     const Result<> closed = co_await file->close(); // on the engine, because it may write back
     co_return written ? closed : written;
-}
-
-Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
-    Result<File> source = co_await File::open(from);
-    if (!source) {
-        co_return failure(source.error());
-    }
-    const Result<Status> status = co_await source->status();
-    if (!status) {
-        co_return failure(status.error());
-    }
-    if (status->is_directory()) {
-        co_return failure(std::errc::is_a_directory);
-    }
-    OpenOptions writing = OpenOptions::writing();
-    writing.truncate = false; // first checks that it is a different file
-    writing.permissions = status->permissions;
-    Result<File> target = co_await File::open(to, writing);
-    if (!target) {
-        co_return failure(target.error());
-    }
-    const Result<Status> old = co_await target->status();
-    if (!old) {
-        co_return failure(old.error());
-    }
-    if (old->device == status->device && old->inode == status->inode) {
-        co_return failure(std::errc::file_exists);
-    }
-    if (const Result<> emptied = co_await target->truncate(0); !emptied) {
-        co_return failure(emptied.error());
-    }
-    if (::fchmod(target->native_handle(), status->permissions) != 0) {
-        co_return last_failure();
-    }
-    const Result<std::uint64_t> copied = co_await copy_content(*source, *target, status->size);
-    // On the engine, also in a cancelled task: close may write back (ext4 does so for a file that
-    // was truncated).
-    const Result<> closed = co_await target->close();
-    if (copied && !closed) {
-        co_return failure(closed.error());
-    }
-    co_return copied;
 }
 
 } // namespace penstock::fs

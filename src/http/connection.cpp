@@ -6,11 +6,15 @@
 
 #include <sys/socket.h>
 
+#include <penstock/detail/task/budget_operation.hpp>
+#include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/upgrade.hpp>
 #include <penstock/timeout.hpp>
 
 namespace penstock::http::detail {
+
+using penstock::detail::time_limit;
 
 namespace {
 
@@ -28,44 +32,57 @@ std::string_view text_of(Bytes bytes) noexcept {
 Connection::Connection(ServerState& server, AnyStream stream)
     : server_(server), stream_(std::move(stream)), socket_(stream_.socket()),
       parser_(server.field_storage, server.codec_limits), request_(*this), response_(*this) {
-    server_.connections.push_back(*this);
+    limit_writes();
 }
 
 Connection::~Connection() {
-    server_.connections.remove(*this);
+    server_.accept_loop.unlist(*this);
 }
 
 Task<void> Connection::serve() {
-    Result<> ended;
     std::exception_ptr thrown;
     try {
-        ended = co_await with_deadline(server_.options.timeouts.idle,
-                                       [this](Deadline& deadline) -> Task<Result<>> {
-                                           deadline_ = &deadline;
-                                           return run();
-                                       });
+        const Result<> ended = co_await with_deadline(time_limit(server_.options.timeouts.idle),
+                                                      [this](Deadline& deadline) -> Task<Result<>> {
+                                                          deadline_ = &deadline;
+                                                          return run();
+                                                      });
+        deadline_ = nullptr;
+        co_await say_goodbye(ended);
     } catch (...) {
         thrown = std::current_exception();
     }
     deadline_ = nullptr;
     if (thrown) {
         report({}, thrown);
-        co_return;
-    }
-    if (!ended && ended.error() == std::errc::timed_out && phase_ != Phase::idle &&
-        reading_until_ != never && !response_started()) {
-        (void)co_await timeout(server_.options.timeouts.linger, refuse(Status::request_timeout));
-    }
-    if (linger_) {
-        (void)co_await timeout(server_.options.timeouts.linger, linger());
-    } else if (!ended && phase_ == Phase::handling && response_started()) {
-        abort_on_close();
     }
 }
 
-void Connection::close_if_idle() {
-    if (phase_ == Phase::idle && deadline_ != nullptr) {
-        deadline_->expire_after(std::chrono::nanoseconds(0));
+/// Tells the client as much of the end as it can understand.
+Task<void> Connection::say_goodbye(Result<> ended) {
+    const bool late = !ended && ended.error() == std::errc::timed_out;
+    const auto limit = time_limit(server_.options.timeouts.linger);
+    if (late && phase_ != Phase::idle && reading_until_ != never && !response_started() &&
+        !stream_error_) {
+        (void)co_await timeout(limit, refuse(Status::request_timeout));
+    }
+    if (linger_) {
+        (void)co_await timeout(limit, linger());
+    } else if (!ended && phase_ == Phase::handling && response_started()) {
+        abort_on_close();
+    } else if (socket_ == nullptr && !stream_error_ && (ended || late)) {
+        // The end of an encrypted stream (RFC 8446, section 6.1). The client's is not awaited.
+        (void)co_await timeout(limit, stream_.shutdown());
+    }
+}
+
+void Connection::end() noexcept {
+    try {
+        if (deadline_ != nullptr) {
+            deadline_->expire_after(std::chrono::nanoseconds(0));
+        }
+    } catch (const std::bad_alloc&) {
+        return; // it ends with the deadline that it has
     }
 }
 
@@ -81,18 +98,20 @@ Task<Result<>> Connection::run() {
                     co_return flushed;
                 }
             }
-            if (server_.stopping && head_text_.empty()) {
+            if (server_.accept_loop.stopping() && head_text_.empty()) {
                 co_return Result<>();
             }
             if (head_text_.empty()) {
                 phase_ = Phase::idle;
                 release_memory();
-                set_reading_deadline(server_.options.timeouts.idle);
+                server_.accept_loop.list(*this,
+                                         set_reading_deadline(server_.options.timeouts.idle));
             } else if (phase_ != Phase::head) { // the time begins with the head, not with each part
                 phase_ = Phase::head;
                 set_reading_deadline(server_.options.timeouts.head);
             }
             const Result<> filled = co_await fill();
+            server_.accept_loop.unlist(*this);
             if (!filled) { // also when the client has closed, which ends every connection
                 co_return filled.error() == Error::truncated ? Result<>() : filled;
             }
@@ -141,6 +160,11 @@ Task<Result<>> Connection::run() {
             }
         }
         head_text_.clear();
+        // A chunk holds thousands of pipelined requests, which a function answers without an
+        // operation. Whether the task is cancelled, the next operation tells.
+        if (!rest_.empty()) {
+            (void)co_await penstock::detail::BudgetOperation();
+        }
     }
 }
 
@@ -174,8 +198,8 @@ codec::http::Progress Connection::parse_head() {
     return progress;
 }
 
-/// Makes the parsed head one of views of `head_text_`. `text` is what was parsed. `shared` bytes of
-/// it are the begin of `rest_`.
+/// Rebases the parsed head's views, which are of `text`, onto `head_text_`. The first `shared`
+/// bytes of `rest_` belong to that head.
 void Connection::adopt_head(std::string_view text, std::size_t shared) {
     const auto moved = [&](std::string_view view) -> std::string_view {
         return view.empty()
@@ -235,6 +259,11 @@ bool Connection::find_route(std::string_view method, bool upgrade) {
 const Handler* Connection::choose_handler() {
     if (head_.method == "CONNECT") {
         answer(Status::not_implemented);
+        keep_alive_ = false; // what follows may be the tunnel's (RFC 9110, 9.3.6)
+        return nullptr;
+    }
+    if (head_.expects_other) {
+        answer(Status::expectation_failed);
         return nullptr;
     }
     if (!codec::http::is_percent_encoded(target_.path)) {
@@ -301,9 +330,14 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
         thrown = std::current_exception();
     }
     if (thrown || (!handled && handled.error() != std::errc::operation_canceled)) {
-        report(handled ? std::error_code() : handled.error(), thrown);
+        using Level = ServerFailure::Level;
+        const std::error_code error = handled ? std::error_code() : handled.error();
+        const bool by_peer = error == std::errc::connection_reset ||
+                             error == std::errc::broken_pipe || error == std::errc::protocol_error;
+        report(error, thrown, by_peer && !thrown ? Level::notice : Level::failure);
+        co_return failure(std::errc::io_error);
     }
-    co_return Result<>();
+    co_return handled;
 }
 
 AnyStream Connection::take_stream() noexcept {
@@ -493,6 +527,7 @@ Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
                 body_error_ = Error::body_too_large;
                 continue;
             }
+            (void)co_await penstock::detail::BudgetOperation(); // a chunk holds thousands of parts
             co_return Bytes(part.data);
         case Kind::end:
             body_done_ = true;
@@ -517,11 +552,8 @@ Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
                 co_return failure(flushed.error());
             }
         }
-        const ServerTimeouts& timeouts = server_.options.timeouts;
         const io::MonotonicTime begin = io::monotonic_now();
-        const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
-        set_reading_deadline(timeouts.body + std::chrono::seconds(body_size_ / rate) -
-                             body_waited_);
+        set_body_deadline();
         const Result<> filled = co_await fill();
         if (!filled) {
             if (filled.error() == std::errc::operation_canceled) {
@@ -539,8 +571,11 @@ Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
 }
 
 /// A connection that is closed after a part of a response: the client must not take it for the end.
+/// One that was too slow ends as any other where the framing tells that a part is missing: what the
+/// kernel has accepted still arrives, and a reset would destroy it.
 void Connection::abort_on_close() noexcept {
-    if (socket_ != nullptr) {
+    const bool too_slow = stream_error_ == std::errc::timed_out;
+    if (socket_ != nullptr && (!too_slow || framing_ == Framing::until_close)) {
         const struct linger reset{.l_onoff = 1, .l_linger = 0};
         (void)::setsockopt(socket_->native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     }
@@ -555,20 +590,54 @@ void Connection::release_memory() noexcept {
     }
 }
 
-void Connection::report(std::error_code error, const std::exception_ptr& thrown) const noexcept {
-    server_.report(
-        {.method = head_.method, .target = head_.target, .error = error, .exception = thrown});
+void Connection::report(std::error_code error, const std::exception_ptr& thrown,
+                        ServerFailure::Level level) const noexcept {
+    server_.report({.method = head_.method,
+                    .target = head_.target,
+                    .error = error,
+                    .exception = thrown,
+                    .level = level});
 }
 
-void Connection::set_reading_deadline(std::chrono::nanoseconds from_now) {
-    reading_until_ = io::monotonic_now() + std::max(from_now, std::chrono::nanoseconds(0)).count();
+io::MonotonicTime Connection::set_reading_deadline(std::chrono::milliseconds limit) {
+    const io::MonotonicTime now = io::monotonic_now();
+    reading_until_ = penstock::detail::deadline_after(time_limit(limit), now);
     apply_deadlines();
+    return now;
+}
+
+/// For the next part of a request's body: what is left of the time that all of it may take.
+void Connection::set_body_deadline() {
+    constexpr std::uint64_t most = std::uint64_t{1} << 32; // seconds: a century is no limit
+    const ServerTimeouts& timeouts = server_.options.timeouts;
+    const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
+    const std::chrono::seconds earned(std::min(body_size_ / rate, most));
+    const std::chrono::nanoseconds base(
+        penstock::detail::nanoseconds_of(time_limit(timeouts.body)));
+    const auto whole = base < std::chrono::nanoseconds::max() - earned
+                           ? base + earned
+                           : std::chrono::nanoseconds::max();
+    reading_until_ = penstock::detail::deadline_after(whole - body_waited_);
+    apply_deadlines();
+}
+
+/// A socket does it at a time, and by progress. The limit holds for what takes the stream over,
+/// too. Other streams get a deadline for each part.
+void Connection::limit_writes() noexcept {
+    if (net::StreamSocket* const transport = stream_.transport()) {
+        limits_itself_ = true;
+        transport->limit_writes({.time = server_.options.timeouts.write,
+                                 .rate = server_.options.timeouts.write_rate,
+                                 .maximum_backlog = server_.options.limits.maximum_backlog});
+    }
 }
 
 void Connection::set_writing_deadline() {
-    writing_until_ =
-        io::monotonic_now() + std::chrono::nanoseconds(server_.options.timeouts.write).count();
-    apply_deadlines();
+    if (!limits_itself_) {
+        writing_until_ =
+            penstock::detail::deadline_after(time_limit(server_.options.timeouts.write));
+        apply_deadlines();
+    }
 }
 
 void Connection::clear_reading_deadline() {
@@ -577,8 +646,10 @@ void Connection::clear_reading_deadline() {
 }
 
 void Connection::clear_writing_deadline() {
-    writing_until_ = never;
-    apply_deadlines();
+    if (!limits_itself_) {
+        writing_until_ = never;
+        apply_deadlines();
+    }
 }
 
 void Connection::apply_deadlines() {

@@ -17,11 +17,11 @@
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/codec/http/target.hpp>
 #include <penstock/deadline.hpp>
+#include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/http/detail/router.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
-#include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
 #include <penstock/task.hpp>
@@ -32,7 +32,7 @@ namespace penstock::http::detail {
 
 /// One connection of a server: reads requests, calls their handlers one after the other, and writes
 /// the responses in that order.
-class Connection : public io::ListHook<Connection> {
+class Connection final : public penstock::detail::AcceptLoop::Endable {
 public:
     Connection(ServerState& server, AnyStream stream);
     Connection(const Connection&) = delete;
@@ -42,9 +42,6 @@ public:
     /// Until the connection ends, for whatever reason.
     [[nodiscard]] Task<void> serve();
 
-    /// For a graceful shutdown: ends a connection that waits for a request.
-    void close_if_idle();
-
     // What an upgrade takes over.
     [[nodiscard]] AnyStream& stream() noexcept { return stream_; }
     [[nodiscard]] AnyStream take_stream() noexcept;
@@ -53,7 +50,7 @@ public:
     /// What was received after the head and not used yet.
     [[nodiscard]] std::string_view surplus() const noexcept { return rest_; }
     void use_surplus(std::size_t size) noexcept;
-    [[nodiscard]] sync::Event& stopping() const noexcept { return server_.stop_event; }
+    [[nodiscard]] sync::Event& stopping() const noexcept { return server_.accept_loop.stopped(); }
 
     // The request.
     [[nodiscard]] const RequestHead& head() const noexcept { return head_; }
@@ -79,7 +76,11 @@ private:
     /// How the client finds the end of the response's body.
     enum class Framing : std::uint8_t { undecided, none, length, chunked, until_close };
 
+    /// While it waits for a request, for a graceful shutdown and in favour of a new connection.
+    void end() noexcept override;
+
     [[nodiscard]] Task<Result<>> run();
+    [[nodiscard]] Task<void> say_goodbye(Result<> ended);
     [[nodiscard]] codec::http::Progress parse_head();
     void adopt_head(std::string_view text, std::size_t shared);
     void begin_request();
@@ -90,7 +91,8 @@ private:
     [[nodiscard]] Task<Result<>> take_over(const Handler& handler);
     [[nodiscard]] Task<Result<>> finish(Result<> handled, std::exception_ptr thrown);
     [[nodiscard]] bool answer_failure(std::error_code error, const std::exception_ptr& thrown);
-    void report(std::error_code error, const std::exception_ptr& thrown) const noexcept;
+    void report(std::error_code error, const std::exception_ptr& thrown,
+                ServerFailure::Level level = ServerFailure::Level::failure) const noexcept;
     [[nodiscard]] Task<Result<>> refuse(Status status);
     [[nodiscard]] Task<Result<>> discard_body();
     [[nodiscard]] Task<Result<>> linger();
@@ -112,7 +114,10 @@ private:
     [[nodiscard]] bool body_is_unread() const noexcept { return body_ && !body_done_; }
     void abort_on_close() noexcept;
 
-    void set_reading_deadline(std::chrono::nanoseconds from_now);
+    /// Returns the time.
+    io::MonotonicTime set_reading_deadline(std::chrono::milliseconds limit);
+    void set_body_deadline();
+    void limit_writes() noexcept;
     void set_writing_deadline();
     void clear_reading_deadline();
     void clear_writing_deadline();
@@ -126,12 +131,13 @@ private:
     /// A body up to this size is copied behind the head. Two parts of a message cost the kernel
     /// more than the copy.
     static constexpr std::size_t small_body = std::size_t{16} * 1024;
-    /// How much is sent under one deadline.
+    /// How much is sent in one operation, and under one deadline by a stream without a socket.
     static constexpr std::size_t part_size = std::size_t{64} * 1024;
 
     ServerState& server_;
     AnyStream stream_;
     net::StreamSocket* socket_;
+    bool limits_itself_ = false; ///< the socket at its bottom ends a write that waits too long
 
     // Input: a chunk, of which `rest_` is not used yet.
     Chunk chunk_;
@@ -174,7 +180,6 @@ private:
     // Time.
     Phase phase_ = Phase::idle;
     Deadline* deadline_ = nullptr;
-    io::MonotonicTime head_begin_ = 0;
     io::MonotonicTime reading_until_ = never;
     io::MonotonicTime writing_until_ = never;
 };

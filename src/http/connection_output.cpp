@@ -80,10 +80,11 @@ void Connection::reset_response() {
     framing_ = Framing::undecided;
 }
 
-/// Whether the status allows one (RFC 9110, section 6.4.1).
+/// Whether the status allows one (RFC 9110, sections 6.4.1 and 15.3.6).
 bool Connection::status_has_body() const noexcept {
-    return response_.head_.status != Status::no_content &&
-           response_.head_.status != Status::not_modified;
+    const Status status = response_.head_.status;
+    return status != Status::no_content && status != Status::reset_content &&
+           status != Status::not_modified;
 }
 
 /// What the client still sends must be read before the next request. If that is much, or may never
@@ -126,7 +127,7 @@ bool Connection::append_fields() {
 }
 
 void Connection::append_head() {
-    if (server_.stopping) {
+    if (server_.accept_loop.stopping()) {
         keep_alive_ = false;
     }
     const Status status = response_.head_.status;
@@ -150,8 +151,10 @@ void Connection::append_head() {
     case Framing::chunked:
         out_ += "Transfer-Encoding: chunked\r\n";
         break;
-    case Framing::none: // for HEAD, the length that GET would have
-        if (answers_head() && status_has_body() && announced_) {
+    case Framing::none:                        // for HEAD, the length that GET would have
+        if (status == Status::reset_content) { // a client expects a body (RFC 9112, section 6.3)
+            out_ += "Content-Length: 0\r\n";
+        } else if (answers_head() && status_has_body() && announced_) {
             out_ += "Content-Length: ";
             append_number(out_, *announced_);
             out_ += "\r\n";
@@ -208,7 +211,7 @@ void Connection::start_body() {
     append_head();
 }
 
-/// Both are written from `out_`, and by one task at a time.
+/// Waits until "100 Continue" has been sent: it and the response share `out_`.
 Task<Result<>> Connection::until_continue_is_sent() {
     const auto turn = co_await continuing_.lock();
     co_return turn ? Result<>() : failure(turn.error());
@@ -331,7 +334,7 @@ Task<Result<>> Connection::flush() {
     co_return sent;
 }
 
-/// Sends all of it. A large body is sent in parts, each of which has the whole time-out.
+/// Sends all of it, a large body in parts, so that other tasks have their turn.
 Task<Result<>> Connection::send(Bytes head, Bytes body, Bytes tail) {
     for (;;) {
         const Bytes part(body.data(), std::min(body.size(), part_size));

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <penstock/io/never_destroyed.hpp>
+
 namespace penstock::http {
 
 namespace {
@@ -39,13 +41,13 @@ public:
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const Category category;
-    return category;
+    static const io::NeverDestroyed<Category> category;
+    return *category;
 }
 
 const std::error_category& message_category() noexcept {
-    static const MessageCategory category;
-    return category;
+    static const io::NeverDestroyed<MessageCategory> category;
+    return *category;
 }
 
 } // namespace penstock::http

@@ -1,11 +1,10 @@
 #include <penstock/http/server.hpp>
 
-#include <array>
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
-#include <penstock/canceller.hpp>
-#include <penstock/sleep.hpp>
+#include <penstock/detail/task/deadline.hpp>
 
 #include "http/connection.hpp"
 #include "http/server_state.hpp"
@@ -28,13 +27,16 @@ std::string line_of(const std::string& name) {
 ServerState::ServerState(ServerOptions settings)
     : options(std::move(settings)),
       codec_limits{.line = options.limits.request_line, .head = options.limits.head},
-      server_line(line_of(options.server_name)), places(options.limits.connections),
-      field_storage(options.limits.fields) {}
+      server_line(line_of(options.server_name)), field_storage(options.limits.fields),
+      accept_loop(
+          options.limits.connections,
+          std::chrono::nanoseconds(penstock::detail::nanoseconds_of(options.timeouts.safe_idle)),
+          *this) {}
 
 void ServerState::report(const ServerFailure& failure) const noexcept {
     if (options.on_failure) {
         options.on_failure(failure);
-    } else {
+    } else if (failure.level == ServerFailure::Level::failure) {
         std::fprintf(stderr, "http::Server: %s\n", failure.to_string().c_str());
     }
 }
@@ -89,63 +91,26 @@ Task<void> Server::serve_stream(AnyStream stream) {
     co_await connection.serve();
 }
 
-Task<Result<>> Server::while_accepting(Task<Result<>> accepting) {
-    return cancellable(state_->accepting, std::move(accepting));
-}
-
-Task<Result<>> Server::wait_after(std::error_code error) {
-    constexpr std::array temporary{std::errc::too_many_files_open,
-                                   std::errc::too_many_files_open_in_system,
-                                   std::errc::no_buffer_space, std::errc::not_enough_memory};
-    for (const std::errc reason : temporary) {
-        if (error == reason) {
-            report(error);
-            co_return co_await sleep_for(std::chrono::milliseconds(100));
-        }
-    }
-    co_return failure(error);
-}
-
-sync::Semaphore& Server::places() noexcept {
-    return state_->places;
-}
-
-bool Server::is_stopping() const noexcept {
-    return state_->stopping;
-}
-
-std::chrono::nanoseconds Server::grace() const noexcept {
-    return state_->grace;
+penstock::detail::AcceptLoop& Server::accept_loop() noexcept {
+    return state_->accept_loop;
 }
 
 std::chrono::milliseconds Server::handshake_time() const noexcept {
-    return state_->options.timeouts.head;
+    return penstock::detail::time_limit(state_->options.timeouts.head);
 }
 
 std::size_t Server::connections() const noexcept {
-    return state_->options.limits.connections - state_->places.available();
-}
-
-void Server::close_idle() noexcept {
-    for (detail::Connection* connection = state_->connections.front(); connection != nullptr;
-         connection = io::IntrusiveList<detail::Connection>::after(*connection)) {
-        connection->close_if_idle();
-    }
+    return state_->accept_loop.connections();
 }
 
 void Server::begin_stop(std::chrono::nanoseconds grace) noexcept {
-    if (state_->stopping) {
-        return;
-    }
-    state_->stopping = true;
-    state_->grace = grace;
-    state_->stop_event.set();
-    state_->accepting.cancel();
-    close_idle();
+    state_->accept_loop.stop(grace);
 }
 
-void Server::report(std::error_code error) const noexcept {
-    state_->report({.error = error});
+void Server::report_handshake(std::error_code error) const noexcept {
+    if (error != std::errc::operation_canceled) { // by the end of the server, which is no news
+        state_->report({.error = error, .level = ServerFailure::Level::notice});
+    }
 }
 
 } // namespace penstock::http

@@ -1,41 +1,38 @@
 #pragma once
 
-#include <chrono>
+#include <exception>
 #include <string>
-#include <string_view>
+#include <system_error>
 #include <vector>
 
-#include <penstock/canceller.hpp>
 #include <penstock/codec/http/limits.hpp>
+#include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/http/detail/router.hpp>
-#include <penstock/http/server.hpp>
-#include <penstock/io/intrusive_list.hpp>
-#include <penstock/sync/event.hpp>
-#include <penstock/sync/semaphore.hpp>
+#include <penstock/http/server_options.hpp>
 
 namespace penstock::http::detail {
 
-class Connection;
-
 /// What the connections of a server share.
-struct ServerState {
+struct ServerState final : penstock::detail::AcceptLoop::Reporter {
     explicit ServerState(ServerOptions settings);
+    ServerState(const ServerState&) = delete;
+    ServerState& operator=(const ServerState&) = delete;
+    ~ServerState() = default;
 
     /// Passes a failure to the hook, or writes it to standard error.
     void report(const ServerFailure& failure) const noexcept;
+    void cannot_accept(std::error_code error) noexcept override { report({.error = error}); }
+    void handle(const std::exception_ptr& exception) noexcept override {
+        report({.exception = exception});
+    }
 
     ServerOptions options;
     codec::http::Limits codec_limits;
     std::string server_line; ///< "Server: name\r\n", or empty
     Router router;
-    sync::Semaphore places;
-    io::IntrusiveList<Connection> connections;
     /// For the fields of a head while it is parsed. A connection copies those of a whole one.
     std::vector<Field> field_storage;
-    bool stopping = false;
-    std::chrono::nanoseconds grace{};
-    sync::Event stop_event;
-    Canceller accepting;
+    penstock::detail::AcceptLoop accept_loop; ///< lists the connections that wait for a request
 };
 
 } // namespace penstock::http::detail

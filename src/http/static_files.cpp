@@ -147,6 +147,9 @@ std::string_view StaticFiles::media_type_of(std::string_view path) const noexcep
 }
 
 Task<Result<>> StaticFiles::serve(Request& request, Response& response, std::string path) const {
+    if (!folder_) {
+        co_return failure(std::errc::bad_file_descriptor);
+    }
     if (path.empty() || path.ends_with('/')) {
         path += options_.index;
     }

@@ -31,7 +31,8 @@ std::int64_t EventLoop::prepare() {
 int EventLoop::block(std::int64_t timeout_ns) noexcept {
     events_fetched_ = false;
     if (timeout_ns == 0) {
-        const bool due = fruitless_polls_ < eager_polls || work_since_poll_ >= work_between_polls;
+        const bool due = fruitless_polls_ < eager_polls || unpolled_.renew_if_over() ||
+                         work_since_poll_ >= work_between_polls;
         return due ? poll() : 0;
     }
     now_is_current_ = false;

@@ -1,5 +1,6 @@
 #include <penstock/io/poller.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <climits>
@@ -9,6 +10,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -86,17 +88,23 @@ Poller::~Poller() {
     ::close(epoll_fd_);
 }
 
-bool Poller::make_slot(int fd) noexcept {
+std::error_code Poller::make_slot(int fd) noexcept {
     const auto index = static_cast<std::size_t>(fd);
     if (index < slots_.size()) {
-        return true;
+        return {};
     }
+    rlimit limit{};
+    if (::fcntl(fd, F_GETFD) < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return last_error();
+    }
+    // Ahead of further descriptors, but not beyond the number that this process may open.
+    const auto most = std::max<std::size_t>(index + 1, limit.rlim_cur);
     try {
-        slots_.resize(index + index / 2 + 16);
+        slots_.resize(std::min(index + index / 2 + 16, most));
     } catch (const std::bad_alloc&) {
-        return false;
+        return {ENOMEM, std::system_category()}; // like a kernel error, so callers have one cleanup
     }
-    return true;
+    return {};
 }
 
 const Poller::Slot* Poller::slot_for(const epoll_event& event) const noexcept {
@@ -117,8 +125,8 @@ std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest,
             return error;
         }
     }
-    if (!make_slot(fd)) { // reported like a kernel error, so callers have one cleanup
-        return {ENOMEM, std::system_category()};
+    if (const std::error_code error = make_slot(fd)) {
+        return error;
     }
     Slot& slot = slots_[static_cast<std::size_t>(fd)];
     const std::uint32_t generation = slot.generation + 1;

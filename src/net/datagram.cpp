@@ -1,5 +1,6 @@
 #include <penstock/net/datagram.hpp>
 
+#include <cerrno>
 #include <stdexcept>
 #include <string>
 
@@ -53,11 +54,11 @@ DatagramBatch::DatagramBatch(DatagramBatch&& other) noexcept = default;
 DatagramBatch& DatagramBatch::operator=(DatagramBatch&& other) noexcept = default;
 
 std::size_t DatagramBatch::capacity() const noexcept {
-    return room_->messages.size();
+    return room_ ? room_->messages.size() : 0;
 }
 
 std::size_t DatagramBatch::size() const noexcept {
-    return room_->received;
+    return room_ ? room_->received : 0;
 }
 
 DatagramBatch::Received DatagramBatch::operator[](std::size_t index) const noexcept {
@@ -70,6 +71,10 @@ DatagramBatch::Received DatagramBatch::operator[](std::size_t index) const noexc
 }
 
 int DatagramBatch::receive_from(int fd) noexcept {
+    if (!room_) {
+        errno = EINVAL;
+        return -1;
+    }
     for (mmsghdr& message : room_->messages) {
         message.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
     }

@@ -5,6 +5,7 @@
 
 #include <netdb.h>
 
+#include <penstock/io/never_destroyed.hpp>
 #include <penstock/to_thread.hpp>
 
 namespace penstock::net {
@@ -57,8 +58,8 @@ Result<std::vector<Endpoint>> look_up(const std::string& host, std::uint16_t por
 } // namespace
 
 const std::error_category& resolve_category() noexcept {
-    static const Category category;
-    return category;
+    static const io::NeverDestroyed<Category> category;
+    return *category;
 }
 
 Task<Result<std::vector<Endpoint>>> resolve(std::string host, std::uint16_t port) {

@@ -31,6 +31,12 @@ Result<std::size_t> StreamSocket::try_write(Bytes from) noexcept {
     return count;
 }
 
+void StreamSocket::limit_writes(const WriteLimit& limit) noexcept {
+    if (pollable_ != nullptr) {
+        pollable_->limit_writes(limit);
+    }
+}
+
 Result<> StreamSocket::shutdown() noexcept {
     if (pollable_ == nullptr) {
         return failure(std::errc::bad_file_descriptor);

@@ -121,6 +121,9 @@ Engine::~Engine() {
 
 Result<std::unique_ptr<Engine>> Engine::make(const Context& context, Side side,
                                              std::string server_name) {
+    if (!context.state_) { // moved from
+        return failure(std::errc::invalid_argument);
+    }
     std::unique_ptr<Engine> engine(new Engine(context.state_, std::move(server_name)));
     if (const Result<> begun = engine->begin(side); !begun) {
         return failure(begun.error());
@@ -188,14 +191,17 @@ int Engine::on_client_hello(SSL* connection, int* alert, void* /*unused*/) noexc
     return SSL_CLIENT_HELLO_ERROR;
 }
 
-// In this callback, not in that of the extension: what a connection takes from its context (the
-// certificate, whom it verifies, versions, which sessions it resumes) is not used before it.
+// The context is selected here and not in the callback for the server's name: this is the last
+// point before OpenSSL uses its certificate, verification, versions and sessions.
 bool Engine::select_context() {
     server_name_ = offered_name(connection_.get());
     const std::optional<Context> selected =
         context_->select ? context_->select(server_name_) : std::nullopt;
     if (!selected) {
         return true;
+    }
+    if (!selected->state_) { // moved from
+        return false;
     }
     SSL* const connection = connection_.get();
     SSL_CTX* const native = selected->state_->native();

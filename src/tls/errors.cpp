@@ -6,6 +6,8 @@
 #include <openssl/err.h>
 #include <openssl/x509.h>
 
+#include <penstock/io/never_destroyed.hpp>
+
 namespace penstock::tls {
 
 namespace {
@@ -56,18 +58,18 @@ public:
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const Category category;
-    return category;
+    static const io::NeverDestroyed<Category> category;
+    return *category;
 }
 
 const std::error_category& openssl_category() noexcept {
-    static const OpensslCategory category;
-    return category;
+    static const io::NeverDestroyed<OpensslCategory> category;
+    return *category;
 }
 
 const std::error_category& certificate_category() noexcept {
-    static const CertificateCategory category;
-    return category;
+    static const io::NeverDestroyed<CertificateCategory> category;
+    return *category;
 }
 
 } // namespace penstock::tls

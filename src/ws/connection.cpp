@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include <penstock/detail/task/deadline.hpp>
 #include <penstock/ws/errors.hpp>
 
 namespace penstock::ws::detail {
@@ -28,6 +29,14 @@ PendingControls& Connection::controls() {
         pending = std::make_unique<PendingControls>();
     }
     return *pending;
+}
+
+io::MonotonicTime Connection::close_deadline() {
+    io::MonotonicTime& deadline = controls().close_deadline;
+    if (deadline == 0) {
+        deadline = penstock::detail::deadline_after(penstock::detail::time_limit(limits.close));
+    }
+    return deadline;
 }
 
 void Connection::compress(const Compression& compression, const DeflateParameters& agreed) {
@@ -58,7 +67,10 @@ OutgoingFrame Connection::frame_of(Opcode opcode, Bytes payload, Fragment fragme
         deflated.clear(kept_capacity);
         (void)deflated.room(websocket::maximum_frame_header);
         deflated.commit(websocket::maximum_frame_header);
+        // Without memory, what was compressed so far is lost, and the peer's window lacks it.
+        const bool was_broken = std::exchange(write_broken, true);
         compressor->deflater->deflate(payload, fragment.last, deflated);
+        write_broken = was_broken;
         payload = Bytes(deflated.bytes().subspan(websocket::maximum_frame_header));
         options.compressed = fragment.first;
         place = Place::owned;

@@ -8,14 +8,23 @@ namespace penstock::ws::detail {
 
 bool is_end_of_connection(std::error_code error) noexcept {
     return error == Error::closed || error == Error::truncated ||
+           error == std::errc::connection_reset || error == std::errc::broken_pipe ||
            error == std::errc::operation_canceled;
 }
 
 Task<Result<>> end_conversation(WebSocket& socket, Result<> served, bool thrown) {
-    const bool normal = !thrown && (served || is_end_of_connection(served.error()));
-    const Result<> closed =
-        co_await socket.close(normal ? close_code::normal : close_code::internal_error);
-    co_return normal && !closed && !is_end_of_connection(closed.error()) ? closed : served;
+    const auto ended_by_peer = [&](std::error_code error) {
+        const bool answers_no_ping =
+            error == std::errc::timed_out && socket.close_code() == close_code::abnormal;
+        return answers_no_ping || is_end_of_connection(error);
+    };
+    if (!served && ended_by_peer(served.error())) {
+        served = Result<>();
+    }
+    const bool normal = !thrown && served;
+    // Whether the peer answers says nothing about the conversation.
+    (void)co_await socket.close(normal ? close_code::normal : close_code::internal_error);
+    co_return served;
 }
 
 Task<Result<>> converse(WebSocket& socket, const Handler& handler) {

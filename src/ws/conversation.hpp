@@ -12,12 +12,11 @@ namespace penstock::ws::detail {
 /// The reason of a close frame at a graceful shutdown.
 inline constexpr const char* stop_reason = "the server stops";
 
-/// What a handler returns when the connection has ended.
+/// Whether an error says that the peer has gone, or that the task was cancelled.
 [[nodiscard]] bool is_end_of_connection(std::error_code error) noexcept;
 
 /// Closes a connection whose handler has ended: with code 1000, or 1011 if it has thrown, or
-/// returned another error than the end of the connection. Returns that error, or the one of
-/// closing.
+/// returned another error than the end of the connection. Returns that error.
 [[nodiscard]] Task<Result<>> end_conversation(WebSocket& socket, Result<> served, bool thrown);
 
 /// Runs the handler of an open connection, and ends the conversation. Rethrows an exception of the

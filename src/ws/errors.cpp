@@ -1,6 +1,9 @@
 #include <penstock/ws/errors.hpp>
 
 #include <string>
+#include <system_error>
+
+#include <penstock/io/never_destroyed.hpp>
 
 namespace penstock::ws {
 
@@ -35,6 +38,19 @@ public:
         }
         return "unknown error " + std::to_string(value);
     }
+
+    [[nodiscard]] std::error_condition default_error_condition(int value) const noexcept override {
+        switch (static_cast<Error>(value)) {
+        case Error::protocol_violation:
+        case Error::invalid_payload:
+        case Error::message_too_big:
+        case Error::invalid_http:
+        case Error::unexpected_extension:
+            return std::errc::protocol_error;
+        default:
+            return {value, *this};
+        }
+    }
 };
 
 class HandshakeCategory final : public std::error_category {
@@ -44,18 +60,22 @@ public:
     [[nodiscard]] std::string message(int value) const override {
         return std::string(codec::websocket::describe(static_cast<HandshakeError>(value)));
     }
+
+    [[nodiscard]] std::error_condition default_error_condition(int) const noexcept override {
+        return std::errc::protocol_error;
+    }
 };
 
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const Category category;
-    return category;
+    static const io::NeverDestroyed<Category> category;
+    return *category;
 }
 
 const std::error_category& handshake_category() noexcept {
-    static const HandshakeCategory category;
-    return category;
+    static const io::NeverDestroyed<HandshakeCategory> category;
+    return *category;
 }
 
 } // namespace penstock::ws

@@ -101,14 +101,7 @@ void ServerHandshake::answer() {
     const http::RequestHead& head = parser_.head();
     if (const HandshakeError error = websocket::check_request(head);
         error != HandshakeError::none) {
-        int status = 400;
-        if (error == HandshakeError::invalid_method) {
-            status = 405;
-        } else if (error == HandshakeError::missing_upgrade ||
-                   error == HandshakeError::unsupported_version) {
-            status = 426;
-        }
-        refuse(status, error);
+        refuse(websocket::status_for(error), error);
         return;
     }
     if (options_.check) {

@@ -2,15 +2,14 @@
 
 #include <cstdio>
 #include <exception>
-#include <optional>
+#include <memory>
+#include <new>
+#include <utility>
 
+#include <penstock/detail/server/accept_loop.hpp>
+#include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/server_options.hpp>
-#include <penstock/io/intrusive_list.hpp>
-#include <penstock/race.hpp>
 #include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/sync/event.hpp>
-#include <penstock/sync/semaphore.hpp>
 #include <penstock/timeout.hpp>
 #include <penstock/unwrap.hpp>
 
@@ -18,60 +17,59 @@
 
 namespace penstock::ws {
 
-namespace {
+using penstock::detail::AcceptLoop;
 
-/// While the process or the machine lacks what a connection needs, a retry at once fails again.
-constexpr std::chrono::milliseconds pause_without_resources{100};
-
-bool lacks_resources(std::error_code error) noexcept {
-    return error == std::errc::too_many_files_open ||
-           error == std::errc::too_many_files_open_in_system ||
-           error == std::errc::no_buffer_space || error == std::errc::not_enough_memory;
-}
-
-} // namespace
-
-struct Server::State {
+struct Server::State final : AcceptLoop::Reporter {
     /// A connection whose handler runs. Shared with the task that closes it at the shutdown.
-    struct Open : io::ListHook<Open>, std::enable_shared_from_this<Open> {
-        explicit Open(WebSocket&& accepted) noexcept : socket(std::move(accepted)) {}
-        WebSocket socket;
-    };
+    struct Open final : AcceptLoop::Endable, std::enable_shared_from_this<Open> {
+        Open(WebSocket&& accepted, Scope& connections) noexcept
+            : socket(std::move(accepted)), scope(connections) {}
 
-    /// Keeps a connection in the list.
-    class Listed {
-    public:
-        Listed(State& state, Open& open) noexcept : state_(state), open_(open) {
-            state_.open.push_back(open_);
+        void end() noexcept override {
+            try {
+                scope.spawn(close_one(shared_from_this()));
+            } catch (const std::bad_alloc&) {
+                return; // its handler is cancelled after the grace
+            }
         }
-        ~Listed() { state_.open.remove(open_); }
-        Listed(const Listed&) = delete;
-        Listed& operator=(const Listed&) = delete;
 
-    private:
-        State& state_;
-        Open& open_;
+        WebSocket socket;
+        Scope& scope;
     };
 
     State(net::TcpListener&& source, ServerOptions&& given)
         : listener(std::move(source)), options(std::move(given)),
-          places(options.maximum_connections) {}
+          // A WebSocket never gives its place to another one: that it is quiet does not mean that
+          // it is not needed.
+          accept_loop(options.maximum_connections, AcceptLoop::for_ever, *this) {}
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() = default;
 
-    Task<Result<>> accept_all(Scope& scope, const Handler& handler);
-    Task<void> serve_one(net::TcpStream stream, sync::Semaphore::Permit place,
+    Task<void> serve_one(net::TcpStream stream, AcceptLoop::Place place, Scope& scope,
                          const Handler& handler);
-    void report(const std::exception_ptr& thrown) const;
     static Task<void> close_one(std::shared_ptr<Open> open);
-    Task<Result<WebSocket>> accept_one(net::TcpStream stream);
-    Task<Result<std::shared_ptr<Open>>> open_one(net::TcpStream stream);
+    Task<Result<WebSocket>> accept_encrypted(net::TcpStream stream);
+    Task<Result<std::shared_ptr<Open>>> open_one(net::TcpStream stream, Scope& scope);
+
+    void report(std::error_code error) const noexcept {
+        if (options.on_error) {
+            options.on_error(error);
+        }
+    }
+    void cannot_accept(std::error_code error) noexcept override { report(error); }
+    void handle(const std::exception_ptr& thrown) noexcept override {
+        if (options.on_exception) {
+            options.on_exception(thrown);
+        } else {
+            std::fprintf(stderr, "ws::Server: %s\n",
+                         http::ServerFailure{.exception = thrown}.to_string().c_str());
+        }
+    }
 
     net::TcpListener listener;
     ServerOptions options;
-    sync::Semaphore places;
-    sync::Event stopping{};
-    std::chrono::milliseconds grace{};
-    io::IntrusiveList<Open> open{};
-    std::size_t count = 0;
+    AcceptLoop accept_loop; ///< lists the connections whose handlers run
     bool serving = false;
 };
 
@@ -79,40 +77,38 @@ Task<void> Server::State::close_one(std::shared_ptr<Open> open) {
     (void)co_await open->socket.begin_close(close_code::going_away, detail::stop_reason);
 }
 
-Task<Result<WebSocket>> Server::State::accept_one(net::TcpStream stream) {
-    if (!options.encrypt) {
-        co_return co_await WebSocket::accept(std::move(stream), options.accept);
-    }
-    AnyStream encrypted = co_await unwrap(
-        timeout(options.accept.limits.handshake, options.encrypt(std::move(stream))));
+Task<Result<WebSocket>> Server::State::accept_encrypted(net::TcpStream stream) {
+    AnyStream encrypted = co_await unwrap(options.encrypt(std::move(stream)));
     co_return co_await WebSocket::accept(std::move(encrypted), options.accept);
 }
 
-Task<Result<std::shared_ptr<Server::State::Open>>> Server::State::open_one(net::TcpStream stream) {
-    co_return std::make_shared<Open>(co_await unwrap(accept_one(std::move(stream))));
+Task<Result<std::shared_ptr<Server::State::Open>>> Server::State::open_one(net::TcpStream stream,
+                                                                           Scope& scope) {
+    // One limit for both handshakes.
+    WebSocket socket = co_await unwrap(
+        options.encrypt ? timeout(penstock::detail::time_limit(options.accept.limits.handshake),
+                                  accept_encrypted(std::move(stream)))
+                        : WebSocket::accept(std::move(stream), options.accept));
+    co_return std::make_shared<Open>(std::move(socket), scope);
 }
 
 /// One frame for the life of a connection: a server holds as many of them as it has connections, so
 /// what only the handshake or the end needs has frames of its own.
-Task<void> Server::State::serve_one(net::TcpStream stream, sync::Semaphore::Permit /*place*/,
-                                    const Handler& handler) {
-    ++count;
+Task<void> Server::State::serve_one(net::TcpStream stream, AcceptLoop::Place /*place*/,
+                                    Scope& scope, const Handler& handler) {
     Result<> served;
     std::exception_ptr thrown;
     std::shared_ptr<Open> shared;
-    try {
-        if (Result<std::shared_ptr<Open>> opened = co_await open_one(std::move(stream)); opened) {
-            shared = std::move(*opened);
-        } else {
-            served = failure(opened.error());
-        }
-    } catch (...) {
-        thrown = std::current_exception();
+    if (Result<std::shared_ptr<Open>> opened = co_await open_one(std::move(stream), scope);
+        opened) {
+        shared = std::move(*opened);
+    } else if (!detail::is_end_of_connection(opened.error())) {
+        served = failure(opened.error());
     }
     if (shared) {
-        const Listed listed(*this, *shared);
-        if (stopping.is_set()) {
-            served = co_await shared->socket.close(close_code::going_away, detail::stop_reason);
+        const AcceptLoop::Listed listed(accept_loop, *shared);
+        if (accept_loop.stopping()) {
+            (void)co_await shared->socket.close(close_code::going_away, detail::stop_reason);
         } else {
             try {
                 served = co_await handler(shared->socket);
@@ -123,38 +119,17 @@ Task<void> Server::State::serve_one(net::TcpStream stream, sync::Semaphore::Perm
         }
     }
     shared.reset();
-    --count;
     if (thrown) {
-        report(thrown);
-    } else if (!served && !detail::is_end_of_connection(served.error()) && options.on_error) {
-        options.on_error(served.error());
-    }
-}
-
-void Server::State::report(const std::exception_ptr& thrown) const {
-    if (options.on_exception) {
-        options.on_exception(thrown);
-    } else {
-        std::fprintf(stderr, "ws::Server: %s\n",
-                     http::ServerFailure{.exception = thrown}.to_string().c_str());
-    }
-}
-
-Task<Result<>> Server::State::accept_all(Scope& scope, const Handler& handler) {
-    for (;;) {
-        sync::Semaphore::Permit place = co_await unwrap(places.acquire());
-        Result<net::TcpStream> stream = co_await listener.accept();
-        if (stream) {
-            scope.spawn(serve_one(std::move(*stream), std::move(place), handler));
-        } else if (lacks_resources(stream.error())) {
-            co_await unwrap(sleep_for(pause_without_resources));
-        } else {
-            co_return failure(stream.error());
-        }
+        handle(thrown);
+    } else if (!served) {
+        report(served.error());
     }
 }
 
 Result<Server> Server::listen(const net::Endpoint& endpoint, ServerOptions options) {
+    if (options.maximum_connections == 0) {
+        return failure(std::errc::invalid_argument);
+    }
     Result<net::TcpListener> listener = net::TcpListener::listen(endpoint);
     if (!listener) {
         return failure(listener.error());
@@ -163,7 +138,7 @@ Result<Server> Server::listen(const net::Endpoint& endpoint, ServerOptions optio
 }
 
 Server::Server(net::TcpListener listener, ServerOptions options)
-    : state_(std::make_unique<State>(std::move(listener), std::move(options))) {}
+    : state_("a ws::Server", std::make_unique<State>(std::move(listener), std::move(options))) {}
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() = default;
@@ -173,7 +148,7 @@ Result<net::Endpoint> Server::local_endpoint() const {
 }
 
 std::size_t Server::connections() const noexcept {
-    return state_->count;
+    return state_->accept_loop.connections();
 }
 
 Task<Result<>> Server::serve(Handler handler) {
@@ -181,26 +156,14 @@ Task<Result<>> Server::serve(Handler handler) {
     if (std::exchange(state.serving, true)) {
         co_return failure(std::errc::device_or_resource_busy);
     }
-    co_return co_await with_scope([&](Scope& scope) -> Task<Result<>> {
-        auto first = co_await race(state.accept_all(scope, handler), state.stopping.wait());
-        if (first.index() == 0) {
-            co_return std::get<0>(first);
-        }
-        state.listener.close();
-        for (State::Open* each = state.open.front(); each != nullptr;
-             each = io::IntrusiveList<State::Open>::after(*each)) {
-            scope.spawn(State::close_one(each->shared_from_this()));
-        }
-        (void)co_await scope.drain(state.grace);
-        co_return Result<>();
-    });
+    auto one = [&](net::TcpStream stream, AcceptLoop::Place place, Scope& scope) {
+        return state.serve_one(std::move(stream), std::move(place), scope, handler);
+    };
+    co_return co_await state.accept_loop.serve(state.listener, one);
 }
 
 void Server::shutdown(std::chrono::milliseconds grace) {
-    if (!state_->stopping.is_set()) {
-        state_->grace = grace;
-        state_->stopping.set();
-    }
+    state_->accept_loop.stop(std::chrono::nanoseconds(penstock::detail::nanoseconds_of(grace)));
 }
 
 } // namespace penstock::ws

@@ -2,7 +2,7 @@
 
 #include <penstock/scope.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/ws/errors.hpp>
 #include <penstock/ws/web_socket.hpp>
 
 #include "ws/conversation.hpp"
@@ -18,7 +18,14 @@ Task<void> close_at_stop(sync::Event& stopping, WebSocket& socket) {
 }
 
 Task<Result<>> serve(http::Upgrade& upgrade, const Handler& handler, const AcceptOptions& options) {
-    WebSocket socket = co_await unwrap(WebSocket::accept(upgrade, options));
+    Result<WebSocket> accepted = co_await WebSocket::accept(upgrade, options);
+    if (!accepted) {
+        // The program itself has refused, or the client has gone.
+        const std::error_code error = accepted.error();
+        co_return error == Error::refused || detail::is_end_of_connection(error) ? Result<>()
+                                                                                 : failure(error);
+    }
+    WebSocket& socket = *accepted;
     Result<> served;
     const auto conversation = [&](Scope& scope) -> Task<void> {
         scope.spawn(close_at_stop(upgrade.stopping(), socket));
@@ -26,8 +33,7 @@ Task<Result<>> serve(http::Upgrade& upgrade, const Handler& handler, const Accep
         scope.cancel();
     };
     (void)co_await with_scope(conversation);
-    co_return served ? served
-                     : (detail::is_end_of_connection(served.error()) ? Result<>() : served);
+    co_return served;
 }
 
 } // namespace

@@ -20,9 +20,10 @@ public:
         : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
           capacity_(std::exchange(other.capacity_, 0)) {}
     ByteBuffer& operator=(ByteBuffer&& other) noexcept {
-        std::swap(data_, other.data_);
-        std::swap(size_, other.size_);
-        std::swap(capacity_, other.capacity_);
+        ByteBuffer taken(std::move(other));
+        std::swap(data_, taken.data_);
+        std::swap(size_, taken.size_);
+        std::swap(capacity_, taken.capacity_);
         return *this;
     }
     ~ByteBuffer() { std::free(data_); }

@@ -98,23 +98,43 @@ struct Space {
 struct WriteFileOptions {
     /// Replaces the content atomically: after a power cut the file has either the old or the new
     /// content. The bytes go to a temporary file in the same folder, which is synced and renamed.
-    /// The permissions of an existing file are kept. Without this option the file is emptied and
-    /// written in place. In both cases the target of a symbolic link is written, not the link.
+    /// The permissions of an existing file are kept, without the set-user-ID, set-group-ID and
+    /// sticky bits. Owner, extended attributes and other hard links are not: it is a new file.
+    /// Without this option the file is emptied and written in place. In both cases the target of a
+    /// symbolic link is written, not the link.
     bool atomic = false;
     mode_t permissions = 0666; ///< of a new file, before the umask
 };
 
 /// Sets the content of a file. An atomic write that fails or is cancelled leaves the file unchanged
-/// and no temporary file.
+/// and no temporary file. One failure comes after the replacement: the folder cannot be synced
+/// (EIO), so the new name may not survive a power cut. It replaces regular files only: a pipe, a
+/// socket or a device is `invalid_argument`, a folder `is_a_directory`.
 [[nodiscard]] Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions options);
 [[nodiscard]] inline Task<Result<>> write_file(std::string path, Bytes content) {
     return write_file(std::move(path), content, WriteFileOptions());
 }
 
-/// Copies content and permissions of a file to `to`, replacing its content. Shares blocks (FICLONE)
-/// or copies in the kernel (copy_file_range(2)) if the file systems can. Returns the number of
-/// bytes. A failed or cancelled copy may leave a part in `to`. Errors: `file_exists` if both are
-/// the same file.
-[[nodiscard]] Task<Result<std::uint64_t>> copy_file(std::string from, std::string to);
+struct CopyFileOptions {
+    /// Makes the copy durable before it gets its name. Without it, a power cut soon after may leave
+    /// an empty or partial target. A crash of the program does not.
+    bool sync = true;
+};
+
+/// Copies a regular file to `to`, and returns its size in bytes. The target appears when the copy
+/// is complete, and replaces a file of that name in one step, as `write_file` with `atomic`. A
+/// failed or cancelled copy leaves the target unchanged. It gets the permissions of the source,
+/// without the set-user-ID, set-group-ID and sticky bits.
+///
+/// Shares blocks (FICLONE) or copies in the kernel (copy_file_range(2)) if the file systems can.
+/// Holes of a sparse source stay holes.
+///
+/// Errors: `file_exists` if both are the same file, `is_a_directory`, and `invalid_argument` for a
+/// source or target that is a pipe, a socket or a device.
+[[nodiscard]] Task<Result<std::uint64_t>> copy_file(std::string from, std::string to,
+                                                    CopyFileOptions options);
+[[nodiscard]] inline Task<Result<std::uint64_t>> copy_file(std::string from, std::string to) {
+    return copy_file(std::move(from), std::move(to), CopyFileOptions());
+}
 
 } // namespace penstock::fs

@@ -25,7 +25,8 @@ public:
     TemporaryDirectory(TemporaryDirectory&& other) noexcept
         : path_(std::exchange(other.path_, std::string())) {}
     TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept {
-        std::swap(path_, other.path_);
+        TemporaryDirectory taken(std::move(other));
+        std::swap(path_, taken.path_);
         return *this;
     }
     TemporaryDirectory(const TemporaryDirectory&) = delete;

@@ -151,6 +151,8 @@ private:
 /// HTTP/1.1, and HTTP/2 needs neither. The client reads the next part of a body when it has sent
 /// the last one.
 ///
+/// A request with a body that was moved from is refused with `ClientError::invalid_request`.
+///
 /// A body is sent again after a redirect with status 307 or 308, and after a kept connection has
 /// turned out to be closed. Bytes in memory, files and `repeatable` bodies can be; with any other
 /// the request fails with `ClientError::body_not_repeatable`.
@@ -158,6 +160,18 @@ class RequestBody {
 public:
     /// No body.
     RequestBody() = default;
+    RequestBody(RequestBody&& other) noexcept { *this = std::move(other); }
+    RequestBody& operator=(RequestBody&& other) noexcept {
+        if (this != &other) {
+            moved_from_ = other.moved_from_;
+            other.moved_from_ = moved_from_ || !other.none();
+            bytes_ = std::move(other.bytes_);
+            source_ = std::move(other.source_);
+            length_ = std::exchange(other.length_, std::nullopt);
+        }
+        return *this;
+    }
+    ~RequestBody() = default;
 
     RequestBody(std::string text)
         : bytes_(std::make_shared<const std::string>(std::move(text))), length_(bytes_->size()) {}
@@ -213,6 +227,9 @@ public:
     /// Whether there is no body at all. An empty text is a body of no bytes.
     [[nodiscard]] bool none() const noexcept { return bytes_ == nullptr && source_ == nullptr; }
 
+    /// Whether there was a body, which another object has now.
+    [[nodiscard]] bool moved_from() const noexcept { return moved_from_; }
+
     /// For the client: the bytes in memory, or null.
     [[nodiscard]] const std::string* bytes() const noexcept { return bytes_.get(); }
     /// For the client: where other bytes come from, or null.
@@ -226,6 +243,7 @@ private:
     std::shared_ptr<const std::string> bytes_;
     std::unique_ptr<detail::BodySource> source_;
     std::optional<std::uint64_t> length_;
+    bool moved_from_ = false;
 };
 
 } // namespace penstock::http

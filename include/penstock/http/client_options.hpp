@@ -27,7 +27,7 @@ struct ClientTimeouts {
     std::chrono::milliseconds whole{0};
     /// For how long no byte may arrive or leave, once there is a connection. Does not run while the
     /// program is awaited: while the response's buffer is full, or the next part of the request's
-    /// body is not there yet.
+    /// body is not there yet. A byte has left when the server has acknowledged it.
     std::chrono::milliseconds idle{60'000};
 };
 
@@ -89,7 +89,8 @@ struct ClientOptions {
     std::size_t streams_per_connection = 100;
     /// Asks for compressed responses and decompresses them: gzip, deflate, and brotli and zstd
     /// where libcurl has them. A request that has an Accept-Encoding or Range field of its own gets
-    /// the body as it was sent.
+    /// the body as it was sent. libcurl does not tell whether compressed data has come to its own
+    /// end: a body that was cut off is an error only if its length or framing tells.
     bool compression = true;
     /// How many redirects a request follows. 0: the response that redirects is the result.
     std::size_t redirects = 10;

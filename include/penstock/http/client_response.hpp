@@ -70,6 +70,8 @@ public:
     [[nodiscard]] Task<Result<std::string>> text(std::size_t limit = default_read_all_limit);
 
 private:
+    [[nodiscard]] detail::Exchange& exchange() const noexcept;
+
     std::unique_ptr<detail::Exchange> exchange_;
 };
 

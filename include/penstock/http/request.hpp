@@ -15,7 +15,7 @@
 namespace penstock::http {
 
 namespace detail {
-class Connection;
+class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
 }
 
 /// A request that a server has received: its head, and its body as a stream. The server makes one

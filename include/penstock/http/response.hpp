@@ -13,7 +13,7 @@
 namespace penstock::http {
 
 namespace detail {
-class Connection;
+class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
 }
 
 /// The response that a handler makes. Either whole:
@@ -67,8 +67,8 @@ public:
     /// accepted by the connection. An empty part sends the head only.
     ///
     /// Errors: those of the stream, `Error::response_sent` if there is to be no body (HEAD, 204,
-    /// 304) or it was set by `body`, and `Error::wrong_length` beyond the announced size. A handler
-    /// may return any of them to the server.
+    /// 205, 304) or it was set by `body`, and `Error::wrong_length` beyond the announced size. A
+    /// handler may return any of them to the server.
     ///
     /// Cancellation: a cancelled or failed write may have sent a part, so the connection is closed
     /// when the handler has ended.

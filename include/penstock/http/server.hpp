@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <penstock/any_stream.hpp>
+#include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/detail/router.hpp>
 #include <penstock/http/method.hpp>
@@ -22,7 +23,6 @@
 #include <penstock/result.hpp>
 #include <penstock/scope.hpp>
 #include <penstock/stream.hpp>
-#include <penstock/sync/semaphore.hpp>
 #include <penstock/task.hpp>
 #include <penstock/timeout.hpp>
 
@@ -30,7 +30,7 @@ namespace penstock::http {
 
 namespace detail {
 
-struct ServerState;
+struct ServerState; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
 
 /// A call for each request.
 template <typename H>
@@ -84,7 +84,8 @@ concept UpgradeHandler = std::invocable<H&, Upgrade&> &&
 class Server {
 public:
     Server() : Server(ServerOptions()) {}
-    /// Throws `std::invalid_argument` if the server's name is no valid field value.
+    /// Throws `std::invalid_argument` if the server's name is not a valid field value, or if
+    /// `ServerLimits::connections` is 0.
     explicit Server(ServerOptions options);
     /// After every `serve` has ended.
     ~Server();
@@ -138,8 +139,13 @@ public:
 
     /// Accepts connections and serves them, until `stop` or an error of the listener. The listener
     /// is any object with `accept` and `close`. A lack of descriptors or memory is reported to
-    /// `on_failure`, and accepting goes on after a moment. At `ServerLimits::connections` it waits
-    /// until one has ended.
+    /// `on_failure`, at most once a second, and accepting goes on after a moment. What one
+    /// connection throws is reported too, and ends that one alone.
+    ///
+    /// Several calls share `ServerLimits::connections`. There, the connection that waits for a
+    /// request for the longest time is closed in favour of the new one, after
+    /// `ServerTimeouts::safe_idle`. While there is none, each listener holds one accepted
+    /// connection until another one has ended.
     ///
     /// After `stop` the result is a success.
     ///
@@ -153,21 +159,14 @@ public:
     ///
     ///     server.serve(std::move(listener), tls::server_encryption(context));
     ///
-    /// It may take `ServerTimeouts::head`. Its errors are passed to `on_failure`.
+    /// It must finish within `ServerTimeouts::head`. Its errors are passed to `on_failure` as
+    /// notices, its exceptions as failures.
     template <typename Listener, typename Prepare>
     [[nodiscard]] Task<Result<>> serve(Listener listener, Prepare prepare) {
-        const auto body = [this, &listener, &prepare](Scope& connections) -> Task<Result<>> {
-            const Result<> ended =
-                co_await while_accepting(accept_all(listener, prepare, connections));
-            listener.close();
-            if (!is_stopping()) {
-                co_return ended;
-            }
-            close_idle();
-            (void)co_await connections.drain(grace());
-            co_return Result<>();
+        auto one = [this, &prepare]<typename S>(S stream, AcceptLoop::Place place, Scope&) {
+            return this->serve_one(std::move(stream), prepare, std::move(place));
         };
-        co_return co_await with_scope(body);
+        co_return co_await accept_loop().serve(listener, one);
     }
 
     /// Serves one connection until it ends.
@@ -175,19 +174,22 @@ public:
         return serve_stream(AnyStream(std::move(stream)));
     }
 
-    /// Begins a graceful shutdown. Listeners are closed, and connections that wait for a request.
-    /// The others end after the response to their current request. Those that have not ended after
+    /// Begins a graceful shutdown. Listeners are closed, and connections that wait for a request:
+    /// an encrypted one with the end of the encrypted stream, without waiting for the client's. The
+    /// others end after the response to their current request. Those that have not ended after
     /// `grace` are cancelled. Every `serve` returns then. Further calls do nothing. The server
-    /// cannot be started again.
+    /// cannot be started again: a later `serve` returns at once.
     template <typename Rep, typename Period>
     void stop(std::chrono::duration<Rep, Period> grace) noexcept {
         begin_stop(std::chrono::nanoseconds(penstock::detail::nanoseconds_of(grace)));
     }
 
-    /// The number of open connections.
+    /// The number of connections that are served, including those that `prepare` still works on.
     [[nodiscard]] std::size_t connections() const noexcept;
 
 private:
+    using AcceptLoop = penstock::detail::AcceptLoop;
+
     struct AsIs {};
 
     template <typename H> [[nodiscard]] static detail::Handler make_handler(H handler) {
@@ -217,30 +219,14 @@ private:
         co_return Result<>();
     }
 
-    template <typename Listener, typename Prepare>
-    Task<Result<>> accept_all(Listener& listener, Prepare& prepare, Scope& connections) {
-        for (;;) {
-            Result<sync::Semaphore::Permit> place = co_await places().acquire();
-            if (!place) {
-                co_return failure(place.error());
-            }
-            auto stream = co_await listener.accept();
-            if (stream) {
-                connections.spawn(serve_one(std::move(*stream), prepare, std::move(*place)));
-            } else if (const Result<> waited = co_await wait_after(stream.error()); !waited) {
-                co_return waited;
-            }
-        }
-    }
-
     template <typename S, typename Prepare>
-    Task<void> serve_one(S stream, Prepare& prepare, sync::Semaphore::Permit /*place*/) {
+    Task<void> serve_one(S stream, Prepare& prepare, AcceptLoop::Place /*place*/) {
         if constexpr (std::same_as<Prepare, AsIs>) {
             co_await serve_connection(std::move(stream));
         } else {
             auto prepared = co_await timeout(handshake_time(), prepare(std::move(stream)));
             if (!prepared) {
-                report(prepared.error());
+                report_handshake(prepared.error());
                 co_return;
             }
             co_await serve_connection(std::move(*prepared));
@@ -250,16 +236,10 @@ private:
     void add(std::string_view method, std::string_view pattern, std::string protocol,
              detail::Handler handler, const RouteOptions& options);
     [[nodiscard]] Task<void> serve_stream(AnyStream stream);
-    [[nodiscard]] Task<Result<>> while_accepting(Task<Result<>> accepting);
-    /// Success if accepting may succeed later.
-    [[nodiscard]] Task<Result<>> wait_after(std::error_code error);
-    [[nodiscard]] sync::Semaphore& places() noexcept;
-    [[nodiscard]] bool is_stopping() const noexcept;
-    [[nodiscard]] std::chrono::nanoseconds grace() const noexcept;
+    [[nodiscard]] AcceptLoop& accept_loop() noexcept;
     [[nodiscard]] std::chrono::milliseconds handshake_time() const noexcept;
-    void close_idle() noexcept;
     void begin_stop(std::chrono::nanoseconds grace) noexcept;
-    void report(std::error_code error) const noexcept;
+    void report_handshake(std::error_code error) const noexcept;
 
     std::unique_ptr<detail::ServerState> state_;
 };

@@ -17,33 +17,55 @@ struct ServerLimits {
     std::size_t head = 32768;        ///< all lines of a head: 431
     std::size_t fields = 100;        ///< the number of fields of a head: 431
     std::uint64_t body = 1'048'576;  ///< 413. `RouteOptions::body_limit` overrides it
-    /// Of a body that its handler has not read, what is read and dropped so that the connection can
-    /// be used again. Beyond it the connection is closed.
+    /// How many bytes of an unread request body the server discards to keep the connection. Beyond
+    /// it the connection is closed.
     std::uint64_t unread_body = 65536;
-    std::size_t connections = 10'000; ///< the number of open connections. Further ones wait
+    /// The number of open connections, at least 1. Further ones replace those that wait for a
+    /// request (`ServerTimeouts::safe_idle`), or else wait until one has ended.
+    std::size_t connections = 10'000;
+    /// Of a client that is slow to read, what the kernel keeps: `net::WriteLimit::maximum_backlog`.
+    std::uint32_t maximum_backlog = 131'072;
 };
 
-/// How long a server waits for its peer.
+/// How long a server waits for its peer. 0 is no limit.
 struct ServerTimeouts {
+    static constexpr std::chrono::milliseconds none{0};
+
     std::chrono::milliseconds idle{60'000}; ///< for the first byte of a request. Then it closes
+    /// For how long a connection may wait for the first byte of a request before it can be closed
+    /// in favour of a new one, at `ServerLimits::connections` or when descriptors are lacking. 0:
+    /// it can be at once.
+    std::chrono::milliseconds safe_idle{1'000};
     std::chrono::milliseconds head{10'000}; ///< from the first byte to the end of the head: 408
-    /// For the body, in the time in which the handler waits for it. Each received byte adds its
-    /// share of a second at `body_rate`. Then the handler is cancelled: 408.
+    /// Total time that the handler may spend waiting for body data. The allowance grows by one
+    /// second for every `body_rate` bytes received. When it runs out, the handler is cancelled and
+    /// the client gets 408.
     std::chrono::milliseconds body{20'000};
     std::uint64_t body_rate = 512; ///< bytes a second
-    /// For each part of a response, of up to 64 KiB, to be accepted by the peer's side. Then the
-    /// handler is cancelled and the connection is closed.
+    /// For a response that the client does not read: `net::WriteLimit::time`. What the client has
+    /// read adds its share of a second at `write_rate`, so a slow client gets all of a large
+    /// response, and one that reads nothing is closed. Writing then fails with `timed_out`.
     std::chrono::milliseconds write{30'000};
+    std::uint32_t write_rate = 2048; ///< bytes a second
     /// For the peer to close after a response that ends the connection.
     std::chrono::milliseconds linger{2'000};
 };
 
-/// A handler that returned an error or threw, or another failure that no response reports.
+/// A handler that returned an error or threw, or another failure that no response reports. The end
+/// of a connection by its client is none.
 struct ServerFailure {
+    enum class Level : std::uint8_t {
+        failure, ///< of the program or the machine
+        /// What strangers can cause at will: a handshake that fails or takes too long; in a
+        /// connection that was taken over, a reset or `std::errc::protocol_error`.
+        notice,
+    };
+
     std::string_view method{}; ///< empty if the failure belongs to no request
     std::string_view target{};
     std::error_code error{}; ///< without an exception
     std::exception_ptr exception{};
+    Level level = Level::failure;
 
     /// "GET /path: the reason", in one line. Throws `std::bad_alloc`.
     [[nodiscard]] std::string to_string() const;
@@ -54,8 +76,8 @@ struct ServerOptions {
     ServerTimeouts timeouts{};
     /// The value of the Server field. Empty: no such field.
     std::string server_name{};
-    /// Called for each failure. Without one, failures are written to standard error. It must not
-    /// throw.
+    /// Called for each failure and notice. Without one, failures are written to standard error and
+    /// notices dropped. It must not throw.
     std::function<void(const ServerFailure&)> on_failure{};
 };
 

@@ -46,7 +46,8 @@ public:
                                                   const StaticFileOptions& options = {});
 
     /// Answers a request with the file at `path`, relative to the folder and decoded. It must
-    /// outlive the task. Errors: those of reading and writing.
+    /// outlive the task. Errors: those of reading and writing, and `bad_file_descriptor` if it was
+    /// moved from.
     [[nodiscard]] Task<Result<>> serve(Request& request, Response& response,
                                        std::string path) const;
 

@@ -145,7 +145,8 @@ private:
         std::uint32_t changed_in_wait = 0;
     };
 
-    [[nodiscard]] bool make_slot(int fd) noexcept;
+    /// Grows the table for an open descriptor only, so that a wrong number costs no memory.
+    [[nodiscard]] std::error_code make_slot(int fd) noexcept;
     [[nodiscard]] const Slot* slot_for(const epoll_event& event) const noexcept;
     void vacate(Watch& watch) noexcept;
     [[nodiscard, gnu::cold]] bool fetched_orphans() const noexcept;

@@ -38,6 +38,7 @@ public:
     DatagramBatch(const DatagramBatch&) = delete;
     DatagramBatch& operator=(const DatagramBatch&) = delete;
 
+    /// 0 if it was moved from. A receive into it is then `invalid_argument`.
     [[nodiscard]] std::size_t capacity() const noexcept;
 
     /// The number of datagrams of the last receive.

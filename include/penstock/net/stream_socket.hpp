@@ -10,6 +10,7 @@
 #include <penstock/detail/io/send_file_operation.hpp>
 #include <penstock/detail/io/stream_operations.hpp>
 #include <penstock/fs/file.hpp>
+#include <penstock/net/write_limit.hpp>
 #include <penstock/result.hpp>
 
 namespace penstock::net {
@@ -51,6 +52,13 @@ public:
     ///
     /// Errors: those of send(2), and `device_or_resource_busy` while a task waits to write.
     [[nodiscard]] Result<std::size_t> try_write(Bytes from) noexcept;
+
+    /// Limits how long operations wait to write: they fail with `timed_out` when the peer has made
+    /// no progress for that long. A part may have been sent, as after another failure. Holds for
+    /// all that is sent from the next wait on, also through a `tls::Stream` over this stream, until
+    /// the next call. A new stream has no limit; `http::Server` and WebSockets set one. Without
+    /// effect on a closed stream.
+    void limit_writes(const WriteLimit& limit = {}) noexcept;
 
     /// Shuts down the write side, so the peer reads the end of the stream. Reading continues.
     /// Errors: those of shutdown(2), such as `not_connected`.

@@ -83,7 +83,8 @@ public:
     /// Starts the child in a new session, so the terminal's Ctrl+C does not reach it (setsid(2)).
     Command& new_session() noexcept;
 
-    /// Kills the process when its `Child` is destroyed first.
+    /// Kills the process when its `Child` is destroyed first. The destructor sends SIGKILL and does
+    /// not wait for the end. To wait, call `Child::kill` and `Child::wait`.
     Command& kill_on_close() noexcept;
 
     /// Starts the process (posix_spawn(3), which does not copy the parent's memory). Returns when

@@ -29,7 +29,8 @@ struct Identity {
 };
 
 /// The settings of the connections of a client or a server: which certificates it trusts and shows,
-/// protocol versions, ALPN, and the sessions to resume. Copies share one state.
+/// protocol versions, ALPN, and the sessions to resume. Copies share one state. With one that was
+/// moved from, connections fail with `invalid_argument`.
 ///
 /// Thread safety: any thread may use it once it is made.
 class Context {

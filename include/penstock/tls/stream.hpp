@@ -16,6 +16,7 @@
 
 #include <penstock/bytes.hpp>
 #include <penstock/chunk.hpp>
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream.hpp>
@@ -40,7 +41,8 @@ namespace penstock::tls {
 /// one that outlives this object.
 ///
 /// One task may read while another one writes. A second reader or writer gets
-/// `device_or_resource_busy`. The object must not be moved while an operation waits. While a read
+/// `device_or_resource_busy`. The object must not be moved while an operation waits. One that was
+/// moved from is as a closed one, and tells nothing about its connection. While a read
 /// waits over a `TcpStream` or `UnixStream`, the connection holds no buffer.
 ///
 /// Cancellation: a cancelled read has consumed nothing. A cancelled `write_all` may have sent a
@@ -101,6 +103,9 @@ public:
     /// Reading continues. Later writes fail with `broken_pipe`. The stream below stays open: close
     /// it when the peer has answered, or at once.
     [[nodiscard]] Task<Result<>> shutdown() {
+        if (!state_) { // moved from
+            co_return failure(std::errc::bad_file_descriptor);
+        }
         const Turn turn(state_->writing);
         if (const std::error_code refused = refusal(turn, co_await Budget())) {
             co_return failure(refused);
@@ -119,9 +124,12 @@ public:
     }
 
     /// Changes the keys of both directions, which RFC 8446, section 5.5, asks for before 2^24
-    /// records of AES-GCM are sent with one key: about 256 GiB. Errors: as of `write_all`, and
+    /// records of AES-GCM are sent with one key: about 256 GiB. Errors: those of `write_all`, and
     /// `operation_not_supported` for TLS 1.2.
     [[nodiscard]] Task<Result<>> update_keys() {
+        if (!state_) { // moved from
+            co_return failure(std::errc::bad_file_descriptor);
+        }
         const Turn turn(state_->writing);
         if (const std::error_code refused = refusal(turn, co_await Budget())) {
             co_return failure(refused);
@@ -158,22 +166,18 @@ public:
     [[nodiscard]] std::remove_reference_t<S>& next_layer() noexcept { return stream_; }
 
     /// "TLSv1.3".
-    [[nodiscard]] std::string_view version() const noexcept { return state_->engine->version(); }
+    [[nodiscard]] std::string_view version() const noexcept { return engine().version(); }
     /// OpenSSL's name of the cipher suite, such as "TLS_AES_256_GCM_SHA384".
-    [[nodiscard]] std::string_view cipher() const noexcept { return state_->engine->cipher(); }
+    [[nodiscard]] std::string_view cipher() const noexcept { return engine().cipher(); }
     /// The protocol that both sides have chosen. Empty if there is none.
-    [[nodiscard]] std::string_view alpn() const noexcept { return state_->engine->alpn(); }
+    [[nodiscard]] std::string_view alpn() const noexcept { return engine().alpn(); }
     /// The name of the server that the client has asked for. Empty if there is none.
-    [[nodiscard]] std::string_view server_name() const noexcept {
-        return state_->engine->server_name();
-    }
+    [[nodiscard]] std::string_view server_name() const noexcept { return engine().server_name(); }
     /// Whether the handshake has resumed an earlier session.
-    [[nodiscard]] bool session_resumed() const noexcept {
-        return state_->engine->session_resumed();
-    }
+    [[nodiscard]] bool session_resumed() const noexcept { return engine().session_resumed(); }
     /// The peer's certificate as PEM, if it has shown one.
     [[nodiscard]] std::optional<std::string> peer_certificate() const {
-        return state_->engine->peer_certificate();
+        return engine().peer_certificate();
     }
 
 private:
@@ -230,6 +234,13 @@ private:
         bool* taken_;
     };
 
+    [[nodiscard]] const detail::Engine& engine() const noexcept {
+        if (!state_) [[unlikely]] {
+            penstock::detail::report_moved_from("a tls::Stream");
+        }
+        return *state_->engine;
+    }
+
     Stream(S&& stream, std::unique_ptr<State> state) noexcept
         : stream_(std::forward<S>(stream)), state_(std::move(state)) {}
 
@@ -278,6 +289,9 @@ private:
     template <typename T> Task<Result<T>> take(MutableBytes into) {
         constexpr bool to_chunk = std::same_as<T, Chunk>;
         const bool may_go_on = co_await Budget();
+        if (!state_) { // moved from
+            co_return failure(std::errc::bad_file_descriptor);
+        }
         State& state = *state_;
         const Turn turn(state.reading);
         if (!turn || !may_go_on) {
@@ -392,6 +406,9 @@ private:
 
     template <std::size_t Count> Task<Result<>> write_parts(std::array<Bytes, Count> parts) {
         const bool may_go_on = co_await Budget();
+        if (!state_) { // moved from
+            co_return failure(std::errc::bad_file_descriptor);
+        }
         const Turn turn(state_->writing);
         if (const std::error_code refused = refusal(turn, may_go_on)) {
             co_return failure(refused);

@@ -6,7 +6,8 @@
 
 namespace penstock::ws {
 
-/// Why a WebSocket connection cannot continue.
+/// Why a WebSocket connection cannot continue. What the peer did wrong equals
+/// `std::errc::protocol_error` too, as each `HandshakeError` does.
 enum class Error {
     closed = 1,           ///< the close handshake has begun: no more messages
     truncated,            ///< the stream ended without a close frame, or inside the handshake

@@ -16,7 +16,7 @@
 
 namespace penstock::ws {
 
-/// What both ends of a connection limit.
+/// What both ends of a connection limit. A time of 0 is no limit.
 struct Limits {
     /// No limit of a size.
     static constexpr std::uint64_t none = ~std::uint64_t{0} >> 1;
@@ -26,6 +26,8 @@ struct Limits {
     std::uint64_t message = std::uint64_t{1} << 20;
     /// The largest message that `receive_part` returns in parts, in bytes before decompression.
     std::uint64_t streamed_message = none;
+    /// No limit of a time.
+    static constexpr std::chrono::milliseconds no_time{0};
     /// How long the opening handshake may take, with that of TLS. Then it fails with `timed_out`.
     std::chrono::milliseconds handshake{10'000};
     /// How long the peer may take to answer a close frame, and to accept one.
@@ -35,6 +37,15 @@ struct Limits {
     /// If nothing arrives for this long after that ping, the receive fails with `timed_out`, and
     /// the peer gets close code 1011.
     std::chrono::milliseconds ping_timeout{20'000};
+    /// How long a send waits for a peer that does not read: `net::WriteLimit::time`. What the peer
+    /// takes adds its share of a second at `write_rate`. Then the send fails with `timed_out`.
+    /// While a `receive` sends a ping or a pong, `ping_timeout` holds instead if it is shorter, and
+    /// the receive fails. Replaces the limit that the stream's socket had. A stream that shows no
+    /// socket (`AnyStream::transport`) has this time for each part of up to 64 KiB.
+    std::chrono::milliseconds write{30'000};
+    std::uint32_t write_rate = 2048; ///< bytes a second
+    /// What the kernel keeps for a peer that is slow: `net::WriteLimit::maximum_backlog`.
+    std::uint32_t maximum_backlog = 131'072;
 };
 
 /// A server's options.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <penstock/any_stream.hpp>
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/net/endpoint.hpp>
 #include <penstock/net/tcp_listener.hpp>
 #include <penstock/result.hpp>
@@ -27,12 +28,17 @@ struct ServerOptions {
     /// Makes the encrypted stream of a wss server. `tls::server_encryption(context)` of
     /// <tls/encryption.hpp> returns one. Without it, the server speaks ws.
     std::function<Task<Result<AnyStream>>(net::TcpStream)> encrypt{};
-    /// How many connections may be open. Further ones wait in the kernel's queue.
+    /// How many connections may be open, at least 1. Further ones wait until one has ended: one is
+    /// accepted, the others stay in the kernel's queue.
     std::size_t maximum_connections = 1'000'000;
-    /// Gets the error of each connection that failed: its handshake, or its handler. Null: dropped.
+    /// Gets the error of each connection that failed: its handshake, or its handler. Also, at most
+    /// once a second, the reason why none can be accepted: no descriptors or no memory. The end of
+    /// a connection by its peer is no error, whether it closes, resets or disappears. Null:
+    /// dropped. It must not throw.
     std::function<void(std::error_code)> on_error{};
     /// Gets each exception of a handler, or of `encrypt`, which ends its connection alone. Null:
     /// its message is written to the standard error stream, because it is a defect of the program.
+    /// It must not throw.
     std::function<void(const std::exception_ptr&)> on_exception{};
 };
 
@@ -58,10 +64,12 @@ public:
     /// it returned an error other than the end of the connection, or threw an exception.
     using Handler = ws::Handler;
 
-    /// Errors: those of `net::TcpListener::listen`.
+    /// Errors: those of `net::TcpListener::listen`, and `invalid_argument` if
+    /// `ServerOptions::maximum_connections` is 0.
     [[nodiscard]] static Result<Server> listen(const net::Endpoint& endpoint,
                                                ServerOptions options = {});
 
+    /// Throws `std::invalid_argument` if `ServerOptions::maximum_connections` is 0.
     explicit Server(net::TcpListener listener, ServerOptions options = {});
     Server(Server&&) noexcept;
     Server& operator=(Server&&) noexcept;
@@ -89,17 +97,17 @@ public:
 
     /// Ends `serve` gracefully: no connections are accepted any more, and each one gets a close
     /// frame with code 1001, which its handler sees as `Error::closed`. Handlers that have not
-    /// ended after `grace` are cancelled. Does nothing if it does not serve. Further calls do
-    /// nothing.
+    /// ended after `grace` are cancelled. Before `serve`, it makes that return at once. Further
+    /// calls do nothing.
     void shutdown(std::chrono::milliseconds grace = std::chrono::seconds(10));
 
-    /// The number of open connections, also of those in the handshake.
+    /// Open connections, including those still in the handshake.
     [[nodiscard]] std::size_t connections() const noexcept;
 
 private:
-    struct State;
+    struct State; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
 
-    std::unique_ptr<State> state_;
+    penstock::detail::MovableState<State> state_;
 };
 
 } // namespace penstock::ws

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -22,8 +23,11 @@
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/message_decoder.hpp>
 #include <penstock/detail/io/pollable.hpp>
+#include <penstock/detail/io/transport.hpp>
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/detail/task/children.hpp>
+#include <penstock/detail/task/deadline.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/detail/task/promise_base.hpp>
 #include <penstock/detail/task/transfer.hpp>
@@ -65,10 +69,12 @@ namespace close_code = codec::websocket::close_code;
 /// `receive` answers pings and the peer's close frame, and sends pings to a silent peer, so a
 /// program that wants that must receive. One task may receive while others send. Concurrent
 /// senders take turns, in the order of their calls; messages do not interleave. The object must
-/// not be moved or destroyed while an operation waits.
+/// not be moved or destroyed while an operation waits. The use of one that was moved from
+/// terminates the program with a message.
 ///
 /// Back-pressure: a send waits until the stream has taken the whole message. What the program does
-/// not receive stays in the kernel's buffers, and then at the peer.
+/// not receive stays in the kernel's buffers, and then at the peer. A peer that does not read ends
+/// the send with `timed_out` (`Limits::write`), and a receive that has to answer its pings.
 ///
 /// Cancellation: a cancelled receive loses no message. A send that is cancelled while it waits for
 /// its turn has sent nothing. One that is cancelled while it sends, or fails, may have sent a part
@@ -97,7 +103,7 @@ public:
                                                               ConnectOptions options = {})
         requires std::same_as<S, AnyStream>
     {
-        const std::chrono::milliseconds limit = options.limits.handshake;
+        const auto limit = penstock::detail::time_limit(options.limits.handshake);
         return timeout(limit, open_url(std::move(url), std::move(options)));
     }
 
@@ -106,12 +112,13 @@ public:
     /// such as "/chat?room=1". Any status but 101, also a redirect, is
     /// `HandshakeError::unexpected_status`; `ConnectOptions::on_refusal` gets the response.
     ///
-    /// Errors: as of `accept`, and `Error::unexpected_extension`.
+    /// Errors: those of `accept`, and `Error::unexpected_extension`.
     [[nodiscard]] static Task<Result<BasicWebSocket>>
     connect(S stream, std::string host, std::string target, ConnectOptions options = {}) {
         BasicWebSocket socket(std::forward<S>(stream), Role::client, options.limits);
         const Result<> opened =
-            co_await timeout(options.limits.handshake, socket.open(host, target, options));
+            co_await timeout(penstock::detail::time_limit(options.limits.handshake),
+                             socket.open(host, target, options));
         if (!opened) {
             co_return failure(opened.error());
         }
@@ -119,13 +126,15 @@ public:
     }
 
     /// Makes a server's opening handshake. A request that is not valid, or that `options.check`
-    /// refuses, gets an HTTP response with its status: 400, 405, 426, 431 or the one of `check`.
+    /// refuses, gets an HTTP response with its status: 400, 405, 414, 426, 431, 505 or the one of
+    /// `check`.
     ///
     /// Errors: those of the stream, `HandshakeError`, `Error::invalid_http`, `Error::refused`,
     /// `Error::truncated`, `timed_out`, and `invalid_argument` for invalid fields in `options`.
     [[nodiscard]] static Task<Result<BasicWebSocket>> accept(S stream, AcceptOptions options = {}) {
         BasicWebSocket socket(std::forward<S>(stream), Role::server, options.limits);
-        const Result<> opened = co_await timeout(options.limits.handshake, socket.open(options));
+        const Result<> opened = co_await timeout(
+            penstock::detail::time_limit(options.limits.handshake), socket.open(options));
         if (!opened) {
             co_return failure(opened.error());
         }
@@ -141,7 +150,7 @@ public:
     ///     });
     ///
     /// `upgrade_handler` of <ws/upgrade.hpp> also closes the socket as `ws::Server` does. Errors:
-    /// as of the other `accept`.
+    /// those of the other `accept`.
     [[nodiscard]] static Task<Result<BasicWebSocket>> accept(http::Upgrade& upgrade,
                                                              AcceptOptions options = {})
         requires std::same_as<S, AnyStream>
@@ -150,7 +159,8 @@ public:
         BasicWebSocket socket(std::move(taken.stream), Role::server, options.limits);
         socket.connection_->bytes = std::move(taken.received);
         socket.connection_->rest = socket.connection_->bytes;
-        const Result<> opened = co_await timeout(options.limits.handshake, socket.open(options));
+        const Result<> opened = co_await timeout(
+            penstock::detail::time_limit(options.limits.handshake), socket.open(options));
         if (!opened) {
             co_return failure(opened.error());
         }
@@ -170,8 +180,8 @@ public:
     /// Waits for a part of a message: what has arrived of it. For messages that are too large to
     /// be stored: `Limits::streamed_message` limits them, not `Limits::message`.
     ///
-    /// Errors: as of `receive`; `operation_in_progress` inside a message that a cancelled `receive`
-    /// has begun.
+    /// Errors: those of `receive`; `operation_in_progress` inside a message that a cancelled
+    /// `receive` has begun.
     [[nodiscard]] Task<Result<MessagePart>> receive_part();
 
     /// Sends a text message. The text must be UTF-8, which is not checked. It must stay until the
@@ -210,8 +220,11 @@ public:
         co_return co_await write(connection_->control_frame(Opcode::ping, payload));
     }
 
-    /// Sends a close frame, and waits for the peer's. Messages that arrive before that are dropped.
-    /// If another task receives, that one gets the peer's close frame, and this call does not wait.
+    /// Sends a close frame, and waits for the peer's. Messages that arrive before that are dropped,
+    /// each as a whole: if this is cancelled and the program receives on, `receive_part` continues
+    /// no message of which this has dropped a part, but returns the first part of a later one.
+    /// If another task receives, that one gets the peer's close frame and all messages before it,
+    /// and this call does not wait.
     /// After a violation by the peer, which got its close frame already, this drops input until the
     /// connection ends, so that the peer can read that frame. The close frame is sent before the
     /// rest of a message that a `Writer` has begun.
@@ -221,24 +234,26 @@ public:
     ///
     /// Errors: `invalid_argument` for another code, those of the stream, `Error::broken`,
     /// `Error::truncated` if the connection ends without an answer, and `timed_out`, after
-    /// `Limits::close`.
+    /// `Limits::close`, which begins with the first `close` or `begin_close`.
     [[nodiscard]] Task<Result<>> close(std::uint16_t code = close_code::normal,
                                        std::string reason = {}) {
         if (code != close_code::none && !codec::websocket::may_be_sent(code)) {
             co_return failure(std::errc::invalid_argument);
         }
-        co_return co_await timeout(connection_->limits.close, close_and_wait(code, reason));
+        co_return co_await penstock::detail::run_until_deadline(connection_->close_deadline(),
+                                                                close_and_wait(code, reason));
     }
 
     /// Sends a close frame and does not wait for the peer's: a receive returns `Error::closed` when
-    /// that has come, and the messages before it. Errors: as of `close`.
+    /// that has come, and the messages before it. Errors: those of `close`.
     [[nodiscard]] Task<Result<>> begin_close(std::uint16_t code = close_code::normal,
                                              std::string reason = {}) {
         if (code != close_code::none && !codec::websocket::may_be_sent(code)) {
             co_return failure(std::errc::invalid_argument);
         }
         const codec::websocket::ClosePayload payload(code, reason);
-        co_return co_await timeout(connection_->limits.close, send_close(Bytes(payload.bytes())));
+        co_return co_await penstock::detail::run_until_deadline(connection_->close_deadline(),
+                                                                send_close(Bytes(payload.bytes())));
     }
 
     /// The peer's close code: 1005 if its close frame had none, 1006 if the connection ended
@@ -302,9 +317,33 @@ private:
         bool& flag_;
     };
 
+    /// Another time limit of writes while it lives. The task must hold the `frames` lock.
+    class WriteTime {
+    public:
+        WriteTime(BasicWebSocket& socket, std::chrono::milliseconds time) noexcept
+            : socket_(socket), usual_(socket.connection_->limits.write) {
+            set(time);
+        }
+        ~WriteTime() { set(usual_); }
+        WriteTime(const WriteTime&) = delete;
+        WriteTime& operator=(const WriteTime&) = delete;
+
+    private:
+        void set(std::chrono::milliseconds time) noexcept {
+            if (time != socket_.connection_->limits.write) {
+                socket_.limit_writes(time);
+            }
+        }
+
+        BasicWebSocket& socket_;
+        std::chrono::milliseconds usual_;
+    };
+
     BasicWebSocket(S&& stream, Role role, const Limits& limits)
         : stream_(std::forward<S>(stream)),
-          connection_(std::make_unique<Connection>(role, limits)) {}
+          connection_("a ws::WebSocket", std::make_unique<Connection>(role, limits)) {
+        limit_writes(limits.write);
+    }
 
     /// The stream below, if it can be used without a task for each operation.
     [[nodiscard]] Socket* socket() noexcept {
@@ -317,6 +356,18 @@ private:
         }
     }
 
+    /// By the socket, or else by `write_in_parts`.
+    void limit_writes(std::chrono::milliseconds time) noexcept {
+        Limits& limits = connection_->limits;
+        limits.write = time;
+        if (net::StreamSocket* const transport = penstock::detail::transport_of(stream_)) {
+            transport->limit_writes({.time = time,
+                                     .rate = limits.write_rate,
+                                     .maximum_backlog = limits.maximum_backlog});
+        }
+    }
+
+    /// 0 is no limit.
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept {
         return connection_->pinged ? connection_->limits.ping_timeout
                                    : connection_->limits.ping_interval;
@@ -339,12 +390,14 @@ private:
     }
 
     // web_socket_receiving.hpp
-    Task<Result<Message>> receive_later();
+    Task<Result<Message>> receive_later(Receive& caller);
     Task<Result<Message>> receive_rest(bool silent);
     Task<Result<>> feed(bool keeps_alive);
     [[nodiscard]] Result<> take(Result<Chunk> received);
     [[nodiscard]] Result<> take(Result<std::size_t> received);
     [[nodiscard]] Result<> took(std::size_t size);
+    [[nodiscard]] Result<> judge_control(const Result<>& sent);
+    void end_by_time();
     Task<Result<>> on_silence();
     Task<Result<>> handle(Event event);
 
@@ -354,16 +407,20 @@ private:
     Task<Result<Writer>> begin(Opcode opcode);
     Task<Result<>> send_fragment(Opcode opcode, Bytes payload, Connection::Fragment fragment);
     Task<Result<>> write(detail::OutgoingFrame frame);
-    Task<Result<>> write_pending();
+    Task<Result<>> write_in_parts(Bytes head, Bytes body);
+    Task<Result<>> write_control(Opcode opcode, const detail::PendingControl& control,
+                                 bool receives);
+    Task<Result<>> write_pending(bool receives = false);
     Task<Result<>> send_pending();
     Task<void> answer_close(std::uint16_t code, std::string_view reason);
     Task<Result<>> send_close(Bytes payload);
     Task<Result<>> close_and_wait(std::uint16_t code, std::string_view reason);
     Task<void> end_stream();
+    Task<void> shut_down();
 
     S stream_;
-    std::unique_ptr<Connection> connection_;
-    std::unique_ptr<detail::Opening> opening_;
+    penstock::detail::MovableState<Connection> connection_;
+    penstock::detail::MovableState<detail::Opening> opening_{"a ws::WebSocket"};
 };
 
 /// A message that is sent in parts, each as a frame (RFC 6455, section 5.4). It has the turn to
@@ -389,13 +446,18 @@ public:
     /// cancellation: as `send_text`.
     [[nodiscard]] Task<Result<>> write(Bytes part) { return send(part, false); }
 
-    /// Sends the last part, which may be empty, and passes the turn on. After that, or after an
-    /// error, only destruction is allowed.
+    /// Sends the last part, which may be empty, and passes the turn on. After an error, only
+    /// destruction is allowed. A writer that was finished or moved from returns
+    /// `bad_file_descriptor`.
     [[nodiscard]] Task<Result<>> finish(Bytes part = {}) {
-        const Result<> sent = co_await send(part, true);
-        if (sent) {
-            socket_ = nullptr;
+        if (socket_ == nullptr) {
+            co_return failure(std::errc::bad_file_descriptor);
         }
+        const Result<> sent = co_await send(part, true);
+        if (!sent) { // before another message has the turn
+            socket_->connection_->write_broken = true;
+        }
+        socket_ = nullptr;
         turn_.unlock();
         co_return sent;
     }
@@ -407,11 +469,16 @@ private:
         : socket_(&socket), turn_(std::move(turn)), opcode_(opcode) {}
 
     Task<Result<>> send(Bytes part, bool last) {
+        if (socket_ == nullptr) {
+            return closed();
+        }
         const bool first = !std::exchange(begun_, true);
         return socket_->send_fragment(opcode_, part, {.first = first, .last = last});
     }
 
-    BasicWebSocket* socket_;
+    static Task<Result<>> closed() { co_return failure(std::errc::bad_file_descriptor); }
+
+    BasicWebSocket* socket_; ///< null: it was finished or moved from
     Turn turn_;
     Opcode opcode_;
     bool begun_ = false;

@@ -11,8 +11,8 @@ namespace penstock::codec::http {
 
 enum Class : std::uint8_t {
     token_character = 1,  ///< RFC 9110, 5.6.2
-    target_character = 2, ///< visible ASCII
-    host_character = 4,   ///< RFC 3986, 3.2.2: reg-name, IP literals, port
+    target_character = 2, ///< visible ASCII without "#", which begins a fragment: RFC 9112, 3.2
+    name_character = 4,   ///< RFC 3986, 3.2.2: reg-name without its percent-encoded triplets
     digit = 8,
     hex_digit = 16,
     letter = 32,
@@ -26,14 +26,14 @@ consteval std::array<std::uint8_t, 256> classify() {
         }
     };
     for (int c = 0x21; c < 0x7f; ++c) {
-        table[static_cast<std::size_t>(c)] |= target_character;
+        table[static_cast<std::size_t>(c)] |= c == '#' ? 0 : target_character;
     }
-    add("0123456789", digit | hex_digit | token_character | host_character);
+    add("0123456789", digit | hex_digit | token_character | name_character);
     add("abcdefABCDEF", hex_digit);
     add("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        letter | token_character | host_character);
+        letter | token_character | name_character);
     add("!#$%&'*+-.^_`|~", token_character);
-    add("-._~%!$&'()*+,;=:[]", host_character);
+    add("-._~!$&'()*+,;=", name_character);
     return table;
 }
 
@@ -51,10 +51,20 @@ inline constexpr std::array<std::uint8_t, 256> classes = classify();
     return begin;
 }
 
-/// Whether all characters are of that class.
+/// Whether all characters are of that class. Four at a time: names and hosts of every message are
+/// checked.
 [[nodiscard]] inline bool consists_of(std::string_view text, Class kind) noexcept {
-    for (const char c : text) {
-        if (!is(c, kind)) {
+    const auto class_of = [&text](std::size_t at) noexcept {
+        return classes[static_cast<unsigned char>(text[at])];
+    };
+    std::size_t at = 0;
+    for (; text.size() - at >= 4; at += 4) {
+        if ((class_of(at) & class_of(at + 1) & class_of(at + 2) & class_of(at + 3) & kind) == 0) {
+            return false;
+        }
+    }
+    for (; at < text.size(); ++at) {
+        if ((class_of(at) & kind) == 0) {
             return false;
         }
     }

@@ -50,8 +50,10 @@ std::string_view describe(Error error) noexcept {
         return "Transfer-Encoding is not allowed in this message";
     case Error::unexpected_body:
         return "a CONNECT request has a body";
+    case Error::invalid_transfer_coding:
+        return "the transfer codings do not end with a single chunked";
     case Error::unsupported_transfer_coding:
-        return "the transfer coding is not a single chunked";
+        return "a transfer coding other than chunked";
     case Error::invalid_chunk_size:
         return "a chunk size is not a hexadecimal number below 2^63";
     case Error::invalid_chunk_extension:

@@ -30,12 +30,23 @@ public:
         bool has_host = false;
         bool has_content_length = false;
         bool has_transfer_encoding = false;
-        bool chunked = false;
+        bool chunked = false;       ///< it is the last transfer coding
+        bool chunked_early = false; ///< another one, or the same again, follows it
+        bool other_coding = false;
         bool close = false;
         bool keep_alive = false;
         bool upgrade_token = false;
         bool upgrade_field = false;
         bool expect_continue = false;
+        bool expects_other = false;
+
+        /// Why the transfer codings, of which there are some, are refused.
+        [[nodiscard]] Error coding_error() const noexcept {
+            if (!chunked || chunked_early) {
+                return Error::invalid_transfer_coding;
+            }
+            return other_coding ? Error::unsupported_transfer_coding : Error::none;
+        }
     };
 
     /// Parses field lines up to the empty line. `count` receives the number of fields.
@@ -68,10 +79,8 @@ private:
     [[nodiscard]] bool field(Field& field) noexcept;
     [[nodiscard]] bool interpret(const Field& field) noexcept;
     [[nodiscard]] bool content_length(std::string_view value) noexcept;
-    /// Whether a tab follows the value of the line that was read last. It is allowed there (RFC
-    /// 9110, 5.6.3), but llhttp and others take it for a part of the value, and so see no body
-    /// where this codec sees one.
-    [[nodiscard]] bool tab_follows(std::string_view value) const noexcept;
+    [[nodiscard]] bool transfer_encoding(std::string_view value) noexcept;
+    void expect(std::string_view value) noexcept;
     [[nodiscard]] bool within_limits() noexcept;
 
     Of of_;

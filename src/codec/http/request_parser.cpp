@@ -1,5 +1,8 @@
 #include <penstock/codec/http/request_parser.hpp>
 
+#include <algorithm>
+
+#include "codec/http/authority.hpp"
 #include "codec/http/characters.hpp"
 #include "codec/http/head_cursor.hpp"
 
@@ -13,9 +16,7 @@ bool is_target_of(std::string_view method, std::string_view target) noexcept {
         return false;
     }
     if (method == "CONNECT") {
-        const std::size_t colon = target.rfind(':');
-        return colon != std::string_view::npos && colon != 0 && colon + 1 < target.size() &&
-               consists_of(target.substr(colon + 1), digit) && consists_of(target, host_character);
+        return is_authority(target, Port::required);
     }
     if (target.front() == '/') {
         return true;
@@ -23,19 +24,15 @@ bool is_target_of(std::string_view method, std::string_view target) noexcept {
     if (target == "*") {
         return method == "OPTIONS";
     }
-    const std::size_t colon = target.find("://");
-    if (colon == 0 || colon == std::string_view::npos) {
+    // An origin server is asked for http and https alone (RFC 9110, 4.2). A user before the host
+    // would be taken for the host by some (RFC 9110, 4.2.4), so it is refused.
+    const std::size_t colon = std::min(target.find("://"), target.size());
+    const std::string_view scheme = target.substr(0, colon);
+    if (!equal_ignoring_case(scheme, "http") && !equal_ignoring_case(scheme, "https")) {
         return false;
     }
-    // A user before the host would be taken for the host by some (RFC 9110, 4.2.4).
-    const std::string_view rest = target.substr(colon + 3);
-    const std::string_view authority = rest.substr(0, rest.find_first_of("/?"));
-    if (authority.empty() || !consists_of(authority, host_character)) {
-        return false;
-    }
-    // A scheme may also have digits, "+", "-" and "." after its first letter (RFC 3986, 3.1). None
-    // of HTTP's has, and llhttp refuses them.
-    return consists_of(target.substr(0, colon), letter);
+    const std::string_view rest = target.substr(std::min(colon + 3, target.size()));
+    return is_authority(rest.substr(0, rest.find_first_of("/?")), Port::optional);
 }
 
 } // namespace
@@ -100,6 +97,9 @@ Error RequestParser::parse_whole(std::string_view data, bool& more) noexcept {
         if (head_.minor_version == 0) {
             return Error::unexpected_framing;
         }
+        if (const Error error = framing.coding_error(); error != Error::none) {
+            return error;
+        }
     }
     // What follows is the tunnel's (RFC 9110, 9.3.6): a recipient may not see a body there.
     if (head_.method == "CONNECT" && (framing.chunked || framing.content_length > 0)) {
@@ -113,6 +113,7 @@ Error RequestParser::parse_whole(std::string_view data, bool& more) noexcept {
     head_.size = cursor.consumed();
     head_.keep_alive = keeps_alive(framing, head_.minor_version);
     head_.expect_continue = framing.expect_continue && head_.minor_version >= 1;
+    head_.expects_other = framing.expects_other && head_.minor_version >= 1;
     head_.upgrade = (framing.upgrade_token && framing.upgrade_field && head_.minor_version >= 1) ||
                     head_.method == "CONNECT";
     head_.body = {};

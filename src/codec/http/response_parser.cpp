@@ -47,6 +47,9 @@ Error ResponseParser::parse_whole(std::string_view data, To request, bool& more)
         if (head_.minor_version == 0 || status < 200 || status == 204) {
             return Error::unexpected_framing;
         }
+        if (const Error error = framing.coding_error(); error != Error::none) {
+            return error;
+        }
     }
     head_.fields = Fields(storage_.first(count));
     head_.size = cursor.consumed();

@@ -63,6 +63,21 @@ std::string_view describe(HandshakeError error) noexcept {
     return "unknown error";
 }
 
+int status_for(HandshakeError error) noexcept {
+    switch (error) {
+    case HandshakeError::invalid_method:
+        return 405;
+    case HandshakeError::missing_upgrade:
+    case HandshakeError::missing_connection:
+    case HandshakeError::unsupported_version:
+        return 426;
+    case HandshakeError::unsupported_http:
+        return 505;
+    default:
+        return 400;
+    }
+}
+
 HandshakeKey::HandshakeKey() {
     std::array<std::byte, 16> random;
     while (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {

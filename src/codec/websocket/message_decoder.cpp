@@ -139,6 +139,19 @@ MessageDecoder::Event MessageDecoder::inflate_part() {
     return event;
 }
 
+MessageDecoder::Event MessageDecoder::part_so_far() noexcept {
+    by_parts_ = true;
+    first_due_ = message_.empty();
+    Event event;
+    if (!first_due_) {
+        event.kind = frames_.message() == Opcode::text ? Kind::text : Kind::binary;
+        event.last = false;
+        event.payload = message_.bytes();
+        delivered_ = true;
+    }
+    return event;
+}
+
 MessageDecoder::Event MessageDecoder::next_part(std::span<std::byte>& input) {
     forget_delivered();
     for (;;) {

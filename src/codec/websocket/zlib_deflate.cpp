@@ -53,8 +53,6 @@ struct Inflater::Stream {
 
 Inflater::Inflater(int window_bits, bool no_context_takeover) noexcept
     : window_bits_(window_bits), no_context_takeover_(no_context_takeover) {}
-Inflater::Inflater(Inflater&&) noexcept = default;
-Inflater& Inflater::operator=(Inflater&&) noexcept = default;
 Inflater::~Inflater() = default;
 
 MessageInflater::Outcome Inflater::feed(std::span<const std::byte> data, ByteBuffer& output,
@@ -135,8 +133,6 @@ struct Deflater::Stream {
 
 Deflater::Deflater(int window_bits, bool no_context_takeover, Options options) noexcept
     : options_(options), window_bits_(window_bits), no_context_takeover_(no_context_takeover) {}
-Deflater::Deflater(Deflater&&) noexcept = default;
-Deflater& Deflater::operator=(Deflater&&) noexcept = default;
 Deflater::~Deflater() = default;
 
 void Deflater::deflate(std::span<const std::byte> data, bool last, ByteBuffer& output) {

@@ -4,33 +4,14 @@
 
 #include <sys/socket.h>
 
+#include <penstock/io/accept_error.hpp>
+
 namespace penstock::detail {
-
-namespace {
-
-bool is_transient(int error) noexcept {
-    switch (error) {
-    case EINTR:
-    case ECONNABORTED:
-    case ENETDOWN:
-    case EPROTO:
-    case ENOPROTOOPT:
-    case EHOSTDOWN:
-    case ENONET:
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-        return true;
-    default:
-        return false;
-    }
-}
-
-} // namespace
 
 int accept_connection(int listener) noexcept {
     for (;;) {
         const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0 || !is_transient(errno)) {
+        if (fd >= 0 || io::kind_of_accept_error(errno) != io::AcceptError::of_connection) {
             return fd;
         }
     }

@@ -1,5 +1,7 @@
 #include <penstock/detail/io/pollable.hpp>
 
+#include <new>
+
 #include <unistd.h>
 
 namespace penstock::detail {
@@ -33,6 +35,9 @@ void Pollable::on_loop_end(LoopMember& member) noexcept {
 }
 
 void Pollable::leave_loop() noexcept {
+    if (write_watch_ != nullptr) {
+        write_watch_->stop(*loop_);
+    }
     loop_->poller().remove(*this);
     loop_->remove(*this);
     loop_ = nullptr;
@@ -63,7 +68,43 @@ LazyErrorCode Pollable::register_with(EventLoop& loop, std::uint32_t event) {
     return {};
 }
 
+void Pollable::limit_writes(const net::WriteLimit& limit) noexcept {
+    write_limit_ = limit;
+    if (write_watch_ != nullptr) {
+        write_watch_->set(limit);
+    }
+}
+
+LazyErrorCode Pollable::begin_limited_wait() noexcept {
+    try {
+        if (write_watch_ == nullptr) {
+            write_watch_ = std::make_unique<WriteWatch>(*this, write_limit_);
+        }
+        write_watch_->begin();
+        return {};
+    } catch (const std::bad_alloc&) {
+        return std::make_error_code(std::errc::not_enough_memory);
+    }
+}
+
+bool Pollable::retry_write() {
+    set_may_be_ready(Direction::writing, true);
+    ReadinessOperation* const writer = attempt_waiting(Direction::writing);
+    if (writer == nullptr) {
+        return false;
+    }
+    writer->resume();
+    return true;
+}
+
+void Pollable::interrupt_write() noexcept {
+    (void)waiting_[static_cast<std::size_t>(Direction::writing)]->interrupt();
+}
+
 void Pollable::remove_waiter(ReadinessOperation& operation) noexcept {
+    if (operation.direction_ == Direction::writing && write_watch_ != nullptr) {
+        write_watch_->end();
+    }
     waiting_[static_cast<std::size_t>(operation.direction_)] = nullptr;
 }
 
@@ -94,7 +135,13 @@ void Pollable::dispatch(std::uint32_t events) {
     if ((events & (io::writable | closing)) != 0) {
         set_may_be_ready(Direction::writing, true);
         if (waiting_[1] != nullptr) {
+            if (write_watch_ != nullptr) {
+                write_watch_->on_room();
+            }
             writer = attempt_waiting(Direction::writing);
+            if (writer == nullptr && write_watch_ != nullptr) {
+                write_watch_->on_attempt();
+            }
         } else {
             unwanted |= io::writable;
         }

@@ -8,17 +8,21 @@
 #include <pthread.h>
 
 #include <penstock/io/blocked_signals.hpp>
+#include <penstock/io/never_destroyed.hpp>
 
 namespace penstock::detail {
 
-/// Finds the pool of this process.
+/// Finds the pool of this process. It is never destroyed itself: a destructor that runs later at
+/// the program's end gets another pool, whose threads then end with the process.
 class WorkerPool::ProcessPool {
 public:
     ProcessPool() = default;
     ProcessPool(const ProcessPool&) = delete;
     ProcessPool& operator=(const ProcessPool&) = delete;
-    /// In a child without a pool of its own there is nothing to destroy.
-    ~ProcessPool() {
+
+    /// Waits for the end of the pool's jobs, at the end of the program. In a child without a pool
+    /// of its own there is nothing to destroy.
+    void end() noexcept {
         WorkerPool* pool = pool_.load(std::memory_order_acquire);
         if (pool != nullptr && !pool->fork_mark_.in_child()) {
             pool_.store(pool->parents_); // keeps it reachable, so that it does not count as a leak
@@ -44,8 +48,12 @@ private:
 };
 
 WorkerPool& WorkerPool::instance() {
-    static ProcessPool pool;
-    return pool.get();
+    static io::NeverDestroyed<ProcessPool> pool;
+    struct AtExit {
+        ~AtExit() { (*pool).end(); }
+    };
+    static const AtExit at_exit{};
+    return (*pool).get();
 }
 
 WorkerPool::~WorkerPool() {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <penstock/detail/moved_from.hpp>
 #include <penstock/unwrap.hpp>
 
 #include "http/client/curl_multi.hpp"
@@ -18,14 +19,21 @@ using detail::Exchange;
 // The tasks keep what client and responses share, so the client may end before them.
 
 Task<Result<ClientResponse>> send_request(std::shared_ptr<CurlMulti> multi, ClientRequest request) {
+    if (!multi) { // the client was moved from
+        co_return failure(std::errc::operation_canceled);
+    }
     co_return ClientResponse(
         co_await unwrap(Exchange::start(std::move(multi), std::move(request))));
 }
 
 Task<Result<FetchedResponse>> fetch_response(std::shared_ptr<CurlMulti> multi,
                                              ClientRequest request) {
+    if (!multi) { // the client was moved from
+        co_return failure(std::errc::operation_canceled);
+    }
     const std::size_t limit = multi->options().whole_body;
-    ClientResponse response = co_await unwrap(send_request(std::move(multi), std::move(request)));
+    ClientResponse response(
+        co_await unwrap(Exchange::start(std::move(multi), std::move(request), limit)));
     FetchedResponse fetched{.body = co_await unwrap(response.text(limit))};
     fetched.status = response.status();
     fetched.version = response.version();
@@ -41,6 +49,10 @@ ClientRequest request_of(Method method, std::string url, RequestBody body, Heade
             .method = method,
             .headers = std::move(headers),
             .body = std::move(body)};
+}
+
+Task<Result<std::size_t>> read_of_moved_from() {
+    co_return failure(std::errc::bad_file_descriptor);
 }
 
 } // namespace
@@ -103,31 +115,41 @@ ClientResponse::ClientResponse(ClientResponse&&) noexcept = default;
 ClientResponse& ClientResponse::operator=(ClientResponse&&) noexcept = default;
 ClientResponse::~ClientResponse() = default;
 
+detail::Exchange& ClientResponse::exchange() const noexcept {
+    if (!exchange_) {
+        penstock::detail::report_moved_from("an http::ClientResponse");
+    }
+    return *exchange_;
+}
+
 Status ClientResponse::status() const noexcept {
-    return exchange_->transfer().head().status;
+    return exchange().transfer().head().status;
 }
 
 const Headers& ClientResponse::headers() const noexcept {
-    return exchange_->transfer().head().headers;
+    return exchange().transfer().head().headers;
 }
 
 Version ClientResponse::version() const noexcept {
-    return exchange_->transfer().version();
+    return exchange().transfer().version();
 }
 
 const std::string& ClientResponse::url() const noexcept {
-    return exchange_->url();
+    return exchange().url();
 }
 
 std::size_t ClientResponse::redirects() const noexcept {
-    return exchange_->redirects();
+    return exchange().redirects();
 }
 
 const Headers& ClientResponse::trailers() const noexcept {
-    return exchange_->transfer().trailers();
+    return exchange().transfer().trailers();
 }
 
 Task<Result<std::size_t>> ClientResponse::read(MutableBytes into) {
+    if (!exchange_) {
+        return read_of_moved_from();
+    }
     return exchange_->read(into);
 }
 

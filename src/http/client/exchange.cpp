@@ -9,6 +9,7 @@
 
 #include <penstock/codec/http/fields.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
+#include <penstock/detail/task/deadline.hpp>
 #include <penstock/race.hpp>
 #include <penstock/unwrap.hpp>
 #include <penstock/yield.hpp>
@@ -41,8 +42,7 @@ Exchange::Exchange(std::shared_ptr<CurlMulti> multi, ClientRequest request)
     : multi_(std::move(multi)), request_(std::move(request)),
       timeouts_(request_.timeouts.value_or(multi_->options().timeouts)) {
     if (timeouts_.whole > std::chrono::milliseconds(0)) {
-        deadline_ = io::monotonic_now() +
-                    std::chrono::duration_cast<std::chrono::nanoseconds>(timeouts_.whole).count();
+        deadline_ = penstock::detail::deadline_after(timeouts_.whole);
     }
 }
 
@@ -72,6 +72,9 @@ Result<> Exchange::check() const {
                 "the bearer token is empty, or has a space or another invisible character");
         }
     }
+    if (request_.body.moved_from()) {
+        return refuse("its body was moved from; make a new one for each request");
+    }
     if (request_.method == Method::head && !request_.body.none()) {
         return refuse("a HEAD request has no body");
     }
@@ -79,9 +82,11 @@ Result<> Exchange::check() const {
 }
 
 Task<Result<std::unique_ptr<Exchange>>> Exchange::start(std::shared_ptr<CurlMulti> multi,
-                                                        ClientRequest request) {
+                                                        ClientRequest request,
+                                                        std::optional<std::uint64_t> most) {
     auto exchange = std::make_unique<Exchange>(std::move(multi), std::move(request));
     Exchange& self = *exchange;
+    self.most_ = most;
     self.url_ = co_await unwrap(parse_url(self.request_.url, self.request_.method.name()));
     co_await unwrap(self.check());
     const std::size_t limit = self.request_.redirects.value_or(self.multi_->options().redirects);
@@ -143,7 +148,8 @@ Task<Result<>> Exchange::send() {
                         .has_body = !body.none(),
                         .bytes = body.bytes(),
                         .length = body.length(),
-                        .repeatable = body.source() != nullptr && body.source()->repeatable()});
+                        .repeatable = body.source() != nullptr && body.source()->repeatable(),
+                        .most = most_});
     transfer_->start();
     while (!transfer_->has_head() && !transfer_->ended()) {
         if (const Result<> waited = co_await progress(); !waited) {

@@ -21,7 +21,8 @@ class Exchange {
 public:
     /// Sends the request until the head of a response is there that is not to be followed.
     [[nodiscard]] static Task<Result<std::unique_ptr<Exchange>>>
-    start(std::shared_ptr<CurlMulti> multi, ClientRequest request);
+    start(std::shared_ptr<CurlMulti> multi, ClientRequest request,
+          std::optional<std::uint64_t> most = std::nullopt);
 
     Exchange(std::shared_ptr<CurlMulti> multi, ClientRequest request);
     Exchange(const Exchange&) = delete;
@@ -60,6 +61,7 @@ private:
     std::optional<Result<std::size_t>> read_; ///< the outcome of `read_part`
     unsigned body_attempt_ = 0;
     bool body_begun_ = false;
+    std::optional<std::uint64_t> most_; ///< bytes of the response, if all of it is collected
 
     std::unique_ptr<Transfer> transfer_; ///< refers to `request_`
 };

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include <penstock/io/never_destroyed.hpp>
+
 namespace penstock::http {
 
 namespace {
@@ -17,8 +19,8 @@ namespace {
 class FailureTexts {
 public:
     static FailureTexts& instance() {
-        static FailureTexts texts;
-        return texts;
+        static io::NeverDestroyed<FailureTexts> texts;
+        return *texts;
     }
 
     [[nodiscard]] int add(ClientError error, std::string text) noexcept {
@@ -174,8 +176,8 @@ public:
 } // namespace
 
 const std::error_category& client_error_category() noexcept {
-    static const Category category;
-    return category;
+    static const io::NeverDestroyed<Category> category;
+    return *category;
 }
 
 namespace detail {

@@ -11,9 +11,12 @@
 #include <string>
 #include <utility>
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <penstock/codec/http/fields.hpp>
+#include <penstock/detail/io/write_watch.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/io/owner_of.hpp>
 
@@ -231,6 +234,9 @@ void Transfer::flush_field() {
 
 void Transfer::end_of_fields() {
     head_complete_ = true;
+    if (status_ == 101) { // nobody has asked for it (RFC 9110, section 15.2.2)
+        throw std::invalid_argument("101");
+    }
     // An expectation that fails before the body was sent makes libcurl ask again without it.
     const bool asked_again = status_ == 417 && request_.has_body && sent_ == 0;
     if (stage_ == Stage::head && status_ >= 200 && !asked_again) {
@@ -277,7 +283,13 @@ std::size_t Transfer::on_data(char* data, std::size_t size, std::size_t count,
     // What libcurl has kept is taken as a whole. For HTTP/2, it keeps what the server may send
     // while other streams are read (32 MiB). If a part were refused, it would copy the rest each
     // time, and allow the server as much again.
-    if (!self.resuming_ && self.buffered() >= self.multi_->options().buffer) {
+    const std::optional<std::uint64_t> most = self.request_.most;
+    self.body_size_ += size * count;
+    if (most && self.body_size_ > *most) {
+        self.refused_ = ClientError::body_too_large;
+        return 0;
+    }
+    if (!most && !self.resuming_ && self.buffered() >= self.multi_->options().buffer) {
         self.receive_paused_ = true;
         return CURL_WRITEFUNC_PAUSE; // libcurl keeps these bytes and offers them again
     }
@@ -457,6 +469,31 @@ bool Transfer::set_idle_timer() noexcept {
     }
 }
 
+/// Whether a server that reads slowly has acknowledged something since the last look, and has not
+/// got all of it. libcurl can send no more meanwhile: the kernel calls a socket writable when a
+/// third of its buffer is free.
+bool Transfer::server_takes_data() noexcept {
+    const char* peer = nullptr;
+    long peer_port = 0;
+    long own_port = 0;
+    // Not CURLINFO_ACTIVESOCKET, which is that of a transfer that has ended.
+    curl_easy_getinfo(easy_.get(), CURLINFO_PRIMARY_IP, &peer);
+    curl_easy_getinfo(easy_.get(), CURLINFO_PRIMARY_PORT, &peer_port);
+    curl_easy_getinfo(easy_.get(), CURLINFO_LOCAL_PORT, &own_port);
+    if (peer == nullptr) {
+        return false;
+    }
+    const curl_socket_t socket =
+        multi_->find_socket(peer, static_cast<int>(peer_port), static_cast<int>(own_port));
+    int queued = 0;
+    if (socket == CURL_SOCKET_BAD || ::ioctl(socket, SIOCOUTQ, &queued) != 0 || queued == 0) {
+        return false;
+    }
+    const std::uint64_t before = acknowledged_;
+    acknowledged_ = penstock::detail::acknowledged_bytes(socket).value_or(before);
+    return acknowledged_ > before;
+}
+
 void Transfer::on_idle(io::Work& work) {
     auto& self = io::owner_of<&Transfer::idle_timer_>(io::owner_of<&io::Timer::work>(work));
     if (self.awaits_program()) {
@@ -464,6 +501,13 @@ void Transfer::on_idle(io::Work& work) {
     }
     const std::chrono::milliseconds limit = self.request_.timeouts.idle;
     if (penstock::detail::deadline_after(limit, self.last_byte_) > io::monotonic_now()) {
+        if (!self.set_idle_timer()) {
+            self.finish(CURLE_OUT_OF_MEMORY);
+        }
+        return;
+    }
+    if (self.server_takes_data()) {
+        self.last_byte_ = io::monotonic_now();
         if (!self.set_idle_timer()) {
             self.finish(CURLE_OUT_OF_MEMORY);
         }

@@ -72,6 +72,10 @@ struct TransferRequest {
     std::optional<std::uint64_t> length{};
     /// Whether a body that is not in memory can be sent again.
     bool repeatable = false;
+    /// The most bytes of the response's body, decompressed, if all of it is to be collected. It is
+    /// then taken as it comes: libcurl decompresses on while a transfer is paused, so a small bomb
+    /// would cost its time and memory before anybody counts.
+    std::optional<std::uint64_t> most{};
 };
 
 /// One request and its response on libcurl's easy interface: its callbacks, the bounded buffers in
@@ -159,6 +163,7 @@ private:
     void notify() noexcept;
     [[nodiscard]] bool restart_idle_time() noexcept;
     [[nodiscard]] bool set_idle_timer() noexcept;
+    [[nodiscard]] bool server_takes_data() noexcept;
     [[nodiscard]] bool awaits_program() const noexcept { return receive_paused_ || send_paused_; }
 
     std::shared_ptr<CurlMulti> multi_;
@@ -184,6 +189,7 @@ private:
     std::string field_; ///< the last line, which the next one may continue
     std::size_t head_size_ = 0;
 
+    std::uint64_t body_size_ = 0; ///< of what has arrived, decompressed
     std::vector<std::byte> input_;
     std::size_t input_begin_ = 0;
     bool receive_paused_ = false;
@@ -201,6 +207,7 @@ private:
     bool connected_ = false;
     io::Timer idle_timer_{&on_idle};
     io::MonotonicTime last_byte_ = 0; ///< when it has arrived or left
+    std::uint64_t acknowledged_ = 0;  ///< by the server, at the last look
     curl_off_t received_ = 0;
     curl_off_t given_ = 0;
 };

@@ -1,7 +1,10 @@
 // The options of libcurl's easy interface for one transfer.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -16,8 +19,13 @@ namespace penstock::http::detail {
 
 namespace {
 
+/// libcurl calculates with these numbers. What it cannot hold (24 days, or 68 years) is cut.
+long number_of(std::int64_t count) noexcept {
+    return static_cast<long>(std::min<std::int64_t>(count, std::numeric_limits<int>::max()));
+}
+
 long milliseconds_of(std::chrono::milliseconds time) noexcept {
-    return static_cast<long>(time.count());
+    return number_of(time.count());
 }
 
 } // namespace
@@ -108,7 +116,7 @@ void Transfer::configure_connection() {
         options.protocol == ClientProtocol::http_2_unasked ||
         (options.protocol == ClientProtocol::negotiate && request_.url.starts_with("https:"));
     set(CURLOPT_PIPEWAIT, may_share ? 1L : 0L);
-    set(CURLOPT_MAXAGE_CONN, static_cast<long>(options.idle_connection_age.count()));
+    set(CURLOPT_MAXAGE_CONN, number_of(options.idle_connection_age.count()));
     // While a transfer is paused, libcurl keeps up to 64 MiB of what it has decompressed. gzip
     // makes up to 33 MiB of 32 KiB. With HTTP/2, libcurl 7.88 hangs after a head that is larger.
     set(CURLOPT_BUFFERSIZE, (may_share ? 64L : 32L) * 1024);

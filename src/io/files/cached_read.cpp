@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include <penstock/io/files/read_status.hpp>
+
 namespace penstock::io {
 
 namespace {
@@ -38,8 +40,8 @@ CachedRead read_from_cache(int fd, void* into, std::size_t size, std::int64_t of
             }
         } else if (errno == EOPNOTSUPP && flags != 0 && is_in_memory(fd)) {
             flags = 0;
-        } else if (errno == EAGAIN || errno == EOPNOTSUPP) {
-            return read;
+        } else if (errno == EAGAIN || errno == EOPNOTSUPP || errno == EPERM || errno == ENOSYS) {
+            return read; // the last two: a sandbox forbids preadv2(2)
         } else if (errno != EINTR) {
             read.error = errno;
             break;
@@ -50,8 +52,8 @@ CachedRead read_from_cache(int fd, void* into, std::size_t size, std::int64_t of
 }
 
 bool supports_cached_reads(int fd) noexcept {
-    struct stat status{};
-    if (::fstat(fd, &status) != 0 || S_ISCHR(status.st_mode)) {
+    const int type = file_type(fd);
+    if (type < 0 || S_ISCHR(type)) {
         return false;
     }
     const int flags = ::fcntl(fd, F_GETFL);

@@ -6,7 +6,8 @@
 
 namespace penstock::io {
 
-/// The services of the thread that performs a file operation with plain system calls.
+/// What the thread that performs a file operation with plain system calls offers, and what it
+/// learns.
 class CallContext {
 public:
     CallContext() = default;
@@ -14,20 +15,46 @@ public:
     CallContext& operator=(const CallContext&) = delete;
     virtual ~CallContext() = default;
 
-    /// Blocks until `fd` is ready for `events` (poll(2)). Returns 0, -ECANCELED if the operation
-    /// was cancelled, or another negated errno.
-    virtual int wait_until_ready(int fd, short events) noexcept = 0;
-
     [[nodiscard]] virtual bool cancelled() noexcept = 0;
 
     std::uint32_t max_transfer = 0x7ffff000;
+
+    /// Whether the thread may be held by another process, in a system call that only a signal ends.
+    bool patient = false;
+
+    /// The descriptor that was waited for has become ready.
+    bool woken = false;
+
+    /// Of `waits_for_descriptor`: what must become ready (poll(2)).
+    int awaited_fd = -1;
+    short awaited_events = 0;
 };
 
-/// Whether a transfer on `fd` may block indefinitely: on a pipe, a socket, a terminal.
+/// Results of `perform` that are no errno: the operation is not complete. Performed again, it
+/// continues.
+constexpr std::int64_t waits_for_descriptor = INT64_MIN; ///< when the descriptor is ready
+constexpr std::int64_t needs_patience = INT64_MIN + 1;   ///< by a patient thread
+
+/// Whether `fd` may be not ready for a transfer: a pipe, a socket, a terminal, a device.
 [[nodiscard]] bool is_stream(int fd) noexcept;
 
-/// Performs an operation, blocking, and returns its result. A `read_file` that needs a larger
-/// buffer sets `engine.needs_capacity`; performed again with that buffer, it continues.
+/// Whether the operation transfers to or from a descriptor that may be not ready, at the
+/// descriptor's own position, and may wait for it.
+[[nodiscard]] bool is_stream_transfer(const FileOperation& operation) noexcept;
+
+/// The events (poll(2)) that a transfer waits for.
+[[nodiscard]] short awaited_by(const FileOperation& operation) noexcept;
+
+/// Performs an operation and returns its result, or one of the two above. A `read_file` that needs
+/// a larger buffer sets `engine.needs_capacity`; performed again with that buffer, it continues.
+///
+/// A thread that is not patient waits for disks, but never for another process:
+///
+/// - Pipes, sockets and the kernel's event descriptors are read and written with RWF_NOWAIT.
+///   O_NONBLOCK would belong to the open file description, which other processes share.
+/// - FIFOs, terminals and other devices have no RWF_NOWAIT. They are asked by poll(2), and a
+///   patient thread transfers: another reader may take the data between the two calls.
+/// - A FIFO is opened by a patient thread. A path is looked at before it is opened.
 std::int64_t perform(FileOperation& operation, CallContext& context) noexcept;
 
 /// The rest of a transfer: the memory of a read or write, or the remaining parts of a readv or

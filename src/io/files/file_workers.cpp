@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
+#include <limits>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include <poll.h>
 #include <pthread.h>
 
 #include <penstock/io/blocked_signals.hpp>
 
 #include "io/files/thread_interrupt.hpp"
+#include "io/files/thread_limit.hpp"
 
 namespace penstock::io {
 
@@ -22,21 +22,23 @@ namespace {
 using Kind = FileOperation::Kind;
 using Stage = FileOperation::EngineState::Stage;
 
-/// The maximum number of threads that wait for other processes and are not counted.
-constexpr unsigned max_blocked_threads = 256;
-
 /// Whether the operation waits for another process as soon as it starts.
-bool may_block_indefinitely(const FileOperation& operation) noexcept {
-    return operation.may_block_indefinitely || operation.engine.may_block_indefinitely;
+bool starts_patient(const FileOperation& operation) noexcept {
+    return operation.may_block_indefinitely || operation.engine.may_block_indefinitely ||
+           operation.kind == Kind::splice;
 }
 
 } // namespace
 
-/// One thread and its current operation. The pool's mutex guards `current`, `waiting` and the
-/// operation's `cancelled`.
+/// One thread and its current operation. The pool's mutex guards `current` and the operation's
+/// `cancelled`.
 class FileWorkers::Worker final : public CallContext {
 public:
-    explicit Worker(FileWorkers& pool) noexcept : pool_(pool) {}
+    Worker(FileWorkers& pool, Lane* lane) noexcept : lane(lane), pool_(pool) {
+        max_transfer = pool.max_transfer_;
+        patient = lane == &pool.patient_;
+        woken = lane != &pool.ordinary_;
+    }
     ~Worker() override {
         if (thread.joinable()) {
             thread.join();
@@ -53,196 +55,301 @@ public:
     /// Whether it is in a system call that only a signal ends, or about to make one. With the mutex
     /// held.
     [[nodiscard]] bool may_block() const noexcept {
-        return current != nullptr && !waiting &&
+        return current != nullptr && lane != nullptr &&
                (current->kind == Kind::open || current->kind == Kind::read_file ||
                 current->kind == Kind::read || current->kind == Kind::readv ||
-                current->kind == Kind::write || current->kind == Kind::writev);
+                current->kind == Kind::write || current->kind == Kind::writev ||
+                current->kind == Kind::splice);
     }
 
-    int wait_until_ready(int fd, short events) noexcept override {
-        if (const int error = begin_waiting()) {
-            return error;
-        }
-        pollfd watched[] = {{.fd = fd, .events = events, .revents = 0},
-                            {.fd = interrupt->descriptor(), .events = POLLIN, .revents = 0}};
-        int ready = 0;
-        do {
-            ready = poll(watched, 2, -1);
-        } while (ready < 0 && errno == EINTR);
-        const int error = ready < 0 ? -errno : 0;
-        return end_waiting() ? -ECANCELED : error;
-    }
-
+    Lane* const lane; ///< null for the watcher
     std::thread thread;
     pthread_t handle{};
     FileOperation* current = nullptr;
-    bool waiting = false;
-    std::unique_ptr<CompletionEvent> interrupt; ///< created by the first wait
 
 private:
-    int begin_waiting() noexcept {
-        if (interrupt == nullptr) {
-            try {
-                auto event = std::make_unique<CompletionEvent>();
-                const std::lock_guard lock(pool_.mutex_);
-                interrupt = std::move(event);
-            } catch (const std::system_error& error) {
-                return -error.code().value();
-            } catch (const std::bad_alloc&) {
-                return -ENOMEM;
-            }
-        }
-        const std::lock_guard lock(pool_.mutex_);
-        waiting = !current->engine.cancelled;
-        if (waiting && !may_block_indefinitely(*current)) {
-            pool_.begin_blocking();
-        }
-        return waiting ? 0 : -ECANCELED;
-    }
-
-    bool end_waiting() noexcept {
-        const std::lock_guard lock(pool_.mutex_);
-        waiting = false;
-        if (!may_block_indefinitely(*current)) {
-            --pool_.blocked_;
-        }
-        if (current->engine.cancelled) {
-            interrupt->clear();
-        }
-        return current->engine.cancelled;
-    }
-
     FileWorkers& pool_;
 };
 
-FileWorkers::FileWorkers(unsigned max_threads, std::uint32_t max_transfer,
-                         CompletionEvent& event) noexcept
-    : max_threads_(max_threads), max_transfer_(max_transfer), event_(event) {}
+FileWorkers::FileWorkers(const FileEngineOptions& options, CompletionEvent& event) noexcept
+    : idle_time_(options.idle_milliseconds), max_transfer_(options.max_transfer), event_(event),
+      ordinary_{.queue = {}, .wake = {}, .limit = thread_limit(options)},
+      patient_{.queue = {}, .wake = {}, .limit = std::numeric_limits<unsigned>::max()} {}
 
 FileWorkers::~FileWorkers() {
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
+        if (waits_ != nullptr) {
+            waits_->wake();
+        }
     }
-    wake_.notify_all();
+    ordinary_.wake.notify_all();
+    patient_.wake.notify_all();
     workers_.clear();
 }
 
 void FileWorkers::add(FileOperation& operation) noexcept {
     operation.engine.stage = Stage::started;
+    operation.engine.awaited_events = 0;
     added_.push_back(operation);
 }
 
-void FileWorkers::flush() noexcept {
-    if (interrupts_) {
-        wake_all_cancelled();
-    }
-    if (added_.empty()) {
-        return;
-    }
-    for (FileOperation* it = added_.front(); it != nullptr; it = OperationList::after(*it)) {
-        it->engine.stage = Stage::queued;
-    }
-    const std::lock_guard lock(mutex_);
-    queue_.append(added_);
-    wake_another();
+void FileWorkers::add_transfer(FileOperation& operation) noexcept {
+    operation.engine.stage = Stage::started;
+    operation.engine.awaited_fd = operation.fd;
+    operation.engine.awaited_events = awaited_by(operation);
+    added_transfers_.push_back(operation);
 }
 
-// With the mutex held. Only one thread at a time is woken. If it finds more work than it takes, it
-// wakes the next thread, so that a burst of short operations does not wake all threads.
-void FileWorkers::wake_another() noexcept {
-    if (waking_ || queue_.empty()) {
+void FileWorkers::flush() noexcept {
+    if (interrupts()) {
+        const std::lock_guard lock(mutex_);
+        wake_all_cancelled();
+    }
+    if (added_.empty() && added_transfers_.empty()) {
         return;
     }
-    if (idle_ != 0) {
-        waking_ = true;
-        wake_.notify_one();
-    } else if (workers_.size() < max_threads_ + std::min(blocked_, max_blocked_threads)) {
-        waking_ = start_thread();
-        if (workers_.empty()) {
-            fail_queued(EAGAIN);
+    std::vector<std::unique_ptr<Worker>> ended; // joined without the lock
+    const std::lock_guard lock(mutex_);
+    while (FileOperation* operation = added_transfers_.pop_front()) {
+        start_wait(*operation);
+    }
+    while (FileOperation* operation = added_.pop_front()) {
+        operation->engine.patient = starts_patient(*operation);
+        enqueue(*operation);
+    }
+    wake_another(ordinary_);
+    wake_another(patient_);
+    ended.swap(ended_);
+}
+
+// With the mutex held, as all functions that follow, up to `work`.
+void FileWorkers::enqueue(FileOperation& operation) noexcept {
+    operation.engine.stage = Stage::queued;
+    (operation.engine.patient ? patient_ : ordinary_).queue.push_back(operation);
+}
+
+// Only one thread at a time is woken. If it finds more work than it takes, it wakes the next one.
+// So a burst of short operations does not wake all threads.
+void FileWorkers::wake_another(Lane& lane) noexcept {
+    if (lane.waking || lane.queue.empty()) {
+        return;
+    }
+    if (lane.idle != 0) {
+        lane.waking = true;
+        lane.wake.notify_one();
+    } else if (lane.threads < lane.limit) {
+        lane.waking = start_thread(&lane);
+        if (lane.threads == 0) {
+            fail_queued(lane);
         }
     }
 }
 
-// With the mutex held.
-void FileWorkers::begin_blocking() noexcept {
-    ++blocked_;
-    wake_another();
-}
-
-bool FileWorkers::start_thread() noexcept {
+bool FileWorkers::start_thread(Lane* lane) noexcept {
     try {
         const BlockedSignals blocked;
-        auto worker = std::make_unique<Worker>(*this);
-        worker->max_transfer = max_transfer_;
+        auto worker = std::make_unique<Worker>(*this, lane);
         workers_.reserve(workers_.size() + 1);
-        worker->thread = std::thread([this, &self = *worker]() noexcept { work(self); });
+        ended_.reserve(workers_.size() + ended_.size() + 1); // so that `retire` cannot fail
+        worker->thread = std::thread([this, lane, &self = *worker]() noexcept {
+            if (lane != nullptr) {
+                work(self, *lane);
+            } else {
+                watch(self);
+            }
+        });
         worker->handle = worker->thread.native_handle();
         pthread_setname_np(worker->handle, "penstock-file");
         workers_.push_back(std::move(worker));
+        if (lane != nullptr) {
+            ++lane->threads;
+        }
         return true;
     } catch (const std::exception&) { // std::bad_alloc, std::system_error
         return false;
     }
 }
 
-void FileWorkers::fail_queued(int error) noexcept {
-    while (FileOperation* operation = queue_.pop_front()) {
-        operation->engine.result = -error;
+/// The thread ends. Another one joins it: a thread cannot join itself.
+void FileWorkers::retire(const Worker& worker) noexcept {
+    const auto own = std::find_if(workers_.begin(), workers_.end(),
+                                  [&](const auto& each) { return each.get() == &worker; });
+    if (worker.lane != nullptr) {
+        --worker.lane->threads;
+    }
+    ended_.push_back(std::move(*own));
+    *own = std::move(workers_.back());
+    workers_.pop_back();
+}
+
+void FileWorkers::fail_queued(Lane& lane) noexcept {
+    while (FileOperation* operation = lane.queue.pop_front()) {
+        operation->engine.result = -EAGAIN;
+        operation->engine.without_thread = true;
         if (push_completed(*operation)) {
             event_.signal();
         }
     }
 }
 
-void FileWorkers::work(Worker& worker) noexcept {
+/// Makes what the watcher waits in. 0 or an errno.
+int FileWorkers::make_waits() noexcept {
+    try {
+        if (waits_ == nullptr) {
+            waits_ = std::make_unique<DescriptorWaits>();
+        }
+        return 0;
+    } catch (const std::system_error& error) {
+        return error.code().value();
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+}
+
+/// Lets an operation wait for its descriptor. 0 or an errno.
+int FileWorkers::begin_wait(FileOperation& operation) noexcept {
+    if (const int error = make_waits()) {
+        return error;
+    }
+    operation.engine.stage = Stage::waiting;
+    if (const int error = waits_->add(operation)) {
+        return error;
+    }
+    if (!watching_) {
+        watching_ = start_thread(nullptr);
+        if (!watching_) {
+            waits_->remove(operation);
+            operation.engine.without_thread = true;
+            return EAGAIN;
+        }
+    }
+    return 0;
+}
+
+void FileWorkers::start_wait(FileOperation& operation) noexcept {
+    const int error = begin_wait(operation);
+    if (error == EPERM) { // always ready, as far as poll(2) can tell: /dev/null
+        operation.engine.patient = true;
+        enqueue(operation);
+    } else if (error != 0) {
+        complete_here(operation, -error);
+    }
+}
+
+/// After an attempt: completes the operation, or passes it on to where it waits. True if the caller
+/// must signal the loop.
+bool FileWorkers::settle(FileOperation& operation, std::int64_t result,
+                         const Worker& worker) noexcept {
+    const bool waits = result == waits_for_descriptor;
+    if (waits || result == needs_patience) {
+        int error = EPERM;
+        if (operation.engine.cancelled) {
+            error = ECANCELED;
+        } else if (waits) {
+            operation.engine.awaited_fd = worker.awaited_fd;
+            operation.engine.awaited_events = worker.awaited_events;
+            error = begin_wait(operation);
+        }
+        if (error == 0) {
+            return false;
+        }
+        if (error == EPERM) {
+            operation.engine.patient = true;
+            enqueue(operation);
+            wake_another(patient_);
+            return false;
+        }
+        result = -error;
+    }
+    operation.engine.result = result;
+    return push_completed(operation);
+}
+
+void FileWorkers::run(FileOperation& operation, Worker& worker,
+                      std::unique_lock<std::mutex>& lock) noexcept {
+    operation.engine.stage = Stage::running;
+    worker.current = &operation;
+    std::int64_t result = -ECANCELED;
+    if (!operation.engine.cancelled) {
+        lock.unlock();
+        result = perform(operation, worker);
+        lock.lock();
+    }
+    worker.current = nullptr;
+    if (settle(operation, result, worker)) {
+        lock.unlock();
+        event_.signal();
+        lock.lock();
+    }
+}
+
+void FileWorkers::work(Worker& worker, Lane& lane) noexcept {
     allow_interrupts();
     std::unique_lock lock(mutex_);
-    bool woken = true;
+    lane.waking = false;
     while (true) {
-        if (woken) {
-            waking_ = false;
-            woken = false;
-        }
-        FileOperation* operation = queue_.pop_front();
-        if (operation == nullptr) {
-            if (stopping_) {
-                return;
-            }
-            ++idle_;
-            wake_.wait(lock);
-            --idle_;
-            woken = true;
+        if (FileOperation* operation = lane.queue.pop_front()) {
+            wake_another(lane);
+            run(*operation, worker, lock);
             continue;
         }
-        operation->engine.stage = Stage::running;
-        worker.current = operation;
-        const bool blocks = may_block_indefinitely(*operation);
-        if (blocks) {
-            begin_blocking();
-        } else {
-            wake_another();
+        if (stopping_) {
+            return;
         }
-        lock.unlock();
-        const std::int64_t result = perform(*operation, worker);
-        lock.lock();
-        worker.current = nullptr;
-        if (blocks) {
-            --blocked_;
-        }
-        operation->engine.result = result;
-        if (push_completed(*operation)) {
-            lock.unlock();
-            event_.signal();
-            lock.lock();
+        ++lane.idle;
+        const bool late = lane.wake.wait_for(lock, idle_time_) == std::cv_status::timeout;
+        --lane.idle;
+        lane.waking = false;
+        if (late && lane.queue.empty() && !stopping_) {
+            retire(worker);
+            return;
         }
     }
 }
 
-// Any thread. From here on the operation belongs to the loop's thread. True if the caller must
-// signal the loop.
+void FileWorkers::watch(Worker& worker) noexcept {
+    constexpr int shortest_pause = 1; // milliseconds between two interrupts
+    constexpr int longest_pause = 50;
+    DescriptorWaits::Events events;
+    int pause = shortest_pause;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+        const bool repeats = interrupts_;
+        const bool idle = !repeats && waits_->empty();
+        const int limit = repeats ? pause : idle ? static_cast<int>(idle_time_.count()) : -1;
+        lock.unlock();
+        const int count = waits_->wait(events, limit);
+        lock.lock();
+        // While the pool ends, its list of threads is cleared without the mutex.
+        if (repeats && !stopping_) {
+            wake_all_cancelled();
+            pause = interrupts_ ? std::min(2 * pause, longest_pause) : shortest_pause;
+        }
+        if (idle && count == 0 && waits_->empty() && !interrupts_ && !stopping_) {
+            watching_ = false;
+            retire(worker);
+            return;
+        }
+        for (int i = 0; i < count; ++i) {
+            waits_->take(events[static_cast<std::size_t>(i)], ready_);
+        }
+        waits_->drop_orphans(ready_);
+        for (FileOperation* it = ready_.front(); it != nullptr; it = OperationList::after(*it)) {
+            it->engine.stage = Stage::running;
+        }
+        while (FileOperation* operation = ready_.pop_front()) {
+            run(*operation, worker, lock);
+        }
+    }
+}
+
+// Any thread, with the mutex held. From here on the operation belongs to the loop's thread. True if
+// the caller must signal the loop. Whatever stage it comes from, a cancellation finds it complete
+// and in no other list.
 bool FileWorkers::push_completed(FileOperation& operation) noexcept {
+    operation.engine.stage = Stage::completed;
     return completed_.push(operation);
 }
 
@@ -264,16 +371,14 @@ void FileWorkers::cancel_running(FileOperation& operation) noexcept {
 
 // With the mutex held.
 void FileWorkers::wake_cancelled(const Worker& worker) noexcept {
-    if (worker.waiting) {
-        worker.interrupt->signal();
-    } else if (worker.may_block()) {
+    if (worker.may_block()) {
         interrupt(worker.handle);
         interrupts_ = true;
     }
 }
 
+// With the mutex held.
 void FileWorkers::wake_all_cancelled() noexcept {
-    const std::lock_guard lock(mutex_);
     interrupts_ = false;
     for (const std::unique_ptr<Worker>& worker : workers_) {
         if (worker->may_block() && worker->current->engine.cancelled) {
@@ -282,43 +387,97 @@ void FileWorkers::wake_all_cancelled() noexcept {
     }
 }
 
+/// After interrupts. With the mutex held.
+void FileWorkers::repeat_interrupts() noexcept {
+    if (!interrupts_) {
+        return;
+    }
+    if (watching_) {
+        waits_->wake();
+    } else if (make_waits() == 0) {
+        watching_ = start_thread(nullptr);
+    }
+}
+
+/// Removes an operation that no thread has taken. With the mutex held.
+bool FileWorkers::remove_queued(FileOperation& operation) noexcept {
+    switch (operation.engine.stage) {
+    case Stage::started:
+        (operation.engine.awaited_events != 0 ? added_transfers_ : added_).remove(operation);
+        return true;
+    case Stage::queued:
+        (operation.engine.patient ? patient_ : ordinary_).queue.remove(operation);
+        return true;
+    case Stage::waiting:
+        waits_->remove(operation);
+        if (waits_->empty()) {
+            waits_->wake(); // the watcher now waits for a limited time
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
 void FileWorkers::cancel(FileOperation& operation) noexcept {
-    if (operation.kind == FileOperation::Kind::close) {
+    if (operation.kind == Kind::close) {
         return;
     }
     const std::lock_guard lock(mutex_);
-    switch (operation.engine.stage) {
-    case Stage::started:
-        added_.remove(operation);
-        break;
-    case Stage::queued:
-        queue_.remove(operation);
-        break;
-    default:
+    if (!remove_queued(operation)) {
         cancel_running(operation);
+        repeat_interrupts();
         return;
     }
     operation.engine.cancelled = true;
     complete_here(operation, -ECANCELED);
 }
 
+bool FileWorkers::withdraw(FileOperation& operation) noexcept {
+    const std::lock_guard lock(mutex_);
+    const Stage stage = operation.engine.stage;
+    const bool taken = stage == Stage::running || stage == Stage::completed;
+    const bool begun = taken || operation.transferred != 0 || operation.engine.open_fd >= 0;
+    if (operation.kind == Kind::close || begun || !remove_queued(operation)) {
+        return false;
+    }
+    operation.engine.cancelled = true;
+    complete_here(operation, -ECANCELED);
+    return true;
+}
+
 void FileWorkers::cancel_all() noexcept {
     const std::lock_guard lock(mutex_);
-    for (OperationList* list : {&added_, &queue_}) {
+    const auto cancel = [this](FileOperation& operation) {
+        operation.engine.cancelled = true;
+        complete_here(operation, -ECANCELED);
+    };
+    for (OperationList* list : {&added_, &added_transfers_, &ordinary_.queue, &patient_.queue}) {
         for (FileOperation *it = list->front(), *next = nullptr; it != nullptr; it = next) {
             next = OperationList::after(*it);
-            if (it->kind != FileOperation::Kind::close) {
+            if (it->kind != Kind::close) {
                 list->remove(*it);
-                it->engine.cancelled = true;
-                complete_here(*it, -ECANCELED);
+                cancel(*it);
             }
         }
+    }
+    if (waits_ != nullptr) {
+        OperationList waiting;
+        waits_->remove_all(waiting);
+        waits_->wake();
+        while (FileOperation* operation = waiting.pop_front()) {
+            cancel(*operation);
+        }
+    }
+    for (FileOperation* it = ready_.front(); it != nullptr; it = OperationList::after(*it)) {
+        it->engine.cancelled = true;
     }
     for (const std::unique_ptr<Worker>& worker : workers_) {
         if (worker->current != nullptr) {
             cancel_running(*worker->current);
         }
     }
+    repeat_interrupts();
 }
 
 FileOperation* FileWorkers::pop_completed() noexcept {

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "io/files/thread_limit.hpp"
+#include "io/files/file_call.hpp"
 
 namespace penstock::io {
 
@@ -41,8 +41,7 @@ bool provide_capacity(FileOperation& operation) {
 } // namespace
 
 PooledEngine::PooledEngine(const FileEngineOptions& options)
-    : workers_(std::make_unique<FileWorkers>(thread_limit(options), options.max_transfer, event_)) {
-}
+    : workers_(std::make_unique<FileWorkers>(options, event_)) {}
 
 std::error_code PooledEngine::start(FileOperation& operation) {
     if (closing_) {
@@ -65,6 +64,19 @@ std::error_code PooledEngine::start(FileOperation& operation) {
 void PooledEngine::cancel(FileOperation& operation) noexcept {
     if (usable() && operation.in_flight()) {
         request_cancel(operation);
+    }
+}
+
+bool PooledEngine::withdraw(FileOperation& operation) noexcept {
+    return usable() && operation.in_flight() && !operation.engine.cancelled &&
+           request_withdrawal(operation);
+}
+
+void PooledEngine::add(FileOperation& operation) noexcept {
+    if (is_stream_transfer(operation)) {
+        workers_->add_transfer(operation);
+    } else {
+        workers_->add(operation);
     }
 }
 

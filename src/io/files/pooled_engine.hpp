@@ -21,6 +21,7 @@ public:
 
     [[nodiscard]] std::error_code start(FileOperation& operation) final;
     void cancel(FileOperation& operation) noexcept final;
+    bool withdraw(FileOperation& operation) noexcept final;
     bool flush() noexcept final;
     std::size_t deliver() final;
     void interrupt() noexcept final { interrupted_ = true; }
@@ -38,9 +39,12 @@ protected:
     // The functions that a derived engine overrides.
 
     /// Takes an operation, which starts with the next `submit`.
-    virtual void add(FileOperation& operation) noexcept { workers_->add(operation); }
+    virtual void add(FileOperation& operation) noexcept;
     virtual void submit() noexcept { workers_->flush(); }
     virtual void request_cancel(FileOperation& operation) noexcept { workers_->cancel(operation); }
+    virtual bool request_withdrawal(FileOperation& operation) noexcept {
+        return workers_->withdraw(operation);
+    }
     virtual void request_cancel_all() noexcept { workers_->cancel_all(); }
     [[nodiscard]] virtual FileOperation* pop_completed() noexcept {
         return workers_->pop_completed();

@@ -6,6 +6,8 @@
 
 #ifdef PENSTOCK_HAS_URING
 #include <liburing.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace penstock::io {
@@ -13,7 +15,16 @@ namespace penstock::io {
 #ifdef PENSTOCK_HAS_URING
 
 int RingKernel::set_up(unsigned entries, io_uring& ring, io_uring_params& parameters) noexcept {
-    return io_uring_queue_init_params(entries, &ring, &parameters);
+    const int error = io_uring_queue_init_params(entries, &ring, &parameters);
+    if (error != 0) {
+        return error;
+    }
+    if (::syscall(SYS_io_uring_enter, ring.ring_fd, 0, 0, 0, nullptr, 0) < 0) {
+        const int refused = -errno;
+        io_uring_queue_exit(&ring);
+        return refused;
+    }
+    return 0;
 }
 
 std::uint64_t RingKernel::supported_opcodes(io_uring& ring) noexcept {

@@ -18,7 +18,8 @@ public:
     RingKernel& operator=(const RingKernel&) = delete;
     virtual ~RingKernel() = default;
 
-    /// io_uring_setup(2) and the mapping of the queues. Returns 0 or a negated errno.
+    /// io_uring_setup(2), the mapping of the queues, and one io_uring_enter(2) without requests,
+    /// which shows whether the ring may be used. Returns 0 or a negated errno.
     virtual int set_up(unsigned entries, io_uring& ring, io_uring_params& parameters) noexcept;
 
     /// The supported opcodes as bits; 0 where the kernel has no probe (before Linux 5.6).

@@ -136,6 +136,25 @@ int Uring::submit() noexcept {
     return 0;
 }
 
+// A refused io_uring_enter(2) has taken nothing: the kernel's head stands before the first request
+// that it has not read.
+bool Uring::take_back(std::uint64_t& user_data) noexcept {
+    const unsigned head = io_uring_smp_load_acquire(ring_.sq.khead) + taken_back_;
+    const unsigned prepared_until = ring_.sq.sqe_tail;
+    if (head == prepared_until) {
+        return false;
+    }
+    user_data = ring_.sq.sqes[head & *ring_.sq.kring_mask].user_data;
+    ++taken_back_;
+    return true;
+}
+
+void Uring::cancel_all() noexcept {
+    io_uring_sync_cancel_reg all{};
+    all.flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+    io_uring_register_sync_cancel(&ring_, &all);
+}
+
 bool Uring::pop(Completion& completion) noexcept {
     io_uring_cqe* entry = nullptr;
     if (io_uring_peek_cqe(&ring_, &entry) != 0 || entry == nullptr) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 
 #include <liburing.h>
@@ -54,8 +55,23 @@ public:
     [[nodiscard]] io_uring_sqe* next() noexcept { return io_uring_get_sqe(&ring_); }
 
     /// Submits the prepared requests. Returns 0, or a negated errno if some of them are left:
-    /// -EAGAIN and -EBUSY when completions must be taken first, or the kernel has no memory.
+    /// -EAGAIN and -EBUSY when completions must be taken first, or the kernel has no memory. After
+    /// any other error the kernel takes no more requests: a sandbox forbids io_uring_enter(2), or
+    /// the descriptor is closed.
     int submit() noexcept;
+
+    /// Whether an error of `submit` is for good.
+    [[nodiscard]] static bool is_final(int error) noexcept {
+        return error != 0 && error != -EAGAIN && error != -EBUSY;
+    }
+
+    /// Takes the next prepared request that the kernel has not taken, and sets its user data; false
+    /// if there is none. After a final error: the kernel never sees these.
+    bool take_back(std::uint64_t& user_data) noexcept;
+
+    /// Asks the kernel to cancel all requests that it has (io_uring_register(2)), also after a
+    /// final error. The kernel may refuse that too.
+    void cancel_all() noexcept;
 
     [[nodiscard]] bool has_completions() const noexcept {
         return io_uring_cq_ready(&ring_) != 0 || io_uring_cq_has_overflow(&ring_);
@@ -82,6 +98,7 @@ private:
     unsigned unbound_flags_ = 0; ///< liburing's own flags, from before the registration
     unsigned features_ = 0;
     unsigned capacity_ = 0;
+    unsigned taken_back_ = 0;
     unsigned fixed_files_ = 0;
     bool abandoned_ = false;
 };

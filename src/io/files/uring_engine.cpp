@@ -7,7 +7,10 @@
 
 #include <unistd.h>
 
+#include <penstock/io/files/open_from_cache.hpp>
+#include <penstock/io/files/read_status.hpp>
 #include <penstock/io/files/uring_compat.hpp>
+#include <penstock/owned_descriptor.hpp>
 
 #include "io/files/engine_making.hpp"
 #include "io/files/file_call.hpp"
@@ -43,7 +46,8 @@ bool was_not_executed(std::int32_t result) noexcept {
 /// (AT_STATX_DONT_SYNC).
 std::uint64_t size_hint(const FileOperation& operation) noexcept {
     struct statx status{};
-    const int found = statx(operation.fd, operation.path, AT_STATX_DONT_SYNC, STATX_SIZE, &status);
+    const int found =
+        read_status(operation.fd, operation.path, AT_STATX_DONT_SYNC, STATX_SIZE, status);
     return found == 0 ? status.stx_size : 0;
 }
 
@@ -55,21 +59,34 @@ bool did_not_wait(const FileOperation& operation, std::int32_t result) noexcept 
         (operation.flags & (O_NONBLOCK | O_PATH)) != 0) {
         return false;
     }
-    struct stat status{};
     const bool reads = (operation.flags & O_ACCMODE) == O_RDONLY;
-    return result == -ENXIO ||
-           (result >= 0 && reads && fstat(result, &status) == 0 && S_ISFIFO(status.st_mode));
+    return result == -ENXIO || (result >= 0 && reads && file_type(result) == S_IFIFO);
 }
 
-/// Whether a transfer would wait while it is submitted, on the loop's thread. A terminal's driver
-/// does: it ignores IOCB_NOWAIT and supports only O_NONBLOCK.
-bool waits_in_submission(const FileOperation& operation) noexcept {
-    if (!is_transfer(operation.kind) || operation.offset != FileOperation::current_position) {
-        return false;
+/// What is known about a path without waiting for a device.
+enum class Look : std::uint8_t { waits, does_not_wait, unknown };
+
+/// Whether opening the path may wait for another process: it is a FIFO or a device.
+Look look_at(const FileOperation& operation) noexcept {
+    const int follow = operation.flags & O_NOFOLLOW;
+    const OwnedDescriptor found(
+        open_from_cache(operation.path, O_PATH | O_CLOEXEC | follow, operation.fd));
+    if (found.get() < 0) {
+        return found.get() == -EAGAIN ? Look::unknown : Look::does_not_wait;
     }
-    struct stat status{};
-    return fstat(operation.fd, &status) == 0 && S_ISCHR(status.st_mode) &&
-           isatty(operation.fd) != 0;
+    const int type = file_type(found.get());
+    if (type < 0) {
+        return Look::unknown;
+    }
+    return S_ISFIFO(type) || S_ISCHR(type) ? Look::waits : Look::does_not_wait;
+}
+
+/// Whether the kernel opens on a thread of its own, which a FIFO or a device would hold. It tries
+/// other opens with O_NONBLOCK first (see `did_not_wait`).
+bool opens_on_a_thread(const FileOperation& operation) noexcept {
+    constexpr int slow = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
+    return operation.kind == Kind::open && (operation.flags & slow) != 0 &&
+           (operation.flags & (O_NONBLOCK | O_EXCL)) == 0;
 }
 
 } // namespace
@@ -98,23 +115,26 @@ void UringEngine::abandon() noexcept {
 }
 
 bool UringEngine::ring_supports(const FileOperation& operation) const noexcept {
-    if (operation.may_block_indefinitely) {
-        return false; // the kernel has fewer worker threads
+    if (refusal_ != 0 || operation.may_block_indefinitely || operation.kind == Kind::splice) {
+        return false;
     }
     if (operation.kind == Kind::read_file) {
         return !free_slots_.empty() && ring_->supports(IORING_OP_OPENAT) &&
-               ring_->supports(IORING_OP_CLOSE);
+               ring_->supports(IORING_OP_CLOSE) && look_at(operation) != Look::waits;
     }
     // The kernel writes on the submitting thread, while it submits or later when a pipe gets room,
     // and raises SIGPIPE there. Worker threads block the signal.
     if (is_write(operation.kind) && !nosignal_writes_ && is_stream(operation.fd)) {
         return false;
     }
-    return ring_->supports(opcode_of(operation)) && !waits_in_submission(operation);
+    return ring_->supports(opcode_of(operation)) &&
+           (!opens_on_a_thread(operation) || look_at(operation) == Look::does_not_wait);
 }
 
 void UringEngine::add(FileOperation& operation) noexcept {
-    if (ring_supports(operation)) {
+    if (is_stream_transfer(operation)) {
+        workers().add_transfer(operation);
+    } else if (ring_supports(operation)) {
         prepare_or_queue(operation);
     } else {
         workers().add(operation);
@@ -122,11 +142,24 @@ void UringEngine::add(FileOperation& operation) noexcept {
 }
 
 void UringEngine::prepare_or_queue(FileOperation& operation) noexcept {
+    if (refusal_ != 0) {
+        pass_to_workers(operation);
+        return;
+    }
     operation.engine.in_ring = true;
     if (!waiting_.empty() || !prepare(operation)) {
-        operation.engine.stage = Stage::queued;
-        waiting_.push_back(operation);
+        queue(operation);
     }
+}
+
+/// Keeps an operation that `prepare` had no room for.
+void UringEngine::queue(FileOperation& operation) noexcept {
+    if (refusal_ != 0) { // found when room was made
+        pass_to_workers(operation);
+        return;
+    }
+    operation.engine.stage = Stage::queued;
+    waiting_.push_back(operation);
 }
 
 /// Prepares the requests of an operation. False if there is no room for them now.
@@ -221,25 +254,30 @@ void UringEngine::expect_next(FileOperation& operation, Part part) noexcept {
 /// completion queue none for their completions. A quarter of the completion queue is reserved for
 /// cancellations: operations that never end must not block them.
 bool UringEngine::reserve(unsigned requests) noexcept {
-    if (requests_in_flight_ + requests > ring_->capacity() - ring_->capacity() / 4) {
+    if (refusal_ != 0 ||
+        requests_in_flight_ + requests > ring_->capacity() - ring_->capacity() / 4) {
         return false;
     }
     if (ring_->room() < requests) {
         submit_prepared();
     }
-    return ring_->room() >= requests;
+    return refusal_ == 0 && ring_->room() >= requests;
 }
 
 // The kernel may refuse more until completions are taken, and handling a completion may prepare
 // more requests: hence the guard against recursion.
 void UringEngine::submit_prepared() noexcept {
-    if (submitting_) {
+    if (submitting_ || refusal_ != 0) {
         return;
     }
     submitting_ = true;
     constexpr int attempts = 3;
     for (int attempt = 0; attempt < attempts; ++attempt) {
-        stalled_ = ring_->submit() != 0;
+        const int error = ring_->submit();
+        stalled_ = error != 0;
+        if (Uring::is_final(error)) {
+            leave_ring(-error);
+        }
         if (!stalled_) {
             break;
         }
@@ -253,6 +291,57 @@ void UringEngine::submit_prepared() noexcept {
     submitting_ = false;
 }
 
+/// The kernel takes no more requests. What it has not taken goes to the workers, exactly once: an
+/// operation with several requests when those that the kernel has taken have completed.
+void UringEngine::leave_ring(int error) noexcept {
+    refusal_ = error;
+    stalled_ = false;
+    std::uint64_t user_data = 0;
+    while (ring_->take_back(user_data)) {
+        take_back(user_data);
+    }
+    while (FileOperation* operation = waiting_.pop_front()) {
+        pass_to_workers(*operation);
+    }
+    for (FileOperation* it = running_.front(); it != nullptr; it = OperationList::after(*it)) {
+        it->engine.cancel_pending = false;
+    }
+    cancels_pending_ = 0;
+}
+
+/// A request that the kernel has not taken.
+void UringEngine::take_back(std::uint64_t user_data) noexcept {
+    const auto part = static_cast<Part>(user_data & part_mask);
+    if (part == Part::cancel || part == Part::slot) {
+        --requests_in_flight_; // the end of the ring closes the slot
+        return;
+    }
+    // A request that was not executed: see `was_not_executed`.
+    const Uring::Completion completion{.user_data = user_data, .result = -ECANCELED};
+    if (FileOperation* operation = handle_completion(completion)) {
+        done_.push_back(*operation);
+        event().signal();
+    }
+}
+
+/// Lets worker threads do the rest of an operation, from the beginning if only the ring can go on.
+void UringEngine::pass_to_workers(FileOperation& operation) noexcept {
+    FileOperation::EngineState& state = operation.engine;
+    if (state.cancelled && operation.kind != Kind::close) {
+        state.stage = Stage::completed;
+        state.result = -ECANCELED;
+        done_.push_back(operation);
+        event().signal();
+        return;
+    }
+    if (operation.kind == Kind::read_file && state.slot >= 0) {
+        state.slot = -1; // the end of the ring closes it
+        state.tail_read = false;
+        operation.transferred = 0;
+    }
+    move_to_workers(operation);
+}
+
 void UringEngine::submit() noexcept {
     prepare_pending();
     submit_prepared();
@@ -260,13 +349,20 @@ void UringEngine::submit() noexcept {
 }
 
 void UringEngine::prepare_pending() noexcept {
+    if (refusal_ != 0) {
+        return;
+    }
     while (!slots_to_close_.empty() && reserve(1)) {
         close_slot(slots_to_close_.pop());
     }
     prepare_cancels();
     while (FileOperation* operation = waiting_.pop_front()) {
         if (!prepare(*operation)) {
-            waiting_.push_front(*operation);
+            if (refusal_ != 0) {
+                pass_to_workers(*operation);
+            } else {
+                waiting_.push_front(*operation);
+            }
             break;
         }
     }
@@ -298,13 +394,16 @@ void UringEngine::prepare_cancels() noexcept {
             return;
         }
         submit_prepared();
-        if (ring_->room() == 0) {
+        if (ring_->room() == 0 || refusal_ != 0) {
             return;
         }
     }
 }
 
 void UringEngine::close_slot(unsigned slot) noexcept {
+    if (refusal_ != 0) {
+        return; // the end of the ring closes it
+    }
     if (!reserve(1)) {
         slots_to_close_.push(slot);
         return;
@@ -335,8 +434,23 @@ void UringEngine::request_cancel(FileOperation& operation) noexcept {
     }
 }
 
+bool UringEngine::request_withdrawal(FileOperation& operation) noexcept {
+    if (!operation.engine.in_ring) {
+        return workers().withdraw(operation);
+    }
+    if (operation.kind == Kind::close || operation.engine.stage != Stage::queued ||
+        operation.transferred != 0) {
+        return false;
+    }
+    request_cancel(operation);
+    return true;
+}
+
 /// The next `submit` prepares the cancellation.
 void UringEngine::schedule_cancel(FileOperation& operation) noexcept {
+    if (refusal_ != 0) {
+        return; // what the kernel has ends by itself
+    }
     if (!std::exchange(operation.engine.cancel_pending, true)) {
         ++cancels_pending_;
     }
@@ -350,6 +464,9 @@ void UringEngine::request_cancel_all() noexcept {
     }
     for (FileOperation* it = running_.front(); it != nullptr; it = OperationList::after(*it)) {
         request_cancel(*it);
+    }
+    if (refusal_ != 0 && !running_.empty()) {
+        ring_->cancel_all();
     }
 }
 
@@ -502,8 +619,13 @@ bool UringEngine::handle_read_file_results(FileOperation& operation) noexcept {
         return true;
     }
     if (state.result < 0) {
-        if (was_not_executed(static_cast<std::int32_t>(state.result)) && !state.cancelled &&
-            operation.transferred == 0 && state.tail_result <= 0) {
+        const bool repeats =
+            was_not_executed(static_cast<std::int32_t>(state.result)) && !state.cancelled;
+        if (repeats && refusal_ != 0) {
+            pass_to_workers(operation); // the slot with the file cannot be used any more
+            return false;
+        }
+        if (repeats && operation.transferred == 0 && state.tail_result <= 0) {
             close_opened_file(operation);
             move_to_workers(operation);
             return false;

@@ -23,13 +23,27 @@ namespace penstock::io {
 /// that (EOPNOTSUPP). Also rejected: writing on this engine's own worker threads. That is cheaper
 /// with 32 writes in flight, more expensive with one, and equal with four (PENSTOCK_FILES=threads
 /// beside uring). Programs should make few large writes.
+///
+/// Nothing in the ring waits for another process: such requests would use up the queues, or a
+/// thread of the kernel each, and could not be cancelled once the kernel refuses the ring.
+/// Transfers to pipes, sockets and devices wait in the epoll of the base class (`FileWorkers`), and
+/// opens of FIFOs on its patient threads. Exceptions: a transfer at a position on a descriptor that
+/// has none, and a `read_file` of a FIFO whose name was not in the cache.
+///
+/// When the kernel refuses io_uring_enter(2) for good (a seccomp filter was installed, the
+/// descriptor was closed), the requests that it has not taken go to the worker threads, as all
+/// later operations do. Those that it has taken complete through the ring: the completion queue is
+/// shared memory, filled whenever this thread returns from the kernel, and needs no further call.
 class UringEngine final : public PooledEngine {
 public:
     /// Throws what `Uring` throws. `kernel` must outlive the engine.
     UringEngine(const FileEngineOptions& options, RingKernel& kernel);
     ~UringEngine() override;
 
-    [[nodiscard]] std::string_view name() const noexcept override { return "uring"; }
+    [[nodiscard]] std::string_view name() const noexcept override {
+        return refusal_ == 0 ? "uring" : "threads";
+    }
+    [[nodiscard]] int ring_refusal() const noexcept override { return refusal_; }
 
 private:
     /// The part of an operation that a request performs. It is in the low bits of the request's
@@ -50,6 +64,7 @@ private:
     void add(FileOperation& operation) noexcept override;
     void submit() noexcept override;
     void request_cancel(FileOperation& operation) noexcept override;
+    bool request_withdrawal(FileOperation& operation) noexcept override;
     void request_cancel_all() noexcept override;
     [[nodiscard]] FileOperation* pop_completed() noexcept override;
     [[nodiscard]] bool has_completed() noexcept override;
@@ -61,6 +76,7 @@ private:
     // Submission.
     [[nodiscard]] bool ring_supports(const FileOperation& operation) const noexcept;
     void prepare_or_queue(FileOperation& operation) noexcept;
+    void queue(FileOperation& operation) noexcept;
     [[nodiscard]] bool prepare(FileOperation& operation) noexcept;
     void prepare_read_file(FileOperation& operation) noexcept;
     void prepare_pending() noexcept;
@@ -71,6 +87,9 @@ private:
     void close_slot(unsigned slot) noexcept;
     [[nodiscard]] bool reserve(unsigned requests) noexcept;
     void submit_prepared() noexcept;
+    void leave_ring(int error) noexcept;
+    void take_back(std::uint64_t user_data) noexcept;
+    void pass_to_workers(FileOperation& operation) noexcept;
     void tag(io_uring_sqe* request, FileOperation& operation, Part part) noexcept;
 
     // Completion.
@@ -100,6 +119,7 @@ private:
     bool cancels_missed_ = false;  ///< the kernel did not find the request of a cancellation
     bool nosignal_writes_; ///< the kernel supports RWF_NOSIGNAL, unless a write has failed with it
     bool stalled_ = false; ///< the kernel has not taken all that was prepared
+    int refusal_ = 0;      ///< the errno with which the kernel has refused the ring for good
     bool submitting_ = false;
     OperationList waiting_; ///< for room in the ring
     OperationList running_; ///< submitted, or prepared

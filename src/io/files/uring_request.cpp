@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <penstock/io/files/read_status.hpp>
 #include <penstock/io/files/uring_compat.hpp>
 
 #include "io/files/file_call.hpp"
@@ -40,9 +42,10 @@ void describe_transfer(io_uring_sqe& request, const FileOperation& operation,
 /// Whether closing may write the file back, on the thread that submits. File systems with delayed
 /// allocation (ext4) allocate its blocks then: 23 ms for a gigabyte.
 bool may_flush(int fd) noexcept {
-    struct stat status{};
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-           static_cast<std::uint64_t>(status.st_size) > inline_limit;
+    struct statx status{};
+    const int found =
+        read_status(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, status);
+    return found == 0 && S_ISREG(status.stx_mode) && status.stx_size > inline_limit;
 }
 
 } // namespace

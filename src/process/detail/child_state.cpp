@@ -2,15 +2,15 @@
 
 #include <cerrno>
 #include <csignal>
+#include <list>
 #include <mutex>
-#include <new>
 #include <utility>
-#include <vector>
 
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <penstock/io/never_destroyed.hpp>
 #include <penstock/owned_descriptor.hpp>
 
 namespace penstock::process::detail {
@@ -23,13 +23,14 @@ class Orphans {
 public:
     /// The only instance. Never destroyed, because static objects may own children.
     [[nodiscard]] static Orphans& instance() {
-        static auto& orphans = *new Orphans;
-        return orphans;
+        static io::NeverDestroyed<Orphans> orphans;
+        return *orphans;
     }
 
-    void adopt(OwnedDescriptor pidfd) {
+    /// Takes over the only element of `place`. Allocates nothing, so that no process is lost.
+    void adopt(std::list<OwnedDescriptor>& place) noexcept {
         const std::lock_guard guard(lock_);
-        running_.push_back(std::move(pidfd));
+        running_.splice(running_.end(), place);
     }
 
     void reap() noexcept {
@@ -47,7 +48,7 @@ public:
 
 private:
     std::mutex lock_;
-    std::vector<OwnedDescriptor> running_;
+    std::list<OwnedDescriptor> running_;
 };
 
 } // namespace
@@ -91,21 +92,17 @@ ChildState::~ChildState() {
     if (pidfd == nullptr || status || parent != ::getpid()) {
         return;
     }
-    if (kill_on_close && send_signal(SIGKILL)) {
-        siginfo_t ignored{};
-        // A killed process ends at once, unless it hangs in the kernel. Then init reaps it later.
-        (void)::waitid(P_PIDFD, static_cast<id_t>(pidfd->descriptor()), &ignored, WEXITED);
-        return;
+    if (kill_on_close) {
+        // Its end is not awaited: the kernel takes a second to free some gigabytes, and a process
+        // that hangs in the kernel has no end. That would stop the loop.
+        (void)send_signal(SIGKILL);
     }
     if (poll() || status) {
         return;
     }
-    try {
-        Orphans::instance().adopt(OwnedDescriptor(pidfd->release()));
-        Orphans::instance().reap();
-    } catch (const std::bad_alloc&) {
-        return; // the process is then never reaped
-    }
+    place_of_orphan.front() = OwnedDescriptor(pidfd->release());
+    Orphans::instance().adopt(place_of_orphan);
+    Orphans::instance().reap();
 }
 
 void reap_orphans() noexcept {

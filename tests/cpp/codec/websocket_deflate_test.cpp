@@ -1,5 +1,6 @@
 #include <penstock/codec/websocket/deflate.hpp>
 #include <penstock/codec/websocket/masking.hpp>
+#include <penstock/codec/websocket/message_decoder.hpp>
 
 #include <random>
 #include <string>
@@ -200,6 +201,58 @@ TEST(WebSocketDeflate, IsRefusedWhereItWasNotNegotiated) {
     std::span<std::byte> input = std::as_writable_bytes(std::span(wire));
     EXPECT_EQ(decoder.next(input).kind, MessageDecoder::Kind::failed);
     EXPECT_EQ(decoder.failure().code, close_code::protocol_error);
+}
+
+/// A text in two fragments of a server, compressed or not.
+std::string two_fragments(std::string_view text, bool compressed) {
+    Deflater deflater(15, false);
+    const std::string data = compressed ? compress(deflater, text) : std::string(text);
+    const std::string_view first = std::string_view(data).substr(0, data.size() / 2);
+    const std::string_view second = std::string_view(data).substr(first.size());
+    return std::string(1, compressed ? '\x41' : '\x01') + static_cast<char>(first.size()) +
+           std::string(first) + '\x80' + static_cast<char>(second.size()) + std::string(second);
+}
+
+TEST(WebSocketMessage, GoesOverToPartsAtEveryByte) {
+    using Kind = MessageDecoder::Kind;
+    const std::string text = "a text with \xc3\xa4 in its middle, and an end";
+    for (const bool compressed : {false, true}) {
+        const std::string frames = two_fragments(text, compressed);
+        for (std::size_t split = 0; split < frames.size(); ++split) {
+            Inflater inflater(15, false);
+            MessageDecoder decoder(Role::client, 1 << 20, compressed ? &inflater : nullptr);
+            std::string before = frames.substr(0, split);
+            std::span<std::byte> input = std::as_writable_bytes(std::span(before));
+            EXPECT_EQ(decoder.next(input).kind, Kind::incomplete);
+            std::string received;
+            int firsts = 0;
+            bool ended = false;
+            const auto take = [&](const MessageDecoder::Event& event) {
+                EXPECT_EQ(event.kind, Kind::text);
+                received += text_of(event.payload);
+                firsts += event.first ? 1 : 0;
+                ended = event.last;
+            };
+            if (decoder.inside_whole()) {
+                const MessageDecoder::Event event = decoder.part_so_far();
+                if (event.kind != Kind::incomplete) {
+                    take(event);
+                }
+                EXPECT_FALSE(decoder.inside_whole());
+                EXPECT_TRUE(decoder.inside_parts());
+            }
+            std::string after = frames.substr(split);
+            input = std::as_writable_bytes(std::span(after));
+            while (!ended && !input.empty()) {
+                if (const auto event = decoder.next_part(input); event.kind != Kind::incomplete) {
+                    take(event);
+                }
+            }
+            EXPECT_EQ(received, text) << split;
+            EXPECT_EQ(firsts, 1) << split;
+            EXPECT_TRUE(ended) << split;
+        }
+    }
 }
 
 } // namespace

@@ -26,8 +26,7 @@ using penstock::Sender;
 using penstock::Task;
 using penstock::testing::Watchdog;
 
-Task<> sends(Sender<int> given, int from, int to) {
-    Sender<int> sender = std::move(given); // `all` keeps the parameters to its end
+Task<> sends(Sender<int> sender, int from, int to) {
     for (int i = from; i < to; ++i) {
         EXPECT_TRUE(co_await sender.send(i));
     }

@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 namespace {
 
@@ -54,6 +55,21 @@ TEST(Pipe, ManyPartsAreWrittenInOrder) {
         EXPECT_EQ(std::string(buffer.data(), buffer.size()), all);
     };
     run(body());
+}
+
+TEST(Pipe, SocketsOfMessagesAreNotAdopted) {
+    for (const int type : {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}) {
+        std::array<int, 2> ends{};
+        EXPECT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()), 0);
+        const auto reader = PipeReader::adopt(OwnedDescriptor(ends[0]));
+        const auto writer = penstock::PipeWriter::adopt(OwnedDescriptor(ends[1]));
+        if (type == SOCK_STREAM) {
+            EXPECT_TRUE(reader && writer);
+        } else {
+            EXPECT_EQ(reader.error(), std::errc::wrong_protocol_type);
+            EXPECT_EQ(writer.error(), std::errc::wrong_protocol_type);
+        }
+    }
 }
 
 TEST(Pipe, AClosedReaderIsAnErrorAndNoSignal) {

@@ -3,10 +3,12 @@
 
 #include <penstock/penstock.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -53,6 +55,7 @@ struct World {
     sync::Semaphore semaphore{2};
     sync::Event event;
     Channel<int> channel{1};
+    std::vector<Canceller*> cancellers; ///< of tasks that run
     int live = 0;
 };
 
@@ -65,6 +68,48 @@ public:
 
 private:
     World& world_;
+};
+
+/// A parameter that meddles with other tasks when its task's frame is freed.
+class Meddler {
+public:
+    explicit Meddler(World& world) : world_(&world) {}
+    Meddler(Meddler&& other) noexcept : world_(std::exchange(other.world_, nullptr)) {}
+    Meddler& operator=(Meddler&&) = delete;
+    ~Meddler() {
+        if (world_ != nullptr) {
+            meddle(*world_);
+        }
+    }
+
+private:
+    static void meddle(World& world) {
+        int value = 1;
+        switch (world.draw(6)) {
+        case 0:
+            world.event.set();
+            break;
+        case 1:
+            world.event.reset();
+            break;
+        case 2:
+            (void)world.channel.try_send(value);
+            break;
+        case 3:
+            (void)world.channel.try_receive();
+            break;
+        case 4:
+            if (!world.cancellers.empty()) {
+                const auto count = static_cast<unsigned>(world.cancellers.size());
+                world.cancellers[world.draw(count)]->cancel();
+            }
+            break;
+        default:
+            break;
+        }
+    }
+
+    World* world_;
 };
 
 template <typename T> Result<int> number_of(const Result<T>& result) {
@@ -111,19 +156,38 @@ Task<Result<int>> leaf(World& world) {
     }
 }
 
-Task<Result<int>> tree(World& world, unsigned depth);
+Task<Result<int>> tree(World& world, unsigned depth, Meddler meddler);
+
+Task<Result<int>> tree(World& world, unsigned depth) {
+    return tree(world, depth, Meddler(world));
+}
 
 Task<Result<>> branch(World& world, unsigned depth) {
     const Result<int> result = co_await tree(world, depth);
     co_return result ? Result<>() : failure(result.error());
 }
 
+/// Among the cancellers that a `Meddler` may call.
+class Listed {
+public:
+    Listed(World& world, Canceller& canceller) : world_(world), canceller_(canceller) {
+        world_.cancellers.push_back(&canceller);
+    }
+    ~Listed() { std::erase(world_.cancellers, &canceller_); }
+    Listed(const Listed&) = delete;
+    Listed& operator=(const Listed&) = delete;
+
+private:
+    World& world_;
+    Canceller& canceller_;
+};
+
 Task<> cancel_later(World& world, Canceller& canceller) {
     co_await turns(static_cast<int>(world.draw(5)));
     canceller.cancel();
 }
 
-Task<Result<int>> tree(World& world, unsigned depth) {
+Task<Result<int>> tree(World& world, unsigned depth, Meddler /*meddler*/) {
     const Alive alive(world);
     if (depth == 0) {
         co_return co_await leaf(world);
@@ -157,6 +221,7 @@ Task<Result<int>> tree(World& world, unsigned depth) {
         co_return co_await penstock::shield(tree(world, depth));
     case 6: {
         Canceller canceller;
+        const Listed listed(world, canceller);
         const auto both = co_await penstock::all_settled(
             penstock::cancellable(canceller, tree(world, depth)), cancel_later(world, canceller));
         co_return std::get<0>(both);
@@ -184,6 +249,89 @@ TEST(Stress, TreesOfTasksEndCompletely) {
         ASSERT_FALSE(world.mutex.locked()) << "seed " << seed;
         ASSERT_EQ(world.semaphore.available(), 2U) << "seed " << seed;
         ASSERT_TRUE(loop.timers().empty()) << "seed " << seed;
+        ASSERT_TRUE(loop.tasks().empty()) << "seed " << seed;
+    }
+}
+
+/// A stage of a pipeline. It ends after some values, with an error or an exception, or when its
+/// neighbours have ended.
+Task<Result<>> stage(std::mt19937& random, int& live, penstock::Receiver<int> in,
+                     penstock::Sender<int> out) {
+    ++live;
+    const std::shared_ptr<int> ended(&live, [](int* count) { --*count; });
+    for (unsigned left = static_cast<unsigned>(random()) % 60;; --left) {
+        if (left == 0) {
+            switch (random() % 4) {
+            case 0:
+                co_return failure(std::errc::io_error);
+            case 1:
+                throw std::runtime_error("drawn");
+            default:
+                co_return Result<>();
+            }
+        }
+        const Result<int> value = co_await in.receive();
+        if (!value) {
+            co_return failure(value.error());
+        }
+        if (const Result<> sent = co_await out.send(*value); !sent) {
+            co_return sent;
+        }
+    }
+}
+
+// Nobody closes a channel: the ends that the tasks own as parameters do, in any combinator. No
+// time-out is needed.
+TEST(Stress, PipelinesEndWhicheverStageEnds) {
+    const Watchdog watchdog(Stress::patience());
+    const Stress stress(300);
+    for (unsigned seed = stress.first; seed < stress.end; ++seed) {
+        std::mt19937 random(seed);
+        int live = 0;
+        const auto source = [&](penstock::Sender<int> out) -> Task<Result<>> {
+            while (co_await out.send(1)) {
+            }
+            co_return Result<>();
+        };
+        const auto sink = [&](penstock::Receiver<int> in) -> Task<Result<>> {
+            while (co_await in.receive()) {
+            }
+            co_return Result<>();
+        };
+        const auto program = [&]() -> Task<> {
+            std::vector<Task<Result<>>> tasks;
+            auto [first, next] = penstock::make_channel<int>(1 + random() % 3);
+            tasks.push_back(source(std::move(first)));
+            for (unsigned stages = 1 + static_cast<unsigned>(random()) % 4; stages > 0; --stages) {
+                auto [out, in] = penstock::make_channel<int>(1 + random() % 3);
+                tasks.push_back(stage(random, live, std::move(next), std::move(out)));
+                next = std::move(in);
+            }
+            tasks.push_back(sink(std::move(next)));
+            std::ranges::shuffle(tasks, random);
+            try {
+                switch (random() % 3) {
+                case 0:
+                    (void)co_await penstock::all(std::move(tasks));
+                    break;
+                case 1:
+                    (void)co_await penstock::all_settled(std::move(tasks));
+                    break;
+                default:
+                    (void)co_await penstock::with_scope([&](Scope& scope) -> Task<> {
+                        for (Task<Result<>>& task : tasks) {
+                            scope.spawn(std::move(task));
+                        }
+                        co_return;
+                    });
+                }
+            } catch (const std::runtime_error& error) {
+                EXPECT_EQ(std::string(error.what()), "drawn");
+            }
+        };
+        EventLoop loop(EventLoop::Options{.shuffle_seed = seed});
+        loop.run(program());
+        ASSERT_EQ(live, 0) << "seed " << seed;
         ASSERT_TRUE(loop.tasks().empty()) << "seed " << seed;
     }
 }

@@ -358,6 +358,38 @@ TEST(EventLoop, BusyLoopStillServesDescriptorsTimersAndPosts) {
     }
 }
 
+// Whether the callbacks before it were cheap or not.
+TEST(EventLoop, PollsAfterASlowCallback) {
+    EventLoop loop;
+    const SocketPair pair;
+    TestWatch watch([](TestWatch& self) { penstock::testing::drain(self.fd); });
+    ASSERT_FALSE(loop.poller().add(watch, pair.near.get(), io::readable));
+    bool slow = false;
+    TestWork busy;
+    busy.function = [&] {
+        loop.schedule(busy);
+        const MonotonicTime end = monotonic_now() + (slow ? 1'000'000 : 0);
+        while (monotonic_now() < end) {
+        }
+    };
+    loop.schedule(busy);
+    for (std::size_t round = 1; round <= 20; ++round) {
+        slow = false;
+        for (std::size_t cheap = 0; cheap < 100 + round; ++cheap) {
+            loop.run_once();
+        }
+        write_byte(pair.far);
+        slow = true;
+        loop.run_once();
+        slow = false;
+        loop.run_once();
+        EXPECT_EQ(watch.calls(), round);
+    }
+    loop.poller().remove(watch);
+    while (loop.ready().pop_front() != nullptr) {
+    }
+}
+
 TEST(EventLoop, LoopBusyWithTimersAloneStillServesDescriptors) {
     EventLoop loop;
     const SocketPair pair;

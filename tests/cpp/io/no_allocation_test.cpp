@@ -147,6 +147,7 @@ void count_file_operations(std::unique_ptr<FileEngine> engine) {
     EventLoop loop;
     ASSERT_FALSE(loop.attach(*engine));
     const Pipe pipe;
+    const std::array<Pipe, 3> silent;
     std::array<char, 8> bytes{};
     std::int64_t result = 0;
     struct Recording : FileOperation {
@@ -158,6 +159,7 @@ void count_file_operations(std::unique_ptr<FileEngine> engine) {
         std::int64_t& result;
     };
     Recording operation(result);
+    std::array waiting{Recording(result), Recording(result), Recording(result)};
     const auto finish = [&] {
         if (engine->start(operation)) {
             std::abort();
@@ -190,6 +192,21 @@ void count_file_operations(std::unique_ptr<FileEngine> engine) {
                   engine->cancel(operation);
                   while (operation.in_flight()) {
                       loop.run_once();
+                  }
+                  // Unlike the one with a position, these wait for their pipes in every round.
+                  for (std::size_t i = 0; i < waiting.size(); ++i) {
+                      waiting[i].to_read(silent[i].out.get(), &bytes[i], 1,
+                                         FileOperation::current_position);
+                      static_cast<void>(engine->start(waiting[i]));
+                  }
+                  loop.run_once(0);
+                  for (Recording& each : waiting) {
+                      engine->cancel(each);
+                  }
+                  for (const Recording& each : waiting) {
+                      while (each.in_flight()) {
+                          loop.run_once();
+                      }
                   }
               }),
               0U);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -45,6 +46,16 @@ TEST(Poller, ReportsAReadableDescriptor) {
     EXPECT_EQ(turn(poller, for_ever), 1);
     EXPECT_EQ(watch.events, (std::vector<std::uint32_t>{io::readable}));
     poller.remove(watch);
+}
+
+TEST(Poller, ANumberThatIsNotOpenIsRefusedBeforeATableGrowsForIt) {
+    Poller poller;
+    TestWatch watch;
+    // A table for it would need more memory than a machine has: ENOMEM instead of EBADF.
+    for (const std::uint32_t interest : {0U, std::uint32_t{io::readable}}) {
+        EXPECT_EQ(poller.add(watch, std::numeric_limits<int>::max(), interest).value(), EBADF);
+    }
+    EXPECT_EQ(poller.watch_of(std::numeric_limits<int>::max()), nullptr);
 }
 
 TEST(Poller, ReportsUnreadDataAgain) {

@@ -51,6 +51,10 @@ const std::array requests = {
          "5; a\r\nhello\r\n0\r\n\r\n",
          0},
     Case{"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n", 0},
+    Case{"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked,\r\n\r\n0\r\n\r\n", 0},
+    Case{"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \r\nTransfer-Encoding: chunked\r\n\r\n"
+         "0\r\n\r\n",
+         0},
     Case{"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"
          "0\r\n\r\n",
          0},

@@ -26,12 +26,13 @@ enum class Error : std::uint8_t {
     head_too_large,              ///< beyond `Limits::head`
     too_many_fields,             ///< beyond the field storage
     missing_host,                ///< an HTTP/1.1 request without Host
-    invalid_host,                ///< more than one Host, or one with impossible characters
+    invalid_host,                ///< more than one Host, or one that is no host with a port
     invalid_content_length,      ///< not a number, beyond 2^63 - 1, or given twice
     conflicting_framing,         ///< both Content-Length and Transfer-Encoding (RFC 9112, 6.3)
     unexpected_framing,          ///< Transfer-Encoding in HTTP/1.0, or with status 1xx or 204
     unexpected_body,             ///< a CONNECT request announces a body
-    unsupported_transfer_coding, ///< any transfer coding but a single `chunked`
+    invalid_transfer_coding,     ///< `chunked` is not the last one, or not the only one of it
+    unsupported_transfer_coding, ///< a transfer coding before `chunked`
     invalid_chunk_size,          ///< not hexadecimal, or beyond 2^63 - 1
     invalid_chunk_extension,     ///< malformed, or beyond `Limits::chunk_extensions`
     invalid_chunk_end,           ///< chunk data without its CRLF

@@ -41,6 +41,8 @@ struct RequestHead : Head {
     std::string_view target;
     std::string_view host; ///< the Host field's value; empty without one
     bool expect_continue = false;
+    /// Whether Expect has anything beside "100-continue": 417 (RFC 9110, 10.1.1).
+    bool expects_other = false;
 };
 
 struct ResponseHead : Head {

@@ -14,13 +14,14 @@
 namespace penstock::codec::websocket {
 
 /// Decompresses the messages of one connection in one direction. zlib's state, up to 40 KiB, is
-/// allocated with the first message. Not thread safe.
+/// allocated with the first message. Not thread safe. It cannot be moved: what is left without its
+/// window would read the next message wrongly, and nobody would notice.
 class Inflater final : public MessageInflater {
 public:
     /// `window_bits` is the peer's, 8 to 15. With `no_context_takeover` each message starts afresh.
     Inflater(int window_bits, bool no_context_takeover) noexcept;
-    Inflater(Inflater&&) noexcept;
-    Inflater& operator=(Inflater&&) noexcept;
+    Inflater(Inflater&&) = delete;
+    Inflater& operator=(Inflater&&) = delete;
     ~Inflater() override;
 
     /// Data that refers back beyond the window breaks the agreement of RFC 7692, 7.1.2. zlib
@@ -42,7 +43,7 @@ private:
 };
 
 /// Compresses the messages of one connection in one direction. zlib's state, up to 256 KiB, is
-/// allocated with the first message. Not thread safe.
+/// allocated with the first message. Not thread safe. It cannot be moved, as an `Inflater`.
 class Deflater final : public MessageDeflater {
 public:
     struct Options {
@@ -55,8 +56,8 @@ public:
     Deflater(int window_bits, bool no_context_takeover, Options options) noexcept;
     Deflater(int window_bits, bool no_context_takeover) noexcept
         : Deflater(window_bits, no_context_takeover, Options{}) {}
-    Deflater(Deflater&&) noexcept;
-    Deflater& operator=(Deflater&&) noexcept;
+    Deflater(Deflater&&) = delete;
+    Deflater& operator=(Deflater&&) = delete;
     ~Deflater() override;
 
     void deflate(std::span<const std::byte> data, bool last, ByteBuffer& output) override;

@@ -96,6 +96,8 @@ public:
 
     /// Whether a message has begun and not ended.
     [[nodiscard]] bool inside_message() const noexcept { return message_ != Opcode::continuation; }
+    /// The opcode of the message that has begun and not ended; continuation outside of one.
+    [[nodiscard]] Opcode message() const noexcept { return message_; }
 
     /// Fails the connection from outside: the next events are `failed`.
     Event fail(std::uint16_t code, std::string_view reason) noexcept;

@@ -27,6 +27,9 @@ enum class HandshakeError : std::uint8_t {
 
 [[nodiscard]] std::string_view describe(HandshakeError error) noexcept;
 
+/// The status with which a server answers a request that has this error: 400, 405, 426 or 505.
+[[nodiscard]] int status_for(HandshakeError error) noexcept;
+
 /// Sixteen random bytes in base64, for Sec-WebSocket-Key.
 class HandshakeKey {
 public:

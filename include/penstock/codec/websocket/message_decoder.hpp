@@ -87,8 +87,13 @@ public:
     /// As `next`, but returns the parts of messages as they arrive, so that a message of any size
     /// needs little memory: what is compressed grows to about 64 KiB a part. `input` must stay
     /// until this returns `incomplete`. A message that was begun by `next` or `next_part` must be
-    /// finished by the same function.
+    /// finished by the same function, but for `part_so_far`.
     [[nodiscard]] Event next_part(std::span<std::byte>& input);
+
+    /// Goes over to parts: a message that `next` has begun is finished by `next_part`. Returns what
+    /// was collected of it, its first part; `incomplete` if there is none yet. Only if
+    /// `inside_whole()`.
+    [[nodiscard]] Event part_so_far() noexcept;
 
     /// Whether a message was begun by `next_part`, or by `next`, and has not ended.
     [[nodiscard]] bool inside_parts() const noexcept { return by_parts_; }

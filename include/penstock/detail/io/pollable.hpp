@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <system_error>
 
 #include <penstock/detail/io/loop_member.hpp>
+#include <penstock/detail/io/write_watch.hpp>
 #include <penstock/detail/task/frame_allocator.hpp>
 #include <penstock/io/poller.hpp>
 #include <penstock/operation_base.hpp>
@@ -89,7 +91,12 @@ public:
         may_be_ready_[static_cast<std::size_t>(direction)] = worth;
     }
 
+    /// Limits how long operations wait to write, from the next wait on.
+    void limit_writes(const net::WriteLimit& limit) noexcept;
+
 private:
+    friend class WriteWatch;
+
     static void on_ready(io::Watch& watch, std::uint32_t events);
     static void on_loop_end(LoopMember& member) noexcept;
     void leave_loop() noexcept;
@@ -97,6 +104,10 @@ private:
     [[nodiscard]] ReadinessOperation* attempt_waiting(Direction direction) noexcept;
     void cancel_waiting() noexcept;
     [[nodiscard]] LazyErrorCode register_with(EventLoop& loop, std::uint32_t event);
+    [[nodiscard]] LazyErrorCode begin_limited_wait() noexcept;
+    /// Attempts the waiting write once more, and resumes its task if it has completed.
+    [[nodiscard]] bool retry_write();
+    void interrupt_write() noexcept;
 
     [[nodiscard]] static constexpr std::uint32_t event_of(Direction direction) noexcept {
         return direction == Direction::reading ? io::readable : io::writable;
@@ -106,6 +117,8 @@ private:
     std::array<bool, 2> may_be_ready_{true, true}; // fills the gap behind the descriptor
     EventLoop* loop_ = nullptr;
     std::array<ReadinessOperation*, 2> waiting_{};
+    net::WriteLimit write_limit_{.time = std::chrono::milliseconds(0)};
+    std::unique_ptr<WriteWatch> write_watch_; ///< null until a limited write waits
 };
 
 /// A system call on a descriptor, attempted until it does not return EAGAIN. To write one, derive
@@ -198,6 +211,11 @@ inline LazyErrorCode Pollable::wait(ReadinessOperation& operation, Direction dir
     EventLoop& loop = operation.context().loop();
     if (loop_ != &loop || (interest & event_of(direction)) == 0) {
         if (const LazyErrorCode error = register_with(loop, event_of(direction))) {
+            return error;
+        }
+    }
+    if (direction == Direction::writing && write_limit_.time.count() != 0) {
+        if (const LazyErrorCode error = begin_limited_wait()) {
             return error;
         }
     }

@@ -2,13 +2,16 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <exception>
 #include <optional>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 #include <penstock/io/intrusive_list.hpp>
 #include <penstock/operation_base.hpp>
+#include <penstock/result.hpp>
 #include <penstock/task.hpp>
 
 namespace penstock::detail {
@@ -74,18 +77,21 @@ public:
     /// Whether it was cancelled.
     [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
-    /// Only after its end: whether it returned an error or threw, and which.
-    [[nodiscard]] bool failed() const noexcept { return failure().has_value(); }
-    [[nodiscard]] std::optional<Failure> failure() const noexcept { return failure_(*this); }
+    // Only after its end:
+
+    /// Whether it returned an error or threw.
+    [[nodiscard]] bool failed() const noexcept { return error_ != nullptr || exception_; }
+    /// The error that it returned, or null.
+    [[nodiscard]] const std::error_code* error() const noexcept { return error_; }
+    /// What it threw, or null.
+    [[nodiscard]] const std::exception_ptr& exception() const noexcept { return exception_; }
 
     /// The position among its siblings.
     [[nodiscard]] std::size_t index() const noexcept { return index_; }
 
 protected:
-    using FindFailure = std::optional<Failure> (*)(const ChildBase&) noexcept;
-
-    ChildBase(JoinBase& join, std::size_t index, FindFailure failure) noexcept
-        : Completion(&ended), join_(join), index_(index), failure_(failure) {}
+    ChildBase(Function completion, JoinBase& join, std::size_t index) noexcept
+        : Completion(completion), join_(join), index_(index) {}
     ~ChildBase() = default;
 
     template <typename Promise>
@@ -95,13 +101,20 @@ protected:
         resume(coroutine);
     }
 
-    /// The completion of a child. A derived class may set another one that calls it.
-    static inline std::coroutine_handle<> ended(Completion& completion) noexcept;
+    void fail(std::exception_ptr exception) noexcept { exception_ = std::move(exception); }
+    /// `error` must stay.
+    void fail(const std::error_code& error) noexcept { error_ = &error; }
+
+    /// Tells the join the outcome. The join waits until `leave`.
+    inline void tell() noexcept;
+    /// Returns the coroutine to resume.
+    [[nodiscard]] inline std::coroutine_handle<> leave() noexcept;
 
 private:
     JoinBase& join_;
     std::size_t index_;
-    FindFailure failure_;
+    const std::error_code* error_ = nullptr;
+    std::exception_ptr exception_;
     bool cancelled_ = false;
     std::optional<TaskContext> context_;
 };
@@ -150,9 +163,12 @@ private:
         static_cast<JoinBase&>(base).cancel_children();
     }
 
-    std::coroutine_handle<> child_ended(ChildBase& child) noexcept {
+    void child_ended(ChildBase& child) noexcept {
         children_.remove(child);
         on_end_(*this, child);
+    }
+
+    std::coroutine_handle<> child_left() noexcept {
         return --running_ > 0 ? std::noop_coroutine() : take_handle();
     }
 
@@ -161,12 +177,15 @@ private:
     std::size_t running_ = 0;
 };
 
-inline std::coroutine_handle<> ChildBase::ended(Completion& completion) noexcept {
-    auto& child = static_cast<ChildBase&>(completion);
+inline void ChildBase::tell() noexcept {
     // NOLINTNEXTLINE(bugprone-unchecked-optional-access): what ends has begun
-    child.cancelled_ = child.context_->cancelled();
-    child.context_.reset();
-    return child.join_.child_ended(child);
+    cancelled_ = context_->cancelled();
+    context_.reset();
+    join_.child_ended(*this);
+}
+
+inline std::coroutine_handle<> ChildBase::leave() noexcept {
+    return join_.child_left();
 }
 
 inline void JoinBase::cancel_children(const ChildBase* kept) noexcept {
@@ -179,10 +198,18 @@ inline void JoinBase::cancel_children(const ChildBase* kept) noexcept {
     }
 }
 
+/// A task and, when it has ended, its outcome.
+///
+/// The frame is freed, with the task's parameters, on the loop's thread in the task's last step.
+/// The order: the outcome is kept, the siblings are told (so an error cancels them), the frame is
+/// freed, and then the parent continues if this was its last child. So what a parameter's
+/// destructor does, such as closing a channel, never comes before the outcome, and never after the
+/// combinator's result. If it spawns another task in the same scope, the scope waits for that one
+/// too.
 template <typename T> class Child : public ChildBase {
 public:
     Child(JoinBase& join, Task<T>&& task, std::size_t index = 0) noexcept
-        : ChildBase(join, index, &find_failure), task_(std::move(task)) {}
+        : ChildBase(&task_ended, join, index), task_(std::move(task)) {}
 
     void start(TaskContext& parent) { begin(task_.coroutine(), parent, parent.cancelled()); }
 
@@ -190,7 +217,15 @@ public:
     void start_shielded(TaskContext& parent) { begin(task_.coroutine(), parent, false); }
 
     /// Returns its result, or rethrows its exception.
-    T take() { return promise().take(); }
+    T take() {
+        if (exception()) {
+            std::rethrow_exception(exception());
+        }
+        if constexpr (!std::is_void_v<T>) {
+            // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it has ended without an exception
+            return std::move(*value_);
+        }
+    }
 
     ValueOr<T> take_value() {
         if constexpr (std::is_void_v<T>) {
@@ -201,14 +236,50 @@ public:
         }
     }
 
-private:
-    static std::optional<Failure> find_failure(const ChildBase& child) noexcept {
-        return static_cast<const Child&>(child).promise().failure();
+protected:
+    /// The completion. A derived class may set another one that calls it.
+    static std::coroutine_handle<> task_ended(Completion& completion) noexcept {
+        auto& self = static_cast<Child&>(completion);
+        {
+            const Task<T> ended = std::move(self.task_);
+            self.keep_outcome(ended.coroutine().promise());
+            self.tell();
+        } // The frame is freed here. Its parameters may add children.
+        return self.leave();
     }
 
-    [[nodiscard]] TaskPromise<T>& promise() const noexcept { return task_.coroutine().promise(); }
+private:
+    using Value = std::conditional_t<std::is_void_v<T>, std::monostate, std::optional<ValueOr<T>>>;
+
+    void keep_outcome(TaskPromise<T>& promise) noexcept {
+        if (promise.exception()) {
+            fail(promise.exception());
+            return;
+        }
+        if constexpr (std::is_nothrow_move_constructible_v<ValueOr<T>>) {
+            keep_value(promise);
+        } else {
+            try {
+                keep_value(promise);
+            } catch (...) { // as if the task had thrown it
+                fail(std::current_exception());
+            }
+        }
+    }
+
+    void keep_value(TaskPromise<T>& promise) {
+        if constexpr (!std::is_void_v<T>) {
+            value_.emplace(std::move(promise.value()));
+        }
+        if constexpr (is_result<T>) {
+            if (!value_->has_value()) {
+                fail(value_->error());
+            }
+        }
+    }
 
     Task<T> task_;
+    [[no_unique_address]] Value value_;
 };
 
 } // namespace detail

@@ -1,24 +1,34 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
+#include <ratio>
 
 #include <penstock/io/timer_queue.hpp>
 
 namespace penstock::detail {
 
 /// Rounds up to nanoseconds, so that nothing ends early. Durations that do not fit become the
-/// maximum. Negative ones become 0.
+/// maximum. Negative ones and NaN become 0: what is no time must not wait for ever.
 template <typename Rep, typename Period>
 [[nodiscard]] constexpr io::MonotonicTime
 nanoseconds_of(std::chrono::duration<Rep, Period> duration) noexcept {
     constexpr std::chrono::nanoseconds most = std::chrono::nanoseconds::max();
-    if (duration >= std::chrono::duration_cast<std::chrono::duration<double>>(most)) {
-        return most.count();
+    if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
+        constexpr double beyond = 0x1p63; // the first number that does not fit
+        const double exact = std::chrono::duration<double, std::nano>(duration).count();
+        if (!(exact > 0)) { // also NaN
+            return 0;
+        }
+        return exact < beyond ? static_cast<io::MonotonicTime>(std::ceil(exact)) : most.count();
+    } else {
+        if (duration >= std::chrono::duration_cast<std::chrono::duration<double>>(most)) {
+            return most.count();
+        }
+        return duration > duration.zero()
+                   ? std::chrono::ceil<std::chrono::nanoseconds>(duration).count()
+                   : 0;
     }
-    if (duration <= duration.zero()) {
-        return 0;
-    }
-    return std::chrono::ceil<std::chrono::nanoseconds>(duration).count();
 }
 
 /// The time this long after now.
@@ -29,6 +39,13 @@ deadline_after(std::chrono::duration<Rep, Period> duration,
     const io::MonotonicTime ahead = nanoseconds_of(duration);
     constexpr io::MonotonicTime never = std::chrono::nanoseconds::max().count();
     return ahead > never - now ? never : now + ahead;
+}
+
+/// A time of the options of a server, client or WebSocket: 0 is no limit, the same everywhere.
+template <typename Rep, typename Period>
+[[nodiscard]] constexpr std::chrono::duration<Rep, Period>
+time_limit(std::chrono::duration<Rep, Period> given) noexcept {
+    return given > given.zero() ? given : given.max();
 }
 
 } // namespace penstock::detail

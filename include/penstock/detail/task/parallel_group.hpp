@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,10 +45,8 @@ private:
             return false;
         case CancelOn::failure:
             return child.failed();
-        case CancelOn::success: {
-            const std::optional<Failure> failure = child.failure();
-            return !failure || failure->exception;
-        }
+        case CancelOn::success: // or an exception
+            return child.error() == nullptr;
         case CancelOn::any_end:
             return true;
         }
@@ -124,8 +121,8 @@ private:
 /// Rethrows the first exception, in argument order.
 template <typename... Ts> void rethrow_first(const Child<Ts>&... children) {
     const auto rethrow = [](const ChildBase& child) {
-        if (const std::optional<Failure> failure = child.failure(); failure && failure->exception) {
-            std::rethrow_exception(failure->exception);
+        if (child.exception()) {
+            std::rethrow_exception(child.exception());
         }
     };
     (rethrow(children), ...);

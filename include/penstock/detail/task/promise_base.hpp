@@ -36,12 +36,6 @@ struct Completion {
 template <typename T>
 concept ContinuingAwaiter = requires { typename std::remove_cvref_t<T>::ContinuesCoroutine; };
 
-/// Why a task has no value: an error or an exception.
-struct Failure {
-    std::error_code error;
-    std::exception_ptr exception;
-};
-
 /// The part of a task's promise that does not depend on its result type.
 class PromiseBase {
 public:
@@ -132,11 +126,6 @@ protected:
     ~PromiseBase() = default;
 
     [[nodiscard]] std::coroutine_handle<> continuation() const noexcept { return continuation_; }
-
-    [[nodiscard]] std::optional<Failure> thrown() const noexcept {
-        return exception_ ? std::optional(Failure{.error = {}, .exception = exception_})
-                          : std::nullopt;
-    }
 
     void rethrow_if_failed() const {
         if (exception_) {

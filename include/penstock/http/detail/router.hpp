@@ -45,9 +45,11 @@ public:
     /// Parameters of a pattern beyond this number are refused.
     static constexpr std::size_t maximum_parameters = 16;
 
+    using Values = std::array<std::string_view, maximum_parameters>;
+
     struct Match {
         const Route* route = nullptr;
-        std::array<std::string_view, maximum_parameters> values; ///< percent-encoded
+        Values values; ///< percent-encoded
         /// Without a route: the path has routes of other methods.
         bool path_known = false;
     };
@@ -61,7 +63,8 @@ public:
     void find(std::string_view method, std::string_view path,
               const std::function<bool(const Route&)>& accepts, Match& match) const;
 
-    /// The methods of a path, for the Allow field: "GET, HEAD, POST".
+    /// The methods of a path, for the Allow field: "GET, HEAD, POST". Those of the most literal
+    /// pattern come first.
     [[nodiscard]] std::string allowed(std::string_view path) const;
 
 private:
@@ -72,7 +75,7 @@ private:
         std::vector<const Route*> routes;
         std::vector<const Route*> rest; ///< whose last parameter takes the rest of the path
     };
-    class Search;
+    template <typename Visit> class Search;
 
     Node root_;
     std::deque<Route> routes_; ///< never moved: a running handler may be a closure

@@ -20,7 +20,7 @@ namespace penstock::io {
 /// before the loop blocks), and call `process` if it returns true.
 ///
 /// Within `on_complete` only these members may be called: `start`, `cancel`, `cancel_all`,
-/// `interrupt`, `name`, `descriptor` and `in_flight`.
+/// `withdraw`, `interrupt`, `name`, `ring_refusal`, `descriptor` and `in_flight`.
 ///
 /// Only one thread at a time may use an engine, except for `descriptor` and `name`. An engine does
 /// not survive a fork: in the child, `start` fails with `std::errc::owner_dead`, the other members
@@ -34,8 +34,12 @@ public:
     /// Calls `close`.
     virtual ~FileEngine() = default;
 
-    /// "uring" or "threads".
+    /// "uring" or "threads". A ring whose kernel refuses further work at run time, for example
+    /// after a seccomp filter was installed, hands all it has to threads, and becomes "threads".
     [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+
+    /// The errno with which the kernel has refused the ring since it was made; 0 if it has not.
+    [[nodiscard]] virtual int ring_refusal() const noexcept { return 0; }
 
     /// Starts an operation. After an error, `on_complete` is not called: `operation_canceled` if
     /// `close` has begun, `owner_dead` in a forked child, `device_or_resource_busy` if the
@@ -47,6 +51,11 @@ public:
     /// on a regular file cannot be interrupted; one that waits (in a queue, for a pipe or a
     /// terminal) ends soon. No effect on an operation that is not in flight.
     virtual void cancel(FileOperation& operation) noexcept = 0;
+
+    /// Cancels an operation only if its work has not begun: it is queued, and nothing of it has
+    /// happened or will. Then `on_complete` is called with -ECANCELED, as after `cancel`. Returns
+    /// whether it was so.
+    virtual bool withdraw(FileOperation& operation) noexcept = 0;
 
     /// Submits what was started since the last call. Returns true if completions are ready to be
     /// delivered: the loop must then not block.

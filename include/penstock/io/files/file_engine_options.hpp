@@ -7,9 +7,13 @@ namespace penstock::io {
 /// Limits of a file engine. The defaults suit programs; tests make them small.
 struct FileEngineOptions {
     /// The largest number of worker threads. A thread is started when there is work and no idle
-    /// thread. 0: four for each processor, but 8 to 32, which keeps a disk's queue filled. Threads
-    /// that wait for another process, at a FIFO for example, are not counted, up to 256 of them.
+    /// thread. 0: four for each processor, but 8 to 32, which keeps a disk's queue filled. These
+    /// threads never wait for another process. Opens of FIFOs and transfers to terminals, which
+    /// may, have further threads: one for each that waits at the moment.
     unsigned max_threads = 0;
+
+    /// How long a thread without work stays, in milliseconds.
+    unsigned idle_milliseconds = 2000;
 
     /// The length of the ring's submission queue: a power of two, 4 to 32768. The completion queue
     /// is four times as long.

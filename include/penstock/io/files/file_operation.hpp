@@ -232,6 +232,9 @@ struct FileOperation {
         call = function;
     }
 
+    /// Whether it has ended with -EAGAIN because no thread could be started for it.
+    [[nodiscard]] bool found_no_thread() const noexcept { return engine.without_thread; }
+
     /// Whether it was started and `on_complete` has not been called yet.
     [[nodiscard]] bool in_flight() const noexcept { return in_flight_; }
 
@@ -253,8 +256,8 @@ struct FileOperation {
     Kind kind = Kind::none;
     Extent extent = Extent::once;
 
-    /// The owner of an open or a `read_file` may set it after `to_open`: the path may be a FIFO,
-    /// and opening it may wait for another process. An extra thread is used for it.
+    /// The owner of an open or a `read_file` may set it after `to_open`: the path is no regular
+    /// file, and opening it may wait for another process. Saves the engine a look at the path.
     bool may_block_indefinitely = false;
 
     /// The engine's data between `start` and `on_complete`. Nobody else uses it. It is here, and
@@ -264,6 +267,7 @@ struct FileOperation {
             idle,
             started,   ///< waits for `flush`
             queued,    ///< waits for a worker
+            waiting,   ///< for its descriptor to become ready
             running,   ///< executed by a worker thread or the kernel
             completed, ///< `on_complete` is due
         };
@@ -277,6 +281,10 @@ struct FileOperation {
         std::uint8_t completions_due = 0;    ///< completions that the kernel still owes
         std::uint8_t awaited_part = 0;       ///< which of them is next, a `UringEngine::Part`
         bool may_block_indefinitely = false; ///< as the operation's own, found by the engine
+        bool patient = false;                ///< it is a patient thread's
+        bool without_thread = false;         ///< see `found_no_thread`
+        short awaited_events = 0;            ///< while it waits for `awaited_fd` (poll(2))
+        int awaited_fd = -1;
 
         // Of a `read_file`.
         bool needs_capacity = false; ///< `result` is the capacity that it needs

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -7,6 +8,7 @@
 #include <sys/types.h>
 
 #include <penstock/detail/io/pollable.hpp>
+#include <penstock/owned_descriptor.hpp>
 #include <penstock/process/exit_status.hpp>
 #include <penstock/result.hpp>
 
@@ -33,6 +35,9 @@ struct ChildState {
     pid_t parent = 0; ///< the process that started it and may wait for it
     std::optional<ExitStatus> status{};
     bool kill_on_close = false;
+    /// One element, for the pidfd when this object ends first. Allocated here, before the process
+    /// starts, because the destructor may find no memory.
+    std::list<OwnedDescriptor> place_of_orphan = std::list<OwnedDescriptor>(1);
 };
 
 /// Reaps ended processes whose `Child` was destroyed before they ended.

@@ -68,7 +68,7 @@ public:
     /// Decrypts at least one byte into `into`, which is not empty.
     [[nodiscard]] Step decrypt(MutableBytes into, std::size_t& count, Outlet outlet) noexcept;
     /// Encrypts all of `from`: `done` or `failed`. `needs_input` if it has encrypted nothing,
-    /// because a message of the peer that is not for the application has only arrived in part.
+    /// because a record of the peer that is not for the application is still incomplete.
     [[nodiscard]] Step encrypt(Bytes from, Outlet outlet) noexcept;
     /// Changes the keys of both directions (RFC 8446, section 4.6.3). As `encrypt`.
     [[nodiscard]] Step update_keys() noexcept;

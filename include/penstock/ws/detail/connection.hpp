@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <penstock/bytes.hpp>
@@ -18,6 +20,8 @@
 #include <penstock/codec/websocket/message_decoder.hpp>
 #include <penstock/codec/websocket/message_deflater.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
+#include <penstock/io/timer_queue.hpp>
+#include <penstock/result.hpp>
 #include <penstock/ws/detail/outgoing_frame.hpp>
 #include <penstock/ws/options.hpp>
 
@@ -25,6 +29,9 @@ namespace penstock::ws::detail {
 
 /// The payload of a control frame that waits to be sent.
 struct PendingControl {
+    /// Of the largest frame: two bytes, a mask key, the payload.
+    static constexpr std::size_t frame_size = 6 + codec::websocket::maximum_control_payload;
+
     bool waiting = false;
     std::uint8_t size = 0;
     std::array<std::byte, codec::websocket::maximum_control_payload> bytes{};
@@ -42,6 +49,7 @@ struct PendingControl {
 struct PendingControls {
     PendingControl pong;
     PendingControl close;
+    io::MonotonicTime close_deadline = 0; ///< 0 before an end tries to close
     bool ping = false;
 
     [[nodiscard]] bool any() const noexcept { return pong.waiting || close.waiting || ping; }
@@ -75,7 +83,21 @@ public:
         }
     }
 
-    /// What a second receiver gets: the end of the connection is everybody's.
+    /// Returns the buffer of the input before a wait for the peer. What is not decoded is copied.
+    /// Without memory for that, the buffer stays borrowed.
+    void park_input() noexcept {
+        try {
+            std::vector<std::byte> kept(rest.begin(), rest.end());
+            release_input();
+            bytes = std::move(kept);
+            rest = bytes;
+        } catch (const std::bad_alloc&) {
+            return;
+        }
+    }
+
+    /// The error for a second concurrent receiver: the reason why the connection ended, or else
+    /// `device_or_resource_busy`.
     [[nodiscard]] std::error_code error_of_second_receiver() const noexcept {
         return end ? end : std::make_error_code(std::errc::device_or_resource_busy);
     }
@@ -88,6 +110,10 @@ public:
     [[nodiscard]] bool has_pending() const noexcept {
         return pending && pending->any() && !write_broken && !close_sent;
     }
+
+    /// When the peer's time to take a close frame and to answer it ends. It begins with the first
+    /// attempt to close, so that several of them do not add up. Throws `std::bad_alloc`.
+    [[nodiscard]] io::MonotonicTime close_deadline();
 
     /// Compresses from now on, as both ends have agreed.
     void compress(const Compression& compression, const DeflateParameters& agreed);
@@ -123,7 +149,8 @@ public:
     bool close_sent = false;
     bool peer_closed = false;
     bool write_broken = false;
-    bool pinged = false; ///< nothing has arrived since a ping
+    bool pinged = false;        ///< nothing has arrived since a ping
+    bool drops_message = false; ///< `close` has dropped a part of the message, so all the rest goes
     bool sends_compressed = false;
     std::uint8_t headroom = 0;
     std::uint16_t peer_code = 0;
@@ -141,6 +168,30 @@ public:
     std::unique_ptr<PendingControls> pending{};
     std::unique_ptr<Compressor> compressor{};
     std::unique_ptr<std::string> peer_reason{}; ///< null: none
+};
+
+/// The writing of a frame. If that fails, by an error or for want of memory, a part of the frame
+/// may be all that the peer ever gets, so nothing can be sent any more.
+class FrameWrite {
+public:
+    explicit FrameWrite(Connection& connection) noexcept : connection_(connection) {}
+    ~FrameWrite() {
+        if (!whole_) {
+            connection_.write_broken = true;
+        }
+    }
+    FrameWrite(const FrameWrite&) = delete;
+    FrameWrite& operator=(const FrameWrite&) = delete;
+
+    /// Takes and returns the result of the last part.
+    [[nodiscard]] Result<> end(Result<> written) noexcept {
+        whole_ = written.has_value();
+        return written;
+    }
+
+private:
+    Connection& connection_;
+    bool whole_ = false;
 };
 
 } // namespace penstock::ws::detail

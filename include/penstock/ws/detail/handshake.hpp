@@ -75,7 +75,7 @@ public:
 
     [[nodiscard]] std::string_view request() const noexcept { return request_; }
 
-    /// As of `ServerHandshake`.
+    /// As in `ServerHandshake`.
     [[nodiscard]] bool take(Bytes received);
     [[nodiscard]] std::error_code error() const noexcept { return error_; }
     [[nodiscard]] std::size_t surplus() const noexcept { return surplus_; }

@@ -32,6 +32,9 @@ Task<Result<>> BasicWebSocket<S>::open(const AcceptOptions& options) {
         co_return read;
     }
     const Result<> written = co_await stream_.write_all(Bytes(handshake.response()));
+    if (written && handshake.error()) { // after the refusal there is nothing more
+        co_await shut_down();
+    }
     co_return finish(handshake, written, options.compression);
 }
 

@@ -29,7 +29,13 @@ public:
     /// A task that awaits it.
     operator Task<Result<Message>>() && { return penstock::detail::to_task(std::move(*this)); }
 
+    /// Claims the role of the receiver before anything else may run: a `close` that ran while this
+    /// waits for its turn would take the role, and drop what this is to return.
     [[nodiscard]] bool await_ready() {
+        if (Connection& connection = *socket_->connection_; !connection.receiving) {
+            connection.receiving = true;
+            receiving_ = &connection;
+        }
         if (!context().loop().consume_budget()) {
             step_ = Step::later;
             return false;
@@ -41,7 +47,7 @@ public:
     template <std::derived_from<penstock::detail::PromiseBase> Promise>
     [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> task) {
         if (step_ != Step::waiting) {
-            rest_.emplace(step_ == Step::later ? socket_->receive_later()
+            rest_.emplace(step_ == Step::later ? socket_->receive_later(*this)
                                                : socket_->receive_rest(false));
             rest_->coroutine().promise().set_continuation(task, task.promise());
             return penstock::detail::transfer(rest_->coroutine());
@@ -81,14 +87,12 @@ private:
 
     [[nodiscard]] bool begin() {
         Connection& connection = *socket_->connection_;
-        if (connection.receiving) {
+        if (receiving_ == nullptr) {
             return complete(failure(connection.error_of_second_receiver()));
         }
         if (connection.decoder.inside_parts()) {
             return complete(failure(std::errc::operation_in_progress));
         }
-        connection.receiving = true;
-        receiving_ = &connection;
         if (!connection.decoder.inside_whole()) {
             connection.decoder.limit_frames(connection.limits.message);
         }

@@ -8,11 +8,13 @@
 
 namespace penstock::ws {
 
-/// All of a receive, for a task that must let other tasks run first.
+/// All of a receive, for a task that must let other tasks run first. `caller` is the receiver
+/// meanwhile.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
-Task<Result<Message>> BasicWebSocket<S>::receive_later() {
+Task<Result<Message>> BasicWebSocket<S>::receive_later(Receive& caller) {
     co_await penstock::detail::BudgetOperation();
+    caller.release();
     co_return co_await receive();
 }
 
@@ -63,15 +65,16 @@ template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<MessagePart>> BasicWebSocket<S>::receive_part() {
     using Kind = codec::websocket::MessageDecoder::Kind;
-    co_await penstock::detail::BudgetOperation();
     Connection& connection = *connection_;
     if (connection.receiving) {
+        co_await penstock::detail::BudgetOperation();
         co_return failure(connection.error_of_second_receiver());
     }
+    const Receiving receiving(connection.receiving); // before the wait, as in `Receive`
+    co_await penstock::detail::BudgetOperation();
     if (connection.decoder.inside_whole()) {
         co_return failure(std::errc::operation_in_progress);
     }
-    const Receiving receiving(connection.receiving);
     if (!connection.decoder.inside_parts()) {
         connection.decoder.limit_frames(connection.limits.streamed_message);
     }
@@ -79,6 +82,11 @@ Task<Result<MessagePart>> BasicWebSocket<S>::receive_part() {
     while (!connection.end) {
         const Event event = connection.decoder.next_part(connection.rest);
         if (event.kind == Kind::text || event.kind == Kind::binary) {
+            if (connection.drops_message) {
+                connection.drops_message = !event.last;
+                co_await penstock::detail::BudgetOperation();
+                continue;
+            }
             co_return MessagePart{.kind = event.kind == Kind::text ? Message::Kind::text
                                                                    : Message::Kind::binary,
                                   .first = event.first,
@@ -114,7 +122,7 @@ Task<Result<>> BasicWebSocket<S>::feed(bool keeps_alive) {
     connection.rest = {};
     connection.delivered = nullptr;
     connection.bytes.resize(input_size);
-    if (limit == std::chrono::milliseconds::zero()) {
+    if (limit <= std::chrono::milliseconds::zero()) { // as an `InputOperation`
         co_return take(co_await stream_.read(MutableBytes(connection.bytes)));
     }
     const Result<std::size_t> count =
@@ -160,6 +168,25 @@ Result<> BasicWebSocket<S>::took(std::size_t size) {
     return {};
 }
 
+/// What a failure to send a ping or a pong means to the receiver. A peer that takes none in time is
+/// gone, however much it sends. Another failure shows in reading, after what was received.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Result<> BasicWebSocket<S>::judge_control(const Result<>& sent) {
+    if (!sent && sent.error() == std::errc::timed_out) {
+        end_by_time();
+        return failure(connection_->end);
+    }
+    return !sent && sent.error() == std::errc::operation_canceled ? sent : Result<>();
+}
+
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+void BasicWebSocket<S>::end_by_time() {
+    connection_->end = std::make_error_code(std::errc::timed_out);
+    connection_->peer_code = codec::websocket::close_code::abnormal;
+}
+
 /// Nothing has arrived for the interval of pings, or since the last one.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
@@ -168,12 +195,9 @@ Task<Result<>> BasicWebSocket<S>::on_silence() {
     if (!connection.pinged) {
         connection.pinged = true;
         connection.controls().ping = true;
-        // Another failure to send shows in reading.
-        const Result<> sent = co_await send_pending();
-        co_return !sent && sent.error() == std::errc::operation_canceled ? sent : Result<>();
+        co_return judge_control(co_await send_pending());
     }
-    connection.end = std::make_error_code(std::errc::timed_out);
-    connection.peer_code = codec::websocket::close_code::abnormal;
+    end_by_time();
     co_await answer_close(codec::websocket::close_code::internal_error, "no answer to a ping");
     co_return failure(connection.end);
 }
@@ -187,9 +211,7 @@ Task<Result<>> BasicWebSocket<S>::handle(Event event) {
     switch (event.kind) {
     case Kind::ping:
         connection.controls().pong.assign(event.payload);
-        // Another failure to send shows in reading, after what was received.
-        if (const Result<> sent = co_await send_pending();
-            !sent && sent.error() == std::errc::operation_canceled) {
+        if (const Result<> sent = judge_control(co_await send_pending()); !sent) {
             co_return sent;
         }
         break;

@@ -27,10 +27,8 @@ Task<Result<>> BasicWebSocket<S>::send_message(Opcode opcode, Bytes payload) {
     }
     Result<> sent;
     if (const Bytes whole = connection.frame_in_place(opcode, payload); !whole.empty()) {
-        sent = co_await target->write_all(whole);
-        if (!sent) {
-            connection.write_broken = true;
-        }
+        detail::FrameWrite writing(connection);
+        sent = writing.end(co_await target->write_all(whole));
     } else {
         sent = co_await write(connection.frame_of(opcode, payload, {}));
     }
@@ -48,10 +46,9 @@ Task<Result<>> BasicWebSocket<S>::finish_send(SocketWrite& write) {
     Connection& connection = *connection_;
     const Turn message = connection.messages.try_lock();
     const Turn turn = connection.frames.try_lock();
-    Result<> sent = co_await write;
-    if (!sent) {
-        connection.write_broken = true;
-    } else if (connection.has_pending()) {
+    detail::FrameWrite writing(connection);
+    Result<> sent = writing.end(co_await write);
+    if (sent && connection.has_pending()) {
         sent = co_await write_pending();
     }
     co_return sent;
@@ -70,7 +67,7 @@ Task<Result<typename BasicWebSocket<S>::Writer>> BasicWebSocket<S>::begin(Opcode
     co_return Writer(*this, std::move(*turn), opcode);
 }
 
-/// For who has the turn to send messages.
+/// The caller must hold the `messages` lock.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<>> BasicWebSocket<S>::send_fragment(Opcode opcode, Bytes payload,
@@ -92,18 +89,22 @@ Task<Result<>> BasicWebSocket<S>::send_fragment(Opcode opcode, Bytes payload,
     co_return sent;
 }
 
-/// For who has the turn to send frames.
+/// The caller must hold the `frames` lock.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<>> BasicWebSocket<S>::write(detail::OutgoingFrame frame) {
+    bool has_piece = frame.next(); // without memory for the first one, nothing was sent
+    detail::FrameWrite writing(*connection_);
     Result<> written;
-    while (written && frame.next()) {
+    while (written && has_piece) {
         if (Socket* target = socket()) {
             if (frame.body().empty()) {
                 written = co_await target->write_all(frame.head());
             } else {
                 written = co_await target->write_all(frame.head(), frame.body());
             }
+        } else if (penstock::detail::transport_of(stream_) == nullptr) {
+            written = co_await write_in_parts(frame.head(), frame.body());
         } else if (frame.body().empty()) {
             written = co_await stream_.write_all(frame.head());
         } else if constexpr (requires { stream_.write_all(frame.head(), frame.body()); }) {
@@ -114,17 +115,67 @@ Task<Result<>> BasicWebSocket<S>::write(detail::OutgoingFrame frame) {
                 written = co_await stream_.write_all(frame.body());
             }
         }
+        has_piece = written && frame.next();
     }
-    if (!written) {
-        connection_->write_broken = true;
-    }
-    co_return written;
+    co_return writing.end(written);
 }
 
-/// For who has the turn to send frames.
+/// To a stream that shows no socket. What the peer takes cannot be seen, so each part has the whole
+/// time.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
-Task<Result<>> BasicWebSocket<S>::write_pending() {
+Task<Result<>> BasicWebSocket<S>::write_in_parts(Bytes head, Bytes body) {
+    constexpr std::size_t most = std::size_t{64} * 1024;
+    const auto limit = penstock::detail::time_limit(connection_->limits.write);
+    for (Bytes left : {head, body}) {
+        while (!left.empty()) {
+            const Bytes part(left.data(), std::min(left.size(), most));
+            left = Bytes(left.data() + part.size(), left.size() - part.size());
+            if (const Result<> written = co_await timeout(limit, stream_.write_all(part));
+                !written) {
+                co_return written;
+            }
+        }
+    }
+    co_return Result<>();
+}
+
+/// The caller must hold the `frames` lock. `receives`: it is the receiver, whose input is not in
+/// use. A peer that reads nothing is to cost no borrowed buffer while this waits: neither that of
+/// the input nor that of the frame.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<>> BasicWebSocket<S>::write_control(Opcode opcode,
+                                                const detail::PendingControl& control,
+                                                bool receives) {
+    const Bytes payload(control.bytes.data(), control.size);
+    Socket* const target = socket();
+    if (target == nullptr) {
+        co_return co_await write(connection_->control_frame(opcode, payload));
+    }
+    std::array<std::byte, detail::PendingControl::frame_size> left; // NOLINT(*-member-init)
+    std::size_t size = 0;
+    {
+        detail::OutgoingFrame frame = connection_->control_frame(opcode, payload);
+        (void)frame.next();
+        const std::size_t sent = target->try_write(frame.head()).value_or(0);
+        size = frame.head().size() - sent;
+        std::ranges::copy(frame.head().subspan(sent), left.begin());
+    }
+    if (size == 0) {
+        co_return Result<>();
+    }
+    if (receives) {
+        connection_->park_input();
+    }
+    detail::FrameWrite writing(*connection_);
+    co_return writing.end(co_await target->write_all(Bytes(left.data(), size)));
+}
+
+/// The caller must hold the `frames` lock. `receives` is that of `write_control`.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<>> BasicWebSocket<S>::write_pending(bool receives) {
     Connection& connection = *connection_;
     while (connection.has_pending()) {
         detail::PendingControls& controls = connection.controls();
@@ -140,25 +191,32 @@ Task<Result<>> BasicWebSocket<S>::write_pending() {
             taken = std::exchange(controls.close, {});
             connection.close_sent = true;
         }
-        const Result<> sent =
-            co_await write(connection.control_frame(opcode, Bytes(taken.bytes.data(), taken.size)));
-        if (!sent) {
+        if (const Result<> sent = co_await write_control(opcode, taken, receives); !sent) {
             co_return sent;
         }
     }
     co_return Result<>();
 }
 
-/// For the receiver.
+/// Only the receiver calls this. While it sends, it hears nothing of the peer, so the peer's time
+/// to answer a ping limits how long the send may be without progress.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<>> BasicWebSocket<S>::send_pending() {
-    if (connection_->frames.locked()) {
-        co_return Result<>(); // who has the turn sends them
+    Connection& connection = *connection_;
+    if (connection.frames.locked()) {
+        co_return Result<>(); // the task that holds the lock sends them
     }
     // Unlike `try_lock` this fails before anything is sent if the task is cancelled.
-    const Result<Turn> turn = co_await connection_->frames.lock();
-    co_return turn ? co_await write_pending() : Result<>(failure(turn.error()));
+    const Result<Turn> turn = co_await connection.frames.lock();
+    if (!turn) {
+        co_return failure(turn.error());
+    }
+    const Limits& limits = connection.limits;
+    const bool shorter = limits.ping_interval.count() > 0 && limits.ping_timeout.count() > 0 &&
+                         limits.ping_timeout < penstock::detail::time_limit(limits.write);
+    const WriteTime time(*this, shorter ? limits.ping_timeout : limits.write);
+    co_return co_await write_pending(true);
 }
 
 /// Sends a close frame unless one was sent.
@@ -168,7 +226,8 @@ Task<void> BasicWebSocket<S>::answer_close(std::uint16_t code, std::string_view 
     if (!connection_->refusal()) {
         connection_->controls().close.assign(codec::websocket::ClosePayload(code, reason).bytes());
         // A peer that cannot be reached any more is closed all the same.
-        (void)co_await timeout(connection_->limits.close, send_pending());
+        (void)co_await penstock::detail::run_until_deadline(connection_->close_deadline(),
+                                                            send_pending());
     }
     co_await end_stream();
 }
@@ -187,6 +246,9 @@ Task<Result<>> BasicWebSocket<S>::close_and_wait(std::uint16_t code, std::string
     if (connection.receiving) {
         co_return Result<>();
     }
+    if (connection.end && connection.write_broken) {
+        co_return failure(Error::broken); // the peer got no close frame, so nothing is worth a wait
+    }
     if (connection.end && connection.end != Error::closed && connection.end != Error::truncated) {
         const Receiving receiving(connection.receiving); // the input is in use
         Result<> fed;
@@ -201,7 +263,11 @@ Task<Result<>> BasicWebSocket<S>::close_and_wait(std::uint16_t code, std::string
         std::error_code end;
         if (by_parts) {
             const Result<MessagePart> part = co_await receive_part();
-            end = part ? std::error_code() : part.error();
+            if (part) { // this may be cut short, and a message with a hole must not be returned
+                connection.drops_message = !part->last;
+            } else {
+                end = part.error();
+            }
         } else {
             const Result<Message> message = co_await receive();
             end = message ? std::error_code() : message.error();
@@ -235,10 +301,19 @@ Task<void> BasicWebSocket<S>::end_stream() {
     if (connection_->role != Role::server || !connection_->close_sent) {
         co_return;
     }
+    co_await shut_down();
+}
+
+/// Ends the output of the stream below: over TLS with the end of the encrypted stream, without
+/// which the peer must take what it has read for cut off.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<void> BasicWebSocket<S>::shut_down() {
     if constexpr (HalfClosable<Lower>) {
         (void)stream_.shutdown();
     } else if constexpr (requires { requires Awaitable<decltype(stream_.shutdown())>; }) {
-        (void)co_await timeout(connection_->limits.close, stream_.shutdown());
+        (void)co_await penstock::detail::run_until_deadline(
+            connection_->close_deadline(), penstock::detail::to_task(stream_.shutdown()));
     }
 }
 

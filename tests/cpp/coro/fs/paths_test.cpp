@@ -1,12 +1,16 @@
 // Operations on paths, and whole files.
 
+#include <penstock/all_settled.hpp>
+#include <penstock/canceller.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/run.hpp>
+#include <penstock/yield.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -166,6 +170,28 @@ TEST(WholeFiles, AreReplacedAtomically) {
             std::errc::no_such_file_or_directory);
         EXPECT_EQ(co_await names_in(folder.path(".")),
                   (std::vector<std::string>{"file", "folder", "other"}));
+    };
+    run(body());
+}
+
+// An error would tell that the file is unchanged.
+TEST(WholeFiles, ACancelledAtomicWriteThatHasReplacedTheFileIsASuccess) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string path = folder.file("file", "old");
+        penstock::Canceller canceller;
+        const auto cancel_when_replaced = [&]() -> Task<void> {
+            while (folder.content("file") == "old") {
+                (void)co_await penstock::yield();
+            }
+            canceller.cancel();
+        };
+        const auto ended = co_await penstock::all_settled(
+            penstock::cancellable(canceller, fs::write_file(path, "new", {.atomic = true})),
+            cancel_when_replaced());
+        EXPECT_TRUE(std::get<0>(ended));
+        EXPECT_EQ(folder.content("file"), "new");
+        EXPECT_EQ(co_await names_in(folder.path("")), (std::vector<std::string>{"file"}));
     };
     run(body());
 }

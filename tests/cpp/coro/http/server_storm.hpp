@@ -7,10 +7,12 @@
 #include <utility>
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <penstock/all_settled.hpp>
 #include <penstock/canceller.hpp>
 #include <penstock/copy.hpp>
+#include <penstock/detail/io/transport.hpp>
 #include <penstock/http/server.hpp>
 #include <penstock/race.hpp>
 #include <penstock/sleep.hpp>
@@ -90,6 +92,12 @@ inline void add_routes(http::Server& server, Storm& storm) {
                    }));
 }
 
+/// Makes a buffer of a socket as small as the kernel allows.
+inline void shrink(int socket, int which) {
+    const int size = 1;
+    EXPECT_EQ(::setsockopt(socket, SOL_SOCKET, which, &size, sizeof size), 0);
+}
+
 template <typename S> Task<Result<>> ask(Storm& storm, S& stream) {
     for (unsigned requests = 1 + storm.draw(6); requests > 0; --requests) {
         std::string text;
@@ -120,6 +128,9 @@ template <typename S> Task<Result<>> ask(Storm& storm, S& stream) {
         if (storm.draw(3) == 0) {
             continue; // the answers come together
         }
+        if (storm.draw(4) == 0) { // a slow reader
+            (void)co_await sleep_for(std::chrono::milliseconds(storm.draw(15)));
+        }
         std::string answer(1 + storm.draw(5'000), ' ');
         const std::size_t size = co_await unwrap(stream.read(answer));
         EXPECT_TRUE(size > 0 || storm.ended);
@@ -147,6 +158,9 @@ template <typename S> Task<Result<>> talk(Storm& storm, S& stream) {
 template <typename Dial>
 Task<Result<>> visit(Storm& storm, const Dial& dial, net::Endpoint endpoint) {
     auto stream = co_await unwrap(dial(endpoint));
+    if (storm.draw(3) == 0) { // a slow reader: what it does not read soon waits at the server
+        shrink(penstock::detail::transport_of(stream)->native_handle(), SO_RCVBUF);
+    }
     const Result<> ended = co_await (storm.draw(3) == 0 ? talk(storm, stream) : ask(storm, stream));
     if (storm.draw(3) == 0) {
         if constexpr (requires { stream.reset(); }) {
@@ -179,6 +193,7 @@ void run_storm(Storm& storm, const Dial& dial, const Serve& serve) {
     options.on_failure = [](const http::ServerFailure&) {};
     options.timeouts.head = std::chrono::milliseconds(1 + storm.draw(20));
     options.timeouts.write = std::chrono::milliseconds(1 + storm.draw(20));
+    options.timeouts.write_rate = storm.draw(2) == 0 ? 0 : 1'000'000;
     options.timeouts.linger = std::chrono::milliseconds(1 + storm.draw(5));
     http::Server server(std::move(options));
     add_routes(server, storm);
@@ -204,6 +219,9 @@ void run_storm(Storm& storm, const Dial& dial, const Serve& serve) {
     };
     const auto body = [&]() -> Task<void> {
         net::TcpListener listener = listen_on_loopback();
+        if (storm.draw(2) == 0) {
+            shrink(listener.native_handle(), SO_SNDBUF); // of what it accepts
+        }
         const net::Endpoint endpoint = expect(listener.local_endpoint());
         (void)co_await all_settled(cancellable(canceller, serve(server, std::move(listener))),
                                    clients(endpoint), early());

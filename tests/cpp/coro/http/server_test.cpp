@@ -9,6 +9,7 @@
 #include <penstock/sleep.hpp>
 #include <penstock/unwrap.hpp>
 
+#include <initializer_list>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -190,6 +191,18 @@ TEST(HttpServer, RefusesUnknownPathsAndMethods) {
                   hello("root"));
 }
 
+TEST(HttpServer, NamesTheMethodsOfEveryPatternThatAPathMatches) {
+    Site site;
+    const auto nothing = [](Request&, Response&) {};
+    site.server.get("/{all...}", nothing);
+    site.server.post("/a/{name}", nothing);
+    site.server.put("/a/b", nothing);
+    site.server.get("/a/b", nothing);
+    site.server.put("/a/c", nothing);
+    EXPECT_EQ(site.ask("OPTIONS /a/b HTTP/1.1\r\nHost: a\r\n\r\n" + get("/")).substr(0, 65),
+              "HTTP/1.1 204 No Content\r\nAllow: PUT, GET, HEAD, POST, OPTIONS\r\n\r\n");
+}
+
 TEST(HttpServer, AnswersHeadLikeGetWithoutTheBody) {
     Site site;
     site.server.get("/stream", [](Request&, Response& response) -> Task<Result<>> {
@@ -202,6 +215,47 @@ TEST(HttpServer, AnswersHeadLikeGetWithoutTheBody) {
                  get("/")),
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + hello("root"));
     EXPECT_EQ(site.failures, std::vector<std::string>());
+}
+
+TEST(HttpServer, SendsNoContentWithAStatusThatHasNone) {
+    const std::initializer_list<std::pair<http::Status, std::string>> cases{
+        {http::Status::no_content, "HTTP/1.1 204 No Content\r\n\r\n"},
+        {http::Status::reset_content, "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n"},
+        {http::Status::not_modified, "HTTP/1.1 304 Not Modified\r\n\r\n"},
+    };
+    for (const auto& [status, answer] : cases) {
+        Site site;
+        site.server.get("/whole", [&](Request&, Response& response) {
+            response.status(status);
+            response.body("x");
+        });
+        site.server.get("/parts", [&](Request&, Response& response) -> Task<Result<>> {
+            response.status(status);
+            co_return co_await response.write_all("x");
+        });
+        std::string requests = get("/whole");
+        requests += get("/parts");
+        requests += "HEAD /whole HTTP/1.1\r\nHost: a\r\n\r\n";
+        requests += get("/");
+        std::string answers;
+        for (int number = 0; number < 3; ++number) {
+            answers += answer;
+        }
+        answers += hello("root");
+        EXPECT_EQ(site.ask(requests), answers);
+        EXPECT_EQ(site.failures, std::vector<std::string>());
+    }
+}
+
+TEST(HttpServer, RefusesWhatItIsNotExpectedToKnow) {
+    Site site;
+    EXPECT_EQ(site.ask("POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue, foo\r\n"
+                       "Content-Length: 1\r\n\r\n"),
+              "HTTP/1.1 417 Expectation Failed\r\nContent-Type: text/plain; charset=utf-8\r\n"
+              "Content-Length: 23\r\nConnection: close\r\n\r\n417 Expectation Failed\n");
+    Site old; // HTTP/1.0 expects nothing
+    EXPECT_EQ(old.ask("POST /echo HTTP/1.0\r\nExpect: foo\r\nContent-Length: 1\r\n\r\na"),
+              "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\na");
 }
 
 TEST(HttpServer, ClosesWhenTheClientAsksForIt) {
@@ -582,6 +636,7 @@ TEST(HttpServer, CancelsWhatRunsAfterTheGracePeriod) {
 TEST(HttpServer, WaitsAtItsConnectionLimit) {
     http::ServerOptions options;
     options.limits.connections = 1;
+    options.timeouts.safe_idle = 1h;
     Site site(std::move(options));
     with_server(site.server, [&](net::Endpoint endpoint) -> Task<void> {
         net::TcpStream first = expect(co_await net::TcpStream::connect(endpoint));

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -65,13 +66,15 @@ std::string unmasked(std::string_view text) {
 
 struct Site {
     std::vector<std::string> failures;
+    std::vector<std::string> notices;
     http::Server server;
 
     explicit Site(ws::Handler handler = echo, ws::AcceptOptions options = {})
         : server([this] {
               http::ServerOptions hooks;
               hooks.on_failure = [this](const http::ServerFailure& failure) {
-                  failures.push_back(failure.to_string());
+                  const bool fails = failure.level == http::ServerFailure::Level::failure;
+                  (fails ? failures : notices).push_back(failure.to_string());
               };
               return hooks;
           }()) {
@@ -217,7 +220,54 @@ TEST(HttpServerWebSocket, RefusesAnInvalidHandshake) {
         auto socket = expect(co_await WebSocket::connect(url_of(endpoint, "/chat/a")));
         expect(co_await socket.close());
     });
-    EXPECT_EQ(site.failures.size(), 1);
+    EXPECT_EQ(site.failures, std::vector<std::string>());
+    EXPECT_EQ(site.notices.size(), 1);
+}
+
+/// A normal end and what a stranger can cause are no failures of the server.
+TEST(HttpServerWebSocket, ReportsNoEndByThePeerAsAFailure) {
+    const Watchdog watchdog;
+    struct Case {
+        std::string_view what;
+        std::function<Task<void>(net::TcpStream&)> end;
+        std::size_t notices;
+    };
+    const std::vector<Case> cases{
+        {"it resets",
+         [](net::TcpStream& stream) -> Task<void> {
+             stream.reset();
+             co_return;
+         },
+         0},
+        {"it ends its output",
+         [](net::TcpStream& stream) -> Task<void> {
+             expect(stream.shutdown());
+             co_return;
+         },
+         0},
+        {"it answers no ping",
+         [](net::TcpStream& stream) -> Task<void> { (void)co_await read_all_text(stream); }, 0},
+        {"it violates the protocol",
+         [](net::TcpStream& stream) -> Task<void> {
+             expect(co_await stream.write_all(unmasked("x")));
+             (void)co_await read_all_text(stream);
+         },
+         1},
+    };
+    for (const Case& each : cases) {
+        SCOPED_TRACE(each.what);
+        Site site(echo, {.limits = {.close = 10ms, .ping_interval = 30ms, .ping_timeout = 10ms}});
+        with_server(site.server, [&](net::Endpoint endpoint) -> Task<void> {
+            net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+            std::string request = penstock::testing::request;
+            request.replace(0, std::string_view("GET / ").size(), "GET /chat/b ");
+            expect(co_await stream.write_all(request));
+            (void)co_await read_until(stream, "\r\n\r\n");
+            co_await each.end(stream);
+        });
+        EXPECT_EQ(site.failures, std::vector<std::string>());
+        EXPECT_EQ(site.notices.size(), each.notices);
+    }
 }
 
 TEST(HttpServerWebSocket, WorksOverOtherStreams) {

@@ -326,6 +326,34 @@ TEST(HttpClient, LimitsAWholeBody) {
          });
 }
 
+TEST(HttpClient, EndsALayeredBombAtTheLimitOfAWholeBody) {
+    // 100 MB of zeros in about 1 kB, which libcurl would decompress while the program reads
+    // nothing.
+    with(answering([](ServedConnection& connection, ReceivedRequest) -> Task<> {
+             const auto bomb = expect(co_await penstock::process::Command("sh")
+                                          .argument("-c")
+                                          .argument("head -c 100000000 /dev/zero | gzip | gzip")
+                                          .output());
+             (void)co_await connection.respond(200, bomb.output,
+                                               "Content-Encoding: gzip, gzip\r\n");
+         }),
+         [](const ScriptedServer& server) -> Task<> {
+             Client client(ClientOptions{.whole_body = 1'000'000});
+             EXPECT_EQ((co_await client.get(server.url)).error(), ClientError::body_too_large);
+         });
+}
+
+TEST(HttpClient, RefusesASwitchOfProtocolsThatItHasNotAskedFor) {
+    with(answering([](ServedConnection& connection, ReceivedRequest) -> Task<> {
+             (void)co_await connection.send("HTTP/1.1 101 Switching Protocols\r\n"
+                                            "Connection: Upgrade\r\nUpgrade: x\r\n\r\nforeign");
+         }),
+         [](const ScriptedServer& server) -> Task<> {
+             Client client;
+             EXPECT_EQ((co_await client.get(server.url)).error(), ClientError::invalid_response);
+         });
+}
+
 TEST(HttpClient, TellsATruncatedBody) {
     with(
         [](ServedConnection& connection) -> Task<> {

@@ -70,8 +70,9 @@ AsyncGenerator<std::string> parts() {
     }
 }
 
-/// One request, whose body is read in pieces.
-Task<Result<std::size_t>> ask(Client& client, std::string url, unsigned kind) {
+/// One request, whose body is read in pieces, with a pause before each.
+Task<Result<std::size_t>> ask(Client& client, std::string url, unsigned kind,
+                              std::chrono::microseconds pause = {}) {
     constexpr const char* targets[] = {"/echo", "/redirect", "/large", "/truncated"};
     ClientRequest request{.url = url + targets[kind % 4]};
     if (kind % 3 == 1) {
@@ -85,6 +86,9 @@ Task<Result<std::size_t>> ask(Client& client, std::string url, unsigned kind) {
     std::string part(7000, ' ');
     std::size_t total = 0;
     for (;;) {
+        if (pause.count() > 0) {
+            co_await unwrap(penstock::sleep_for(pause));
+        }
         const std::size_t count = co_await unwrap(response.read(part));
         if (count == 0) {
             co_return total;
@@ -135,8 +139,10 @@ Task<> ask_at_random(Storm& storm) {
         Client& client = *storm.client;
         // Some have time enough for an answer on a slow machine.
         const std::chrono::microseconds limit(storm.draw(8) == 0 ? 60'000'000U : storm.draw(6000));
+        // A slow reader's connection is full while others use theirs.
+        const std::chrono::microseconds pause(storm.draw(4) == 0 ? storm.draw(1000) : 0U);
         const auto result =
-            co_await penstock::timeout(limit, ask(client, storm.url, storm.draw(12)));
+            co_await penstock::timeout(limit, ask(client, storm.url, storm.draw(12), pause));
         EXPECT_TRUE(is_expected(result) || result.error() == std::errc::timed_out)
             << result.error() << " " << result.error().message();
         storm.answered += result ? 1 : 0;

@@ -1,6 +1,7 @@
 // Child processes: streams, environment, exit codes, signals, terminals.
 
 #include <penstock/buf_reader.hpp>
+#include <penstock/pipe.hpp>
 #include <penstock/process/command.hpp>
 #include <penstock/run.hpp>
 
@@ -11,10 +12,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/temporary_folder.hpp"
+#include "support/watchdog.hpp"
 
 namespace {
 
@@ -29,6 +32,7 @@ using penstock::process::Command;
 using penstock::process::ExitStatus;
 using penstock::process::Stdio;
 using penstock::testing::TemporaryFolder;
+using penstock::testing::Watchdog;
 
 template <Reader R> Task<std::string> all_of(R& reader) {
     std::string text;
@@ -41,6 +45,13 @@ template <Reader R> Task<std::string> all_of(R& reader) {
         }
         text.append(buffer.data(), *count);
     }
+}
+
+/// Waits for the end of a child without reaping it. 0 if no signal has ended it.
+int ending_signal(pid_t pid) {
+    siginfo_t information{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &information, WEXITED | WNOWAIT), 0);
+    return information.si_code == CLD_KILLED ? information.si_status : 0;
 }
 
 Command shell(std::string script) {
@@ -219,8 +230,39 @@ TEST(Command, KillOnCloseEndsTheProcess) {
         const Child child = Command("sleep").argument("60").kill_on_close().spawn().value();
         pid = child.pid();
     }
+    EXPECT_EQ(ending_signal(pid), SIGKILL);
+    const Child next = Command("true").spawn().value(); // reaps it
     EXPECT_EQ(::kill(pid, 0), -1);
     EXPECT_EQ(errno, ESRCH);
+}
+
+// The kernel may take long to end a process. Here a tracer does: until it has seen the end, the
+// parent cannot.
+TEST(Command, DestroyingAChildDoesNotWaitForItsEnd) {
+    const Watchdog watchdog;
+    Child child = Command("sleep").argument("60").kill_on_close().spawn().value();
+    const pid_t pid = child.pid();
+    const penstock::BlockingPipe told = penstock::make_blocking_pipe().value();
+    penstock::BlockingPipe held = penstock::make_blocking_pipe().value();
+    const pid_t tracer = ::fork();
+    if (tracer == 0) {
+        held.writing.reset();
+        char byte = ::ptrace(PTRACE_SEIZE, pid, 0, 0) == 0 ? 'y' : 'n';
+        (void)!::write(told.writing.get(), &byte, 1);
+        (void)!::read(held.reading.get(), &byte, 1); // until the parent closes its end
+        ::_exit(0);
+    }
+    char traced = 0;
+    EXPECT_EQ(::read(told.reading.get(), &traced, 1), 1);
+    {
+        const Child ended = std::move(child);
+    }
+    held.writing.reset();
+    EXPECT_EQ(::waitpid(tracer, nullptr, 0), tracer);
+    EXPECT_EQ(ending_signal(pid), SIGKILL);
+    if (traced != 'y') {
+        GTEST_SKIP() << "this user must not trace";
+    }
 }
 
 TEST(Command, AProcessThatOutlivesItsObjectIsReapedLater) {
@@ -275,7 +317,7 @@ TEST(Command, AssigningAChildKillsTheOldOne) {
     const pid_t ended = first.pid();
     const pid_t kept = second.pid();
     first = std::move(second);
-    EXPECT_EQ(::kill(ended, 0), -1);
+    EXPECT_EQ(ending_signal(ended), SIGKILL);
     EXPECT_EQ(first.pid(), kept);
     Child& same = first;
     first = std::move(same);

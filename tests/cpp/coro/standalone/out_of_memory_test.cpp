@@ -3,6 +3,7 @@
 
 #include <array>
 #include <coroutine>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include <penstock/penstock.hpp>
 #include <penstock/ws.hpp>
 
+#include "coro/support/destroyed_child.hpp"
 #include "coro/support/tcp_pair.hpp"
 #include "support/descriptors.hpp"
 #include "support/temporary_folder.hpp"
@@ -101,6 +103,17 @@ bool is_want_of_memory(const std::error_code& error) {
            error == std::errc::operation_canceled;               // another task had no memory
 }
 
+/// Waits for the ends of all children, whose objects are destroyed.
+bool are_children_reaped() {
+    siginfo_t ended{};
+    while (::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) == 0) {
+        if (!penstock::testing::is_reaped(ended.si_pid)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /// Runs a program repeatedly. The first, then the second, ... allocation fails, until none is left.
 /// Allocations of other threads never fail.
 void run_short_of_memory(const std::function<Task<>()>& program) {
@@ -125,6 +138,7 @@ void run_short_of_memory(const std::function<Task<>()>& program) {
         until_failure = -1;
         EXPECT_TRUE(!reason || (n >= 0 && was_short && is_want_of_memory(*reason)))
             << "allocation " << n << ": " << reason.value_or(std::error_code()).message();
+        ASSERT_TRUE(are_children_reaped()) << "allocation " << n;
         if (n >= 0) {
             ASSERT_EQ(open_descriptors(), before) << "allocation " << n;
         }
@@ -188,6 +202,17 @@ TEST(OutOfMemory, AWebSocketAndItsClient) {
         };
         expect(co_await penstock::all(echo(server), ask()));
     });
+}
+
+TEST(OutOfMemory, AWebSocketKeepsItsInputWithoutMemoryForACopy) {
+    penstock::ws::detail::Connection connection(penstock::codec::websocket::Role::server, {});
+    connection.bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+    connection.rest = std::span(connection.bytes).subspan(1);
+    until_failure = 0;
+    connection.park_input();
+    until_failure = -1;
+    ASSERT_EQ(connection.rest.size(), 2U);
+    EXPECT_EQ(connection.rest.back(), std::byte{3});
 }
 
 Task<Result<int>> number(int value) {
@@ -275,6 +300,23 @@ TEST(OutOfMemory, Processes) {
         EXPECT_EQ(expect(co_await reader.line()).value_or(""), "text");
         EXPECT_TRUE(expect(co_await child.wait()).success());
     });
+}
+
+TEST(OutOfMemory, DestroyingAChildLosesNoProcess) {
+    const Watchdog watchdog;
+    const auto sleeper = process::Command("sleep").argument("60").kill_on_close();
+    for (int count = 0; count < 5; ++count) {
+        std::vector<process::Child> children;
+        for (int i = 0; i <= count; ++i) {
+            children.push_back(expect(sleeper.spawn()));
+        }
+        while (!children.empty()) {
+            until_failure = 0;
+            children.pop_back();
+            until_failure = -1;
+        }
+        ASSERT_TRUE(are_children_reaped());
+    }
 }
 
 TEST(OutOfMemory, DatagramsDescriptorsAndSignals) {

@@ -10,6 +10,9 @@
 #include <penstock/run.hpp>
 #include <penstock/task.hpp>
 
+#include <gtest/gtest.h>
+
+#include "coro/support/destroyed_child.hpp"
 #include "coro/support/tcp_pair.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -19,6 +22,18 @@ namespace penstock::testing {
 /// Unix socket, so that no port can be taken by somebody else.
 class Nginx {
 public:
+    Nginx() = default;
+    Nginx(const Nginx&) = delete;
+    Nginx& operator=(const Nginx&) = delete;
+
+    /// Waits for its end. A test may then count descriptors, and nothing uses the folder.
+    ~Nginx() {
+        if (const pid_t pid = child_.pid()) {
+            child_ = {};
+            EXPECT_TRUE(is_reaped(pid));
+        }
+    }
+
     static constexpr const char* program = "/usr/sbin/nginx";
 
     [[nodiscard]] static bool is_installed() { return std::filesystem::exists(program); }

@@ -3,6 +3,10 @@
 #include <penstock/http/server.hpp>
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -15,11 +19,13 @@
 #include <penstock/http/errors.hpp>
 #include <penstock/read_all.hpp>
 #include <penstock/run.hpp>
+#include <penstock/sync/event.hpp>
 #include <penstock/tls/encryption.hpp>
 #include <penstock/unwrap.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>
 
+#include "coro/http/running_server.hpp"
 #include "coro/tls/tls_test.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -30,6 +36,7 @@ using namespace penstock;
 using http::Request;
 using http::Response;
 using penstock::testing::expect;
+using penstock::testing::read_until;
 using TlsStream = tls::Stream<net::TcpStream>;
 
 Task<Result<>> echo(ws::WebSocket& socket) {
@@ -93,6 +100,8 @@ protected:
     http::ServerOptions hooks() {
         http::ServerOptions options;
         options.on_failure = [this](const http::ServerFailure& failure) {
+            // What strangers can cause is no failure of the server.
+            EXPECT_EQ(failure.level, http::ServerFailure::Level::notice) << failure.to_string();
             failures_.push_back(failure.error);
         };
         return options;
@@ -152,6 +161,103 @@ TEST_F(HttpServerOverTls, SurvivesAPlainRequest) {
         EXPECT_TRUE((co_await ask(endpoint, client(), get("/"))).ends_with("secret"));
     });
     EXPECT_EQ(failures_.size(), 1);
+}
+
+/// A client that gets an error where the connection ends without the end of the encrypted stream
+/// (RFC 8446, section 6.1).
+TEST_F(HttpServerOverTls, EndsTheStreamHoweverItEndsAnIdleConnection) {
+    struct Case {
+        std::string_view what;
+        std::chrono::milliseconds idle;
+        std::size_t connections;
+        std::function<Task<void>(http::Server&, TlsStream&, net::Endpoint)> end;
+    };
+    const auto wait = [](http::Server&, TlsStream&, net::Endpoint) -> Task<void> { co_return; };
+    const std::vector<Case> cases{
+        {"it was idle for too long", 10ms, 10, wait},
+        {"the server stops", 1h, 10,
+         [](http::Server& server, TlsStream&, net::Endpoint) -> Task<void> {
+             server.stop(1h);
+             co_return;
+         }},
+        {"another one needs its place", 1h, 1,
+         [&](http::Server&, TlsStream&, net::Endpoint endpoint) -> Task<void> {
+             EXPECT_TRUE((co_await ask(endpoint, client(), get("/"))).ends_with("secret"));
+         }},
+        {"the client has ended its own", 1h, 10,
+         [](http::Server&, TlsStream& stream, net::Endpoint) -> Task<void> {
+             expect(co_await stream.shutdown());
+         }},
+    };
+    for (const Case& each : cases) {
+        SCOPED_TRACE(each.what);
+        http::ServerOptions options = hooks();
+        options.timeouts.idle = each.idle;
+        options.timeouts.safe_idle = 0ms;
+        options.limits.connections = each.connections;
+        http::Server site(options);
+        site.get("/", [](Request&, Response& response) { response.body("secret"); });
+        const auto talk = [&](net::Endpoint endpoint) -> Task<Result<>> {
+            TlsStream stream = expect(co_await dial(endpoint, client()));
+            expect(co_await stream.write_all(get("/", "")));
+            EXPECT_TRUE((co_await read_until(stream, "secret")).ends_with("secret"));
+            co_await each.end(site, stream, endpoint);
+            EXPECT_EQ(expect(co_await read_all_text(stream)), "");
+            site.stop(1h);
+            co_return Result<>();
+        };
+        const auto program = [&]() -> Task<> {
+            net::TcpListener listener = penstock::testing::listen_on_loopback();
+            const net::Endpoint endpoint = expect(listener.local_endpoint());
+            expect(co_await all(site.serve(std::move(listener), tls::server_encryption(server())),
+                                talk(endpoint)));
+        };
+        run(program());
+    }
+    EXPECT_EQ(failures_, std::vector<std::error_code>());
+}
+
+TEST_F(HttpServerOverTls, AnExceptionOfTheSelectionEndsItsHandshakeAlone) {
+    std::vector<std::string> failures;
+    http::ServerOptions options;
+    options.on_failure = [&](const http::ServerFailure& failure) {
+        failures.push_back(failure.to_string());
+    };
+    http::Server site(options);
+    sync::Event asked;
+    sync::Event released;
+    site.get("/", [&](Request&, Response& response) -> Task<void> {
+        asked.set();
+        (void)co_await released.wait();
+        response.body("secret");
+    });
+    const tls::Context context =
+        server({.select = [](std::string_view name) -> std::optional<tls::Context> {
+            if (name == "unknown") {
+                throw std::runtime_error("no such name");
+            }
+            return std::nullopt;
+        }});
+    const auto innocent = [&](net::Endpoint endpoint) -> Task<Result<>> {
+        EXPECT_TRUE((co_await ask(endpoint, client(), get("/"))).ends_with("secret"));
+        site.stop(1h);
+        co_return Result<>();
+    };
+    const auto stranger = [&](net::Endpoint endpoint) -> Task<Result<>> {
+        (void)co_await asked.wait();
+        auto stream = co_await unwrap(net::TcpStream::connect(endpoint));
+        EXPECT_FALSE(co_await TlsStream::connect(std::move(stream), client(), "unknown"));
+        released.set();
+        co_return Result<>();
+    };
+    const auto program = [&]() -> Task<> {
+        net::TcpListener listener = penstock::testing::listen_on_loopback();
+        const net::Endpoint endpoint = expect(listener.local_endpoint());
+        expect(co_await all(site.serve(std::move(listener), tls::server_encryption(context)),
+                            innocent(endpoint), stranger(endpoint)));
+    };
+    run(program());
+    EXPECT_EQ(failures, std::vector<std::string>{"no such name"});
 }
 
 TEST_F(HttpServerOverTls, CarriesWebSockets) {

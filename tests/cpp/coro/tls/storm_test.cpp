@@ -26,6 +26,7 @@
 #include <penstock/event_loop.hpp>
 #include <penstock/memory_stream.hpp>
 #include <penstock/net/unix_stream.hpp>
+#include <penstock/sleep.hpp>
 #include <penstock/timeout.hpp>
 #include <penstock/unwrap.hpp>
 
@@ -238,6 +239,9 @@ template <typename S> Task<> write(World& world, tls::Stream<S>& stream, Directi
 template <typename S> Task<> read(World& world, tls::Stream<S>& stream, Direction& direction) {
     std::vector<std::byte> buffer(20'000);
     for (;;) {
+        if (world.draw(16) == 0) { // a slow reader: the other end's writes wait
+            (void)co_await penstock::sleep_for(std::chrono::microseconds(world.draw(2'000)));
+        }
         std::size_t size = 0;
         std::error_code error;
         if (world.draw(2) == 0) {

@@ -113,6 +113,26 @@ TEST_F(WebSocketOverTls, VerifiesTheServerAndNeedsEncryption) {
     run(program());
 }
 
+TEST_F(WebSocketOverTls, ARefusedClientGetsTheEndOfTheEncryptedStream) {
+    const Watchdog watchdog;
+    const auto program = [&]() -> Task<> {
+        Server server = listen();
+        const auto asking = [&]() -> Task<Result<>> {
+            auto stream = co_await unwrap(penstock::tls::Stream<TcpStream>::connect(
+                co_await unwrap(TcpStream::connect(expect(server.local_endpoint()))),
+                expect(Context::client({.authorities_file = authority.file()})), "localhost"));
+            co_await unwrap(stream.write_all("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+            const Result<std::string> answer = co_await penstock::read_all_text(stream);
+            EXPECT_TRUE(answer) << answer.error().message();
+            EXPECT_TRUE(answer.value_or("").starts_with("HTTP/1.1 426 "));
+            server.shutdown();
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(server.serve(echo), asking()));
+    };
+    run(program());
+}
+
 TEST_F(WebSocketOverTls, ASilentPeerIsPinged) {
     const Watchdog watchdog;
     const auto program = [&]() -> Task<> {

@@ -79,8 +79,11 @@ struct Raw {
     WebSocket server;
 };
 
-/// By default, without an end to the patience, and with a timer for each wait.
+/// By default, without an end to the patience, and with a timer for each wait to receive. Without
+/// one for writes: a write also waits after a slow step, so on a slow machine there would be one
+/// more.
 Task<Raw> open_raw(Limits limits = {.ping_interval = 1h}) {
+    limits.write = Limits::no_time;
     TcpPair pair = co_await connect_pair();
     expect(co_await pair.near.write_all(penstock::testing::request));
     WebSocket server = expect(

@@ -107,6 +107,13 @@ TEST(WebSocketHandshake, AnswersRequestsThatAreNotValid) {
         answer = co_await answer_to("POST" + request.substr(3));
         EXPECT_EQ(answer.error, HandshakeError::invalid_method);
         EXPECT_TRUE(answer.text.starts_with("HTTP/1.1 405 ")) << answer.text;
+        answer = co_await answer_to(without("Connection"));
+        EXPECT_TRUE(answer.text.starts_with("HTTP/1.1 426 ")) << answer.text;
+        std::string old = request;
+        old.replace(old.find("HTTP/1.1"), 8, "HTTP/1.0");
+        answer = co_await answer_to(old);
+        EXPECT_EQ(answer.error, HandshakeError::unsupported_http);
+        EXPECT_TRUE(answer.text.starts_with("HTTP/1.1 505 ")) << answer.text;
         answer = co_await answer_to("GET  / HTTP/1.1\r\n\r\n");
         EXPECT_EQ(answer.error, penstock::ws::Error::invalid_http);
         EXPECT_TRUE(answer.text.starts_with("HTTP/1.1 400 ")) << answer.text;

@@ -17,6 +17,7 @@
 #include <penstock/run.hpp>
 #include <penstock/timeout.hpp>
 #include <penstock/unwrap.hpp>
+#include <penstock/yield.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/request.hpp"
@@ -92,6 +93,64 @@ TEST(WebSocketKeepAlive, ASilentPeerIsPingedAndGivenUp) {
                 std::string("\x89\x00\x88\x15\x03\xf3", 6) + "no answer to a ping";
             EXPECT_EQ(expect(co_await read_exactly(raw.client, 1000)), expected);
         }
+    };
+    run(program());
+}
+
+TEST(WebSocketKeepAlive, AnIntervalOfNoTimeOrLessMeansNoPings) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        for (const bool over_tcp : {true, false}) {
+            for (const std::chrono::milliseconds time :
+                 {0ms, -1ms, std::chrono::milliseconds::min()}) {
+                Raw raw =
+                    co_await open_raw(over_tcp, {.ping_interval = time, .ping_timeout = time});
+                const auto sending = [&]() -> Task<Result<>> {
+                    for (int i = 0; i < 5; ++i) { // the server waits
+                        (void)co_await penstock::yield();
+                    }
+                    co_return co_await raw.client.write_all(
+                        std::string("\x81\x82\x00\x00\x00\x00hi", 8));
+                };
+                const auto receiving = [&]() -> Task<Result<>> {
+                    EXPECT_EQ((co_await unwrap(raw.server.receive())).text(), "hi");
+                    co_return Result<>();
+                };
+                expect(co_await penstock::all(sending(), receiving()));
+            }
+        }
+    };
+    run(program());
+}
+
+// Over TCP: SlowPeers.WithPingsTheTimeForAnAnswerLimitsAPongToo.
+TEST(WebSocketKeepAlive,
+     APongToAPeerThatReadsNothingHasTheTimeForAnAnswerOverAStreamWithoutASocket) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        auto [one, other] = MemoryStream::pair(256);
+        AnyStream client(std::move(one));
+        AnyStream far(std::move(other));
+        expect(co_await client.write_all(penstock::testing::request));
+        const auto pinging = [&]() -> Task<Result<>> {
+            // A ping with the mask 0.
+            const std::string ping =
+                std::string("\x89\xe4\x00\x00\x00\x00", 6) + std::string(100, 'x');
+            Result<> written;
+            while (written) {
+                written = co_await client.write_all(ping);
+            }
+            co_return Result<>();
+        };
+        const auto receiving = [&]() -> Task<Result<>> {
+            WebSocket server = co_await unwrap(WebSocket::accept(
+                std::move(far), {.limits = {.ping_interval = 1h, .ping_timeout = 2ms}}));
+            const auto message = co_await penstock::timeout(Limits().write / 2, server.receive());
+            EXPECT_EQ(message.error(), std::errc::timed_out);
+            EXPECT_EQ(server.close_code(), penstock::ws::close_code::abnormal);
+            co_return Result<>(); // the stream ends
+        };
+        expect(co_await penstock::all(pinging(), receiving()));
     };
     run(program());
 }

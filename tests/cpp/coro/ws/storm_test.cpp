@@ -18,6 +18,7 @@
 #include <penstock/event_loop.hpp>
 #include <penstock/run.hpp>
 #include <penstock/scope.hpp>
+#include <penstock/sleep.hpp>
 #include <penstock/timeout.hpp>
 #include <penstock/unwrap.hpp>
 #include <penstock/ws/deflate.hpp>
@@ -111,12 +112,17 @@ Task<Result<>> send_some(WebSocket& socket, std::mt19937& random, unsigned& numb
     co_return Result<>();
 }
 
-/// Receives until the end of the connection, with random patience.
-Task<Result<>> receive_all(WebSocket& socket, std::mt19937& random) {
+/// Receives until the end of the connection, with random patience, and now and then slowly.
+/// `closing`: a close of this end may have dropped messages.
+Task<Result<>> receive_all(WebSocket& socket, std::mt19937& random, const bool& closing) {
     Order order;
     std::string parts;
     bool by_parts = false;
+    bool begun = false; // parts of a message are here
     for (;;) {
+        if (random() % 16 == 0) { // what the peer sends meanwhile waits at its end
+            (void)co_await penstock::sleep_for(std::chrono::microseconds(random() % 3000));
+        }
         if (parts.empty() && !by_parts && random() % 2 == 0) {
             const auto received = co_await penstock::timeout(patience(random), socket.receive());
             if (received) {
@@ -130,8 +136,13 @@ Task<Result<>> receive_all(WebSocket& socket, std::mt19937& random) {
         }
         const auto part = co_await penstock::timeout(patience(random), socket.receive_part());
         if (part) {
+            if (part->first) { // a cancelled close drops the rest of a message that it met
+                EXPECT_TRUE(!begun || closing);
+                parts.clear();
+            }
+            EXPECT_TRUE(part->first || begun);
             parts.append(reinterpret_cast<const char*>(part->payload.data()), part->payload.size());
-            by_parts = !part->last;
+            by_parts = begun = !part->last;
             if (part->last) {
                 order.check(std::exchange(parts, {}));
             }
@@ -150,8 +161,10 @@ Task<Result<>> receive_all(WebSocket& socket, std::mt19937& random) {
 
 Task<Result<>> live(WebSocket& socket, std::mt19937& random) {
     unsigned number = 0;
+    bool closing = false;
     const auto sending = [&]() -> Task<Result<>> {
         co_await unwrap(send_some(socket, random, number));
+        closing = true;
         (void)co_await penstock::timeout(patience(random), socket.close());
         if (random() % 2 == 0) {
             socket.next_layer().close();
@@ -160,7 +173,7 @@ Task<Result<>> live(WebSocket& socket, std::mt19937& random) {
         }
         co_return Result<>();
     };
-    (void)co_await penstock::all(sending(), receive_all(socket, random));
+    (void)co_await penstock::all(sending(), receive_all(socket, random, closing));
     co_return Result<>();
 }
 

@@ -14,9 +14,11 @@
 
 #include <penstock/all.hpp>
 #include <penstock/net/tcp_stream.hpp>
+#include <penstock/race.hpp>
 #include <penstock/run.hpp>
 #include <penstock/timeout.hpp>
 #include <penstock/unwrap.hpp>
+#include <penstock/ws/errors.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/watchdog.hpp"
@@ -182,6 +184,22 @@ TEST(WebSocketStreaming, OneFunctionReceivesAMessageToItsEnd) {
         EXPECT_EQ((co_await ends.server.receive_part()).error(), std::errc::operation_in_progress);
         expect(co_await whole.finish("again"));
         EXPECT_EQ(expect(co_await ends.server.receive()).text(), "whole again");
+    };
+    run(program());
+}
+
+TEST(WebSocketStreaming, NoMessageIsSentInsideOneThatCannotBeFinished) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        Ends ends = co_await open();
+        auto writer = expect(co_await ends.client.begin_text());
+        expect(co_await writer.write("begun "));
+        // It starts cancelled, so it sends nothing and passes the turn on.
+        const auto outcome =
+            co_await penstock::race([]() -> Task<> { co_return; }(), writer.finish("and ended"));
+        EXPECT_EQ(outcome.index(), 0U);
+        const Result<> inside = co_await ends.client.send_text("inside");
+        EXPECT_TRUE(!inside && inside.error() == penstock::ws::Error::broken);
     };
     run(program());
 }

@@ -61,6 +61,7 @@ public:
     }
 
     void cancel(FileOperation& operation) noexcept override { cancelled_ = &operation; }
+    bool withdraw(FileOperation& /*operation*/) noexcept override { return false; }
 
     bool flush() noexcept override {
         ++flushes;
