@@ -46,14 +46,15 @@ bool check_alignment(RingObject* self, int fd, std::uintptr_t start, std::size_t
         (about.stx_mask & STATX_DIOALIGN) == 0 || about.stx_dio_mem_align == 0) {
         return true; // the kernel does not report the requirements
     }
-    if (start % about.stx_dio_mem_align != 0) {
-        return refuse("the buffer's address", start, fd, about.stx_dio_mem_align);
-    }
     if (length % about.stx_dio_offset_align != 0) {
         return refuse("the length", length, fd, about.stx_dio_offset_align);
     }
     if (position % about.stx_dio_offset_align != 0) {
         return refuse("the offset", position, fd, about.stx_dio_offset_align);
+    }
+    // Last: the caller may not have given the buffer.
+    if (start % about.stx_dio_mem_align != 0) {
+        return refuse("the buffer's address", start, fd, about.stx_dio_mem_align);
     }
 #endif
     return true;

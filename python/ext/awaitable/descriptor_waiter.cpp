@@ -58,7 +58,7 @@ void wake(DescriptorWaiterObject* waiter) noexcept {
     step_as_callback(waiter->loop, waiter->task, as_object(waiter));
 }
 
-void wake_for_closing(DescriptorWaiterObject* waiter) noexcept {
+void wake_later(DescriptorWaiterObject* waiter) noexcept {
     waiter->ready = true;
     if (!schedule_step(waiter->loop, waiter->task, as_object(waiter))) {
         PyErr_WriteUnraisable(as_object(waiter));

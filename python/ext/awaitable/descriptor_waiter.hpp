@@ -45,9 +45,9 @@ DescriptorWaiterObject* make_descriptor_waiter(LoopObject* loop) noexcept;
 /// The descriptor is ready: steps the waiting task. The waiter must be out of its queue.
 void wake(DescriptorWaiterObject* waiter) noexcept;
 
-/// The descriptor is being closed. Steps the waiting task in the next iteration, since another task
-/// may be running. The waiter must be out of its queue.
-void wake_for_closing(DescriptorWaiterObject* waiter) noexcept;
+/// The descriptor is ready, or being closed while another task may be running: steps the waiting
+/// task in the next iteration. The waiter must be out of its queue.
+void wake_later(DescriptorWaiterObject* waiter) noexcept;
 
 /// Its task will not resume: removes it from its queue, and drops its references.
 void abandon(DescriptorWaiterObject* waiter) noexcept;

@@ -264,6 +264,11 @@ template <typename Derived> struct NativeAwaitable {
     }
 
     static PyObject* tp_getattro(PyObject* self, PyObject* name) noexcept {
+        if constexpr (is_coroutine<Derived>) {
+            if (name == of(self)->state()->name_class && of(self)->stage == AwaitStage::suspended) {
+                return Py_NewRef(of(self)->state()->future_type);
+            }
+        }
         return get_attribute(of(self)->state(), of(self)->task, self, name, &get_loop);
     }
 

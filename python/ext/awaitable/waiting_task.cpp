@@ -49,8 +49,13 @@ bool set_wakeup(WaitingTask& task, PyObject* const* arguments, Py_ssize_t count,
         PyErr_SetString(PyExc_RuntimeError, "another task already waits for this operation");
         return false;
     }
-    PyObject* context =
-        named == 1 && arguments[1] != Py_None ? Py_NewRef(arguments[1]) : PyContext_CopyCurrent();
+    const bool given = named == 1 && arguments[1] != Py_None;
+    if (given && !PyContext_CheckExact(arguments[1])) {
+        PyErr_Format(PyExc_TypeError, "context must be a contextvars.Context, not %R",
+                     arguments[1]);
+        return false;
+    }
+    PyObject* context = given ? Py_NewRef(arguments[1]) : PyContext_CopyCurrent();
     if (context == nullptr) {
         return false;
     }

@@ -13,7 +13,9 @@ struct LoopObject;
 /// asyncio.isfuture() looks for that attribute in the class. If the class had it,
 /// asyncio.wait_for() and similar functions would treat a coroutine as a future, and never make the
 /// task that runs it. So for an awaitable that is also a coroutine, `get_attribute` and
-/// `set_attribute` implement the attribute.
+/// `set_attribute` implement the attribute. While it is suspended, and only then, its `__class__`
+/// is asyncio.Future, for programs that step coroutines themselves and ask asyncio.isfuture() about
+/// what these yield.
 struct WaitingTask {
     PyObject* wakeup;         ///< owned; the task's callback, null while none waits
     PyObject* context;        ///< owned; in which it is called; null when `wakeup` is

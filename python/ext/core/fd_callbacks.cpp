@@ -4,7 +4,9 @@
 #include "net/plain_socket.hpp"
 
 #include <cerrno>
+#include <climits>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 namespace penstock::python {
@@ -16,10 +18,16 @@ FdCallbacks* find(LoopObject* loop, int fd) noexcept {
     return index < loop->fd_callbacks->size() ? (*loop->fd_callbacks)[index].get() : nullptr;
 }
 
+/// The table grows only for an open descriptor: a wrong number, which a program got from elsewhere,
+/// could otherwise cost gigabytes.
 FdCallbacks* find_or_make(LoopObject* loop, int fd) noexcept {
     try {
         const auto index = static_cast<std::size_t>(fd);
         if (index >= loop->fd_callbacks->size()) {
+            if (::fcntl(fd, F_GETFD) < 0) {
+                PyErr_SetFromErrno(PyExc_OSError);
+                return nullptr;
+            }
             loop->fd_callbacks->resize(index + 1);
         }
         auto& slot = (*loop->fd_callbacks)[index];
@@ -42,6 +50,22 @@ int descriptor_registered_for(LoopObject* loop, PyObject* file_object) noexcept 
         }
     }
     return -1;
+}
+
+/// The number of an int, or of what int() makes of `fileno()`: the rule of the selectors module.
+/// Null with an exception set, ValueError where the object has no number.
+Ref number_of(PyObject* file_object) noexcept {
+    if (PyLong_Check(file_object)) {
+        return Ref::borrow(file_object);
+    }
+    const Ref given(PyObject_CallMethod(file_object, "fileno", nullptr));
+    Ref number(given ? PyNumber_Long(given.get()) : nullptr);
+    if (!number && (PyErr_ExceptionMatches(PyExc_AttributeError) != 0 ||
+                    PyErr_ExceptionMatches(PyExc_TypeError) != 0 ||
+                    PyErr_ExceptionMatches(PyExc_ValueError) != 0)) {
+        PyErr_Format(PyExc_ValueError, "Invalid file object: %R", file_object);
+    }
+    return number;
 }
 
 void invoke_if_set(HandleObject* handle) noexcept {
@@ -79,10 +103,16 @@ public:
         invoke_if_set(reinterpret_cast<HandleObject*>(handle_.get()));
         const bool waits =
             waiter_ && as_object(callbacks.side(direction_).first_waiter) == waiter_.get();
-        return (waits && wake_first(callbacks, direction_)) || handle_;
+        return (waits && wake(callbacks)) || handle_;
     }
 
 private:
+    [[nodiscard]] bool wake(FdCallbacks& callbacks) const noexcept {
+        DirectSteps& steps = callbacks.direct_steps;
+        return steps.allowed() ? steps.timed([&] { return wake_first(callbacks, direction_); })
+                               : wake_first(callbacks, direction_, wake_later);
+    }
+
     Direction direction_;
     Ref handle_;
     Ref waiter_;
@@ -196,17 +226,24 @@ std::uint32_t interest_of(const FdCallbacks& callbacks) noexcept {
 }
 
 int descriptor_of(LoopObject* loop, PyObject* file_object) noexcept {
-    const int fd = PyObject_AsFileDescriptor(file_object);
-    if (fd >= 0) {
-        return fd;
+    const Ref number = number_of(file_object);
+    int overflow = 0;
+    const long fd = number ? PyLong_AsLongAndOverflow(number.get(), &overflow) : -1;
+    if (overflow > 0 || fd > INT_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "signed integer is greater than maximum");
+        return -1;
     }
-    PyErr_Clear();
+    if (fd >= 0) {
+        return static_cast<int>(fd);
+    }
+    if (!number && PyErr_ExceptionMatches(PyExc_ValueError) == 0) {
+        return -1;
+    }
     const int registered = descriptor_registered_for(loop, file_object);
-    if (registered < 0) {
-        PyErr_Format(PyExc_ValueError,
-                     PyLong_Check(file_object) ? "Invalid file descriptor: %S"
-                                               : "Invalid file object: %R",
-                     file_object);
+    if (registered >= 0) {
+        PyErr_Clear();
+    } else if (number) {
+        PyErr_Format(PyExc_ValueError, "Invalid file descriptor: %S", number.get());
     }
     return registered;
 }
@@ -264,7 +301,11 @@ int remove_fd_callback(LoopObject* loop, Direction direction, PyObject* file_obj
     }
     const int fd = descriptor_of(loop, file_object);
     if (fd < 0) {
-        return -1;
+        if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) {
+            return -1;
+        }
+        PyErr_Clear(); // as in asyncio: nothing can be registered for such a number
+        return 0;
     }
     FdCallbacks* callbacks = find(loop, fd);
     if (callbacks == nullptr || callbacks->side(direction).handle == nullptr) {
@@ -346,7 +387,7 @@ void end_wait(DescriptorWaiterObject* waiter) noexcept {
 void wake_all(LoopObject* loop, Direction direction, const SocketDescriptor& socket) noexcept {
     FdCallbacks* callbacks = find(loop, socket.fd);
     if (callbacks != nullptr && registered_for(*callbacks, socket.socket)) {
-        while (wake_first(*callbacks, direction, wake_for_closing)) {
+        while (wake_first(*callbacks, direction, wake_later)) {
         }
     }
 }

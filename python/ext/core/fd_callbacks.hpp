@@ -1,6 +1,7 @@
 #pragma once
 
 #include "awaitable/descriptor_waiter.hpp"
+#include "awaitable/direct_steps.hpp"
 #include "core/handle.hpp"
 
 #include <penstock/io/poller.hpp>
@@ -41,13 +42,15 @@ struct FdCallbacks : io::Watch {
     PyObject* socket = nullptr;      ///< owned weak reference: the socket that was waited for last
     bool streaming = false;          ///< that socket is a stream socket
     bool drained = false;            ///< its last read emptied it, and it is still registered
+    DirectSteps direct_steps;        ///< of the tasks that wait
 };
 
 [[nodiscard]] constexpr std::uint32_t readiness_of(Direction direction) noexcept {
     return direction == Direction::read ? io::readable : io::writable;
 }
 
-/// Returns the descriptor number of an int or of an object with `fileno()`. -1 with ValueError set.
+/// Returns the descriptor number of an int, or of an object whose `fileno()` int() accepts. -1 with
+/// ValueError set, OverflowError for a number above every descriptor, or what `fileno()` raises.
 int descriptor_of(LoopObject* loop, PyObject* file_object) noexcept;
 
 /// Sets a callback. Cancels and replaces the one that was set. Returns the handle, a new reference,

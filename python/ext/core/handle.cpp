@@ -1,6 +1,5 @@
 #include "core/handle.hpp"
 
-#include "core/callback_scope.hpp"
 #include "core/loop.hpp"
 #include "core/memory_reserve.hpp"
 #include "core/slow_callback.hpp"
@@ -21,7 +20,6 @@ HandleObject* self_of(PyObject* object) noexcept {
 [[gnu::hot]] void run_from_queue(io::Work& work) {
     HandleObject* handle = HandleObject::of(work);
     if (!handle->cancelled) {
-        const CallbackScope scope(handle->loop);
         if (Py_TYPE(handle) == handle->loop->state->thread_safe_handle_type) {
             const ThreadSafeCall call(handle);
             invoke(handle);
@@ -303,6 +301,29 @@ void drop_contents(HandleObject* handle) noexcept {
     Py_DECREF(type);
 }
 
+/// Whether two timers are equal in asyncio's sense; -1 with an exception set. Comparing callbacks
+/// and arguments runs Python code, which may cancel either handle.
+int are_equal(HandleObject* left, HandleObject* right) noexcept {
+    if (left == right) {
+        return 1;
+    }
+    if (left->when != right->when || left->cancelled != right->cancelled) {
+        return 0;
+    }
+    const auto same_objects = [](PyObject* one, PyObject* other) {
+        const Ref mine = Ref::borrow(one != nullptr ? one : Py_None);
+        const Ref others = Ref::borrow(other != nullptr ? other : Py_None);
+        return PyObject_RichCompareBool(mine.get(), others.get(), Py_EQ);
+    };
+    const int same_callback = same_objects(left->callback, right->callback);
+    if (same_callback <= 0) {
+        return same_callback;
+    }
+    const Ref arguments(arguments_as_tuple(left));
+    const Ref other_arguments(arguments ? arguments_as_tuple(right) : nullptr);
+    return other_arguments ? same_objects(arguments.get(), other_arguments.get()) : -1;
+}
+
 // TimerHandle has asyncio's order: by deadline, with a matching hash.
 PyObject* timer_compare(PyObject* self, PyObject* other, int operation) {
     if (Py_TYPE(self) != Py_TYPE(other)) {
@@ -310,9 +331,12 @@ PyObject* timer_compare(PyObject* self, PyObject* other, int operation) {
     }
     const HandleObject* left = self_of(self);
     const HandleObject* right = self_of(other);
-    const bool same = left == right ||
-                      (left->when == right->when && left->callback == right->callback &&
-                       left->arguments == right->arguments && left->cancelled == right->cancelled);
+    const bool asks_equality = operation != Py_LT && operation != Py_GT;
+    const int equal = asks_equality ? are_equal(self_of(self), self_of(other)) : 0;
+    if (equal < 0) {
+        return nullptr;
+    }
+    const bool same = equal > 0;
     switch (operation) {
     case Py_EQ:
         return PyBool_FromLong(same);

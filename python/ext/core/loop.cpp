@@ -286,6 +286,20 @@ void close_native(LoopObject* loop) noexcept {
     delete std::exchange(loop->senders, nullptr);
 }
 
+/// The handles of all timers, in no particular order: new references in a list of its own.
+PyObject* list_timers(PyObject* self, PyObject* /*unused*/) {
+    const LoopObject* loop = self_of(self);
+    Ref list(PyList_New(0));
+    if (!list || loop->io == nullptr) {
+        return list.release();
+    }
+    // Appending runs no code of the program, so the queue does not change.
+    const auto append = [&](io::Timer& timer) {
+        return PyList_Append(list.get(), as_object(HandleObject::of(timer.work)));
+    };
+    return loop->io->timers().visit_all(append) == 0 ? list.release() : nullptr;
+}
+
 PyObject* get_file_engine(PyObject* self, PyObject* /*unused*/) {
     return Py_XNewRef(as_object(file_engine_of(self_of(self))));
 }
@@ -472,6 +486,7 @@ PyMethodDef loop_methods[] = {
     {"_signal_write_end", &signal_write_end, METH_NOARGS, nullptr},
     {"_run_until_stopped", &run_until_stopped, METH_NOARGS, nullptr},
     {"_run_once", &run_once, METH_NOARGS, nullptr},
+    {"_timers", &list_timers, METH_NOARGS, nullptr},
     {"_file_engine", &get_file_engine, METH_NOARGS, nullptr},
     {"_close_native", &close_loop, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

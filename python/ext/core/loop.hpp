@@ -39,7 +39,6 @@ struct LoopObject {
     std::vector<std::unique_ptr<FdCallbacks>>* fd_callbacks; ///< by descriptor number
     OpenTransports<SocketTransportObject> transports;        ///< owns a reference to each
     OpenTransports<DatagramTransportObject> datagram_transports;
-    SocketTransportObject* corked_transports; ///< see `CallbackScope`
     DatagramBatch* datagrams; ///< receive buffers of datagram transports; made by the first receive
     FileEngineObject* file_engine; ///< owned; made by the first file operation
     AddressCache* senders;         ///< source addresses of datagrams; made with `datagrams`
@@ -49,9 +48,8 @@ struct LoopObject {
     void* reserve;                 ///< see `ReleasedReserve`, or null
     HandleObject* handle_freelist; ///< linked through `callback`
     unsigned handle_freelist_size;
-    std::uint64_t callback_serial; ///< of the running callback, see `CallbackScope`
-    unsigned long owner_thread;    ///< the thread that made the loop, then the one that ran it last
-    PyObject* thread_id;           ///< None or the running thread's id, as in BaseEventLoop
+    unsigned long owner_thread; ///< the thread that made the loop, then the one that ran it last
+    PyObject* thread_id;        ///< None or the running thread's id, as in BaseEventLoop
     PyObject* task_factory;
     PyObject* getter; ///< see `loop_getter`; null until used and once closed
     PyObject* current_handle;
@@ -65,11 +63,15 @@ struct LoopObject {
     bool clock_overridden; ///< the program has replaced time()
     bool stopping;
     bool debug;
-    bool in_callback;
 
     static constexpr std::size_t read_buffer_size = std::size_t{256} * 1024;
     static constexpr unsigned max_freelist_handles = 1024;
 };
+
+/// How long one event may call the program's callbacks one after the other, in nanoseconds, where
+/// asyncio would call one in an iteration: the datagrams of a batch, the parts of decrypted data. A
+/// slow callback is then the last one of its event, and the rest follows in the next iteration.
+inline constexpr std::int64_t callbacks_slice = 100'000;
 
 /// Appends a handle to the ready queue. Takes over a reference.
 void schedule(LoopObject* loop, HandleObject* handle) noexcept;

@@ -76,7 +76,7 @@ int execute(PyObject* module) {
         add_ioctl_thread_type(module) && add_serial_abi(module) &&
         add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
         add_websocket_connection_type(module, state) && add_websocket_receive_type(module, state) &&
-        add_http_messages(module) && add_ready_value_type(module) &&
+        add_http_messages(module) && add_log_search(module) && add_ready_value_type(module) &&
         add_returned_value_type(module, state);
     return done ? 0 : -1;
 }

@@ -59,6 +59,7 @@ bool add_file_operation_type(PyObject* module, ModuleState* state);
 bool add_websocket_connection_type(PyObject* module, ModuleState* state);
 bool add_websocket_receive_type(PyObject* module, ModuleState* state);
 bool add_http_messages(PyObject* module);
+bool add_log_search(PyObject* module);
 bool add_ready_value_type(PyObject* module);
 bool add_returned_value_type(PyObject* module, ModuleState* state);
 

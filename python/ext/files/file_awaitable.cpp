@@ -5,6 +5,8 @@
 #include "files/file_submission.hpp"
 #include "files/file_time_slice.hpp"
 
+#include <cerrno>
+
 namespace penstock::python {
 
 namespace {
@@ -28,6 +30,11 @@ bool begin(FileOperationObject* operation) noexcept {
     FileEngineObject* engine = operation->engine;
     if (!check_open(engine)) {
         return false;
+    }
+    if (operation->end_requested) {
+        operation->error = ECANCELED;
+        operation->progress = Progress::complete;
+        return true;
     }
     if (operation->call->attempt != nullptr) {
         const Attempt attempt = operation->call->attempt(operation);
@@ -65,6 +72,21 @@ PyObject* start(PyObject* self, PyObject* /*unused*/) {
         operation->stage = AwaitStage::suspended;
     }
     return Py_NewRef(self);
+}
+
+PyObject* request_end(PyObject* self, PyObject* /*unused*/) {
+    FileOperationObject* operation = FileOperationObject::of(self);
+    if (operation->in_flight && operation->engine->io != nullptr) {
+        if (may_never_end(operation)) {
+            request_cancel(operation);
+        } else {
+            operation->engine->io->withdraw(operation->request);
+        }
+    } else if (operation->progress == Progress::not_begun ||
+               operation->progress == Progress::yielded) {
+        operation->end_requested = true; // it has yielded to other tasks first
+    }
+    Py_RETURN_NONE;
 }
 
 PyObject* when_released(PyObject* self, PyObject* callback) {
@@ -205,11 +227,15 @@ bool FileOperationObject::wake_soon() noexcept {
                                    : step(engine->state, task, as_object(this));
 }
 
-std::array<PyMethodDef, 2> FileOperationObject::own_methods() noexcept {
+std::array<PyMethodDef, 3> FileOperationObject::own_methods() noexcept {
     return {
         PyMethodDef{"start", &start, METH_NOARGS,
                     "Begin now, and continue if the await is cancelled. Returns the operation, to "
                     "be awaited."},
+        PyMethodDef{
+            "request_end", &request_end, METH_NOARGS,
+            "Cancel the work if it has not begun, is queued or may never end; the await then "
+            "raises OSError with ECANCELED."},
         PyMethodDef{"when_released", &when_released, METH_O,
                     "Call a callback once the engine has released the operation; at once if it "
                     "has."},

@@ -5,6 +5,7 @@
 #include "files/file_submission.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -55,6 +56,7 @@ FileEngineObject* make_engine(ModuleState* state, bool on_penstock) noexcept {
     engine->spare_count = 0;
     engine->deliveries = 0;
     engine->slice_credit = 0;
+    new (&engine->clock_reading) io::TimeSlice(callbacks_slice);
     engine->slice_end = 0;
     engine->paused = 0;
     engine->closing = false;
@@ -167,6 +169,13 @@ PyObject* get_name(PyObject* self, void* /*unused*/) {
 }
 
 PyObject* get_reason(PyObject* self, void* /*unused*/) {
+    const FileEngineObject* engine = self_of(self);
+    const int refusal = engine->io != nullptr ? engine->io->ring_refusal() : 0;
+    if (refusal != 0) {
+        return PyUnicode_FromFormat(
+            "worker threads: the kernel has refused io_uring since the loop's start (%s)",
+            strerrorname_np(refusal));
+    }
     return PyUnicode_FromString(self_of(self)->reason->c_str());
 }
 
@@ -185,7 +194,7 @@ PyObject* get_in_child(PyObject* self, void* /*unused*/) {
 
 PyGetSetDef engine_attributes[] = {
     {"name", &get_name, nullptr, "'uring' or 'threads'.", nullptr},
-    {"reason", &get_reason, nullptr, "Why this engine was chosen, in one line.", nullptr},
+    {"reason", &get_reason, nullptr, "Why it is this engine, in one line.", nullptr},
     {"closed", &get_closed, nullptr, nullptr, nullptr},
     {"in_child", &get_in_child, nullptr, "Whether this process was forked from the engine's.",
      nullptr},

@@ -8,6 +8,7 @@
 
 #include <penstock/io/files/file_engine.hpp>
 #include <penstock/io/intrusive_list.hpp>
+#include <penstock/io/time_slice.hpp>
 #include <penstock/io/timer_queue.hpp>
 
 namespace penstock::python {
@@ -50,6 +51,7 @@ struct FileEngineObject {
     unsigned spare_count;
     unsigned deliveries;         ///< completion callbacks on the stack, which may run Python code
     std::int64_t slice_credit;   ///< bytes that may be copied before the clock is read
+    io::TimeSlice clock_reading; ///< since the last reading
     io::MonotonicTime slice_end; ///< of the running task; see file_time_slice.hpp
     std::int64_t paused;         ///< tasks that have yielded and not yet resumed
     bool closing;

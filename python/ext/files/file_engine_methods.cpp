@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include <fcntl.h>
+#include <penstock/io/files/read_status.hpp>
 #include <sys/stat.h>
 
 namespace penstock::python {
@@ -320,6 +321,9 @@ PyObject* engine_should_yield(PyObject* self, PyObject* cost) {
     if (bytes == -1 && PyErr_Occurred() != nullptr) {
         return nullptr;
     }
+    if (bytes < 0) {
+        return PyErr_Format(PyExc_ValueError, "cost must be at least 0, not %lld", bytes);
+    }
     return PyBool_FromLong(should_yield(self_of(self), bytes) ? 1 : 0);
 }
 
@@ -335,8 +339,8 @@ PyObject* engine_describe(PyObject* /*self*/, PyObject* descriptor) {
     constexpr unsigned STATX_DIOALIGN = 0x2000;
 #endif
     struct statx status = {};
-    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_DIOALIGN,
-                &status) != 0) {
+    if (io::read_status(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+                        STATX_BASIC_STATS | STATX_DIOALIGN, status) != 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     // stx_dio_mem_align and stx_dio_offset_align (Linux 6.1) follow stx_mnt_id.

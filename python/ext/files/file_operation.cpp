@@ -154,6 +154,7 @@ FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCal
     operation->detached = false;
     operation->value_taken = false;
     operation->started = false;
+    operation->end_requested = false;
     operation->may_block_briefly = false;
     operation->may_block_indefinitely = false;
     operation->close_deferred = false;
@@ -170,6 +171,16 @@ void raise_file_error(const FileOperationObject* operation) noexcept {
             PyExc_RuntimeError,
             "the files of this event loop belong to the parent process and do not work in "
             "a child of fork(); run a loop of the child's own");
+    } else if (operation->request.found_no_thread()) {
+        constexpr const char* reason =
+            "no thread can be started for it; allow more processes (RLIMIT_NPROC, pids.max)";
+        const Ref arguments(
+            operation->subject == nullptr
+                ? Py_BuildValue("is", operation->error, reason)
+                : Py_BuildValue("isO", operation->error, reason, operation->subject));
+        if (arguments) {
+            PyErr_SetObject(PyExc_OSError, arguments.get());
+        }
     } else {
         PyErr_SetFromErrnoWithFilenameObjects(PyExc_OSError, operation->subject,
                                               operation->other_subject);

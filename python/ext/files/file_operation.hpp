@@ -112,9 +112,10 @@ struct FileOperationObject : NativeAwaitable<FileOperationObject> {
     AwaitStage stage;
     Progress progress;
     bool in_flight;
-    bool detached;    ///< no task awaits it any more
-    bool value_taken; ///< its result was taken, or its buffers are released
-    bool started;     ///< by start(): a cancelled await does not cancel the request
+    bool detached;      ///< no task awaits it any more
+    bool value_taken;   ///< its result was taken, or its buffers are released
+    bool started;       ///< by start(): a cancelled await does not cancel the request
+    bool end_requested; ///< before it has begun: it never does
     bool may_block_briefly;
     bool may_block_indefinitely; ///< opens a file that is not a regular one
     bool close_deferred;         ///< a close that is not yet submitted: others use its descriptor
@@ -146,7 +147,7 @@ struct FileOperationObject : NativeAwaitable<FileOperationObject> {
                             PyObject* keywords) noexcept;
     static int tp_clear(PyObject* self) noexcept;
     static void tp_dealloc(PyObject* self) noexcept;
-    static std::array<PyMethodDef, 2> own_methods() noexcept;
+    static std::array<PyMethodDef, 3> own_methods() noexcept;
     static std::array<PyGetSetDef, 1> own_attributes() noexcept;
     static std::array<PyType_Slot, 1> own_slots() noexcept;
 };

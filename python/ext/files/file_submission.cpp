@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include <penstock/io/files/read_status.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,8 +46,8 @@ void unlink_in_flight(FileOperationObject* operation) noexcept {
 
 /// Whether it is a pipe, a terminal or a socket: a write to it may block for ever.
 bool is_stream(int fd) noexcept {
-    struct stat status = {};
-    return ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode);
+    const int type = io::file_type(fd);
+    return type >= 0 && !S_ISREG(type) && !S_ISBLK(type);
 }
 
 /// Schedules a call of `process` in the loop's next iteration.

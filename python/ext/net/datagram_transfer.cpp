@@ -75,7 +75,8 @@ PyObject* bytes_of(const DatagramBatch::Datagram& datagram) noexcept {
     return PyBytes_FromStringAndSize(datagram.data, static_cast<Py_ssize_t>(datagram.size));
 }
 
-/// Keeps received datagrams that may not be delivered now.
+/// Keeps received datagrams that may not be delivered now. The loop continues in the next
+/// iteration.
 bool keep_undelivered(DatagramTransportObject* transport, const DatagramBatch& batch, int first,
                       int count) noexcept {
     Ref held(PyList_New(0));
@@ -96,11 +97,17 @@ bool keep_undelivered(DatagramTransportObject* transport, const DatagramBatch& b
             schedule_native(transport->loop, &deliver_undelivered, as_object(transport)));
 }
 
+// asyncio delivers one datagram in an iteration. A batch is delivered in one, unless the protocol
+// is slow: others wait for `callbacks_slice` and one call of it, not for sixteen. A slow protocol
+// gets its next datagrams one by one, each in its turn among the descriptors.
 void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batch,
                    int count) noexcept {
     const ProtocolContext context(transport->context);
+    io::TimeSlice slice(callbacks_slice);
+    slice.begin();
+    bool slow = false;
     for (int i = 0; i < count; ++i) {
-        if (!may_deliver(transport)) {
+        if (slow || !may_deliver(transport)) {
             if (!transport->closing && transport->loop != nullptr) {
                 if (!keep_undelivered(transport, batch, i, count)) {
                     fail_with_raised(transport, "Fatal read error on datagram transport");
@@ -118,6 +125,10 @@ void deliver_batch(DatagramTransportObject* transport, const DatagramBatch& batc
             return;
         }
         deliver(transport, data.get(), sender.get());
+        slow = slice.is_over();
+        if (slow) {
+            transport->expected = 1;
+        }
     }
 }
 
@@ -423,6 +434,8 @@ void deliver_undelivered(LoopObject* /*loop*/, PyObject* target) {
         return; // the connection is lost
     }
     const ProtocolContext context(transport->context);
+    io::TimeSlice slice(callbacks_slice);
+    slice.begin();
     while (transport->undelivered != nullptr && may_deliver(transport)) {
         if (PyList_GET_SIZE(transport->undelivered) == 0) {
             Py_CLEAR(transport->undelivered);
@@ -434,8 +447,11 @@ void deliver_undelivered(LoopObject* /*loop*/, PyObject* target) {
             PyErr_WriteUnraisable(target);
         }
         deliver(transport, PyTuple_GET_ITEM(pair.get(), 0), PyTuple_GET_ITEM(pair.get(), 1));
+        if (slice.is_over()) {
+            break;
+        }
     }
-    // Interrupted, not paused: continue when the loop runs again.
+    // Interrupted or slow, not paused: continue in the next iteration.
     if (transport->undelivered != nullptr && !transport->paused && !transport->closing &&
         transport->loop != nullptr &&
         !schedule_native(transport->loop, &deliver_undelivered, as_object(transport))) {

@@ -70,8 +70,6 @@ void lose_connection(DatagramTransportObject* transport) noexcept;
 
 std::uint32_t wanted_interest(const DatagramTransportObject* transport) noexcept;
 void drop_queue(DatagramTransportObject* transport) noexcept;
-/// Datagrams are never corked: each datagram has a system call of its own.
-inline void uncork(DatagramTransportObject* /*transport*/) noexcept {}
 
 extern template void update_interest(DatagramTransportObject* transport) noexcept;
 extern template void fail_with_raised(DatagramTransportObject* transport,

@@ -14,6 +14,8 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include <penstock/io/accept_error.hpp>
+
 namespace penstock::python {
 
 namespace {
@@ -34,10 +36,6 @@ struct ListenerObject {
 
 ListenerObject* self_of(PyObject* object) noexcept {
     return reinterpret_cast<ListenerObject*>(object);
-}
-
-bool out_of_resources(int error) noexcept {
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 void stop_listening(ListenerObject* listener) noexcept {
@@ -119,18 +117,23 @@ void accept_connection(ListenerObject* listener, const AcceptedConnection& conne
     }
 }
 
+// As many connections as asyncio accepts in an iteration, unless their protocols are slow: then the
+// rest wait for the next iteration, so that a storm of connections delays others by
+// `callbacks_slice` and one of them.
 void accept_all(ListenerObject* listener) noexcept {
     std::optional<AcceptTask> task;
+    io::TimeSlice slice(callbacks_slice);
+    slice.begin();
     for (int accepted = 0; accepted < listener->backlog; ++accepted) {
         sockaddr_storage peer{};
         socklen_t length = sizeof peer;
         const int fd = ::accept4(listener->fd, reinterpret_cast<sockaddr*>(&peer), &length,
                                  SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            if (out_of_resources(errno)) {
+            const io::AcceptError kind = io::kind_of_accept_error(errno);
+            if (kind == io::AcceptError::of_resources) {
                 pause_listening(listener, errno);
-            } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR &&
-                       errno != ECONNABORTED) {
+            } else if (kind == io::AcceptError::of_listener && errno != EAGAIN) {
                 PyErr_SetFromErrno(PyExc_OSError);
                 report_raised(listener->loop, "Exception while accepting connections", nullptr,
                               nullptr);
@@ -148,6 +151,9 @@ void accept_all(ListenerObject* listener) noexcept {
         }
         if (listener->loop->pending_exception != nullptr || listener->watch.fd < 0) {
             return; // interrupted, or a callback has stopped the listener
+        }
+        if (slice.is_over()) {
+            return;
         }
     }
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 namespace penstock::python {
@@ -82,9 +84,8 @@ void ReceivedBytes::receive_and_copy(int fd) noexcept {
 
 void ReceivedBytes::receive_in_place(int fd) noexcept {
     const std::size_t capacity = loop_->spare_capacity;
-    // Data beyond the capacity stays in the kernel, and the poller reports it again. Rejected:
-    // readv with the shared buffer behind the spare. It cost every read more than the rare second
-    // call.
+    // Rejected: readv with the shared buffer behind the spare. It cost every read more than the
+    // rare second call.
     count_ = ::recv(fd, PyBytes_AS_STRING(loop_->spare_bytes), capacity, 0);
     error_ = count_ < 0 ? errno : 0;
     if (count_ <= 0) {
@@ -97,7 +98,30 @@ void ReceivedBytes::receive_in_place(int fd) noexcept {
     }
     data_ = std::exchange(loop_->spare_bytes, nullptr);
     capacity_ = capacity;
-    set_size(data_, size);
+    if (size == capacity && size < LoopObject::read_buffer_size) {
+        receive_the_rest(fd);
+    }
+    set_size(data_, static_cast<std::size_t>(count_));
+}
+
+void ReceivedBytes::receive_the_rest(int fd) noexcept {
+    // Asked first: a second recv that fails would take the socket's error with it.
+    int more = 0;
+    if (::ioctl(fd, FIONREAD, &more) != 0 || more <= 0) {
+        return;
+    }
+    const std::size_t capacity =
+        std::min(capacity_ + static_cast<std::size_t>(more), LoopObject::read_buffer_size);
+    PyObject* whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(capacity));
+    if (whole == nullptr) {
+        PyErr_Clear(); // the poller reports the rest again
+        return;
+    }
+    std::memcpy(PyBytes_AS_STRING(whole), PyBytes_AS_STRING(data_), capacity_);
+    const ssize_t count = ::recv(fd, PyBytes_AS_STRING(whole) + capacity_, capacity - capacity_, 0);
+    count_ += std::max<ssize_t>(count, 0);
+    Py_SETREF(data_, whole);
+    capacity_ = capacity;
 }
 
 } // namespace penstock::python

@@ -15,7 +15,8 @@ namespace penstock::python {
 /// larger reads, copying and allocating would cost as much as the rest of the loop. They are
 /// received straight into a bytes object, and the next read reuses that object if the program has
 /// dropped it after `data_received`. A program that keeps it has an ordinary bytes object, whose
-/// memory is at most twice its size.
+/// memory is at most twice its size. Whatever was expected, one read takes what has arrived, up to
+/// the size of the loop's buffer: parts would each wait for an iteration of a busy loop.
 class ReceivedBytes {
 public:
     /// Reads from a socket. `hint` is `next_hint` of the previous read.
@@ -29,11 +30,13 @@ public:
     [[nodiscard]] int error() const noexcept { return error_; }
 
     /// The expected size of the next read: twice this one if it filled its capacity, else not much
-    /// less than before, since the parts of a large message differ.
+    /// less than before, since the parts of a large message differ. It is more than this one, so
+    /// that messages of one size do not fill it.
     [[nodiscard]] std::size_t next_hint() const noexcept {
         const auto size = static_cast<std::size_t>(count_);
-        return capacity_ == size ? std::min(2 * size, LoopObject::read_buffer_size)
-                                 : std::max(size, hint_ - hint_ / 8);
+        const std::size_t expected =
+            capacity_ == size ? 2 * size : std::max(size + 1, hint_ - hint_ / 8);
+        return std::min(expected, LoopObject::read_buffer_size);
     }
 
     /// The bytes. Null with MemoryError set when there was no memory for them.
@@ -42,6 +45,9 @@ public:
 private:
     void receive_and_copy(int fd) noexcept;
     void receive_in_place(int fd) noexcept;
+
+    /// Adds the data beyond the capacity that the first call has filled.
+    void receive_the_rest(int fd) noexcept;
 
     LoopObject* loop_;
     std::size_t hint_;

@@ -185,7 +185,7 @@ Ref call_protocol(SocketTransportObject* transport, PyObject* method, PyObject* 
 std::uint32_t wanted_interest(const SocketTransportObject* transport) noexcept {
     const bool reading =
         transport->started && !transport->closing && !transport->paused && !transport->eof_seen;
-    const bool writing = transport->lost == 0 && queued(transport) > 0 && !transport->corked;
+    const bool writing = transport->lost == 0 && queued(transport) > 0;
     return (reading ? io::readable : 0U) | (writing ? io::writable : 0U);
 }
 
@@ -202,7 +202,6 @@ template void fail_with_errno(SocketTransportObject* transport, int error,
 template void force_close(SocketTransportObject* transport, PyObject* reason) noexcept;
 
 bool close_gracefully(SocketTransportObject* transport) noexcept {
-    uncork(transport);
     if (transport->closing || transport->loop == nullptr) {
         return true;
     }
@@ -310,6 +309,10 @@ SocketTransportObject* accept_transport(LoopObject* loop, const AcceptedConnecti
 
 bool check_no_transport(LoopObject* loop, PyObject* file_object) noexcept {
     const int fd = descriptor_of(loop, file_object);
+    if (fd < 0 && PyErr_ExceptionMatches(PyExc_OverflowError) != 0) {
+        PyErr_Clear(); // no transport has such a number
+        return check_open(loop);
+    }
     // Checked after fileno(), which may have closed the loop.
     return fd >= 0 && check_open(loop) && check_no_transport(loop, file_object, fd);
 }

@@ -1,6 +1,5 @@
 // Receiving on a socket transport: one receive path for each kind of protocol.
 
-#include "core/callback_scope.hpp"
 #include "core/slow_callback.hpp"
 #include "net/read_buffer.hpp"
 #include "net/received_bytes.hpp"
@@ -87,7 +86,12 @@ void deliver_to_stream(SocketTransportObject* transport, const char* data,
                        std::size_t size) noexcept {
     // Owned: the task that is stepped may set another protocol.
     const Ref stream = Ref::borrow(as_object(transport->stream));
-    if (!feed_from_dispatcher(reinterpret_cast<StreamReaderObject*>(stream.get()), data, size)) {
+    auto* reader = reinterpret_cast<StreamReaderObject*>(stream.get());
+    DirectSteps& steps = transport->direct_steps;
+    const bool fed = steps.allowed()
+                         ? steps.timed([&] { return feed_from_dispatcher(reader, data, size); })
+                         : feed_later(reader, data, size);
+    if (!fed) {
         fail_with_raised(transport, data_received_failed);
     }
 }
@@ -96,8 +100,11 @@ void deliver_to_stream(SocketTransportObject* transport, const char* data,
 void deliver_to_asyncio_reader(SocketTransportObject* transport, const char* data,
                                std::size_t size) noexcept {
     const Ref reader = Ref::borrow(transport->asyncio_reader); // as above
-    if (!feed_asyncio_reader(transport->loop->state, reader.get(), data, size,
-                             Feeding::from_dispatcher)) {
+    DirectSteps& steps = transport->direct_steps;
+    const Feeding feeding = steps.allowed() ? Feeding::from_dispatcher : Feeding::anywhere;
+    if (!steps.timed([&] {
+            return feed_asyncio_reader(transport->loop->state, reader.get(), data, size, feeding);
+        })) {
         fail_with_raised(transport, data_received_failed);
     }
 }
@@ -115,8 +122,12 @@ void receive_frames(SocketTransportObject* transport) noexcept {
         return;
     }
     const Ref protocol = Ref::borrow(transport->protocol);
-    if (!feed_websocket(websocket_of(protocol.get()), buffer.data(),
-                        static_cast<std::size_t>(count))) {
+    DirectSteps& steps = transport->direct_steps;
+    const Feeding feeding = steps.allowed() ? Feeding::from_dispatcher : Feeding::anywhere;
+    if (!steps.timed([&] {
+            return feed_websocket(websocket_of(protocol.get()), buffer.data(),
+                                  static_cast<std::size_t>(count), feeding);
+        })) {
         fail_with_raised(transport, data_received_failed);
     }
 }
@@ -206,7 +217,6 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
     SocketTransportObject* transport = &io::owner_of<&SocketTransportObject::watch>(watch);
     const Ref alive = Ref::borrow(as_object(transport));
     const SlowCallbackWatch slowness(transport->loop, as_object(transport));
-    const CallbackScope scope(transport->loop);
     const std::uint32_t interest = watch.interest;
     constexpr std::uint32_t trouble = io::hung_up | io::failed;
     if ((events & (io::readable | trouble)) != 0 && (interest & io::readable) != 0) {

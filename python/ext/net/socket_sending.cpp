@@ -1,7 +1,5 @@
-// Sending on a socket transport: at once, from its queue, or corked until a callback ends; flow
-// control.
+// Sending on a socket transport: at once or from its queue; flow control.
 
-#include "core/callback_scope.hpp"
 #include "net/socket_transport.hpp"
 #include "shared/buffer_view.hpp"
 
@@ -21,12 +19,6 @@ constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
 /// Chunks in one sendmsg(2). IOV_MAX is 1024, but a socket buffer is full long before that.
 constexpr int max_chunks_per_send = 64;
-
-/// A transport is corked up to this many bytes: the high-water mark, which more bytes would pass.
-constexpr std::size_t cork_limit = default_high_water;
-
-/// A transport corks after this many successive callbacks that wrote more than once.
-constexpr unsigned cork_threshold = 3;
 
 // A call of the protocol may change any state: it may replace the protocol, change the queue, or
 // lose the connection, which leaves the transport without a loop. Code that continues after such a
@@ -189,76 +181,12 @@ bool note_lost_write(SocketTransportObject* transport) noexcept {
     return true;
 }
 
-/// Whether to cork this write, to coalesce it with others of the running callback.
-///
-/// Corks only where the last callbacks that wrote did so more than once (a header, then a body). A
-/// program that writes and then blocks until its peer has answered, as tests do, needs its data
-/// sent. Rejected: corking from the second write of every callback on, which makes such programs
-/// deadlock.
-bool should_cork(SocketTransportObject* transport) noexcept {
-    const LoopObject* loop = transport->loop;
-    if (!loop->in_callback) {
-        return false;
-    }
-    const bool first = transport->last_write_callback != loop->callback_serial;
-    if (first) {
-        transport->cork_score = transport->several_writes ? transport->cork_score + 1 : 0;
-        transport->last_write_callback = loop->callback_serial;
-    }
-    transport->several_writes = !first;
-    return transport->cork_score >= cork_threshold;
-}
-
-/// Corks the transport: its queue is sent when the callback ends, or now if it has become long.
-void cork(SocketTransportObject* transport) noexcept {
-    transport->several_writes = transport->corked;
-    transport->corked = true;
-    if (!transport->listed_as_corked) {
-        LoopObject* loop = transport->loop;
-        transport->listed_as_corked = true;
-        transport->next_corked = loop->corked_transports;
-        loop->corked_transports = transport;
-        Py_INCREF(transport);
-    }
-    if (queued(transport) > cork_limit) {
-        uncork(transport);
-    }
-}
-
-/// Queues a write until the running callback ends. False with an exception set.
-bool cork_write(SocketTransportObject* transport, PyObject* data, std::string_view bytes) noexcept {
-    std::size_t offset = 0;
-    const Ref owned = own_bytes(data, bytes, offset);
-    if (!owned || !enqueue(transport, owned.get(), offset)) {
-        return false;
-    }
-    cork(transport);
-    return true;
-}
-
-/// Sends as much as possible of the `bytes` of `data` at once and queues the rest, or corks. The
-/// transport must not be lost. False with an exception set.
-bool send_or_queue(SocketTransportObject* transport, PyObject* data, std::string_view bytes,
-                   Corking corking = Corking::allowed) noexcept {
+/// Sends as much as possible of the `bytes` of `data` at once and queues the rest. The transport
+/// must not be lost. False with an exception set.
+bool send_or_queue(SocketTransportObject* transport, PyObject* data,
+                   std::string_view bytes) noexcept {
     std::size_t sent = 0;
-    const bool large_and_mutable = bytes.size() > cork_limit && !PyBytes_CheckExact(data);
-    if (transport->corked) {
-        if (!large_and_mutable) {
-            const bool queued_whole = cork_write(transport, data, bytes);
-            if (corking == Corking::never) {
-                uncork(transport);
-            }
-            return queued_whole;
-        }
-        uncork(transport); // cheaper than a copy; may call pause_writing()
-        if (transport->lost > 0) {
-            return true;
-        }
-    }
     if (queued(transport) == 0) {
-        if (corking == Corking::allowed && should_cork(transport) && bytes.size() <= cork_limit) {
-            return cork_write(transport, data, bytes);
-        }
         const ssize_t count = ::send(transport->fd, bytes.data(), bytes.size(), send_flags);
         if (count >= 0) {
             sent = static_cast<std::size_t>(count);
@@ -291,33 +219,11 @@ void send_ready(SocketTransportObject* transport) noexcept {
     }
 }
 
-void uncork(SocketTransportObject* transport) noexcept {
-    if (!transport->corked) {
-        return;
-    }
-    transport->corked = false;
-    if (transport->lost == 0 && transport->fd >= 0 && send_queued(transport) &&
-        queued(transport) > 0) {
-        update_interest(transport);
-        pause_protocol_if_full(transport);
-    }
-}
-
-void uncork_all(LoopObject* loop) noexcept {
-    while (SocketTransportObject* transport = loop->corked_transports) {
-        loop->corked_transports = std::exchange(transport->next_corked, nullptr);
-        transport->listed_as_corked = false;
-        uncork(transport);
-        Py_DECREF(transport);
-    }
-}
-
-void send_copy(SocketTransportObject* transport, const char* data, std::size_t size,
-               Corking corking) noexcept {
+void send_copy(SocketTransportObject* transport, const char* data, std::size_t size) noexcept {
     if (transport->lost > 0 || transport->fd < 0 || transport->loop == nullptr) {
         return; // connection_lost reports it to the protocol
     }
-    if (!send_or_queue(transport, Py_None, {data, size}, corking)) {
+    if (!send_or_queue(transport, Py_None, {data, size})) {
         fail_with_raised(transport, "Fatal write error on socket transport");
     }
 }
@@ -395,16 +301,11 @@ PyObject* transport_writelines(PyObject* self, PyObject* list_of_data) {
         return note_lost_write(transport) ? Py_NewRef(Py_None) : nullptr;
     }
     const bool was_empty = queued(transport) == 0;
-    const bool corked = transport->corked || (was_empty && should_cork(transport));
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject* bytes = PyTuple_GET_ITEM(owned.get(), i);
         if (PyBytes_GET_SIZE(bytes) > 0 && !enqueue(transport, bytes, 0)) {
             return nullptr;
         }
-    }
-    if (corked && queued(transport) > 0) {
-        cork(transport);
-        Py_RETURN_NONE;
     }
     if (queued(transport) > 0) {
         if (was_empty && !send_queued(transport)) {
@@ -418,7 +319,6 @@ PyObject* transport_writelines(PyObject* self, PyObject* list_of_data) {
 
 PyObject* transport_write_eof(PyObject* self, PyObject* /*unused*/) {
     SocketTransportObject* transport = transport_of(self);
-    uncork(transport);
     if (!transport->closing && !transport->eof_sent) {
         transport->eof_sent = true;
         if (queued(transport) == 0 && transport->fd >= 0 &&
@@ -437,7 +337,6 @@ PyObject* transport_set_write_buffer_limits(PyObject* self, PyObject* arguments,
         return nullptr;
     }
     SocketTransportObject* transport = transport_of(self);
-    uncork(transport);
     transport->water_marks = marks;
     if (transport->loop != nullptr) {
         pause_protocol_if_full(transport);

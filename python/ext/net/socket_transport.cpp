@@ -69,6 +69,9 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
         !check_protocol(state, protocol)) {
         return nullptr;
     }
+    if (extra != Py_None && !PyDict_Check(extra)) {
+        return PyErr_Format(PyExc_TypeError, "extra must be a dict or None, not %R", extra);
+    }
     const int fd = PyObject_AsFileDescriptor(socket);
     const Ref family(PyObject_GetAttrString(socket, "family"));
     if (fd < 0 || !family) {
@@ -117,7 +120,11 @@ PyObject* transport_abort(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* transport_force_close(PyObject* self, PyObject* reason) {
-    force_close(transport_of(self), reason == Py_None ? nullptr : reason);
+    const Ref exception(reason != Py_None ? exception_of(reason).release() : nullptr);
+    if (!exception && reason != Py_None) {
+        return nullptr;
+    }
+    force_close(transport_of(self), exception.get());
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }
 
@@ -144,7 +151,6 @@ PyObject* transport_can_write_eof(PyObject* /*self*/, PyObject* /*unused*/) {
 }
 
 PyObject* transport_get_write_buffer_size(PyObject* self, PyObject* /*unused*/) {
-    uncork(transport_of(self));
     return PyLong_FromSize_t(queued(transport_of(self)));
 }
 
@@ -235,7 +241,6 @@ PyObject* transport_make_empty_waiter(PyObject* self, PyObject* /*unused*/) {
         PyErr_SetString(PyExc_ConnectionError, "Connection is closed by peer");
         return nullptr;
     }
-    uncork(transport);
     Ref waiter(PyObject_CallMethod(as_object(transport->loop), "create_future", nullptr));
     if (!waiter) {
         return nullptr;
@@ -375,6 +380,7 @@ PyGetSetDef transport_attributes[] = {
 
 PyMemberDef transport_members[] = {
     {"_sock_fd", T_INT, offsetof(SocketTransportObject, fd), READONLY, nullptr},
+    {"_paused", T_BOOL, offsetof(SocketTransportObject, paused), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(SocketTransportObject, attributes), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(SocketTransportObject, weak_references), READONLY,
      nullptr},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "awaitable/direct_steps.hpp"
 #include "core/loop.hpp"
 #include "net/transport_life.hpp"
 #include "net/water_marks.hpp"
@@ -50,9 +51,10 @@ struct NativeProtocol {
 /// would. `lose_connection` drops that reference, after `connection_lost` was called. `finalize`
 /// (transport_base.hpp) closes the descriptor of a transport that is dropped without a close.
 ///
-/// Write coalescing (corking). Writes within one callback may be sent in one system call: the
-/// transport is then corked, and `uncork` sends its queue when the callback ends. `CallbackScope`
-/// and socket_sending.cpp state the conditions.
+/// Promise of every write (socket, TLS, WebSocket): when it returns, the kernel has all bytes that
+/// it takes. A program may block, fork, exec or end at once. Rejected: holding the writes of a
+/// callback back, to send them with one system call; `writelines` saves that call without the
+/// promise's loss.
 struct SocketTransportObject {
     PyObject ob_base;
     /// BaseTransport's slot `_extra`: Python's layout.
@@ -78,17 +80,14 @@ struct SocketTransportObject {
     const NativeProtocol* native; ///< of a native `protocol`, else null
     ReceivePath receive;          ///< how data reaches the protocol; chosen by `bind_protocol`
     WaterMarks water_marks;
-    SocketTransportObject* next_corked; ///< in the loop's list of corked transports
-    std::size_t read_hint;              ///< for the next read; see `ReceivedBytes`
-    std::uint64_t last_write_callback;  ///< serial of the last callback that wrote
-    int fd;                             ///< -1 once closed
-    sockaddr_in6 peer_address;          ///< from accept(2); large enough for IPv4 and IPv6
-    sockaddr_in6 local_address;         ///< saved when the descriptor is closed
+    std::size_t read_hint;      ///< for the next read; see `ReceivedBytes`
+    int fd;                     ///< -1 once closed
+    sockaddr_in6 peer_address;  ///< from accept(2); large enough for IPv4 and IPv6
+    sockaddr_in6 local_address; ///< saved when the descriptor is closed
     socklen_t peer_address_length;
     socklen_t local_address_length;
-    unsigned cork_score; ///< successive callbacks that wrote more than once, without the last one
-    unsigned lost;       ///< 0; 1 once connection_lost is due; later writes are counted on top
-    sa_family_t family;  ///< also fills the gap before the flags
+    unsigned lost;      ///< 0; 1 once connection_lost is due; later writes are counted on top
+    sa_family_t family; ///< also fills the gap before the flags
     bool closing;
     bool started; ///< connection_made was called and reading may begin
     bool paused;
@@ -96,9 +95,7 @@ struct SocketTransportObject {
     bool eof_sent; ///< write_eof was called
     bool protocol_paused;
     bool listed;
-    bool several_writes; ///< the last callback that wrote did so more than once
-    bool corked;         ///< the queue waits for the callback's end, not for the socket
-    bool listed_as_corked;
+    DirectSteps direct_steps; ///< of the task that reads its stream
 };
 
 /// Saves an address for get_extra_info(`name`) after the connection has ended. Stores it in
@@ -180,13 +177,9 @@ Ref call_protocol(SocketTransportObject* transport, PyObject* method,
 /// The receive function for a transport whose protocol has just been set.
 ReceivePath receive_path_for(const SocketTransportObject* transport, bool buffered) noexcept;
 
-/// Whether a write may be corked, to be sent with others when the running callback ends.
-enum class Corking : bool { never, allowed };
-
 /// Sends as much as the kernel takes now and queues a copy of the rest. Ignored once the connection
 /// is lost.
-void send_copy(SocketTransportObject* transport, const char* data, std::size_t size,
-               Corking corking) noexcept;
+void send_copy(SocketTransportObject* transport, const char* data, std::size_t size) noexcept;
 
 /// Closes after the queue has been sent. False with an exception set when the loop is closed.
 bool close_gracefully(SocketTransportObject* transport) noexcept;
@@ -197,11 +190,7 @@ void lose_connection(SocketTransportObject* transport) noexcept;
 /// Sends from the queue: the socket is writable.
 void send_ready(SocketTransportObject* transport) noexcept;
 
-/// Sends the writes that wait for the callback's end. The connection may be lost afterwards. Does
-/// nothing when the transport is not corked.
-void uncork(SocketTransportObject* transport) noexcept;
-
-// Hooks of transport_life.hpp, beside `uncork` and `lose_connection`.
+// Hooks of transport_life.hpp, beside `lose_connection`.
 
 std::uint32_t wanted_interest(const SocketTransportObject* transport) noexcept;
 void drop_queue(SocketTransportObject* transport) noexcept;

@@ -18,8 +18,6 @@ namespace penstock::python {
 // Each kind provides these functions:
 //   std::uint32_t wanted_interest(const Transport*)
 //       returns the events to request from the poller in the transport's state
-//   void uncork(Transport*)
-//       sends the writes that wait for the callback's end
 //   void drop_queue(Transport*)
 //       drops the data that waits for the socket
 //   void lose_connection(Transport*)
@@ -95,7 +93,6 @@ void fail_with_errno(Transport* transport, int error, const char* message) noexc
 }
 
 template <typename Transport> void force_close(Transport* transport, PyObject* reason) noexcept {
-    uncork(transport); // writes that were not corked would have left already
     if (transport->lost > 0 || transport->loop == nullptr) {
         return;
     }

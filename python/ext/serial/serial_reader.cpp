@@ -63,7 +63,7 @@ bool may_read(SerialReaderObject* reader) noexcept {
     const Ref make_error = Ref::borrow(reader->closed_error);
     const Ref error(PyObject_CallNoArgs(make_error.get()));
     if (error) {
-        PyErr_SetObject(as_object(Py_TYPE(error.get())), error.get());
+        raise_given(error.get());
     }
     return false;
 }
@@ -122,7 +122,7 @@ bool wait_until_readable(SerialReadObject* read) noexcept {
 bool must_yield(SerialReaderObject* reader) noexcept {
     ++reader->immediate;
     if (reader->immediate < SerialReaderObject::immediate_limit &&
-        !reader->loop->io->has_ready_work()) {
+        !reader->loop->io->has_ready_work() && !reader->slice.is_over()) {
         return false;
     }
     reader->immediate = 0;
@@ -134,10 +134,14 @@ bool must_yield(SerialReaderObject* reader) noexcept {
 PySendResult SerialReadObject::advance(bool /*first*/, PyObject* /*value*/,
                                        PyObject** result) noexcept {
     if (held != nullptr) {
+        reader->slice.begin();
         *result = std::exchange(held, nullptr);
         return PYGEN_RETURN;
     }
     const bool woken = waiter != nullptr;
+    if (woken) {
+        reader->slice.begin();
+    }
     stop_waiting(this);
     Ref received;
     const Outcome outcome = attempt(this, received);
@@ -259,6 +263,8 @@ PyObject* new_reader(PyTypeObject* type, PyObject* arguments, PyObject* /*keywor
     if (reader != nullptr) {
         reader->loop = reinterpret_cast<LoopObject*>(Py_NewRef(loop));
         reader->fd = fd;
+        new (&reader->slice) io::TimeSlice(SerialReaderObject::immediate_time);
+        reader->slice.begin();
     }
     return as_object(reader);
 }

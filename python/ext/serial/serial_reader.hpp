@@ -17,10 +17,13 @@ struct SerialReaderObject {
     PyObject* unread;       ///< owned; bytes read for a receive that was cancelled, or null
     PyObject* closed_error; ///< owned; makes the exception of a closed port; null while it is open
     int fd;
-    unsigned immediate; ///< successive receives that completed without yielding
+    unsigned immediate;  ///< successive receives that completed without yielding
+    io::TimeSlice slice; ///< since the task has waited or yielded
 
-    /// Other tasks run after at most this many receives that found data waiting.
+    /// Other tasks run after at most this many receives that found data waiting, and once the task
+    /// has run for so many nanoseconds, however few they are.
     static constexpr unsigned immediate_limit = 16;
+    static constexpr std::int64_t immediate_time = 100'000;
 };
 
 /// The awaitable of `receive` and `receive_into`.

@@ -87,7 +87,7 @@ bool has_no_exception(const ModuleState* state, PyObject* attributes) noexcept {
     if (exception == nullptr || exception == Py_None) {
         return exception != nullptr;
     }
-    raise_exception(Ref::borrow(exception));
+    raise_given(exception);
     return false;
 }
 
@@ -292,7 +292,7 @@ bool AsyncioReadObject::wake_soon() noexcept {
 
 bool AsyncioReadObject::check_result() noexcept {
     if (exception != nullptr) {
-        raise_exception(Ref::borrow(exception));
+        raise_given(exception);
     }
     return exception == nullptr;
 }
@@ -307,16 +307,11 @@ PyObject* AsyncioReadObject::set_exception(PyObject* self, PyObject* exception) 
     if (read->done) {
         Py_RETURN_NONE;
     }
-    const Ref instance(PyExceptionClass_Check(exception) ? PyObject_CallNoArgs(exception)
-                                                         : Py_NewRef(exception));
+    Ref instance = exception_of(exception);
     if (!instance) {
         return nullptr;
     }
-    if (!PyExceptionInstance_Check(instance.get())) {
-        PyErr_SetString(PyExc_TypeError, "invalid exception object");
-        return nullptr;
-    }
-    Py_XSETREF(read->exception, Py_NewRef(instance.get()));
+    Py_XSETREF(read->exception, instance.release());
     return finish_wait(read) ? Py_NewRef(Py_None) : nullptr;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "awaitable/direct_steps.hpp"
 #include "core/module.hpp"
 
 #include <cstddef>
@@ -10,11 +11,6 @@ namespace penstock::python {
 /// not of subclasses, which may override methods; otherwise null. A new reference. Reader and
 /// protocol become instances of the subclasses whose waits are native.
 PyObject* asyncio_reader_of(ModuleState* state, PyObject* protocol) noexcept;
-
-enum class Feeding : unsigned char {
-    from_dispatcher, ///< from the dispatcher: the waiting task may be stepped now
-    anywhere,
-};
 
 /// `StreamReaderProtocol.data_received(data)` for `reader`, a reference from `asyncio_reader_of`.
 /// It saves three Python frames and a bytes object for each read. False with an exception set.

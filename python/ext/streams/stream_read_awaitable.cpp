@@ -133,7 +133,7 @@ Look look(ReadOperationObject* operation, Ref& value) noexcept {
         return Look::failed;
     }
     if (reader->exception != nullptr) {
-        raise_exception(Ref::borrow(reader->exception));
+        raise_given(reader->exception);
         return Look::failed;
     }
     const auto wanted = static_cast<std::size_t>(operation->count);

@@ -178,23 +178,14 @@ PyObject* reader_anext(PyObject* self) {
 }
 
 PyObject* reader_feed_data(PyObject* self, PyObject* data) {
-    StreamReaderObject* reader = reader_of(self);
-    if (reader->eof) {
-        PyErr_SetString(PyExc_AssertionError, "feed_data after feed_eof");
-        return nullptr;
-    }
     Py_buffer view;
     if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) {
         return nullptr;
     }
     // The caller may be a task: the waiting task must not run inside of it.
-    bool fed = view.len == 0 || append(reader, static_cast<const char*>(view.buf),
-                                       static_cast<std::size_t>(view.len));
+    const bool fed = feed_later(reader_of(self), static_cast<const char*>(view.buf),
+                                static_cast<std::size_t>(view.len));
     PyBuffer_Release(&view);
-    if (fed && reader->waiting != nullptr && would_complete(reader->waiting)) {
-        fed = reader->waiting->wake_soon();
-    }
-    fed = fed && pause_transport_if_full(reader);
     return fed ? Py_NewRef(Py_None) : nullptr;
 }
 
@@ -216,7 +207,15 @@ PyObject* reader_exception(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* reader_set_exception(PyObject* self, PyObject* exception) {
     StreamReaderObject* reader = reader_of(self);
-    Py_XSETREF(reader->exception, Py_NewRef(exception));
+    if (exception == Py_None) { // as in asyncio: later reads raise nothing
+        Py_CLEAR(reader->exception);
+        Py_RETURN_NONE;
+    }
+    Ref instance = exception_of(exception);
+    if (!instance) {
+        return nullptr;
+    }
+    Py_XSETREF(reader->exception, instance.release());
     return wake_waiting(reader) ? Py_NewRef(Py_None) : nullptr;
 }
 
@@ -328,6 +327,7 @@ PyMemberDef reader_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(StreamReaderObject, weak_references), READONLY,
      nullptr},
     {"_transport", T_OBJECT, offsetof(StreamReaderObject, transport), READONLY, nullptr},
+    {"_limit", T_PYSSIZET, offsetof(StreamReaderObject, limit), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -382,6 +382,22 @@ bool feed_from_dispatcher(StreamReaderObject* reader, const char* data, std::siz
     }
     if (failure) {
         raise_exception(std::move(failure));
+        return false;
+    }
+    return pause_transport_if_full(reader);
+}
+
+bool feed_later(StreamReaderObject* reader, const char* data, std::size_t size) noexcept {
+    const Ref alive = Ref::borrow(as_object(reader));
+    if (reader->eof) {
+        PyErr_SetString(PyExc_AssertionError, "feed_data after feed_eof");
+        return false;
+    }
+    if (size > 0 && !append(reader, data, size)) {
+        return false;
+    }
+    if (reader->waiting != nullptr && would_complete(reader->waiting) &&
+        !reader->waiting->wake_soon()) {
         return false;
     }
     return pause_transport_if_full(reader);

@@ -61,6 +61,9 @@ struct ReadOperationObject : NativeAwaitable<ReadOperationObject> {
 /// returns. False with an exception set.
 bool feed_from_dispatcher(StreamReaderObject* reader, const char* data, std::size_t size) noexcept;
 
+/// The same from anywhere: the waiting task runs in the next iteration.
+bool feed_later(StreamReaderObject* reader, const char* data, std::size_t size) noexcept;
+
 // Shared by stream_reader.cpp (the buffer) and stream_read_awaitable.cpp (its reads):
 
 /// A coroutine for one read. Null with an exception set.

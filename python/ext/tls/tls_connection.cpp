@@ -105,7 +105,8 @@ void finish_handshake(TlsTransportObject* tls) noexcept {
                                           tls->handshake_began));
         log_debug(tls, "log_handshake", took ? took.get() : Py_None);
     }
-    if (tls->notified == Notified::nothing) {
+    const bool upgraded = tls->notified != Notified::nothing;
+    if (!upgraded) {
         tls->notified = Notified::made;
         if (!call_method(tls->protocol, tls->loop->state->name_connection_made, as_object(tls))) {
             fail_with_raised(tls, "Fatal error: protocol.connection_made() call failed.");
@@ -113,7 +114,13 @@ void finish_handshake(TlsTransportObject* tls) noexcept {
         }
     }
     wake_waiter(tls, nullptr);
-    read_available(tls);
+    // The task that awaits start_tls() runs first: until then the protocol has only the transport
+    // below, and would answer the first data without encryption. asyncio delivers at once.
+    if (!upgraded) {
+        read_available(tls);
+    } else if (!schedule_resume(tls)) {
+        fail_handshake(tls);
+    }
 }
 
 void close_raw_step(LoopObject* /*loop*/, PyObject* target) {

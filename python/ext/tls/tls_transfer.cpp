@@ -5,6 +5,7 @@
 #include "streams/asyncio_stream_feed.hpp"
 
 #include <new>
+#include <utility>
 
 namespace penstock::python {
 
@@ -22,7 +23,7 @@ constexpr std::size_t send_size = std::size_t{128} * 1024;
 constexpr std::size_t largest_record = 16384;
 
 void send_record(void* raw, const char* record, std::size_t size) {
-    send_copy(static_cast<SocketTransportObject*>(raw), record, size, Corking::allowed);
+    send_copy(static_cast<SocketTransportObject*>(raw), record, size);
 }
 
 bool is_readable(const TlsTransportObject* tls) noexcept {
@@ -31,6 +32,13 @@ bool is_readable(const TlsTransportObject* tls) noexcept {
 
 bool delivers(const TlsTransportObject* tls) noexcept {
     return !tls->paused && is_readable(tls);
+}
+
+/// Whether close() was called before the peer's end. A buffered protocol then gets one more buffer,
+/// and as in asyncio one in each iteration while written data waits; what is left is dropped.
+/// Without that bound, close() in buffer_updated() would call it again for all that has arrived.
+bool closed_by_itself(const TlsTransportObject* tls) noexcept {
+    return tls->closed && !tls->eof_received;
 }
 
 /// Decrypts into `to` until it is full or the data ends.
@@ -144,10 +152,10 @@ bool encrypt(TlsTransportObject* tls, const char* data, std::size_t size,
             break; // in a renegotiation: the peer must send first
         }
         if (session.output().size() >= send_size) {
-            send_output(tls, Corking::allowed);
+            send_output(tls);
         }
     }
-    send_output(tls, Corking::allowed);
+    send_output(tls);
     return true;
 }
 
@@ -168,6 +176,7 @@ bool write_now(const TlsTransportObject* tls) noexcept {
 
 void resume_step(LoopObject* /*loop*/, PyObject* target) {
     TlsTransportObject* tls = tls_of(target);
+    tls->reading_goes_on = false;
     if (tls->loop == nullptr) {
         return;
     }
@@ -226,7 +235,14 @@ void receive_records(PyObject* self, const char* data, std::size_t size) {
     }
 }
 
+// A buffer of a BufferedProtocol may be much smaller than what has arrived. asyncio fills it once
+// in an iteration. Here it is filled again while the protocol is fast, and the rest waits for the
+// next iteration once it has taken `callbacks_slice`: others wait for that and one call. Data
+// before an end is delivered at once, so that nothing has to remember the end.
 void read_available(TlsTransportObject* tls) noexcept {
+    const bool was_closed = closed_by_itself(tls);
+    io::TimeSlice slice(callbacks_slice);
+    slice.begin();
     while (delivers(tls) && tls->session->may_read()) {
         const Outcome outcome =
             tls->buffered_protocol ? deliver_into_buffer(tls) : deliver_data(tls);
@@ -240,6 +256,19 @@ void read_available(TlsTransportObject* tls) noexcept {
             break;
         }
         if (outcome == Outcome::again) {
+            break;
+        }
+        if (tls->buffered_protocol && closed_by_itself(tls)) {
+            if (was_closed && !schedule_resume(tls)) {
+                PyErr_WriteUnraisable(as_object(tls));
+            }
+            break;
+        }
+        if (tls->state == State::open && slice.is_over()) {
+            if (!std::exchange(tls->reading_goes_on, true) && !schedule_resume(tls)) {
+                fail_with_raised(tls, "Fatal error on SSL protocol");
+                return;
+            }
             break;
         }
     }
@@ -292,13 +321,13 @@ bool schedule_resume(TlsTransportObject* tls) noexcept {
 
 // ---- sending -----------------------------------------------------------------------------------
 
-void send_output(TlsTransportObject* tls, Corking corking) noexcept {
+void send_output(TlsTransportObject* tls) noexcept {
     std::vector<char>& output = tls->session->output();
     if (output.empty()) {
         return;
     }
     if (tls->raw != nullptr) {
-        send_copy(tls->raw, output.data(), output.size(), corking);
+        send_copy(tls->raw, output.data(), output.size());
     }
     output.clear();
 }

@@ -170,9 +170,13 @@ PyObject* tls_close(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* tls_force_close(PyObject* self, PyObject* reason) {
     TlsTransportObject* tls = tls_of(self);
+    const Ref exception(reason != Py_None ? exception_of(reason).release() : nullptr);
+    if (!exception && reason != Py_None) {
+        return nullptr;
+    }
     tls->closed = true;
     if (tls->loop != nullptr) {
-        abort_connection(tls, reason == Py_None ? nullptr : reason);
+        abort_connection(tls, exception.get());
     }
     Py_RETURN_NONE;
 }

@@ -56,7 +56,8 @@ struct TlsTransportObject {
     bool raw_reading_paused;
     bool raw_writing_paused;
     bool protocol_paused;
-    bool eof_received; ///< TCP's end, not TLS's
+    bool eof_received;    ///< TCP's end, not TLS's
+    bool reading_goes_on; ///< in the next iteration: the protocol has had its time in this one
     bool buffered_protocol;
 };
 
@@ -73,9 +74,8 @@ inline TlsTransportObject* tls_of(PyObject* object) noexcept {
 /// Handles the raised exception: reports it unless it is an OSError, then drops the connection.
 void fail_with_raised(TlsTransportObject* tls, const char* message) noexcept;
 
-/// Passes the session's records to the socket. Records of application data may be corked; an alert
-/// must leave before its connection is dropped.
-void send_output(TlsTransportObject* tls, Corking corking = Corking::never) noexcept;
+/// Passes the session's records to the socket.
+void send_output(TlsTransportObject* tls) noexcept;
 
 /// Decrypts and delivers received data, then sends what this allows.
 void read_available(TlsTransportObject* tls) noexcept;

@@ -78,19 +78,22 @@ bool read_parameters(PyObject* tuple, std::optional<websocket::DeflateParameters
     return true;
 }
 
+/// ValueError(text, status): the status is a server's answer to a request with that error.
 PyObject* refuse(http::Error error) noexcept {
     const std::string_view reason = http::describe(error);
     // PyErr_Format knows "%.*s" since CPython 3.12 only.
     const Ref text(
         PyUnicode_FromStringAndSize(reason.data(), static_cast<Py_ssize_t>(reason.size())));
-    if (text) {
-        PyErr_SetObject(PyExc_ValueError, text.get());
+    const Ref arguments(text ? Py_BuildValue("Oi", text.get(), http::status_for(error)) : nullptr);
+    if (arguments) {
+        PyErr_SetObject(PyExc_ValueError, arguments.get());
     }
     return nullptr;
 }
 
 /// parse_websocket_request(data, deflate) -> None if more is needed, or (method, target, fields,
-/// size, error, accept, deflate). Raises ValueError for what is not HTTP/1.1.
+/// size, error, status, accept, deflate). `status` answers the error. Raises ValueError for what is
+/// not HTTP/1.1.
 PyObject* parse_request(PyObject* /*module*/, PyObject* arguments) {
     PyObject* data = nullptr;
     PyObject* wanted = nullptr;
@@ -129,12 +132,14 @@ PyObject* parse_request(PyObject* /*module*/, PyObject* arguments) {
     const Ref target(text_of(head.target));
     const Ref fields(list_of(head.fields));
     const Ref failure(text_of(reason));
+    const int status =
+        error == websocket::HandshakeError::none ? 101 : websocket::status_for(error);
     const Ref key(text_of(accept.text()));
     const Ref deflate(agreement ? deflate_of(agreement->parameters, agreement->response)
                                 : deflate_of(std::nullopt, {}));
     return method && target && fields && failure && key && deflate
-               ? Py_BuildValue("OOOnOOO", method.get(), target.get(), fields.get(),
-                               static_cast<Py_ssize_t>(head.size), failure.get(), key.get(),
+               ? Py_BuildValue("OOOnOiOO", method.get(), target.get(), fields.get(),
+                               static_cast<Py_ssize_t>(head.size), failure.get(), status, key.get(),
                                deflate.get())
                : nullptr;
 }

@@ -30,8 +30,19 @@ namespace {
 constexpr std::size_t maximum_queued_bytes = std::size_t{4} << 20;
 
 std::size_t size_of(PyObject* message) noexcept {
+    if (PyTuple_Check(message)) {
+        message = PyTuple_GET_ITEM(message, 1);
+    }
     return static_cast<std::size_t>(PyUnicode_Check(message) ? PyUnicode_GET_LENGTH(message)
                                                              : PyBytes_GET_SIZE(message));
+}
+
+PyObject* make_part(const MessageDecoder::Event& event) noexcept {
+    const Ref data(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(event.payload.data()),
+                                             static_cast<Py_ssize_t>(event.payload.size())));
+    return data ? PyTuple_Pack(3, event.kind == MessageDecoder::Kind::text ? Py_True : Py_False,
+                               data.get(), event.last ? Py_True : Py_False)
+                : nullptr;
 }
 
 PyObject* make_message(const MessageDecoder::Event& event) noexcept {
@@ -118,6 +129,27 @@ bool call_receiver_for_queue(WebSocketConnectionObject* connection) noexcept {
            has_message(connection) || end_receiver(connection);
 }
 
+/// Queues a part of a message for `recv_streaming`. False with an exception set.
+bool queue_part(WebSocketConnectionObject* connection, const MessageDecoder::Event& event) {
+    WebSocketCodec& codec = *connection->codec;
+    const std::size_t size = event.payload.size();
+    codec.parted_bytes = event.first ? size : codec.parted_bytes + size;
+    if (codec.parted_bytes > codec.maximum_message) { // after decompression
+        constexpr std::string_view reason = "message too big";
+        return notify(connection, "_on_failure", websocket::close_code::message_too_big,
+                      reason.data(), reason.size());
+    }
+    Ref part(make_part(event));
+    if (!part) {
+        return false;
+    }
+    codec.by_parts = !event.last; // one call of `recv_streaming` is for one message
+    codec.queued_bytes += size;
+    codec.messages.push_back(part.get());
+    (void)part.release();
+    return true;
+}
+
 /// Handles one event. False with an exception set.
 bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& event) {
     using Kind = MessageDecoder::Kind;
@@ -130,6 +162,9 @@ bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& 
         // The peer's close frame is behind its messages, so reading may not pause any more.
         if (connection->closing && is_full(codec)) {
             return true;
+        }
+        if (codec.by_parts) {
+            return queue_part(connection, event);
         }
         Ref message(make_message(event));
         if (!message) {
@@ -166,13 +201,16 @@ bool handle(WebSocketConnectionObject* connection, const MessageDecoder::Event& 
 
 /// Decodes all of `data`. False with an exception set.
 bool decode(WebSocketConnectionObject* connection, std::span<std::byte> data) noexcept {
+    connection->heard = true;
     if (connection->ended) {
         return true; // the peer has nothing to say that matters
     }
     try {
         // A call of the Python half may end the connection: all state is read again.
-        while (connection->codec != nullptr) {
-            const MessageDecoder::Event event = connection->codec->decoder->next(data);
+        while (connection->codec != nullptr && !connection->ended) {
+            WebSocketCodec& codec = *connection->codec;
+            const MessageDecoder::Event event =
+                codec.by_parts ? codec.decoder->next_part(data) : codec.decoder->next(data);
             if (event.kind == MessageDecoder::Kind::incomplete) {
                 break;
             }
@@ -208,18 +246,19 @@ PyObject* connection_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* 
     return type->tp_alloc(type, 0);
 }
 
-/// _start(loop, transport, client, max_size, max_queue, deflate): `deflate` is None or a tuple of
-/// this end's window bits and no_context_takeover, and the peer's.
+/// _start(loop, transport, client, max_size, queue_high, queue_low, deflate): `deflate` is None or
+/// a tuple of this end's window bits and no_context_takeover, and the peer's.
 PyObject* connection_start(PyObject* self, PyObject* arguments) {
     WebSocketConnectionObject* connection = websocket_of(self);
     PyObject* loop = nullptr;
     PyObject* transport = nullptr;
     int client = 0;
     unsigned long long maximum = 0;
-    Py_ssize_t queue = 0;
+    Py_ssize_t queue_high = 0;
+    Py_ssize_t queue_low = 0;
     PyObject* deflate = nullptr;
-    if (PyArg_ParseTuple(arguments, "OOpKnO", &loop, &transport, &client, &maximum, &queue,
-                         &deflate) == 0) {
+    if (PyArg_ParseTuple(arguments, "OOpKnnO", &loop, &transport, &client, &maximum, &queue_high,
+                         &queue_low, &deflate) == 0) {
         return nullptr;
     }
     if (connection->codec != nullptr) {
@@ -229,7 +268,8 @@ PyObject* connection_start(PyObject* self, PyObject* arguments) {
     try {
         auto codec = std::make_unique<WebSocketCodec>();
         codec->role = client != 0 ? websocket::Role::client : websocket::Role::server;
-        codec->maximum_queued = static_cast<std::size_t>(queue);
+        codec->maximum_queued = static_cast<std::size_t>(queue_high);
+        codec->resumed_at = static_cast<std::size_t>(queue_low);
         websocket::MessageInflater* inflater = nullptr;
         if (deflate != Py_None) {
 #ifdef PENSTOCK_HAS_DEFLATE
@@ -250,8 +290,9 @@ PyObject* connection_start(PyObject* self, PyObject* arguments) {
             return nullptr;
 #endif
         }
-        codec->decoder = std::make_unique<MessageDecoder>(
-            codec->role, maximum == 0 ? ~std::uint64_t{0} : std::uint64_t{maximum}, inflater);
+        codec->maximum_message = maximum == 0 ? ~std::uint64_t{0} : std::uint64_t{maximum};
+        codec->decoder =
+            std::make_unique<MessageDecoder>(codec->role, codec->maximum_message, inflater);
         if (client != 0) {
             codec->keys = std::make_unique<websocket::MaskKeys>();
         }
@@ -288,8 +329,60 @@ PyObject* connection_data_received(PyObject* self, PyObject* data) {
     Py_RETURN_NONE;
 }
 
-PyObject* connection_recv(PyObject* self, PyObject* /*unused*/) {
-    return make_receive(websocket_of(self), false);
+/// recv(decode=None)
+PyObject* connection_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* names) {
+    const Py_ssize_t named = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
+    if (count + named == 0) {
+        return make_receive(websocket_of(self), {});
+    }
+    if (count + named > 1 || (named == 1 && PyUnicode_CompareWithASCIIString(
+                                                PyTuple_GET_ITEM(names, 0), "decode") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "recv() takes one argument, decode: True, False or None");
+        return nullptr;
+    }
+    const int decoded = arguments[0] == Py_None ? -1 : PyObject_IsTrue(arguments[0]);
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    // Binary data that is no text ends the connection: that is the Python half's.
+    return decoded == 1 ? PyObject_CallMethod(self, "_recv_text", nullptr)
+                        : make_receive(websocket_of(self), {.raw = decoded == 0});
+}
+
+/// _recv_part(): the next part of a message, or a whole message that was received before.
+PyObject* connection_recv_part(PyObject* self, PyObject* /*unused*/) {
+    return make_receive(websocket_of(self), {.part = true});
+}
+
+/// _receive_parts(wanted): whether to queue the next message as parts, also what has arrived of it.
+/// A message that is whole in the queue stays so, and one that is received in parts goes on so.
+PyObject* connection_receive_parts(PyObject* self, PyObject* wanted) {
+    WebSocketConnectionObject* connection = websocket_of(self);
+    if (wanted == Py_True && (connection->receiver != nullptr || connection->waiting != nullptr)) {
+        refuse_second_receiver(connection,
+                               "recv_streaming() called while another coroutine receives");
+        return nullptr;
+    }
+    if (has_message(connection) || connection->codec == nullptr) {
+        Py_RETURN_NONE;
+    }
+    WebSocketCodec& codec = *connection->codec;
+    if (codec.decoder->inside_parts()) {
+        Py_RETURN_NONE;
+    }
+    codec.by_parts = wanted == Py_True;
+    if (codec.by_parts && codec.decoder->inside_whole()) {
+        try {
+            const MessageDecoder::Event event = codec.decoder->part_so_far();
+            if (event.kind != MessageDecoder::Kind::incomplete && !queue_part(connection, event)) {
+                return nullptr;
+            }
+        } catch (const std::bad_alloc&) {
+            return PyErr_NoMemory();
+        }
+    }
+    Py_RETURN_NONE;
 }
 
 PyObject* connection_aiter(PyObject* self) {
@@ -297,7 +390,7 @@ PyObject* connection_aiter(PyObject* self) {
 }
 
 PyObject* connection_anext(PyObject* self) {
-    return make_receive(websocket_of(self), true);
+    return make_receive(websocket_of(self), {.iterating = true});
 }
 
 /// Ends the queue: receives that find it empty raise. Wakes the one that waits.
@@ -319,7 +412,8 @@ PyObject* connection_set_receiver(PyObject* self, PyObject* function) {
         Py_CLEAR(connection->receiver_context);
         Py_RETURN_NONE;
     }
-    if (connection->receiver != nullptr || connection->waiting != nullptr) {
+    if (connection->receiver != nullptr || connection->waiting != nullptr ||
+        receives_parts(connection)) {
         refuse_second_receiver(connection,
                                "for_each() called while another coroutine already receives");
         return nullptr;
@@ -369,7 +463,7 @@ int connection_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(connection->waiting);
     Py_VISIT(connection->receiver);
     Py_VISIT(connection->receiver_context);
-    return 0; // messages are str and bytes
+    return 0; // messages are str, bytes, and tuples of them and bools
 }
 
 int connection_clear(PyObject* self) {
@@ -403,9 +497,13 @@ void connection_dealloc(PyObject* self) {
 PyMethodDef connection_methods[] = {
     {"_start", &connection_start, METH_VARARGS, nullptr},
     {"data_received", &connection_data_received, METH_O, "Decode received bytes."},
-    {"recv", &connection_recv, METH_NOARGS, "Receive the next message."},
-    {"send", &websocket_send, METH_O, "Send a message."},
-    {"write", &websocket_write, METH_O, "Write a message into the transport's buffer."},
+    {"recv", as_function(&connection_recv), METH_FASTCALL | METH_KEYWORDS,
+     "Receive the next message."},
+    {"_recv_part", &connection_recv_part, METH_NOARGS, nullptr},
+    {"_receive_parts", &connection_receive_parts, METH_O, nullptr},
+    {"send", as_function(&websocket_send), METH_FASTCALL | METH_KEYWORDS, "Send a message."},
+    {"write", as_function(&websocket_write), METH_FASTCALL | METH_KEYWORDS,
+     "Write a message into the transport's buffer."},
     {"_set_receiver", &connection_set_receiver, METH_O, nullptr},
     {"_call_receiver", &connection_call_receiver, METH_NOARGS, nullptr},
     {"_send_frame", &websocket_send_frame, METH_VARARGS, nullptr},
@@ -421,6 +519,8 @@ PyMemberDef connection_members[] = {
     {"_closing", T_BOOL, offsetof(WebSocketConnectionObject, closing), 0, nullptr},
     {"_reading_paused", T_BOOL, offsetof(WebSocketConnectionObject, reading_paused), 0, nullptr},
     {"_writing_paused", T_BOOL, offsetof(WebSocketConnectionObject, writing_paused), 0, nullptr},
+    {"_heard", T_BOOL, offsetof(WebSocketConnectionObject, heard), 0, nullptr},
+    {"_written", T_ULONGLONG, offsetof(WebSocketConnectionObject, written), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -452,6 +552,13 @@ void refuse_second_receiver(WebSocketConnectionObject* connection, const char* r
         PyObject_CallMethod(as_object(connection), "_refuse_second_receiver", "s", reason));
 }
 
+bool receives_parts(const WebSocketConnectionObject* connection) noexcept {
+    const WebSocketCodec* codec = connection->codec;
+    return codec != nullptr &&
+           (codec->messages.empty() ? codec->by_parts && !connection->ended
+                                    : PyTuple_Check(codec->messages.front()) != 0);
+}
+
 bool has_message(const WebSocketConnectionObject* connection) noexcept {
     return connection->codec != nullptr && !connection->codec->messages.empty();
 }
@@ -461,7 +568,7 @@ PyObject* take_message(WebSocketConnectionObject* connection) noexcept {
     Ref message(codec.messages.front());
     codec.messages.pop_front();
     codec.queued_bytes -= size_of(message.get());
-    if (connection->reading_paused && codec.messages.size() <= codec.maximum_queued / 4 &&
+    if (connection->reading_paused && codec.messages.size() <= codec.resumed_at &&
         codec.queued_bytes <= maximum_queued_bytes / 4) {
         connection->reading_paused = false;
         if (!call_transport(connection, "resume_reading")) {
@@ -471,10 +578,13 @@ PyObject* take_message(WebSocketConnectionObject* connection) noexcept {
     return message.release();
 }
 
-bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size) noexcept {
+bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size,
+                    Feeding feeding) noexcept {
     const Ref alive = Ref::borrow(as_object(connection));
     return decode(connection, {reinterpret_cast<std::byte*>(data), size}) &&
-           (!may_complete(connection) || resume(connection->waiting)) &&
+           (!may_complete(connection) ||
+            (feeding == Feeding::from_dispatcher ? resume(connection->waiting)
+                                                 : connection->waiting->wake_soon())) &&
            call_receiver_for_queue(connection);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "awaitable/direct_steps.hpp"
 #include "awaitable/native_awaitable.hpp"
 
 #include <cstddef>
@@ -33,6 +34,8 @@ struct WebSocketConnectionObject {
     bool may_send; ///< whole messages: not while one is sent in fragments, and not when closing
     bool closing;  ///< a close frame was sent: no frame may follow it
     bool calling_receiver;
+    bool heard; ///< bytes have arrived since the Python half has cleared it, for its keepalive
+    unsigned long long written; ///< bytes of frames given to the transport, ever
 };
 
 /// One receive: a coroutine, and the future that its task blocks on.
@@ -42,6 +45,8 @@ struct WebSocketReceiveObject : NativeAwaitable<WebSocketReceiveObject> {
     WaitingTask task;
     AwaitStage stage;
     bool iterating; ///< of `async for`: a normal end is StopAsyncIteration
+    bool raw;       ///< of `recv(decode=False)`: text is returned as its bytes
+    bool part;      ///< of `recv_streaming`: a tuple, see `WebSocketCodec::by_parts`
 
     [[nodiscard]] PyObject* owner() const noexcept { return as_object(connection); }
     [[nodiscard]] Ref owning_loop() const noexcept { return Ref::borrow(connection->loop); }
@@ -57,7 +62,8 @@ struct WebSocketReceiveObject : NativeAwaitable<WebSocketReceiveObject> {
 
 /// Decodes received bytes, in place, from the dispatcher, where no task runs: the waiting task runs
 /// before this returns. False with an exception set.
-bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size) noexcept;
+bool feed_websocket(WebSocketConnectionObject* connection, char* data, std::size_t size,
+                    Feeding feeding) noexcept;
 
 inline WebSocketConnectionObject* websocket_of(PyObject* object) noexcept {
     return reinterpret_cast<WebSocketConnectionObject*>(object);
@@ -65,8 +71,18 @@ inline WebSocketConnectionObject* websocket_of(PyObject* object) noexcept {
 
 // Shared by websocket_connection.cpp and websocket_receive.cpp.
 
+/// Of one receive: see the fields of `WebSocketReceiveObject`.
+struct ReceiveKind {
+    bool iterating = false;
+    bool raw = false;
+    bool part = false;
+};
+
 /// A coroutine for one receive. Null with an exception set.
-PyObject* make_receive(WebSocketConnectionObject* connection, bool iterating) noexcept;
+PyObject* make_receive(WebSocketConnectionObject* connection, ReceiveKind kind) noexcept;
+
+/// Whether `recv_streaming` has not ended its message.
+[[nodiscard]] bool receives_parts(const WebSocketConnectionObject* connection) noexcept;
 
 /// The next message; null if the queue is empty, or with an exception set if the transport could
 /// not be resumed.

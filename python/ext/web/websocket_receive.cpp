@@ -21,8 +21,17 @@ PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/
         refuse_second_receiver(connection, "recv() called while for_each() receives");
         return PYGEN_ERROR;
     }
+    if (receives_parts(connection) && !part) {
+        refuse_second_receiver(connection,
+                               "recv() called before recv_streaming() has ended its message");
+        return PYGEN_ERROR;
+    }
     if (has_message(connection)) {
         *result = take_message(connection);
+        if (raw && *result != nullptr && PyUnicode_Check(*result) != 0) {
+            const Ref text(*result);
+            *result = PyUnicode_AsUTF8String(text.get());
+        }
         return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
     }
     if (connection->ended) {
@@ -68,7 +77,7 @@ int WebSocketReceiveObject::visit(visitproc visit, void* arg) const noexcept {
     return visit_task(task, visit, arg);
 }
 
-PyObject* make_receive(WebSocketConnectionObject* connection, bool iterating) noexcept {
+PyObject* make_receive(WebSocketConnectionObject* connection, ReceiveKind kind) noexcept {
     PyTypeObject* type = state_of(Py_TYPE(connection))->websocket_receive_type;
     auto* receive = PyObject_GC_New(WebSocketReceiveObject, type);
     if (receive == nullptr) {
@@ -78,7 +87,9 @@ PyObject* make_receive(WebSocketConnectionObject* connection, bool iterating) no
         reinterpret_cast<WebSocketConnectionObject*>(Py_NewRef(as_object(connection)));
     receive->task = {};
     receive->stage = AwaitStage::created;
-    receive->iterating = iterating;
+    receive->iterating = kind.iterating;
+    receive->raw = kind.raw;
+    receive->part = kind.part;
     PyObject_GC_Track(as_object(receive));
     return as_object(receive);
 }

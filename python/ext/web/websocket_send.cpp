@@ -32,7 +32,7 @@ bool send_bytes(WebSocketConnectionObject* connection, const char* data,
     const Ref transport = Ref::borrow(connection->transport);
     const ModuleState* state = state_of(Py_TYPE(connection));
     if (Py_IS_TYPE(transport.get(), state->socket_transport_type)) {
-        send_copy(transport_of(transport.get()), data, size, Corking::allowed);
+        send_copy(transport_of(transport.get()), data, size);
         return PyErr_Occurred() == nullptr;
     }
     const Ref bytes(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(size)));
@@ -70,6 +70,9 @@ bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opco
                   bool final) noexcept {
     try {
         if (PyUnicode_Check(message)) {
+            if (connection->codec == nullptr) {
+                return not_started() != nullptr;
+            }
             Py_ssize_t size = 0;
             const char* text = PyUnicode_AsUTF8AndSize(message, &size);
             return text != nullptr &&
@@ -98,10 +101,48 @@ bool is_sent_now(const WebSocketConnectionObject* connection, PyObject* message)
            (PyUnicode_Check(message) != 0 || PyObject_CheckBuffer(message) != 0);
 }
 
-bool send_whole(WebSocketConnectionObject* connection, PyObject* message) noexcept {
-    return send_message(connection, message,
-                        PyUnicode_Check(message) != 0 ? Opcode::text : Opcode::binary, true);
-}
+/// The arguments of `send` and `write`.
+struct Sending {
+    PyObject* message = nullptr; ///< borrowed
+    PyObject* text = nullptr;    ///< borrowed; null if it is not given, or None
+
+    /// False with an exception set.
+    bool read(const char* function, PyObject* const* arguments, Py_ssize_t count,
+              PyObject* names) noexcept {
+        const Py_ssize_t named = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
+        if (count > 1 || count + named == 0) {
+            PyErr_Format(PyExc_TypeError, "%s() takes one message, %zd positional arguments given",
+                         function, count);
+            return false;
+        }
+        message = count == 1 ? arguments[0] : nullptr;
+        for (Py_ssize_t i = 0; i < named; ++i) {
+            PyObject* name = PyTuple_GET_ITEM(names, i);
+            PyObject* value = arguments[count + i];
+            if (PyUnicode_CompareWithASCIIString(name, "text") == 0) {
+                text = value == Py_None ? nullptr : value;
+            } else if (message == nullptr &&
+                       PyUnicode_CompareWithASCIIString(name, "message") == 0) {
+                message = value;
+            } else {
+                PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
+                             function, name);
+                return false;
+            }
+        }
+        if (message == nullptr) {
+            PyErr_Format(PyExc_TypeError, "%s() needs a message", function);
+        }
+        return message != nullptr;
+    }
+
+    /// False with an exception set.
+    bool send(WebSocketConnectionObject* connection) const noexcept {
+        const int is_text = text == nullptr ? PyUnicode_Check(message) : PyObject_IsTrue(text);
+        return is_text >= 0 && send_message(connection, message,
+                                            is_text != 0 ? Opcode::text : Opcode::binary, true);
+    }
+};
 
 } // namespace
 
@@ -125,6 +166,7 @@ bool send_frame(WebSocketConnectionObject* connection, Opcode opcode,
         }
     };
     const std::size_t size = head.size() + payload.size();
+    connection->written += size;
     if (size <= stack_frame) {
         std::array<std::byte, stack_frame> frame;
         assemble(frame.data());
@@ -140,24 +182,35 @@ bool send_frame(WebSocketConnectionObject* connection, Opcode opcode,
         transport.get(), state_of(Py_TYPE(connection))->name_write, frame.get())));
 }
 
-PyObject* websocket_send(PyObject* self, PyObject* message) {
+PyObject* websocket_send(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                         PyObject* names) {
     WebSocketConnectionObject* connection = websocket_of(self);
-    if (!is_sent_now(connection, message)) {
-        return PyObject_CallMethod(self, "_send_otherwise", "O", message);
+    Sending sending;
+    if (!sending.read("send", arguments, count, names)) {
+        return nullptr;
     }
-    if (!send_whole(connection, message)) {
+    if (!is_sent_now(connection, sending.message)) {
+        return PyObject_CallMethod(self, "_send_otherwise", "OO", sending.message,
+                                   sending.text != nullptr ? sending.text : Py_None);
+    }
+    if (!sending.send(connection)) {
         return nullptr;
     }
     return connection->writing_paused ? PyObject_CallMethod(self, "_drain", nullptr)
                                       : Py_NewRef(state_of(Py_TYPE(self))->completed);
 }
 
-PyObject* websocket_write(PyObject* self, PyObject* message) {
+PyObject* websocket_write(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* names) {
     WebSocketConnectionObject* connection = websocket_of(self);
-    if (!is_sent_now(connection, message)) {
-        return PyObject_CallMethod(self, "_refuse_write", "O", message);
+    Sending sending;
+    if (!sending.read("write", arguments, count, names)) {
+        return nullptr;
     }
-    return send_whole(connection, message) ? Py_NewRef(Py_None) : nullptr;
+    if (!is_sent_now(connection, sending.message)) {
+        return PyObject_CallMethod(self, "_refuse_write", "O", sending.message);
+    }
+    return sending.send(connection) ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* websocket_send_frame(PyObject* self, PyObject* arguments) {

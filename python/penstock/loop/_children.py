@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.loop._event_loop import Loop
 
-_SubprocessTransport: Any = getattr(unix_events, "_UnixSubprocessTransport", None)
+_SubprocessTransport: Any = unix_events._UnixSubprocessTransport  # type: ignore[attr-defined]
 _DefaultPolicy: Any = getattr(unix_events, "_UnixDefaultEventLoopPolicy", None)
 # Python 3.14 has only the private names.
 _ThreadWatcher: Any = getattr(unix_events, "ThreadedChildWatcher", None) or getattr(
@@ -28,6 +28,46 @@ _ThreadWatcher: Any = getattr(unix_events, "ThreadedChildWatcher", None) or geta
 _ProcessDescriptorWatcher: Any = getattr(unix_events, "PidfdChildWatcher", None) or getattr(
     unix_events, "_PidfdChildWatcher", None
 )
+
+
+class _UnixSubprocessTransport(_SubprocessTransport):  # type: ignore[misc]
+    """asyncio's transport; ``wait()`` ends with the child, as in later versions of asyncio.
+
+    In earlier ones it ends with the child's pipes, which a grandchild may hold open.
+    """
+
+    def close(self) -> None:
+        if self._loop is not None and self._loop.is_closed():
+            # Closing a pipe's transport would schedule its end. Without a transport that refers
+            # to it, its finalizer closes the descriptor.
+            self._pipes.clear()
+        super().close()
+
+    def _process_exited(self, returncode: int) -> None:
+        super()._process_exited(returncode)
+        waiters = self._exit_waiters
+        for waiter in waiters or ():
+            if not waiter.done():
+                waiter.set_result(returncode)
+        if waiters:
+            waiters.clear()
+
+
+class _ProcessDescriptor:
+    """A descriptor of a process; closed with the loop that watches it, if the child outlives it."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, pid: int) -> None:
+        self.number = -1
+        self.number = os.pidfd_open(pid)
+
+    def close(self) -> None:
+        if self.number >= 0:
+            os.close(self.number)
+            self.number = -1
+
+    __del__ = close
 
 
 def watcher_is_asyncios(loop: Loop) -> bool:
@@ -55,7 +95,7 @@ async def make_subprocess_transport(
     If the start fails or is cancelled, the process is killed and awaited.
     """
     waiter = loop.create_future()
-    transport: Any = _SubprocessTransport(loop, *arguments, waiter=waiter, **options)
+    transport: Any = _UnixSubprocessTransport(loop, *arguments, waiter=waiter, **options)
     _watch(loop, transport)
     try:
         await waiter
@@ -72,19 +112,23 @@ async def make_subprocess_transport(
 def _watch(loop: Loop, transport: Any) -> None:
     pid: int = transport.get_pid()
     try:
-        pidfd = os.pidfd_open(pid)
+        descriptor = _ProcessDescriptor(pid)
     except OSError:
         # Before Linux 5.3, refused by a container, or out of descriptors: use asyncio's thread.
         _ThreadWatcher().add_child_handler(pid, loop._child_watcher_callback, transport)
         return
-    loop._add_reader(pidfd, _note_end, loop, transport, pidfd)
+    loop._add_reader(descriptor.number, _note_end, loop, transport, descriptor)
 
 
-def _note_end(loop: Loop, transport: Any, pidfd: int) -> None:
-    loop._remove_reader(pidfd)
-    os.close(pidfd)
-    # The child's last output is delivered before its end.
-    loop.call_soon(_reap, transport)
+def _note_end(loop: Loop, transport: Any, descriptor: _ProcessDescriptor) -> None:
+    loop._remove_reader(descriptor.number)
+    descriptor.close()
+    # The child's last output, which the same poll may have found, is delivered before its end: as
+    # in asyncio, by a step in between before Python 3.14, then by that of the protocol's call.
+    if sys.version_info >= (3, 14):
+        _reap(transport)
+    else:
+        loop.call_soon(_reap, transport)
 
 
 def _reap(transport: Any) -> None:

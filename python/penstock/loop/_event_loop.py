@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import threading
-from asyncio import base_events, events, sslproto
+from asyncio import base_events, events, futures, sslproto
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -118,6 +118,19 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         self._csock = None
         self._internal_fds -= 1
 
+    @property
+    def _scheduled(self) -> list[asyncio.TimerHandle]:
+        """The timers by deadline, as a list of its own: to change it changes nothing.
+
+        Test tools that let time pass run the handles that they find here.
+        """
+        return sorted(self._timers())
+
+    @_scheduled.setter
+    def _scheduled(self, timers: list[asyncio.TimerHandle]) -> None:
+        if timers:  # asyncio's __init__ sets an empty list
+            raise AttributeError("_scheduled is read-only; use call_at() to add a timer")
+
     def _add_callback(self, handle: asyncio.Handle) -> None:
         if not handle._cancelled:
             self.call_soon(_run_unless_cancelled, handle)
@@ -140,6 +153,22 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             from penstock.loop._executor_shutdown import shut_down
 
             await shut_down(self, timeout)
+
+    if sys.version_info >= (3, 14):
+
+        def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+            """Run a function in an executor, as asyncio does.
+
+            What the function sends with `call_soon_threadsafe` comes before its result. Since 3.14,
+            asyncio sets the result at once if the function has ended already (gh-144506).
+            """
+            future = super().run_in_executor(executor, func, *args)
+            if not future.done():
+                return future
+            later: asyncio.Future[Any] = self.create_future()
+            copy_state: Any = futures._copy_future_state  # type: ignore[attr-defined]
+            self.call_soon_threadsafe(copy_state, future, later)
+            return later
 
     # ---- stream sockets -------------------------------------------------------------------------
 
@@ -317,6 +346,14 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
         super()._stop_serving(sock)
 
     # ---- child processes ------------------------------------------------------------------------
+
+    def _make_write_pipe_transport(self, *arguments: Any, **options: Any) -> asyncio.WriteTransport:
+        from penstock.loop import _pipes
+
+        transport: asyncio.WriteTransport = _pipes._UnixWritePipeTransport(
+            self, *arguments, **options
+        )
+        return transport
 
     async def _make_subprocess_transport(
         self, *arguments: Any, **options: Any

@@ -52,3 +52,29 @@ class StreamReaderProtocol(asyncio.StreamReaderProtocol):
             super().connection_made(transport)
         finally:
             self._client_connected_cb = handler
+
+    # TLS has begun: from now on the reader pauses and resumes the new transport, as in later
+    # versions of asyncio. In earlier ones it pauses the transport below, and the new one fills the
+    # reader's buffer without limit.
+
+    def _replace_writer(self, writer: asyncio.StreamWriter) -> None:
+        """What ``StreamWriter.start_tls`` calls before Python 3.13."""
+        self._replace("_replace_writer", writer, writer.transport)
+
+    def _replace_transport(self, transport: asyncio.Transport) -> None:
+        """What ``StreamWriter.start_tls`` calls from Python 3.13 on."""
+        self._replace("_replace_transport", transport, transport)
+
+    def _replace(self, method: str, argument: Any, transport: asyncio.BaseTransport) -> None:
+        of_stream: Any = self
+        reader = of_stream._stream_reader
+        beneath = reader._transport if reader is not None else None
+        getattr(super(), method)(argument)
+        if reader is None:
+            return
+        reader._transport = transport
+        if reader._paused and beneath is not transport:
+            # Data that came before has filled the buffer, and the pause moves up.
+            reader._transport.pause_reading()
+            if beneath is not None:
+                beneath.resume_reading()

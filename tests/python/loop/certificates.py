@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from functools import cache
 
 import trustme
+
+# Client and server of a test make their contexts in two threads.
+_making = threading.RLock()
 
 
 @cache
@@ -20,14 +24,16 @@ def _certificate(name: str) -> trustme.LeafCert:
 
 def server_context(name: str = "localhost") -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _certificate(name).configure_cert(context)
+    with _making:
+        _certificate(name).configure_cert(context)
     return context
 
 
 def client_context() -> ssl.SSLContext:
     """Return a context that trusts the authority and checks the name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _authority().configure_trust(context)
+    with _making:
+        _authority().configure_trust(context)
     return context
 
 

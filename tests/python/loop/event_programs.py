@@ -114,6 +114,7 @@ class _Maker:
             choices.random() < 0.4,
             self.transport in {"unix", "tcp"} and choices.random() < 0.3,
             choices.random() < 0.3,
+            choices.random() < 0.5,
         )
 
     def step(self) -> Body:
@@ -230,6 +231,7 @@ def shorter(program: Program) -> list[Program]:
         {"eager": False},
         {"keep_open_on_eof": False},
         {"buffer_size": 0},
+        {"computes": False},
     ):
         variant = replace(program, **plainer)  # type: ignore[arg-type]
         if variant != program:

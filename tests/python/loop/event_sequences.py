@@ -11,11 +11,13 @@ import contextlib
 import functools
 import gc
 import inspect
+import operator
 import os
 import random
 import socket
 import sys
 import tempfile
+import time
 import warnings
 from asyncio import selector_events, sslproto
 from collections import Counter
@@ -35,6 +37,12 @@ QUIET_TURNS = 80
 """Iterations without an event that end a step: a busy loop polls only every 32 callbacks."""
 
 MOST_TURNS = 20_000
+
+COMPUTED_TURNS = 6
+"""Turns after each step in which the task of a program that computes works."""
+
+WORK = 0.00015
+"""Seconds of such a turn: more than a loop may count as a short time (docs/loop.md)."""
 
 
 OWN_ERRORS = [
@@ -79,6 +87,9 @@ class Program:
     eager: bool = False
     """Tasks begin when they are created (eager tasks)."""
 
+    computes: bool = False
+    """A task computes while events wait; the sequences then have the latencies of the events."""
+
 
 @dataclass
 class EventSequences:
@@ -94,6 +105,16 @@ class EventSequences:
 
     failure: str = ""
     """The error that ended the program."""
+
+    latencies: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """Turns of the computing task before the first and the last event of a connection in a step.
+
+    The key is the number of the step and the connection.
+    """
+
+    def add_latency(self, step: int, connection: int, turns: int) -> None:
+        span = self.latencies.setdefault((step, connection), [turns, turns])
+        span[1] = turns
 
     def add(self, connection: int, event: Any) -> None:
         events = self.events[connection]
@@ -158,6 +179,12 @@ def compare(program: Program, expected: EventSequences, found: EventSequences) -
             return Difference(
                 f"bytes at the peer {index}", len(expected.peers[index]), len(found.peers[index])
             )
+    for place, waited in found.latencies.items():
+        allowed = expected.latencies.get(place)
+        if allowed is not None and any(map(operator.gt, waited, allowed)):
+            return Difference(
+                f"turns before the events of (step, connection) {place}", allowed, waited
+            )
     if found.failure != expected.failure:
         return Difference("what has ended it", expected.failure, found.failure)
     # asyncio also fails itself in a task that uses a lost transport.
@@ -211,13 +238,17 @@ class _Execution:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
         self.in_task = False  # whether an iteration has passed since a callback
         self.latest = 0  # the connection with the latest callback
+        self.step = -1  # the connections are being opened
+        self.turn = 0  # of the computing task since the step
         self.connections = [Connection(self, index) for index in range(len(program.hooks))]
 
     async def run(self) -> None:
         for connection in self.connections:
             await connection.open()
         await self.rest()
-        for index, body in self.program.steps:
+        for step, (index, body) in enumerate(self.program.steps):
+            self.step = step
+            self.turn = 0
             with contextlib.suppress(DeliberateError):
                 self.connections[index].perform(body)
             await self.rest()
@@ -255,6 +286,8 @@ class _Execution:
     async def rest(self) -> None:
         seen, quiet = -1, 0
         for _ in range(MOST_TURNS):
+            if self.program.computes and self.turn < COMPUTED_TURNS:
+                self.compute()
             await asyncio.sleep(0)
             now = sum(each.activity for each in self.connections)
             quiet = quiet + 1 if now == seen else 0
@@ -262,6 +295,17 @@ class _Execution:
             if quiet == QUIET_TURNS:
                 return
         raise AssertionError("the program does not become idle")
+
+    def compute(self) -> None:
+        self.turn += 1
+        end = time.perf_counter() + WORK
+        while time.perf_counter() < end:
+            pass
+
+    def add_latency(self, index: int) -> None:
+        """Note how long the loop has taken to call a connection's protocol after a step."""
+        if self.program.computes:
+            self.sequences.add_latency(self.step, index, self.turn)
 
 
 class Connection:
@@ -377,6 +421,7 @@ class Connection:
 
     def event(self, name: str, what: Any) -> None:
         self.activity += 1
+        self.execution.add_latency(self.index)
         self.execution.sequences.add(self.index, what)
         self.ended = self.ended or name == "eof_received"
         self.lost = self.lost or name == "connection_lost"
@@ -385,6 +430,7 @@ class Connection:
     def data(self, data: bytes) -> None:
         assert data == stream(2 * self.index, self.received, len(data)), "another's bytes"
         self.activity += 1
+        self.execution.add_latency(self.index)
         self.received += len(data)
         self.execution.sequences.add(self.index, len(data))
         if self.received == self.sent:
@@ -467,11 +513,16 @@ class Connection:
         elif operation in {"pause_reading", "resume_reading"}:
             if not self.ended:  # asyncio then reports the end again
                 getattr(transport, operation)()
-        elif self.program.transport != "tls" or not is_closing(transport):
-            # asyncio's TLS fails when it is closed twice.
+        elif not self.fails_on_asyncio(operation):
             if operation == "abort" and transport.get_write_buffer_size():
                 self.execution.sequences.discarded.add(self.index)
             getattr(transport, operation)()
+
+    def fails_on_asyncio(self, operation: str) -> bool:
+        """TLS, when it is closed twice, and the write end of a pipe, aborted after its end."""
+        if self.program.transport == "write pipe":
+            return self.lost and operation == "abort"
+        return self.program.transport == "tls" and is_closing(self.transport)
 
     def write(self, operation: str, size: int) -> None:
         data = stream(2 * self.index + 1, self.written, size)

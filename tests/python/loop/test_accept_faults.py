@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,24 @@ loop.close()
 """
 
 
-every_listener = pytest.mark.parametrize("kind", ["tcp", "unix", "tls"])
+def served(run_script: RunScript, error: str, times: int, kind: str) -> Any:
+    """What the script prints."""
+    done = run_script(ACCEPT, error, str(times), kind)
+    assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("unavailable"):
+        pytest.skip(done.stdout.strip())
+    return json.loads(done.stdout)
+
+
+def paused(error: str) -> dict[str, list[str]]:
+    return {
+        "greetings": ["hello"] * 3,
+        "messages": ["socket.accept() out of system resource"],
+        "errors": [error],
+    }
+
+
+SILENT: dict[str, list[str]] = {"greetings": ["hello"] * 3, "messages": [], "errors": []}
 
 
 @pytest.mark.parametrize(
@@ -76,21 +94,22 @@ every_listener = pytest.mark.parametrize("kind", ["tcp", "unix", "tls"])
 def test_exhausting_a_system_resource_backs_off_logs_and_continues(
     run_script: RunScript, error: str, kind: str
 ) -> None:
-    done = run_script(ACCEPT, error, "1", kind)
-    assert done.returncode == 0, done.stderr
-    if done.stdout.startswith("unavailable"):
-        pytest.skip(done.stdout.strip())
-    assert json.loads(done.stdout) == {
-        "greetings": ["hello"] * 3,
-        "messages": ["socket.accept() out of system resource"],
-        "errors": [error],
-    }
+    assert served(run_script, error, 1, kind) == paused(error)
 
 
-@every_listener
+@pytest.mark.usefixtures("only_penstock")
+def test_a_firewall_that_denies_a_connection_backs_off_too(run_script: RunScript) -> None:
+    assert served(run_script, "EPERM", 1, "tcp") == paused("EPERM")
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix", "tls"])
 def test_an_aborted_connection_is_ignored_without_a_log(run_script: RunScript, kind: str) -> None:
-    done = run_script(ACCEPT, "ECONNABORTED", "20", kind)
-    assert done.returncode == 0, done.stderr
-    if done.stdout.startswith("unavailable"):
-        pytest.skip(done.stdout.strip())
-    assert json.loads(done.stdout) == {"greetings": ["hello"] * 3, "messages": [], "errors": []}
+    assert served(run_script, "ECONNABORTED", 20, kind) == SILENT
+
+
+@pytest.mark.usefixtures("only_penstock")
+@pytest.mark.parametrize("error", ["ENETDOWN", "EPROTO", "EHOSTUNREACH"])
+def test_an_error_of_the_network_is_ignored_like_an_aborted_connection(
+    run_script: RunScript, error: str
+) -> None:
+    assert served(run_script, error, 20, "tcp") == SILENT

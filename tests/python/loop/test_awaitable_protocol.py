@@ -173,6 +173,19 @@ def one_iteration(loop: Any) -> None:
     loop.run_forever()
 
 
+def test_what_a_coroutine_yields_is_a_future_and_the_coroutine_itself_is_none(make: str) -> None:
+    async def use(new: Any) -> None:
+        coroutine = new()
+        assert not asyncio.isfuture(coroutine)
+        future = coroutine.send(None)
+        assert asyncio.isfuture(future)
+        assert isinstance(future, asyncio.Future) or future is not coroutine
+        coroutine.close()
+        assert not asyncio.isfuture(coroutine)
+
+    run(use, make)
+
+
 def test_the_blocking_future_accepts_one_callback(waiting: Any) -> None:
     loop, future = waiting
     called: list[object] = []

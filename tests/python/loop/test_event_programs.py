@@ -74,6 +74,21 @@ def test_an_aborted_connection_may_have_sent_less_of_the_data_in_its_buffer() ->
     assert kind.difference(program) is None
 
 
+def test_a_message_after_small_ones_waits_for_no_more_turns_of_a_computing_task() -> None:
+    kind = event_programs.KINDS["unix"]
+    steps = [[("send", 3000)], [("send", 15_000)], [("send", 60_000)]]
+    program = Program("unix", [(0, body) for body in steps], computes=True)
+    found = kind.run(penstock_factory(), program)
+    assert {place: turns for place, turns in found.latencies.items() if place[0] in {0, 1}} == {
+        (0, 0): [2, 2],
+        (1, 0): [2, 2],
+    }
+    assert kind.difference(program) is None
+    found.latencies[1, 0][1] += 1
+    later = kind.compare(program, kind.run(asyncio.SelectorEventLoop, program), found)
+    assert later is not None and (later.expected, later.found) == ([2, 2], [2, 3])
+
+
 def run_batch(kind: Kind[object], first: int) -> None:
     penstock_factory()
     for seed in range(first, first + BATCH):

@@ -54,6 +54,40 @@ def test_an_executor_may_be_passed_or_set_as_the_default(
         loop.set_default_executor(object())  # type: ignore[arg-type]
 
 
+def test_what_a_function_sends_comes_before_its_result(
+    run: Run, loop: asyncio.AbstractEventLoop, loop_name: str
+) -> None:
+    """Whether the function has ended when it is waited for or not."""
+    if loop_name == "asyncio" and sys.version_info >= (3, 14):
+        pytest.skip("asyncio's own loop sets the result of an ended function at once (gh-144506)")
+
+    class Inline(concurrent.futures.ThreadPoolExecutor):
+        """Has run the function when `submit` returns."""
+
+        def submit(self, *arguments: Any, **options: Any) -> concurrent.futures.Future[Any]:
+            future = super().submit(*arguments, **options)
+            concurrent.futures.wait([future])
+            return future
+
+    def work(order: list[str], fails: bool) -> str:
+        loop.call_soon_threadsafe(order.append, "call")
+        if fails:
+            raise ValueError("deliberate")
+        return "result"
+
+    async def main() -> None:
+        for kind in (concurrent.futures.ThreadPoolExecutor, Inline):
+            with kind(1) as pool:
+                order: list[str] = []
+                order.append(await loop.run_in_executor(pool, work, order, False))
+                assert order == ["call", "result"]
+                with pytest.raises(ValueError, match="deliberate"):
+                    await loop.run_in_executor(pool, work, order, True)
+                assert order == ["call", "result", "call"]
+
+    run(main())
+
+
 def test_to_thread_passes_the_context_and_run_in_executor_does_not(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:

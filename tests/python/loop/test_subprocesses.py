@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +32,23 @@ def test_output_and_exit_code_are_collected(run: Run) -> None:
         out, err = await process.communicate()
         assert (out, err, process.returncode) == (b"out\n", b"err\n", 7)
         assert await process.wait() == 7
+
+    run(main())
+
+
+@pytest.mark.usefixtures("only_penstock")
+def test_wait_ends_with_the_child_although_a_grandchild_holds_its_pipes(run: Run) -> None:
+    # asyncio's own loop does this since 3.14 (gh-119710).
+    async def main() -> None:
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", "exec 3<&0; cat <&3 & exit 5", stdin=PIPE, stdout=PIPE
+        )
+        assert process.stdin is not None and process.stdout is not None
+        assert await process.wait() == 5
+        assert not process.stdout.at_eof()
+        process.stdin.write(b"of the grandchild")
+        process.stdin.close()
+        assert await process.stdout.read() == b"of the grandchild"
 
     run(main())
 
@@ -282,9 +300,30 @@ def test_a_blocking_child_from_a_thread_does_not_disturb_the_loop(run: Run) -> N
     run(main())
 
 
+def set_child_watcher(watcher: Any) -> None:
+    """Set the policy's child watcher; None for the one that it makes when it needs one."""
+    if sys.version_info < (3, 14):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            asyncio.set_child_watcher(watcher)
+
+
+@pytest.fixture
+def fresh_child_watcher() -> Iterator[None]:
+    """Let the policy make a watcher in the test, and another one after it.
+
+    It keeps the first one that it has made, and that one has found whether there are process
+    descriptors.
+    """
+    set_child_watcher(None)
+    yield
+    set_child_watcher(None)
+
+
 @pytest.mark.skipif(
     not hasattr(asyncio, "SafeChildWatcher"), reason="this Python has no child watchers to set"
 )
+@pytest.mark.usefixtures("fresh_child_watcher")
 def test_a_child_watcher_of_the_program_stays_in_use(run: Run) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -301,13 +340,11 @@ def test_a_child_watcher_of_the_program_stays_in_use(run: Run) -> None:
             assert await process.wait() == 0
             return process.pid
 
-        asyncio.set_child_watcher(Watcher())
-        try:
-            assert Watcher.seen == [run(main())]
-        finally:
-            asyncio.set_child_watcher(None)
+        set_child_watcher(Watcher())
+        assert Watcher.seen == [run(main())]
 
 
+@pytest.mark.usefixtures("fresh_child_watcher")
 def test_exit_codes_arrive_even_if_the_kernel_refuses_process_descriptors(
     run: Run, monkeypatch: pytest.MonkeyPatch, loop_name: str
 ) -> None:

@@ -21,6 +21,7 @@ from .peers import (
     connect,
     fill,
     receive_exactly,
+    reset,
     until,
 )
 from .stream_transport_cases import BIG, Make, both_families, both_protocols, native_only
@@ -82,6 +83,72 @@ def test_many_small_writes_to_a_full_socket_keep_their_order(run: Run) -> None:
             expected = b"".join(lines)
             received = await asyncio.to_thread(receive_exactly, c.peer, written + len(expected))
             assert received[written:] == expected
+
+    run(main())
+
+
+class Parts(Recorder):
+    """Keeps the size of what each call brings; drops the data, or keeps it."""
+
+    def __init__(self, *, keep: bool) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.kept: list[bytes] | None = [] if keep else None
+
+    def data_received(self, data: bytes) -> None:
+        self.sizes.append(len(data))
+        if self.kept is not None:
+            self.kept.append(data)
+        super().data_received(data)
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["dropped", "kept"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (600, 600, 100_000),
+        (1024, 1024, 1025, 3000),
+        (3000, 15_000, 60_000, 15_000, 100, 100_000),
+        (512, 511, 513, 512, 1023, 1536, 1537),
+        (512, 262_144, 262_144, 100),
+    ],
+)
+def test_a_message_that_has_arrived_is_delivered_as_a_whole(
+    run: Run, sizes: tuple[int, ...], keep: bool
+) -> None:
+    sent = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+
+    async def main() -> None:
+        with await connect(lambda: Parts(keep=keep), "unix") as c:
+            c.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            c.peer.setblocking(False)
+            total = 0
+            for data in sent:
+                total += c.peer.send(data)
+                await c.protocol.received(total)
+            assert c.protocol.sizes == list(sizes)
+            assert c.protocol.data == b"".join(sent)
+            assert c.protocol.kept is None or c.protocol.kept == sent
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["eof", "reset"])
+def test_an_end_behind_data_of_the_expected_size_is_not_lost(run: Run, end: str) -> None:
+    async def main() -> None:
+        with await connect(Recorder) as c:
+            for number in range(1, 20):  # what is expected of a read decreases to this size
+                c.peer.send(b"x" * 2048)
+                await c.protocol.received(2048 * number)
+            c.peer.send(b"x" * 2048)
+            if end == "reset":
+                reset(c.peer)
+            else:
+                c.peer.close()
+            await c.protocol.closed.wait()
+            assert len(c.protocol.data) in {2048 * 20, 2048 * 19 if end == "reset" else 0}
+            (error,) = c.protocol.lost_with
+            assert (type(error) is ConnectionResetError) == (end == "reset")
 
     run(main())
 

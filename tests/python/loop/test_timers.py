@@ -7,6 +7,7 @@ import gc
 import random
 import time
 import weakref
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -141,6 +142,82 @@ def test_timers_compare_by_deadline(loop: asyncio.AbstractEventLoop) -> None:
     assert hash(sooner) != hash(later)
     sooner.cancel()
     later.cancel()
+
+
+def test_time_passes_for_a_tool_that_runs_the_scheduled_handles(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    seen: list[str] = []
+    view: Any = loop
+    handles = [
+        loop.call_later(delay, seen.append, name)
+        for delay, name in ((200, "c"), (100, "a"), (100.5, "b"), (150, "cancelled"))
+    ]
+    handles[3].cancel()
+    due = [handle for handle in sorted(view._scheduled) if not handle.cancelled()]
+    assert due == [handles[1], handles[2], handles[0]]
+    for handle in due:
+        assert isinstance(handle, asyncio.TimerHandle)
+        handle._run()
+        handle.cancel()
+    assert seen == ["a", "b", "c"]
+    assert [handle for handle in view._scheduled if not handle.cancelled()] == []
+
+
+@pytest.mark.usefixtures("only_penstock")
+def test_the_list_of_scheduled_timers_is_a_view(loop: Any) -> None:
+    handle = loop.call_later(100, print)
+    loop._scheduled.clear()
+    assert loop._scheduled == [handle]
+    with pytest.raises(AttributeError, match="read-only"):
+        loop._scheduled = [handle]
+    handle.cancel()
+    assert loop._scheduled == []
+
+
+def test_timers_with_equal_callbacks_and_arguments_are_equal(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    when = loop.time() + 100
+    texts: list[str] = []
+    argument = "".join(["a", "1"])
+    timers = [
+        loop.call_at(when, texts.append, "".join(["a", "1"])),
+        loop.call_at(when, texts.append, argument),
+    ]
+    assert timers[0] == timers[1]
+    assert timers[0] <= timers[1]
+    assert (timers[0] != timers[1]) is False
+    others = [
+        loop.call_at(when, texts.append, "a2"),
+        loop.call_at(when, texts.remove, argument),
+        loop.call_at(when, print, argument, 1),
+        loop.call_at(when, print),
+        loop.call_at(when + 1, texts.append, argument),
+    ]
+    assert timers[0] not in others
+    cancelled = loop.call_at(when, texts.append, argument)
+    cancelled.cancel()
+    assert timers[0] != cancelled
+    for timer in timers + others:
+        timer.cancel()
+
+
+def test_an_argument_that_cannot_be_compared_raises_from_the_comparison_of_timers(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    class Incomparable:
+        def __eq__(self, other: object) -> bool:
+            raise ZeroDivisionError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    one, other = (loop.call_at(100.0, print, Incomparable()) for _ in range(2))
+    with pytest.raises(ZeroDivisionError):
+        assert one == other
+    assert not one < other
+    one.cancel()
+    other.cancel()
 
 
 def test_timers_compare_with_those_of_other_loops(loop: asyncio.AbstractEventLoop) -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from .certificates import server_context
 from .conftest import Run
-from .peers import BufferedRecorder, Recorder, reset
+from .peers import BufferedRecorder, Recorder, fill, reset, until
 from .tls_peers import BlockingServer, receive_until_end, tls_client, tls_pair
 
-BIG = bytes(range(256)) * 16384  # 4 MiB: more than the sockets buffer
+BIG = bytes(range(256)) * 16384
 
 
 def test_close_sends_close_notify_and_waits_for_the_peers(run: Run) -> None:
@@ -414,11 +414,10 @@ def test_broken_flow_control_callbacks_are_reported(
     async def main() -> None:
         async with tls_pair(Broken, Recorder) as pair:
             pair.server.transport.pause_reading()
-            pair.transport.write(BIG)
-            pair.transport.write(BIG)
-            await pair.client.paused.wait()
+            # Not a fixed size: the kernel buffers what tcp_wmem and tcp_rmem allow, often 36 MiB.
+            written = fill(pair.transport, pair.client)
             pair.server.transport.resume_reading()
-            await pair.server.received(2 * len(BIG))
+            await pair.server.received(written)
             await pair.client.resumed.wait()
         assert [context["message"] for context in contexts] == [
             "protocol.pause_writing() failed",
@@ -451,6 +450,73 @@ def test_a_connection_may_be_ended_in_every_callback(run: Run, callback: str, wa
             assert pair.server.calls[-1] == "lost"
             assert pair.server.calls.count("lost") == 1
             await pair.client.closed.wait()
+
+    run(main())
+
+
+@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+def test_data_received_before_close_is_delivered(run: Run, make: Any) -> None:
+    async def main() -> None:
+        async with tls_pair(Recorder, make) as pair:
+            pair.server.transport.pause_reading()
+            pair.transport.write(b"hello")
+            transport: Any = pair.server.transport
+            await until(lambda: transport.get_read_buffer_size() > 0)
+            pair.server.transport.resume_reading()
+            pair.server.transport.close()
+            await pair.server.closed.wait()
+            assert pair.server.data == b"hello"
+
+    run(main())
+
+
+class ClosingAfterThree(BufferedRecorder):
+    """Closes in its third buffer_updated; counts what comes later, and how deep calls nest."""
+
+    def __init__(self, last_words: bytes) -> None:
+        super().__init__(100)
+        self.last_words = last_words
+        self.calls_before, self.calls_after, self.depth, self.deepest = 0, 0, 0, 0
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)
+        super().buffer_updated(nbytes)
+        if self.transport.is_closing():
+            self.calls_after += 1
+        else:
+            self.calls_before += 1
+            if self.calls_before == 3:
+                self.transport.write(self.last_words)
+                self.transport.close()
+        self.depth -= 1
+
+
+def test_a_buffered_protocol_gets_at_most_one_buffer_after_its_own_close(run: Run) -> None:
+    async def main() -> None:
+        async with tls_pair(Recorder, lambda: ClosingAfterThree(b"")) as pair:
+            pair.transport.write(b"x" * 200_000)
+            await pair.server.closed.wait()
+            assert pair.server.calls_before == 3
+            assert pair.server.calls_after <= 1
+            assert pair.server.deepest <= 2
+
+    run(main())
+
+
+def test_a_close_while_written_data_waits_does_not_nest_the_calls_of_a_buffered_protocol(
+    run: Run, only_penstock: None
+) -> None:
+    # asyncio's own loop does not send the data that waits.
+    async def main() -> None:
+        async with tls_pair(Recorder, lambda: ClosingAfterThree(BIG)) as pair:
+            pair.transport.pause_reading()
+            pair.transport.write(b"x" * 200_000)
+            await until(lambda: pair.server.calls_before == 3)
+            pair.transport.resume_reading()
+            await pair.client.received(len(BIG))
+            await pair.server.closed.wait()
+            assert pair.server.deepest <= 2
 
     run(main())
 

@@ -8,7 +8,7 @@ import gc
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ import penstock
 
 from .certificates import client_context, server_context
 from .conftest import Run
-from .peers import BufferedRecorder, Recorder
+from .peers import BufferedRecorder, Recorder, until
 from .tls_peers import tls_pair, tls_server
 
 
@@ -142,6 +142,98 @@ def test_a_stream_continues_after_data_that_arrive_with_the_end_of_the_handshake
             assert await done == b"n" * 500_000
             assert await reader.read() == b""
             writer.close()
+
+    run(main())
+
+
+@pytest.mark.usefixtures("only_penstock")
+@pytest.mark.parametrize("streams", [asyncio, penstock])
+def test_after_the_upgrade_the_reader_pauses_the_encrypted_transport(
+    run: Run, streams: Any
+) -> None:
+    # asyncio's own streams do this since 3.14 (gh-152431).
+    released: asyncio.Event
+    limit, flood = 1000, 100_000
+
+    async def serve(reader: Any, writer: Any) -> None:
+        await reader.readuntil(b"S")
+        writer.write(b"g")
+        await writer.start_tls(server_context())
+        writer.write(b"n" * flood)
+        await released.wait()
+        writer.close()
+
+    async def main() -> None:
+        nonlocal released
+        released = asyncio.Event()
+        server = await streams.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await streams.open_connection(
+                *server.sockets[0].getsockname(), limit=limit
+            )
+            plain = writer.transport
+            writer.write(b"S")
+            assert await reader.readexactly(1) == b"g"
+            await writer.start_tls(client_context(), server_hostname="localhost")
+            assert reader._transport is writer.transport is not plain
+            await until(lambda: not writer.transport.is_reading())
+            assert plain.is_reading()
+            assert len(await reader.readexactly(flood)) == flood
+            released.set()
+            assert await reader.read() == b""
+            writer.close()
+
+    run(main())
+
+
+@pytest.mark.usefixtures("only_penstock")
+def test_data_that_comes_with_the_end_of_the_handshake_is_answered_encrypted(
+    run: Run, in_thread: Callable[..., Any]
+) -> None:
+    # On asyncio's own loop it comes before the task of start_tls() has run; not on uvloop.
+    answers: list[bytes] = []
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+            self.upgrade = asyncio.ensure_future(self.start_tls())
+
+        async def start_tls(self) -> None:
+            loop = asyncio.get_running_loop()
+            self.transport = await loop.start_tls(
+                self.transport, self, server_context(), server_side=True
+            )
+
+        def data_received(self, data: bytes) -> None:
+            self.transport.write(data)
+
+    def client(port: int) -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        engine = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection(("127.0.0.1", port), 30) as connection:
+            while True:
+                try:
+                    engine.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    if outgoing.pending:
+                        connection.sendall(outgoing.read())
+                    incoming.write(connection.recv(65536))
+            engine.write(b"hello")
+            connection.sendall(outgoing.read())  # with the end of the handshake
+            while True:
+                try:
+                    answers.append(engine.read(5))
+                    return
+                except ssl.SSLWantReadError:
+                    incoming.write(connection.recv(65536))
+
+    async def main() -> None:
+        server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
+        async with server:
+            thread = in_thread(client, server.sockets[0].getsockname()[1])
+            await asyncio.to_thread(thread.join)
+        assert answers == [b"hello"]
 
     run(main())
 

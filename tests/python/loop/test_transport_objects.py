@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import penstock
+
 from .conftest import Run
 from .peers import BufferedRecorder, Recorder, until
 from .transport_links import Link, every_transport
@@ -47,6 +49,22 @@ def test_a_program_may_set_attributes(run: Run, kind: str) -> None:
             assert vars(link.transport)["user"] == "somebody"
             del link.transport.user
             assert not hasattr(link.transport, "user")
+
+    run(main())
+
+
+def test_a_transport_and_a_reader_show_their_state_as_asyncios_do(run: Run) -> None:
+    async def main() -> None:
+        near, far = socket.socketpair()
+        with far:
+            reader, writer = await penstock.open_connection(sock=near, limit=1234)
+            assert reader._limit == 1234
+            transport: Any = writer.transport
+            assert transport._paused is False
+            transport.pause_reading()
+            assert transport._paused is True
+            writer.close()
+            await writer.wait_closed()
 
     run(main())
 

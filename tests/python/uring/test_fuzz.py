@@ -23,6 +23,8 @@ import pytest
 from penstock.uring import BufferPool, UringCtx, UringError
 from tests.python.uring.conftest import KINDS, run_python
 
+pytestmark = pytest.mark.slow
+
 BLOCK = 64
 BLOCKS = 24
 RECORD = 8

@@ -231,6 +231,8 @@ def test_misaligned_o_direct_is_refused_with_the_remedy(ctx: UringCtx, direct: i
             ctx.prep_writev(direct, [memory[:4096], memory[4097:4200]], 0)
         with pytest.raises(ValueError, match="not a multiple"):
             ctx.read_offsets(direct, 100, [0])
+        with pytest.raises(ValueError, match="the length 1000 is not a multiple of"):
+            ctx.read(direct, 1000, 0)  # not of the buffer, which the caller did not give
         assert ctx.in_flight == 0
         ctx.prep_read(direct, memory[512:1024], 512)
         assert ctx.wait_completions()[0][1] == 512

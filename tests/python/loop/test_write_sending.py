@@ -1,4 +1,4 @@
-"""Writes of one callback: which are sent at once, which together, and that all are sent."""
+"""Each write is sent before it returns, and all that is written is sent in order."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .conftest import Run
-from .write_bursts import CORK_THRESHOLD, WriteBursts, only_penstock, write_each
-
-HELD_AT_MOST = 65536
+from .separate_sends import CALLBACKS, SeparateSends, only_penstock, write_each
 
 
-class Packets(WriteBursts):
+class Packets(SeparateSends):
     """A transport on one end of a socket pair whose other end distinguishes each send."""
 
     def __init__(self, loop: Any, kind: int) -> None:
@@ -74,81 +72,51 @@ def packets(loop: asyncio.AbstractEventLoop, kind: int) -> Iterator[Packets]:
     loop.run_until_complete(asyncio.sleep(0))
 
 
-def test_a_lone_write_is_sent_before_it_returns(packets: Packets) -> None:
-    seen = []
+def test_each_write_is_sent_before_it_returns(packets: Packets) -> None:
+    seen: list[bytes] = []
 
     def write(transport: Any) -> None:
-        transport.write(b"lone")
-        seen.extend(packets.arrived())
+        for chunk in (b"header", b"body", b"end"):
+            transport.write(chunk)
+            seen.extend(packets.arrived())
 
-    for _ in range(3):
+    for _ in range(CALLBACKS):
         packets.in_one_callback(write)
-    assert seen == [b"lone"] * 3
+    assert seen == [b"header", b"body", b"end"] * CALLBACKS
 
 
-def test_each_write_of_a_first_burst_is_sent_before_it_returns(
-    packets: Packets,
-) -> None:
-    seen = []
+def test_the_chunks_of_one_call_of_writelines_are_sent_together(packets: Packets) -> None:
+    seen: list[bytes] = []
 
     def write(transport: Any) -> None:
-        write_each(b"a", b"b")(transport)
-        seen.extend(packets.arrived())
+        for chunks in ([b"a", b"b"], [b"c", b"d"]):
+            transport.writelines(chunks)
+            seen.extend(packets.arrived())
 
-    packets.in_one_callback(write)
-    assert seen == [b"a", b"b"]
-
-
-@only_penstock
-def test_a_transport_that_writes_in_bursts_sends_each_burst_together(packets: Packets) -> None:
-    burst = write_each(b"header", b"body")
-    for _ in range(CORK_THRESHOLD):
-        assert packets.in_one_callback(burst) == [b"header", b"body"]
-    for _ in range(3):
-        assert packets.in_one_callback(burst) == [b"headerbody"]
+    for _ in range(CALLBACKS):
+        packets.in_one_callback(write)
+    assert seen == [b"ab", b"cd"] * CALLBACKS
 
 
-@only_penstock
-def test_a_lone_write_ends_the_coalescing(packets: Packets) -> None:
-    packets.write_in_bursts()
-    assert packets.in_one_callback(write_each(b"lone")) == [b"lone"]
-    assert packets.in_one_callback(write_each(b"header", b"body")) == [b"header", b"body"]
+def test_each_write_of_data_received_is_sent_before_it_returns(packets: Packets) -> None:
+    for _ in range(CALLBACKS):
+        assert packets.answer_to(lambda: packets.peer.send(b"data")) == [b"data", b"!", b"?"]
 
 
-@only_penstock
-def test_calls_of_writelines_are_also_coalesced(packets: Packets) -> None:
-    def write(transport: Any) -> None:
-        transport.writelines([b"a", b"b"])
-        transport.writelines([b"c", b"d"])
-        transport.write(b"e")
-
-    packets.write_in_bursts()
-    assert packets.in_one_callback(write) == [b"abcde"]
-
-
-@only_penstock
-def test_writes_of_data_received_are_sent_together(packets: Packets) -> None:
-    packets.write_in_bursts()
-    assert packets.answer_to(lambda: packets.peer.send(b"data")) == [b"data!?"]
-
-
-@only_penstock
-def test_writes_of_a_task_are_sent_at_its_next_suspension(packets: Packets) -> None:
-    async def write() -> list[list[bytes]]:
+def test_each_write_of_a_task_is_sent_before_it_returns(packets: Packets) -> None:
+    async def write() -> list[bytes]:
         seen = []
-        for _ in range(CORK_THRESHOLD + 1):
-            packets.transport.write(b"1")
-            packets.transport.write(b"2")
+        for _ in range(CALLBACKS):
+            for chunk in (b"1", b"2"):
+                packets.transport.write(chunk)
+                seen += packets.arrived()
             await asyncio.sleep(0)
-            seen.append(packets.arrived())
         return seen
 
-    seen = packets.loop.run_until_complete(write())
-    assert seen == [[b"1", b"2"]] * CORK_THRESHOLD + [[b"12"]]
+    assert packets.loop.run_until_complete(write()) == [b"1", b"2"] * CALLBACKS
 
 
 def test_writes_outside_of_callbacks_are_sent_at_once(packets: Packets) -> None:
-    packets.write_in_bursts()
     write_each(b"1", b"2")(packets.transport)
     assert packets.arrived() == [b"1", b"2"]
 
@@ -156,7 +124,6 @@ def test_writes_outside_of_callbacks_are_sent_at_once(packets: Packets) -> None:
 def test_writes_of_a_callback_that_raises_are_also_sent(
     packets: Packets, contexts: list[dict[str, Any]]
 ) -> None:
-    packets.write_in_bursts()
 
     def write_and_fail(transport: Any) -> None:
         write_each(b"1", b"2", b"3")(transport)
@@ -167,7 +134,6 @@ def test_writes_of_a_callback_that_raises_are_also_sent(
 
 
 def test_the_write_buffer_is_empty_while_the_socket_is_writable(packets: Packets) -> None:
-    packets.write_in_bursts()
     sizes = []
 
     def write(transport: Any) -> None:
@@ -181,7 +147,6 @@ def test_the_write_buffer_is_empty_while_the_socket_is_writable(packets: Packets
 
 @pytest.mark.parametrize("end", ["close", "abort", "write_eof"])
 def test_written_data_are_sent_before_the_end(packets: Packets, end: str) -> None:
-    packets.write_in_bursts()
 
     def write_and_end(transport: Any) -> None:
         write_each(b"1", b"2", b"3")(transport)
@@ -197,7 +162,6 @@ def test_written_data_are_sent_before_the_end(packets: Packets, end: str) -> Non
 def test_written_data_are_sent_before_an_end_by_an_exception(
     packets: Packets, contexts: list[dict[str, Any]]
 ) -> None:
-    packets.write_in_bursts()
     packets.failure = ZeroDivisionError()
     arrived = packets.answer_to(lambda: packets.peer.send(b"data"))
     assert b"".join(arrived) == b"data!?"
@@ -205,7 +169,6 @@ def test_written_data_are_sent_before_an_end_by_an_exception(
 
 
 def test_a_buffer_may_change_after_its_write(packets: Packets) -> None:
-    packets.write_in_bursts()
 
     def write(transport: Any) -> None:
         buffer = bytearray(b"first")
@@ -218,7 +181,6 @@ def test_a_buffer_may_change_after_its_write(packets: Packets) -> None:
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM])
 def test_a_peer_that_does_not_read_pauses_the_writer_within_its_callback(packets: Packets) -> None:
-    packets.write_in_bursts()
     paused_after = []
 
     def write(transport: Any) -> None:
@@ -233,32 +195,23 @@ def test_a_peer_that_does_not_read_pauses_the_writer_within_its_callback(packets
     assert paused_after[0] < 1_000_000
 
 
-@only_penstock
-def test_held_data_are_bounded(packets: Packets) -> None:
-    packets.write_in_bursts()
-    most = 0
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM])
+def test_more_chunks_than_one_system_call_accepts_are_sent_before_writelines_returns(
+    packets: Packets,
+) -> None:
+    chunks = [bytes([i]) * 3 for i in range(200)]
+    seen: list[bytes] = []
 
     def write(transport: Any) -> None:
-        nonlocal most
-        for _ in range(100):
-            transport.write(b"x" * 1000)
-            arrived = packets.arrived()
-            most = max(most, *(len(packet) for packet in arrived)) if arrived else most
+        transport.writelines(chunks)
+        seen.extend(packets.arrived())
 
     packets.in_one_callback(write)
-    assert 1000 < most <= HELD_AT_MOST + 1000
-
-
-@pytest.mark.parametrize("kind", [socket.SOCK_STREAM])
-def test_more_writes_than_one_system_call_accepts_need_no_further_event(packets: Packets) -> None:
-    packets.write_in_bursts()
-    arrived = packets.in_one_callback(write_each(*(bytes([i]) * 3 for i in range(200))))
-    assert b"".join(arrived) == b"".join(bytes([i]) * 3 for i in range(200))
+    assert b"".join(seen) == b"".join(chunks)
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM])
 def test_sendfile_sends_after_earlier_writes(packets: Packets, tmp_path: Any) -> None:
-    packets.write_in_bursts()
     file = tmp_path / "file"
     file.write_bytes(b"file")
 
@@ -272,8 +225,7 @@ def test_sendfile_sends_after_earlier_writes(packets: Packets, tmp_path: Any) ->
     assert b"".join(packets.arrived()) == b"123file4"
 
 
-def test_a_lost_connection_drops_held_data(packets: Packets) -> None:
-    packets.write_in_bursts()
+def test_a_lost_connection_drops_what_is_written(packets: Packets) -> None:
 
     def write(transport: Any) -> None:
         transport.write(b"1")
@@ -307,7 +259,6 @@ def test_whatever_is_written_arrives_in_order(
     loop: asyncio.AbstractEventLoop, run: Run, callbacks: list[list[tuple[str, bytes]]]
 ) -> None:
     packets = Packets(loop, socket.SOCK_STREAM)
-    packets.write_in_bursts()
     transport = packets.transport
     expected = bytearray()
 

@@ -1,4 +1,4 @@
-"""TLS writes of one callback: the records are sent together, in order, and before the end."""
+"""The records of each TLS write are sent before it returns, in order, and before the end."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from .certificates import client_context, server_context
-from .write_bursts import CORK_THRESHOLD, WriteBursts, only_penstock, write_each
+from .separate_sends import CALLBACKS, SeparateSends, write_each
 
 LARGEST_RECORD = 16384
 
 
-class TlsPackets(WriteBursts):
+class TlsPackets(SeparateSends):
     """A TLS transport over a socket pair whose other end distinguishes each send."""
 
     def __init__(self, loop: Any) -> None:
@@ -98,41 +98,30 @@ def packets(loop: asyncio.AbstractEventLoop) -> Iterator[TlsPackets]:
     loop.run_until_complete(asyncio.sleep(0))
 
 
-def test_a_lone_write_is_sent_before_it_returns(packets: TlsPackets) -> None:
-    seen = []
+def test_each_write_is_sent_before_it_returns(packets: TlsPackets) -> None:
+    seen: list[bytes] = []
 
     def write(transport: Any) -> None:
-        transport.write(b"lone")
-        seen.extend(packets.arrived())
+        for chunk in (b"header", b"body", b"end"):
+            transport.write(chunk)
+            seen.extend(packets.arrived())
 
-    for _ in range(CORK_THRESHOLD + 1):
+    for _ in range(CALLBACKS):
         packets.in_one_callback(write)
-    assert seen == [b"lone"] * (CORK_THRESHOLD + 1)
+    assert seen == [b"header", b"body", b"end"] * CALLBACKS
 
 
-@only_penstock
-def test_records_of_a_burst_are_sent_together(packets: TlsPackets) -> None:
-    burst = write_each(b"header", b"body")
-    for _ in range(CORK_THRESHOLD):
-        assert packets.in_one_callback(burst) == [b"header", b"body"]
-    for _ in range(3):
-        assert packets.in_one_callback(burst) == [b"headerbody"]
-
-
-@only_penstock
-def test_writes_of_data_received_are_sent_together(packets: TlsPackets) -> None:
-    packets.write_in_bursts()
-    assert packets.answer_to(lambda: packets.write(b"data")) == [b"data!"]
+def test_each_write_of_data_received_is_sent_before_it_returns(packets: TlsPackets) -> None:
+    for _ in range(CALLBACKS):
+        assert packets.answer_to(lambda: packets.write(b"data")) == [b"data", b"!"]
 
 
 def test_writes_outside_of_callbacks_are_sent_at_once(packets: TlsPackets) -> None:
-    packets.write_in_bursts()
     write_each(b"1", b"2")(packets.transport)
     assert packets.arrived() == [b"1", b"2"]
 
 
 def test_written_data_are_sent_before_close_notify(packets: TlsPackets) -> None:
-    packets.write_in_bursts()
 
     def write_and_close(transport: Any) -> None:
         write_each(b"1", b"2")(transport)
@@ -143,7 +132,6 @@ def test_written_data_are_sent_before_close_notify(packets: TlsPackets) -> None:
 
 
 def test_written_data_are_sent_before_an_abort(packets: TlsPackets) -> None:
-    packets.write_in_bursts()
 
     def write_and_abort(transport: Any) -> None:
         write_each(b"1", b"2")(transport)
@@ -156,14 +144,12 @@ def test_written_data_are_sent_before_an_abort(packets: TlsPackets) -> None:
 def test_written_data_are_sent_before_an_end_by_an_exception(
     packets: TlsPackets, contexts: list[dict[str, Any]]
 ) -> None:
-    packets.write_in_bursts()
     packets.failure = ZeroDivisionError()
     assert b"".join(packets.answer_to(lambda: packets.write(b"data"))) == b"data!"
     assert [context["exception"] for context in contexts] == [packets.failure]
 
 
 def test_records_of_every_size_keep_their_order(packets: TlsPackets) -> None:
-    packets.write_in_bursts()
     chunks = [
         bytes([i]) * size
         for i, size in enumerate((1, LARGEST_RECORD, 40_000, 5, 20_000, 90_000, 2, 50_000, 1))

@@ -1,4 +1,4 @@
-"""Several writes in one callback, and the data sent by its end."""
+"""A transport whose peer distinguishes each send, written to in one callback."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-CORK_THRESHOLD = 3
-
 only_penstock = pytest.mark.parametrize("loop_name", ["penstock"])
+
+CALLBACKS = 6
+"""How often a test repeats a callback, so that no state of earlier ones may change its sends."""
 
 
 def write_each(*chunks: bytes) -> Callable[[Any], None]:
@@ -24,7 +25,7 @@ def write_each(*chunks: bytes) -> Callable[[Any], None]:
     return write
 
 
-class WriteBursts(ABC):
+class SeparateSends(ABC):
     """A transport whose peer distinguishes each send."""
 
     loop: asyncio.AbstractEventLoop | Any
@@ -60,8 +61,3 @@ class WriteBursts(ABC):
     def receiving(self) -> None:
         """The first action of the protocol's data_received."""
         self.loop.call_soon(lambda: self._answered.set_result(self.arrived()))
-
-    def write_in_bursts(self) -> None:
-        """Make the transport expect several writes per callback."""
-        for _ in range(CORK_THRESHOLD):
-            self.in_one_callback(write_each(b"header", b"body"))
