@@ -8,21 +8,19 @@ are kept.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.conformance.cpython_tests import Outcome
+from tests.conformance.reported_run import expected_failures, run_reported
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 EXPECTATIONS = HERE / "expected" / "aiofiles.txt"
 SECONDS = 150.0
-_REPORT = "PENSTOCK_CONFORMANCE_REPORT"
 
 
 def source_distribution() -> Path | None:
@@ -37,13 +35,7 @@ def source_distribution() -> Path | None:
 
 def expected() -> dict[str, str]:
     """The expected failures, each with its reason."""
-    rows = {}
-    for line in EXPECTATIONS.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            test, separator, reason = line.partition("  ")
-            assert separator and reason.strip(), f"a line without a reason: {line!r}"
-            rows[test] = reason.strip()
-    return rows
+    return expected_failures(EXPECTATIONS)
 
 
 def run(source: Path) -> tuple[dict[str, Outcome], str]:
@@ -55,38 +47,20 @@ def run(source: Path) -> tuple[dict[str, Outcome], str]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         tests, report = Path(folder, "tests"), Path(folder, "report")
         shutil.copytree(source / "tests", tests)
-        report.touch()
         path = [HERE / "aiofiles_on_penstock", ROOT / "python", ROOT]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_asyncio"]
         command += ["-p", "tests.conformance.aiofiles_plugin", "-p", "no:cacheprovider"]
         command += ["-o", "asyncio_mode=auto", "--rootdir", folder, "-c", os.devnull, str(tests)]
         if os.geteuid() == 0:  # who has every permission
             command += ["--deselect", "tests/test_os.py::test_access"]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(map(str, path)),
-                    _REPORT: str(report),
-                },
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-            output = done.stdout + done.stderr
-        except subprocess.TimeoutExpired as error:
-            output = f"{error}\n{error.output!r}"
-        outcomes: dict[str, Outcome] = {}
-        for line in report.read_text(encoding="utf-8").splitlines():
-            test, result, detail = json.loads(line)
-            test = test.rpartition("tests/")[2]
-            if outcomes.get(test, Outcome("passed", "")).result != "failed":
-                outcomes[test] = Outcome(result, detail)
-        return outcomes, output[-4000:]
+        return run_reported(
+            command,
+            report=report,
+            below="tests/",
+            cwd=folder,
+            environment={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+            seconds=SECONDS,
+        )
 
 
 def main() -> None:

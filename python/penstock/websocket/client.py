@@ -3,76 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-import base64
+import re
 import ssl as ssl_module
 import urllib.parse
-from collections.abc import AsyncIterator, Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import Any, Literal, cast
 
 from penstock import _core
-from penstock.websocket.connection import Connection, check_limits, checked_subprotocols
+from penstock.websocket.connection import Connection
+from penstock.websocket.datastructures import Headers, HeadersLike
 from penstock.websocket.exceptions import (
-    InvalidHandshake,
+    InvalidHeader,
     InvalidMessage,
+    InvalidProtocol,
     InvalidStatus,
     InvalidUpgrade,
     InvalidURI,
     NegotiationError,
+    SecurityError,
+    without_credentials,
 )
-from penstock.websocket.http import Headers, HeadersLike, Request, Response
+from penstock.websocket.http11 import Request, Response
+from penstock.websocket.options import (
+    ConnectionOptions,
+    MaxQueue,
+    MaxSize,
+    WriteLimit,
+    checked_compression,
+    checked_seconds,
+    checked_subprotocols,
+    logger_or_own,
+)
+from penstock.websocket.protocol import Side, State
+from penstock.websocket.proxy import open_http_tunnel, open_socks_socket, open_tls_inside
+from penstock.websocket.reconnecting import backoff, process_exception
+from penstock.websocket.typing import LoggerLike, PathLike
+from penstock.websocket.uri import Address, ProxyAddress, proxy_of_environment
 
-__all__ = ["connect"]
+__all__ = ["ClientConnection", "connect", "unix_connect"]
 
 _LARGEST_BODY = 1 << 20
-_TEMPORARY = {500, 502, 503, 504}
 _NO_LIMITS = (False, False, 15, 15)
+_REDIRECTS = {300, 301, 302, 303, 307, 308}
+_MOST_REDIRECTS = 10
+# A connection that lasts as long is no failed attempt: the delays begin anew.
+_LASTING = 10.0
+_SECRETS = ("Authorization", "Cookie", "Proxy-Authorization")
+_OWN_FIELDS = {
+    "upgrade": "",
+    "connection": "",
+    "sec-websocket-key": "",
+    "sec-websocket-version": "",
+    "sec-websocket-extensions": "; use the argument compression",
+    "sec-websocket-protocol": "; use the argument subprotocols",
+}
 
 
-@dataclass(frozen=True)
-class _Address:
-    secure: bool
-    host: str
-    port: int
-    target: str
-    authority: str
-    credentials: str | None
+class ClientConnection(Connection):
+    """A connection to a server."""
 
-    @classmethod
-    def parse(cls, uri: str) -> _Address:
-        try:
-            parts = urllib.parse.urlsplit(uri)
-            port = parts.port
-            uri.encode()
-        except ValueError as error:
-            raise InvalidURI(uri, str(error)) from None
-        if parts.scheme not in ("ws", "wss"):
-            raise InvalidURI(uri, "its scheme must be ws or wss")
-        if not parts.hostname:
-            raise InvalidURI(uri, "it has no host")
-        if parts.fragment:
-            raise InvalidURI(uri, "it has a fragment, which is not sent")
-        secure = parts.scheme == "wss"
-        port = port or (443 if secure else 80)
-        host = parts.hostname
-        if not host.isascii():
-            try:
-                host = host.encode("idna").decode()
-            except UnicodeError as error:
-                raise InvalidURI(uri, f"its host is no name: {error}") from None
-        authority = f"[{host}]" if ":" in host else host
-        if port != (443 if secure else 80):
-            authority += f":{port}"
-        target = parts.path or "/"
-        if parts.query:
-            target += f"?{parts.query}"
-        credentials = None
-        if parts.username is not None:
-            user = urllib.parse.unquote(parts.username)
-            password = urllib.parse.unquote(parts.password or "")
-            credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
-        quoted = urllib.parse.quote(target, safe="/?:@!$&'()*+,;=%-._~")
-        return cls(secure, host, port, quoted, authority, credentials)
+    side = Side.CLIENT
 
 
 class _ClientHandshake(asyncio.Protocol):
@@ -80,13 +70,11 @@ class _ClientHandshake(asyncio.Protocol):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         request: bytes,
         key: str,
         subprotocols: tuple[str, ...],
         offered: bool,
-        max_size: int | None,
-        max_queue: int | None,
     ) -> None:
         self.connection = connection
         self.done: asyncio.Future[None] = connection.loop.create_future()
@@ -94,8 +82,6 @@ class _ClientHandshake(asyncio.Protocol):
         self._key = key
         self._subprotocols = subprotocols
         self._offered = _NO_LIMITS if offered else None
-        self._max_size = max_size
-        self._max_queue = max_queue
         self._received = b""
         self._transport: asyncio.Transport | None = None
 
@@ -135,7 +121,7 @@ class _ClientHandshake(asyncio.Protocol):
                     self._received, self._key, self._subprotocols, self._offered
                 )
             except ValueError as error:
-                invalid = InvalidMessage(f"did not receive a valid HTTP response: {error}")
+                invalid = InvalidMessage(f"did not receive a valid HTTP response: {error.args[0]}")
                 invalid.__cause__ = error
                 self._fail(invalid)
                 return
@@ -160,30 +146,32 @@ class _ClientHandshake(asyncio.Protocol):
                 self._fail(InvalidStatus(response))
             return
         if fault:
-            self._fail(InvalidUpgrade(fault) if negotiated else NegotiationError(fault))
+            self._fail(_handshake_error(fault, response) if negotiated else NegotiationError(fault))
             return
         assert self._transport is not None
         connection = self.connection
         connection.response = response
-        connection.subprotocol = response.headers.get("Sec-WebSocket-Protocol")
+        connection.subprotocol = next(
+            iter(response.headers.get_all("Sec-WebSocket-Protocol")), None
+        )
         own = None
         if deflate is not None:
             server_reset, client_reset, server_bits, client_bits, _ = deflate
             own = (client_bits, client_reset, server_bits, server_reset)
-        connection._open(self._transport, self._max_size, self._max_queue, own)
+        connection._open(self._transport, own)
         self.done.set_result(None)
         if body:
             connection.data_received(body)
 
 
-def _is_temporary(error: Exception) -> bool:
-    """Return whether another attempt to connect may succeed."""
-    if isinstance(error, InvalidStatus):
-        return error.response.status_code in _TEMPORARY
-    # The server has ended the connection, or does not speak HTTP.
-    if isinstance(error, InvalidMessage):
-        return error.__cause__ is None
-    return not isinstance(error, InvalidHandshake)
+def _handshake_error(fault: str, response: Response) -> Exception:
+    """Return the exception for a 101 that is no WebSocket's."""
+    for name in ("Upgrade", "Connection", "Sec-WebSocket-Accept"):
+        if re.search(rf"\b{name}\b", fault.partition(":")[0]):
+            value = ", ".join(response.headers.get_all(name)) or None
+            kind = InvalidHeader if name == "Sec-WebSocket-Accept" else InvalidUpgrade
+            return kind(name, value)
+    return InvalidProtocol(fault)
 
 
 class connect:  # a function for its users, who await it or enter it
@@ -191,39 +179,63 @@ class connect:  # a function for its users, who await it or enter it
 
     Use it as `connection = await connect(uri)`, as `async with connect(uri) as connection`, which
     closes the connection at the end, or as `async for connection in connect(uri)`, which connects
-    again after a delay whenever the connection was lost. It raises what another attempt would not
-    mend: a status other than 500, 502, 503 and 504, and an answer that is no valid handshake.
+    again after a delay whenever the connection was lost, or could not be opened. The delays grow
+    while the server is not there, or closes at once, and begin anew after a connection that has
+    lasted for 10 s or that this end has closed. It raises what another attempt would not mend: a
+    status, also of a proxy, other than 500, 502, 503 and 504, and an answer that is no valid
+    handshake.
+
+    Redirects are followed, at most 10, but not from wss:// to ws://. Another server does not get
+    the fields Authorization, Cookie and Proxy-Authorization of `additional_headers`.
 
     Works on any asyncio event loop; on Penstock's, messages take a shorter way.
 
     Args:
         uri: A ws:// or wss:// address; user and password become Basic authorization.
         origin: The value of the Origin field.
+        extensions: None: permessage-deflate is the only extension, see `compression`.
         subprotocols: The subprotocols to offer, the preferred one first.
         compression: "deflate" offers permessage-deflate, if Penstock was built with zlib; None
             does not.
-        additional_headers: Header fields to add to the request.
+        additional_headers: Header fields to add to the request. They replace Host, Origin and
+            Authorization.
         user_agent_header: The User-Agent field, if `additional_headers` has none; None sends none.
+        proxy: True takes the proxy that the environment names, if any, None none. Otherwise an
+            address: http:// or https:// for CONNECT, socks5h://, socks5://, socks4a:// or
+            socks4:// with the package python-socks. It is not used with `sock` or a Unix socket.
+        process_exception: For `async for`: returns None if another attempt may succeed after this
+            exception, else what is raised. It replaces the rule above.
         open_timeout: Seconds for connecting and the handshake; None has no limit.
         ping_interval: Seconds between keepalive pings; None sends none.
-        ping_timeout: Seconds for the answer to one, after which the connection fails with 1011.
+        ping_timeout: Seconds in which something must arrive after a ping; otherwise the connection
+            fails with 1011. While reading is paused the time does not run. None has no limit.
         close_timeout: Seconds for the closing handshake, after which the connection is aborted.
+        reconnect_delays: For `async for`: called for an iterator of the delays in seconds.
         max_size: Bytes of a message, also decompressed, beyond which the connection fails with
-            1009; None has no limit.
-        max_queue: Messages that are received ahead before reading pauses; None has no limit.
+            1009; None has no limit. Of a pair, the first counts.
+        max_queue: Messages that are received ahead before reading pauses; None has no limit. Of a
+            pair, the second is the number at which reading goes on, otherwise a quarter.
+        write_limit: Bytes in the transport's buffer at which `send` waits; of a pair, the second is
+            the size at which it goes on. None keeps the loop's own limits.
+        logger: The logger, or its name; that of the package by default.
+        create_connection: Called instead of `ClientConnection` with the same arguments.
         ssl: The TLS context; True or None is the default one for wss://.
         server_hostname: The name in the server's certificate, if it is not the host.
         host: Connect to this host instead of the address's.
         port: Connect to this port instead of the address's.
-        **kwargs: Passed to `loop.create_connection`, for example `sock` or `local_addr`.
+        **kwargs: Passed to `loop.create_connection`, for example `sock` or `local_addr`, or with a
+            proxy's connection to it. For TLS with an https:// proxy they begin with `proxy_`.
 
     Raises:
         InvalidURI: If the address is invalid.
+        InvalidProxy: If the proxy's is.
         OSError: If the connection fails.
         TimeoutError: If it takes longer than `open_timeout`.
+        ProxyError: If the proxy refuses.
         InvalidStatus: If the server answers with a status other than 101.
+        SecurityError: If it redirects from wss:// to ws://, or too often.
         NegotiationError: If it selects a subprotocol or an extension that was not offered.
-        InvalidHandshake: If its answer is otherwise invalid; base of these two.
+        InvalidHandshake: If its answer is otherwise invalid; base of the four above.
     """
 
     def __init__(
@@ -231,76 +243,110 @@ class connect:  # a function for its users, who await it or enter it
         uri: str,
         *,
         origin: str | None = None,
+        extensions: Sequence[Any] | None = None,
         subprotocols: Sequence[str] | None = None,
         compression: str | None = "deflate",
         additional_headers: HeadersLike | None = None,
         user_agent_header: str | None = "penstock",
+        proxy: str | Literal[True] | None = True,
+        process_exception: Callable[[Exception], Exception | None] = process_exception,
         open_timeout: float | None = 10,
         ping_interval: float | None = 20,
         ping_timeout: float | None = 20,
         close_timeout: float | None = 10,
-        max_size: int | None = 1 << 20,
-        max_queue: int | None = 16,
+        reconnect_delays: Callable[[], Iterator[float]] = backoff,
+        max_size: MaxSize = 1 << 20,
+        max_queue: MaxQueue = 16,
+        write_limit: WriteLimit = None,
+        logger: LoggerLike | str | None = None,
+        create_connection: Callable[..., ClientConnection] | None = None,
         ssl: ssl_module.SSLContext | bool | None = None,
         server_hostname: str | None = None,
         host: str | None = None,
         port: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if compression not in ("deflate", None):
-            raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
-        check_limits(max_size, max_queue)
-        self._address = _Address.parse(uri)
+        self._compression = checked_compression(compression, extensions) and bool(
+            _core.websocket_deflate
+        )
+        self._options = ConnectionOptions(
+            ping_interval,
+            ping_timeout,
+            close_timeout,
+            max_size,
+            max_queue,
+            write_limit,
+            logger_or_own(logger),
+        )
+        self._open_timeout = checked_seconds("open_timeout", open_timeout)
+        self._address = Address.parse(uri)
         if ssl and not self._address.secure:
             raise ValueError("ssl is given with a ws:// address; use wss://")
         if ssl is False and self._address.secure:
             raise ValueError("ssl=False is given with a wss:// address; use ws://")
         self._origin = origin
         self._subprotocols = checked_subprotocols(subprotocols)
-        self._compression = compression is not None and bool(_core.websocket_deflate)
-        self._additional = additional_headers
+        self._additional = Headers(additional_headers or ())
+        for name in self._additional:
+            if name in _OWN_FIELDS:
+                raise ValueError(
+                    f"additional_headers has {name}, which the handshake sets{_OWN_FIELDS[name]}"
+                )
         self._user_agent = user_agent_header
-        self._open_timeout = open_timeout
-        self._timeouts = {
-            "ping_interval": ping_interval,
-            "ping_timeout": ping_timeout,
-            "close_timeout": close_timeout,
-        }
-        self._max_size = max_size
-        self._max_queue = max_queue
+        self._unix = bool(kwargs.pop("unix", False))
+        self._proxy = None if self._unix or kwargs.get("sock") is not None else proxy
+        if self._proxy not in (None, True):
+            ProxyAddress.parse(cast(str, self._proxy))
+        self._process_exception = process_exception
+        self._reconnect_delays = reconnect_delays
+        self._create_connection = create_connection or ClientConnection
         self._ssl = ssl
         self._server_hostname = server_hostname
         self._host = host
         self._port = port
         self._arguments = kwargs
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
 
-    def __await__(self) -> Generator[Any, None, Connection]:
+    def __await__(self) -> Generator[Any, None, ClientConnection]:
         return self._connect().__await__()
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> ClientConnection:
+        if self._connection is not None:
+            raise RuntimeError("this connect() is already entered; call connect() for another one")
         self._connection = await self._connect()
-        return await self._connection.__aenter__()
+        return self._connection
 
     async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
-        assert self._connection is not None
-        await self._connection.__aexit__(exc_type, *exc_info)
+        connection, self._connection = self._connection, None
+        assert connection is not None
+        await connection.__aexit__(exc_type, *exc_info)
 
-    async def __aiter__(self) -> AsyncIterator[Connection]:
-        delay = 0.1
+    async def __aiter__(self) -> AsyncIterator[ClientConnection]:
+        delays = self._reconnect_delays()
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 async with self as connection:
-                    delay = 0.1
+                    opened = loop.time()
                     yield connection
-            except (OSError, TimeoutError, InvalidHandshake) as error:
-                if not _is_temporary(error):
+                    lost = _is_lost(connection)
+                if not lost or loop.time() - opened >= _LASTING:
+                    delays = self._reconnect_delays()
+                if not lost:
+                    continue
+                cause = "the connection was lost"
+            except Exception as error:
+                fatal = self._process_exception(error)
+                if fatal is error:
                     raise
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, 60.0)
+                if fatal is not None:
+                    raise fatal from error
+                cause = str(error) or type(error).__name__
+            delay = next(delays)
+            self._options.logger.info("connecting again in %.1f s: %s", delay, cause)
+            await asyncio.sleep(delay)
 
-    def _request(self, key: str) -> Request:
-        address = self._address
+    def _request(self, address: Address, additional: Headers, key: str) -> Request:
         headers = Headers(
             {
                 "Host": address.authority,
@@ -316,52 +362,173 @@ class connect:  # a function for its users, who await it or enter it
             headers["Sec-WebSocket-Extensions"] = "permessage-deflate; client_max_window_bits"
         if self._subprotocols:
             headers["Sec-WebSocket-Protocol"] = ", ".join(self._subprotocols)
-        if address.credentials is not None:
-            headers["Authorization"] = f"Basic {address.credentials}"
-        if self._additional is not None:
-            headers.update_from(self._additional)
+        if address.authorization is not None:
+            headers["Authorization"] = address.authorization
+        # A server refuses a second Host, and takes another's place in the second Origin.
+        for name in ("Host", "Origin", "Authorization"):
+            if name in additional:
+                headers.discard(name)
+        headers.update(additional)
         if self._user_agent is not None:
             headers.setdefault("User-Agent", self._user_agent)
         return Request(address.target, headers)
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ClientConnection:
         try:
             async with asyncio.timeout(self._open_timeout) as limit:
-                return await self._connect_without_limit()
+                return await self._connect_following_redirects()
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise TimeoutError(f"not connected within {self._open_timeout} s") from error
 
-    async def _connect_without_limit(self) -> Connection:
+    async def _connect_following_redirects(self) -> ClientConnection:
+        # The next connection begins at the first address again.
+        address, additional = self._address, self._additional
+        for _ in range(_MOST_REDIRECTS + 1):
+            try:
+                return await self._connect_to(address, additional)
+            except InvalidStatus as error:
+                before, address = address, self._redirected(address, error)
+            if before.origin != address.origin:
+                additional = additional.copy()
+                for name in (*_SECRETS, "Host"):
+                    additional.discard(name)
+        shown = without_credentials(address.uri)
+        raise SecurityError(f"more than {_MOST_REDIRECTS} redirects, the last to {shown}")
+
+    def _redirected(self, before: Address, refusal: InvalidStatus) -> Address:
+        """Return where the server sends the client; raise the refusal if that is nowhere."""
+        locations = refusal.response.headers.get_all("Location")
+        if refusal.response.status_code not in _REDIRECTS or not locations:
+            raise refusal
+        # urljoin resolves the path only for schemes that it knows.
+        schemes = {"ws": "http", "wss": "https"}
+        base = urllib.parse.urlsplit(before.uri)
+        try:
+            joined = urllib.parse.urlsplit(
+                urllib.parse.urljoin(
+                    base._replace(scheme=schemes[base.scheme]).geturl(), locations[0]
+                )
+            )
+        except ValueError as error:
+            raise InvalidURI(locations[0], "the server has redirected to it") from error
+        scheme = {"http": "ws", "https": "wss"}.get(joined.scheme, joined.scheme)
+        after = Address.parse(joined._replace(scheme=scheme).geturl())
+        shown = without_credentials(after.uri)
+        if before.secure and not after.secure:
+            raise SecurityError(f"redirected from wss:// to {shown}") from refusal
+        if self._arguments.get("sock") is not None:
+            raise ValueError(
+                f"redirected to {shown}, but the given socket is used up; connect another one"
+            ) from refusal
+        named = self._unix or self._host is not None or self._port is not None
+        if named and before.origin != after.origin:
+            raise ValueError(
+                f"redirected to the other server {shown}, but the argument path, host or port"
+                " names one; connect there without it"
+            ) from refusal
+        return after
+
+    async def _connect_to(self, address: Address, additional: Headers) -> ClientConnection:
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, client=True, **self._timeouts)
-        key = _core.websocket_key()
-        connection.request = self._request(key)
-        request = (
-            f"GET {connection.request.path} HTTP/1.1\r\n".encode()
-            + connection.request.headers.serialize()
+        options = self._options
+        connection = self._create_connection(
+            loop,
+            **options.arguments(),
         )
+        key = _core.websocket_key()
+        connection.request = self._request(address, additional, key)
         handshake = _ClientHandshake(
             connection,
-            request,
+            connection.request.serialize(),
             key,
             self._subprotocols,
             self._compression,
-            self._max_size,
-            self._max_queue,
         )
-        arguments = dict(self._arguments)
-        if self._address.secure:
-            arguments["ssl"] = True if self._ssl is None else self._ssl
-            arguments["server_hostname"] = self._server_hostname or self._address.host
-        if "sock" not in arguments:
-            arguments["host"] = self._host or self._address.host
-            arguments["port"] = self._port or self._address.port
-        transport, _ = await loop.create_connection(lambda: handshake, **arguments)
+        transport = await self._open_transport(address, handshake)
         try:
             await handshake.done
         except BaseException:
             transport.abort()
             raise
         return connection
+
+    async def _open_transport(
+        self, address: Address, handshake: _ClientHandshake
+    ) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        arguments = {k: v for k, v in self._arguments.items() if not k.startswith("proxy_")}
+        if address.secure:
+            arguments["ssl"] = True if self._ssl is None else self._ssl
+            arguments["server_hostname"] = self._server_hostname or address.host
+        if self._unix:
+            transport, _ = await loop.create_unix_connection(lambda: handshake, **arguments)
+            return transport
+        proxy = proxy_of_environment(address) if self._proxy is True else self._proxy
+        if proxy is not None:
+            return await self._open_through(
+                ProxyAddress.parse(proxy), address, handshake, arguments
+            )
+        if arguments.get("sock") is None:
+            arguments["host"] = self._host or address.host
+            arguments["port"] = self._port or address.port
+        transport, _ = await loop.create_connection(lambda: handshake, **arguments)
+        return transport
+
+    async def _open_through(
+        self,
+        proxy: ProxyAddress,
+        address: Address,
+        handshake: _ClientHandshake,
+        arguments: dict[str, Any],
+    ) -> asyncio.Transport:
+        if self._host is not None or self._port is not None:
+            raise ValueError(
+                "host and port name a server, but the proxy connects to that of the URI; pass"
+                " proxy=None to connect to host and port directly"
+            )
+        inner = {k: arguments.pop(k) for k in list(arguments) if k.startswith(("ssl", "server_h"))}
+        if proxy.scheme.startswith("socks"):
+            sock = await open_socks_socket(proxy, address, arguments)
+            loop = asyncio.get_running_loop()
+            try:
+                opened, _ = await loop.create_connection(lambda: handshake, sock=sock, **inner)
+            except BaseException:
+                sock.close()
+                raise
+            return opened
+        for name, value in self._arguments.items():
+            if name.startswith("proxy_"):
+                arguments[name.removeprefix("proxy_")] = value
+        transport = await open_http_tunnel(proxy, address, self._user_agent, arguments)
+        context = inner.pop("ssl", None)
+        transport.set_protocol(handshake)
+        if context is not None:
+            transport = await open_tls_inside(transport, handshake, context, inner)
+            handshake.connection_made(transport)
+        else:
+            handshake.connection_made(transport)
+            transport.resume_reading()
+        return transport
+
+
+def _is_lost(connection: ClientConnection) -> bool:
+    """Return whether a connection has ended without a normal close by this end."""
+    if connection.state is State.OPEN:
+        return False
+    sent = connection.close_sent
+    return sent is None or connection._rcvd_then_sent is True or sent.code not in (1000, 1001)
+
+
+def unix_connect(path: PathLike | None = None, uri: str | None = None, **kwargs: Any) -> connect:
+    """Connect to a WebSocket server that listens on a Unix socket.
+
+    Args:
+        path: The socket's path; not needed with `sock`.
+        uri: The address in the request: ws://localhost/ or, with `ssl`, wss://localhost/ if None.
+        **kwargs: As for `connect`.
+    """
+    if uri is None:
+        uri = "ws://localhost/" if kwargs.get("ssl") is None else "wss://localhost/"
+    return connect(uri, unix=True, path=path, **kwargs)

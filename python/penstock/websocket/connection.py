@@ -3,65 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import enum
+import codecs
 import inspect
+import logging
 import os
-import struct
 import time
 import uuid
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+import weakref
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+)
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from penstock import _core
 from penstock.websocket.exceptions import (
-    Close,
     ConcurrencyError,
     ConnectionClosed,
     ConnectionClosedError,
     ConnectionClosedOK,
+    ProtocolError,
 )
+from penstock.websocket.frames import Close, CloseCode, Opcode, control_payload
+from penstock.websocket.keepalive import Keepalive
+from penstock.websocket.options import (
+    ConnectionOptions,
+    MaxQueue,
+    MaxSize,
+    WriteLimit,
+    logger_or_own,
+)
+from penstock.websocket.protocol import Side, State
+from penstock.websocket.typing import Data, DataLike, LoggerLike
 
 if TYPE_CHECKING:
-    from penstock.websocket.http import Request, Response
+    from penstock.websocket.http11 import Request, Response
 
-__all__ = ["Connection", "Data", "State"]
+__all__ = ["Connection"]
 
-Data = str | bytes | bytearray | memoryview
-
-_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _NORMAL_CODES = {1000, 1001, 1005}
-_NO_CODE = 1005
-
-
-class State(enum.IntEnum):
-    """The state of a connection (RFC 6455, 4.1 and 7.1)."""
-
-    CONNECTING, OPEN, CLOSING, CLOSED = range(4)
-
-
-def check_limits(max_size: object, max_queue: object) -> None:
-    """Raise ValueError for a limit that a connection would not accept when it opens."""
-    for name, value in (("max_size", max_size), ("max_queue", max_queue)):
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise ValueError(f"{name} is a number of at least 1, or None, not {value!r}")
-
-
-def checked_subprotocols(names: Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise TypeError(f"subprotocols is a list of names, not {names!r}; use [{names!r}]")
-    return tuple(names or ())
-
-
-def _close_payload(close: Close) -> bytes:
-    if close.code == _NO_CODE:
-        return b""
-    code = close.code
-    if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code < 5000):
-        raise ValueError(f"close code {code} may not be sent; use 1000, or 3000 to 4999")
-    reason = close.reason.encode()
-    if len(reason) > 123:
-        raise ValueError(f"the reason has {len(reason)} bytes in UTF-8; at most 123 fit")
-    return struct.pack("!H", code) + reason
 
 
 class Connection(_core.WebSocketConnection):
@@ -70,9 +54,16 @@ class Connection(_core.WebSocketConnection):
     `send`, `write`, `recv` and `async for message in connection` are native. A connection belongs
     to the event loop on which it was opened and is not thread safe.
 
-    `write(message)` is `send` for code that cannot wait: the message is sent at once, or put into
-    the transport's buffer, however full that is. It raises ConnectionClosed, and ConcurrencyError
-    while another message is sent in fragments.
+    `await connection.send(message, text=None)` sends str as text, bytes-like data as binary, and an
+    iterable of either in fragments. `text=True` sends UTF-8 bytes as text, which is not checked,
+    `text=False` a str as binary.
+
+    `write(message, text=None)` is `send` for code that cannot wait: the message is sent at once, or
+    put into the transport's buffer, however full that is. It raises ConnectionClosed, and
+    ConcurrencyError while another message is sent in fragments.
+
+    `await connection.recv(decode=None)` is the next message. `decode=False` returns a text's bytes,
+    `decode=True` a binary message as str; if that is not UTF-8, the connection fails with 1007.
 
     Attributes:
         id: A random UUID, for logs.
@@ -84,15 +75,29 @@ class Connection(_core.WebSocketConnection):
         close_sent: The close frame that was sent, or None.
     """
 
+    side = Side.CLIENT
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        client: bool,
-        ping_interval: float | None,
-        ping_timeout: float | None,
-        close_timeout: float | None,
+        ping_interval: float | None = 20,
+        ping_timeout: float | None = 20,
+        close_timeout: float | None = 10,
+        max_size: MaxSize = 1 << 20,
+        max_queue: MaxQueue = 16,
+        write_limit: WriteLimit = None,
+        logger: LoggerLike | None = None,
     ) -> None:
+        self._options = ConnectionOptions(
+            ping_interval,
+            ping_timeout,
+            close_timeout,
+            max_size,
+            max_queue,
+            write_limit,
+            logger_or_own(logger),
+        )
         self.id = uuid.uuid4()
         self.request: Request | None = None
         self.response: Response | None = None
@@ -103,15 +108,14 @@ class Connection(_core.WebSocketConnection):
         self.transport: asyncio.Transport | None = None
         self.loop = loop
         self.state = State.CONNECTING
-        self._client = client
-        self._ping_interval = ping_interval
-        self._ping_timeout = ping_timeout
-        self._close_timeout = close_timeout
         self._rcvd_then_sent: bool | None = None
         self._lost: asyncio.Future[None] = loop.create_future()
         self._drain_waiters: set[asyncio.Future[None]] = set()
         self._pings: dict[bytes, tuple[asyncio.Future[float], float]] = {}
+        self._keepalive: Keepalive | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._logger: LoggerLike | None = None
+        self._streaming = False
         self._fragments: asyncio.Future[None] | None = None
         self._cause: BaseException | None = None
         self._receiver_end: asyncio.Future[None] | None = None
@@ -145,6 +149,81 @@ class Connection(_core.WebSocketConnection):
             return None
         return self.close_rcvd.reason if self.close_rcvd is not None else ""
 
+    @property
+    def logger(self) -> LoggerLike:
+        """The logger; its records have the connection as `websocket`."""
+        if self._logger is None:
+            extra = {"websocket": weakref.proxy(self)}
+            self._logger = logging.LoggerAdapter(self._options.logger, extra)
+        return self._logger
+
+    @property
+    def protocol(self) -> Connection:
+        """This object: for programs that read `connection.protocol.state` of `websockets`."""
+        return self
+
+    # ---- receiving otherwise than by the native half
+
+    async def _recv_text(self) -> str:
+        # Called by `recv(decode=True)`.
+        message = await super().recv()
+        return message if isinstance(message, str) else await self._decoded(bytes.decode, message)
+
+    async def _decoded(self, decode: Callable[..., str], *arguments: object) -> str:
+        try:
+            return decode(*arguments)
+        except UnicodeDecodeError as error:
+            self._cause = error
+            if self.state is State.OPEN:
+                self._fail(CloseCode.INVALID_DATA, f"{error.reason} at position {error.start}")
+            await self.wait_closed()
+            raise self._closed_exception() from error
+
+    @overload
+    def recv_streaming(self, decode: Literal[True]) -> AsyncIterator[str]: ...
+    @overload
+    def recv_streaming(self, decode: Literal[False]) -> AsyncIterator[bytes]: ...
+    @overload
+    def recv_streaming(self, decode: bool | None = None) -> AsyncIterator[Data]: ...
+    async def recv_streaming(self, decode: bool | None = None) -> AsyncIterator[Data]:
+        """Iterate over the parts of the next message as they arrive.
+
+        A part is what has arrived of a frame: it need not be a whole fragment. A message that has
+        arrived before is one part. The iterator must reach its end; else no further message can be
+        received.
+
+        Args:
+            decode: As for `recv`.
+
+        Raises:
+            ConnectionClosed: If the connection is closed.
+            ConcurrencyError: If another call receives, or has left such an iterator unfinished.
+        """
+        if self._streaming:
+            raise ConcurrencyError(
+                "recv_streaming() called before another one has reached its message's end"
+            )
+        self._receive_parts(True)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        last = False
+        try:
+            while not last:
+                received = await self._recv_part()
+                if not isinstance(received, tuple):
+                    is_text, part, last = isinstance(received, str), received, True
+                else:
+                    is_text, part, last = received
+                    self._streaming = not last
+                if isinstance(part, str):
+                    part = part.encode()
+                if is_text if decode is None else decode:
+                    yield await self._decoded(decoder.decode, part, last)
+                else:
+                    yield part
+        finally:
+            if not self._streaming:
+                self._receive_parts(False)
+
     # ---- receiving by a function
 
     async def for_each(self, function: Callable[[Any], object]) -> None:
@@ -174,6 +253,8 @@ class Connection(_core.WebSocketConnection):
             raise TypeError(
                 f"for_each() calls a function that does not wait, not {function!r}; use `async for`"
             )
+        if self._streaming:
+            self._refuse_second_receiver("for_each() called before recv_streaming() has ended")
         self._set_receiver(function)
         self._receiver_end = end = self.loop.create_future()
         try:
@@ -221,17 +302,17 @@ class Connection(_core.WebSocketConnection):
             "another message is being sent in fragments; use send(), which waits"
         )
 
-    async def _send_otherwise(self, message: object) -> None:
+    async def _send_otherwise(self, message: Any, text: bool | None) -> None:
         # Called by `send` where the message is not one buffer, or cannot be sent now.
         while self._fragments is not None:
             await asyncio.shield(self._fragments)
         await self._check_open()
         if isinstance(message, str) or _is_buffer(message):
-            await super().send(message)
+            await super().send(message, text=text)
         elif isinstance(message, Mapping):
             raise TypeError("a mapping cannot be sent; encode it, for example with json.dumps()")
         elif isinstance(message, Iterable | AsyncIterable):
-            await self._send_fragments(message)
+            await self._send_fragments(message, text)
         else:
             raise TypeError(
                 f"a message is str, bytes-like or an iterable of them, not {type(message).__name__}"
@@ -244,23 +325,28 @@ class Connection(_core.WebSocketConnection):
         if self.state is not State.OPEN:
             raise self._closed_exception()
 
-    async def _send_fragments(self, parts: Iterable[Data] | AsyncIterable[Data]) -> None:
+    async def _send_fragments(
+        self, parts: Iterable[DataLike] | AsyncIterable[DataLike], text: bool | None
+    ) -> None:
         self._fragments = self.loop.create_future()
         self._may_send = False
-        opcode = _CONTINUATION
+        kind: type | None = None  # of the parts; None before the first
         try:
             if isinstance(parts, AsyncIterable):
                 async for part in parts:
-                    opcode = await self._send_fragment(part, opcode)
+                    kind = await self._send_fragment(part, kind, text)
+                    # Apart from the sending: cancelled here, the message has begun.
+                    await self._drain()
             else:
                 for part in parts:
-                    opcode = await self._send_fragment(part, opcode)
-            if opcode != _CONTINUATION:
+                    kind = await self._send_fragment(part, kind, text)
+                    await self._drain()
+            if kind is not None:
                 await self._check_open()
-                self._send_frame(_CONTINUATION, b"", True)
+                self._send_frame(Opcode.CONT, b"", True)
         except BaseException:
             # The peer would take what is sent next for the rest of this message.
-            if opcode != _CONTINUATION and self.state is State.OPEN:
+            if kind is not None and self.state is State.OPEN:
                 self._fail(1011, "error in fragmented message")
             raise
         finally:
@@ -268,14 +354,16 @@ class Connection(_core.WebSocketConnection):
             self._fragments = None
             self._may_send = self.state is State.OPEN
 
-    async def _send_fragment(self, part: Data, opcode: int) -> int:
-        kind = _TEXT if isinstance(part, str) else _BINARY
-        if opcode not in (_CONTINUATION, kind):
+    async def _send_fragment(self, part: DataLike, before: type | None, text: bool | None) -> type:
+        kind = str if isinstance(part, str) else bytes
+        if before not in (None, kind):
             raise TypeError("the parts of a message are all str, or all bytes-like")
         await self._check_open()
-        self._send_frame(kind if opcode == _CONTINUATION else _CONTINUATION, part, False)
-        if self._writing_paused:
-            await self._drain()
+        if before is not None:
+            opcode = Opcode.CONT
+        else:
+            opcode = Opcode.TEXT if (kind is str if text is None else text) else Opcode.BINARY
+        self._send_frame(opcode, part, False)
         return kind
 
     async def _drain(self) -> None:
@@ -287,7 +375,7 @@ class Connection(_core.WebSocketConnection):
             finally:
                 self._drain_waiters.discard(waiter)
 
-    async def ping(self, data: Data | None = None) -> Awaitable[float]:
+    async def ping(self, data: DataLike | None = None) -> Awaitable[float]:
         """Send a ping.
 
         Args:
@@ -301,20 +389,24 @@ class Connection(_core.WebSocketConnection):
             ConnectionClosed: If the connection is closed; the future raises it too.
             ConcurrencyError: If a ping with that payload is unanswered.
         """
+        given = None if data is None else control_payload(data)
         await self._check_open()
-        return self._ping(data)
+        return self._new_ping(given)[1]
 
-    def _ping(self, data: Data | None) -> asyncio.Future[float]:
-        payload = os.urandom(4) if data is None else _control_payload(data)
+    def _new_ping(self, data: bytes | None) -> tuple[bytes, asyncio.Future[float]]:
+        payload = os.urandom(4) if data is None else data
         if payload in self._pings:
             raise ConcurrencyError("already waiting for a pong with the same data")
         waiter: asyncio.Future[float] = self.loop.create_future()
         # uvloop's time has a resolution of a millisecond.
         self._pings[payload] = (waiter, time.monotonic())
-        self._send_frame(_PING, payload, True)
-        return waiter
+        self._repeat_ping(payload)
+        return payload, waiter
 
-    async def pong(self, data: Data = b"") -> None:
+    def _repeat_ping(self, payload: bytes) -> None:
+        self._send_frame(Opcode.PING, payload, True)
+
+    async def pong(self, data: DataLike = b"") -> None:
         """Send a pong that no ping has asked for.
 
         Args:
@@ -323,8 +415,9 @@ class Connection(_core.WebSocketConnection):
         Raises:
             ConnectionClosed: If the connection is closed.
         """
+        payload = control_payload(data)
         await self._check_open()
-        self._send_frame(_PONG, _control_payload(data), True)
+        self._send_frame(Opcode.PONG, payload, True)
 
     # ---- closing
 
@@ -342,16 +435,16 @@ class Connection(_core.WebSocketConnection):
             reason: At most 123 bytes in UTF-8.
 
         Raises:
-            ValueError: If the code or the reason cannot be sent.
+            ProtocolError: If the code or the reason cannot be sent. It is a ValueError too.
         """
         if self.state is State.OPEN:
-            if code == _NO_CODE:
-                raise ValueError("close code 1005 may not be sent; use 1000")
+            if code == CloseCode.NO_STATUS_RCVD:
+                raise ProtocolError("close code 1005 may not be sent; use 1000")
             if self._fragments is None:
                 self._send_close(Close(code, reason))
                 self._limit_closing()
             else:
-                _close_payload(Close(code, reason))
+                Close(code, reason).serialize()
                 # After a normal close, neither end would notice that half a message is lost.
                 self._fail(1011, "close during fragmented message")
         await self.wait_closed()
@@ -367,28 +460,37 @@ class Connection(_core.WebSocketConnection):
         await self.close(1000 if exc_type is None else 1011)
 
     def _send_close(self, close: Close) -> None:
-        payload = _close_payload(close)
+        payload = close.serialize()
         self.close_sent = close
         if self.close_rcvd is not None:
             self._rcvd_then_sent = True
         self.state = State.CLOSING
         self._may_send = False
-        self._send_frame(_CLOSE, payload, True)
+        self._send_frame(Opcode.CLOSE, payload, True)
         self._closing = True
         if self._reading_paused and self.transport is not None:
             self._reading_paused = False
             self.transport.resume_reading()
 
-    def _limit_closing(self) -> None:
+    def _stop_timers(self) -> None:
+        if self._keepalive is not None:
+            self._keepalive.stop()
+            self._keepalive = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._close_timeout is not None and self.transport is not None:
-            self._timer = self.loop.call_later(self._close_timeout, self._give_up_closing)
+
+    def _limit_closing(self) -> None:
+        self._stop_timers()
+        timeout = self._options.close_timeout
+        if timeout is not None and self.transport is not None:
+            self._timer = self.loop.call_later(timeout, self._give_up_closing)
 
     def _give_up_closing(self) -> None:
         self._timer = None
-        self._cause = TimeoutError(f"the peer has not closed within {self._close_timeout} s")
+        self._cause = TimeoutError(
+            f"the peer has not closed within {self._options.close_timeout} s"
+        )
         if self.transport is not None:
             self.transport.abort()
 
@@ -454,7 +556,7 @@ class Connection(_core.WebSocketConnection):
             self._rcvd_then_sent = False
         self._end()
         # The server closes TCP first (RFC 6455, 7.1.1).
-        if self.transport is not None and not self._client:
+        if self.transport is not None and self.side is Side.SERVER:
             self.transport.close()
 
     def _on_failure(self, code: int, reason: bytes) -> None:
@@ -463,38 +565,18 @@ class Connection(_core.WebSocketConnection):
     # ---- the protocol
 
     def _open(
-        self,
-        transport: asyncio.Transport,
-        max_size: int | None,
-        max_queue: int | None,
-        deflate: tuple[int, bool, int, bool] | None,
+        self, transport: asyncio.Transport, deflate: tuple[int, bool, int, bool] | None
     ) -> None:
+        options = self._options
         self.transport = transport
         self.state = State.OPEN
-        self._start(self.loop, transport, self._client, max_size or 0, max_queue or 0, deflate)
+        client = self.side is Side.CLIENT
+        self._start(self.loop, transport, client, options.largest_message, *options.queue, deflate)
+        if options.write_buffer is not None:
+            transport.set_write_buffer_limits(*options.write_buffer)
         transport.set_protocol(self)  # type: ignore[arg-type] # a protocol by its methods
-        if self._ping_interval is not None:
-            self._timer = self.loop.call_later(self._ping_interval, self._keep_alive)
-
-    def _keep_alive(self) -> None:
-        self._timer = None
-        if self.state is not State.OPEN or self._ping_interval is None:
-            return
-        waiter = self._ping(None)
-        if self._ping_timeout is None:
-            self._timer = self.loop.call_later(self._ping_interval, self._keep_alive)
-        else:
-            self._timer = self.loop.call_later(self._ping_timeout, self._check_pong, waiter)
-
-    def _check_pong(self, waiter: asyncio.Future[float]) -> None:
-        self._timer = None
-        if self.state is not State.OPEN or self._ping_interval is None:
-            return
-        if not waiter.done():
-            self._fail(1011, "keepalive ping timeout")
-            return
-        rest = max(0.0, self._ping_interval - (self._ping_timeout or 0.0))
-        self._timer = self.loop.call_later(rest, self._keep_alive)
+        if options.ping_interval is not None:
+            self._keepalive = Keepalive(self, options.ping_interval, options.ping_timeout)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Do nothing: the connection begins after its handshake."""
@@ -521,9 +603,7 @@ class Connection(_core.WebSocketConnection):
         self._cause = exc or self._cause
         self._may_send = False
         self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timers()
         self._end()
         if self._writing_paused:
             # What they have sent is still in the buffer, and is lost.
@@ -546,12 +626,3 @@ def _is_buffer(message: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _control_payload(data: Data) -> bytes:
-    if not isinstance(data, Data):
-        raise TypeError(f"a payload is str or bytes-like, not {type(data).__name__}")
-    payload = data.encode() if isinstance(data, str) else bytes(data)
-    if len(payload) > 125:
-        raise ValueError(f"the payload of a ping or pong has {len(payload)} bytes; at most 125 fit")
-    return payload

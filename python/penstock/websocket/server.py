@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import logging
 import re
 import ssl as ssl_module
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from penstock import _core
-from penstock.websocket.connection import (
-    Connection,
-    Data,
-    State,
-    check_limits,
-    checked_subprotocols,
-)
+from penstock.websocket.connection import Connection
+from penstock.websocket.datastructures import Headers
 from penstock.websocket.exceptions import ConnectionClosed, NegotiationError
-from penstock.websocket.http import Headers, Request, Response, plain_response
+from penstock.websocket.http11 import Request, Response, plain_response
+from penstock.websocket.options import (
+    ConnectionOptions,
+    MaxQueue,
+    MaxSize,
+    WriteLimit,
+    checked_compression,
+    checked_seconds,
+    checked_subprotocols,
+    checked_token,
+    logger_or_own,
+)
+from penstock.websocket.protocol import Side, State
+from penstock.websocket.typing import DataLike, LoggerLike, PathLike, StatusLike
 
-__all__ = ["Server", "ServerConnection", "serve"]
+__all__ = ["Server", "ServerConnection", "broadcast", "serve", "unix_serve"]
 
-_log = logging.getLogger("penstock.websocket")
 _NO_LIMITS = (False, False, 15, 15)
 
 Handler = Callable[["ServerConnection"], Awaitable[None]]
@@ -38,9 +44,27 @@ SelectSubprotocol = Callable[["ServerConnection", Sequence[str]], str | None]
 
 
 class ServerConnection(Connection):
-    """A connection that a client has opened."""
+    """A connection that a client has opened.
 
-    def respond(self, status: int, text: str) -> Response:
+    Attributes:
+        server: The server that has accepted it.
+        username: The user that `basic_auth` has let in.
+        handler: What `route` has found for the path.
+        handler_kwargs: The arguments that it takes from the path.
+    """
+
+    side = Side.SERVER
+    username: str
+    handler: Callable[..., Awaitable[None]]
+    handler_kwargs: Mapping[str, Any]
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, server: Server | None = None, **options: Any
+    ) -> None:
+        super().__init__(loop, **options)
+        self.server = server
+
+    def respond(self, status: StatusLike, text: str) -> Response:
         """Return a response that refuses the handshake, for `process_request`."""
         return plain_response(int(status), text)
 
@@ -93,7 +117,10 @@ class _ServerHandshake(asyncio.Protocol):
                 self._received, _NO_LIMITS if self._server._compression else None
             )
         except ValueError as error:
-            self._refuse(plain_response(400, f"Failed to open a WebSocket connection: {error}.\n"))
+            reason, status = error.args
+            self._refuse(
+                plain_response(status, f"Failed to open a WebSocket connection: {reason}.\n")
+            )
             return
         if parsed is not None:
             self._task = self._server._loop.create_task(self._answer(parsed))
@@ -106,32 +133,33 @@ class _ServerHandshake(asyncio.Protocol):
         self._transport.close()
 
     async def _answer(self, parsed: tuple[Any, ...]) -> None:
-        method, target, fields, size, error, accept, deflate = parsed
+        method, target, fields, size, error, status, accept, deflate = parsed
+        body = method != "HEAD"
         server, transport = self._server, self._transport
         assert transport is not None
         request = Request(target, Headers(fields))
-        connection = ServerConnection(server._loop, client=False, **server._timeouts)
+        connection = server._new_connection()
         connection.request = request
         connection.transport = transport
         try:
-            response = await self._decide(connection, request, method, error, accept, deflate)
+            response = await self._decide(connection, request, status, error, accept, deflate)
             if server._process_response is not None:
                 replaced = server._process_response(connection, request, response)
                 if inspect.isawaitable(replaced):
                     replaced = await replaced
                 response = replaced or response
-            written = response.serialize()
+            written = response.serialize(body=body)
         except NegotiationError as reason:
             text = str(reason) or "no common subprotocol"
             response = plain_response(400, f"Failed to open a WebSocket connection: {text}.\n")
-            written = response.serialize()
+            written = response.serialize(body=body)
         except Exception:
-            _log.exception("opening handshake failed")
+            connection.logger.exception("opening handshake failed")
             response = plain_response(
                 500,
                 "Failed to open a WebSocket connection.\nSee server log for more information.\n",
             )
-            written = response.serialize()
+            written = response.serialize(body=body)
         if transport.is_closing():
             return
         connection.response = response
@@ -145,7 +173,7 @@ class _ServerHandshake(asyncio.Protocol):
             server_reset, client_reset, server_bits, client_bits, _ = deflate
             own = (server_bits, server_reset, client_bits, client_reset)
         transport.write(written)
-        connection._open(transport, server._max_size, server._max_queue, own)
+        connection._open(transport, own)
         rest = self._received[size:]
         if rest:
             transport.resume_reading()
@@ -156,7 +184,7 @@ class _ServerHandshake(asyncio.Protocol):
         self,
         connection: ServerConnection,
         request: Request,
-        method: str,
+        status: int,
         error: str,
         accept: str,
         deflate: tuple[bool, bool, int, int, str] | None,
@@ -171,9 +199,6 @@ class _ServerHandshake(asyncio.Protocol):
         if server._closing:
             return plain_response(503, "Server is shutting down.\n")
         if error:
-            status = (
-                405 if method != "GET" else 426 if "Upgrade" in error or "Version" in error else 400
-            )
             refusal = plain_response(status, f"Failed to open a WebSocket connection: {error}.\n")
             if status == 405:
                 refusal.headers["Allow"] = "GET"
@@ -216,37 +241,38 @@ class Server:
         process_response: ProcessResponse | None,
         server_header: str | None,
         open_timeout: float | None,
-        ping_interval: float | None,
-        ping_timeout: float | None,
-        close_timeout: float | None,
-        max_size: int | None,
-        max_queue: int | None,
+        options: ConnectionOptions,
+        create_connection: Callable[..., ServerConnection],
+        extensions: object,
     ) -> None:
-        if compression not in ("deflate", None):
-            raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
-        check_limits(max_size, max_queue)
+        self._options = options
+        self._create_connection = create_connection
         self._connections: set[ServerConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._handler = handler
         self._origins = origins
         self._subprotocols = checked_subprotocols(subprotocols)
         self._select_subprotocol = select_subprotocol
-        self._compression = compression is not None and bool(_core.websocket_deflate)
+        self._compression = checked_compression(compression, extensions) and bool(
+            _core.websocket_deflate
+        )
         self._process_request = process_request
         self._process_response = process_response
         self._server_header = server_header
-        self._open_timeout = open_timeout
-        self._timeouts = {
-            "ping_interval": ping_interval,
-            "ping_timeout": ping_timeout,
-            "close_timeout": close_timeout,
-        }
-        self._max_size = max_size
-        self._max_queue = max_queue
+        self._open_timeout = checked_seconds("open_timeout", open_timeout)
         self._opening: set[_ServerHandshake] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def logger(self) -> LoggerLike:
+        """The logger that `serve` got, or that of the package."""
+        return self._options.logger
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop."""
+        return self._loop
 
     @property
     def connections(self) -> set[ServerConnection]:
@@ -323,6 +349,14 @@ class Server:
             await asyncio.wait(self._tasks)
         await self._server.wait_closed()
 
+    def _new_connection(self) -> ServerConnection:
+        options = self._options
+        return self._create_connection(
+            self._loop,
+            self,
+            **options.arguments(),
+        )
+
     async def _run_handler(self, connection: ServerConnection) -> None:
         self._connections.add(connection)
         try:
@@ -335,7 +369,7 @@ class Server:
             if isinstance(error, ConnectionClosed) and connection.state is not State.OPEN:
                 await connection.close()
             else:
-                _log.exception("connection handler failed")
+                connection.logger.exception("connection handler failed")
                 await connection.close(1011)
         else:
             await connection.close()
@@ -360,7 +394,8 @@ class Server:
 
     def _select(self, connection: ServerConnection, offered: list[str]) -> str | None:
         if self._select_subprotocol is not None:
-            return self._select_subprotocol(connection, offered)
+            selected = self._select_subprotocol(connection, offered)
+            return None if selected is None else checked_token(selected)
         return next((name for name in self._subprotocols if name in offered), None)
 
 
@@ -380,6 +415,7 @@ class serve:  # a function for its users, who await it or enter it
         port: The port to listen on.
         origins: The allowed values of Origin: texts, patterns, and None for its absence. None in
             place of the list allows all.
+        extensions: None: permessage-deflate is the only extension, see `compression`.
         subprotocols: The supported subprotocols, the preferred one first.
         select_subprotocol: Selects one instead, from the connection and the offered ones. A
             `NegotiationError` that it raises refuses the client with status 400.
@@ -395,6 +431,9 @@ class serve:  # a function for its users, who await it or enter it
         close_timeout: Seconds for the closing handshake.
         max_size: Bytes of a message.
         max_queue: Messages that are received ahead.
+        write_limit: Bytes in the transport's buffer at which `send` waits.
+        logger: The logger, or its name.
+        create_connection: Called instead of `ServerConnection` with the same arguments.
         ssl: The TLS context of a wss:// server.
         **kwargs: Passed to `loop.create_server`, for example `sock` or `reuse_port`.
 
@@ -409,6 +448,7 @@ class serve:  # a function for its users, who await it or enter it
         port: int | None = None,
         *,
         origins: Sequence[str | re.Pattern[str] | None] | None = None,
+        extensions: Sequence[Any] | None = None,
         subprotocols: Sequence[str] | None = None,
         select_subprotocol: SelectSubprotocol | None = None,
         compression: str | None = "deflate",
@@ -419,14 +459,18 @@ class serve:  # a function for its users, who await it or enter it
         ping_interval: float | None = 20,
         ping_timeout: float | None = 20,
         close_timeout: float | None = 10,
-        max_size: int | None = 1 << 20,
-        max_queue: int | None = 16,
+        max_size: MaxSize = 1 << 20,
+        max_queue: MaxQueue = 16,
+        write_limit: WriteLimit = None,
+        logger: LoggerLike | str | None = None,
+        create_connection: Callable[..., ServerConnection] | None = None,
         ssl: ssl_module.SSLContext | None = None,
         **kwargs: Any,
     ) -> None:
         if ssl is not None:
             # Else a client that does not begin TLS keeps its socket for asyncio's 60 seconds.
             kwargs.setdefault("ssl_handshake_timeout", open_timeout)
+        self._unix = bool(kwargs.pop("unix", False))
         self._listen = {"host": host, "port": port, "ssl": ssl, **kwargs}
         self._make = functools.partial(
             Server,
@@ -439,11 +483,17 @@ class serve:  # a function for its users, who await it or enter it
             process_response=process_response,
             server_header=server_header,
             open_timeout=open_timeout,
-            ping_interval=ping_interval,
-            ping_timeout=ping_timeout,
-            close_timeout=close_timeout,
-            max_size=max_size,
-            max_queue=max_queue,
+            options=ConnectionOptions(
+                ping_interval,
+                ping_timeout,
+                close_timeout,
+                max_size,
+                max_queue,
+                write_limit,
+                logger_or_own(logger),
+            ),
+            create_connection=create_connection or ServerConnection,
+            extensions=extensions,
         )
         self._server: Server | None = None
 
@@ -464,14 +514,29 @@ class serve:  # a function for its users, who await it or enter it
         if "sock" in arguments:
             arguments.pop("host", None)
             arguments.pop("port", None)
-        server._server = await server._loop.create_server(
-            lambda: _ServerHandshake(server), **arguments
-        )
+        loop = server._loop
+        create = loop.create_unix_server if self._unix else loop.create_server
+        server._server = await create(lambda: _ServerHandshake(server), **arguments)
         return server
 
 
+def unix_serve(handler: Handler, path: PathLike | None = None, **kwargs: Any) -> serve:
+    """Serve WebSocket connections on a Unix socket.
+
+    Args:
+        handler: The coroutine function for a connection.
+        path: The socket's path; not needed with `sock`.
+        **kwargs: As for `serve`, without host and port.
+    """
+    return serve(handler, unix=True, path=path, **kwargs)
+
+
 def broadcast(
-    connections: Iterable[Connection], message: Data, raise_exceptions: bool = False
+    connections: Iterable[Connection],
+    message: DataLike,
+    raise_exceptions: bool = False,
+    *,
+    text: bool | None = None,
 ) -> None:
     """Send a message to many connections without waiting for slow ones.
 
@@ -482,22 +547,23 @@ def broadcast(
         connections: The receivers.
         message: The message, sent to each.
         raise_exceptions: Whether to raise instead of the warnings, after the last connection.
+        text: As for `Connection.send`.
 
     Raises:
         TypeError: If the message is neither str nor bytes-like.
         ExceptionGroup: With `raise_exceptions`, what has prevented the sending.
     """
-    if not isinstance(message, Data):
+    if not isinstance(message, DataLike):
         raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
     errors: list[Exception] = []
     for connection in connections:
         if connection.state is not State.OPEN:
             continue
         try:
-            connection.write(message)
+            connection.write(message, text=text)
         except Exception as error:
             errors.append(error)
             if not raise_exceptions:
-                _log.warning("skipped broadcast to %r: %s", connection, error)
+                connection.logger.warning("skipped broadcast to %r: %s", connection, error)
     if errors and raise_exceptions:
         raise ExceptionGroup("skipped broadcast", errors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import websockets.asyncio.client
@@ -23,6 +25,12 @@ def address(server: Any, path: str = "/") -> str:
     """The address of a server that listens on one port of 127.0.0.1."""
     port = next(iter(server.sockets)).getsockname()[1]
     return f"ws://127.0.0.1:{port}{path}"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what no event tells, a state inside of a connection."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
 
 
 async def echo(connection: Any) -> None:

@@ -18,6 +18,8 @@ from penstock import websocket
 
 from .libraries import address, echo
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "cpp" / "coro" / "ws" / "browser.html"
 CHROMIUM = shutil.which("chromium")
 

@@ -311,7 +311,7 @@ def test_close_of_the_server_closes_connections_with_1001(run: Callable[..., Any
 def test_unanswered_ping_fails_the_connection(run: Callable[..., Any]) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        fields = websocket.http.Headers(
+        fields = websocket.Headers(
             [tuple(line.split(": ", 1)) for line in head.decode().split("\r\n")[1:-2]]  # type: ignore[misc]
         )
         key = fields["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

@@ -61,7 +61,11 @@ def request(*lines: str, first: str = "GET / HTTP/1.1") -> bytes:
         (request("Origin: http://evil"), 403),
         (b"GET / HTTP/1.1\nHost: a\n\n", 400),
         (b"\x16\x03\x01\x02\x00\x01", 400),
-        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", 400),
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (request(*(f"X-{i}: a" for i in range(300))), 431),
+        (request("X-Long: " + "a" * 64_000), 431),
+        (request(first="GET / HTTP/1.0"), 505),
+        (request(first="GET / HTTP/2.0"), 505),
     ],
 )
 def test_invalid_request_is_refused(run: Callable[..., Any], sent: bytes, status: int) -> None:
@@ -142,7 +146,7 @@ def test_subprotocol_is_negotiated(run: Callable[..., Any]) -> None:
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nwait", websocket.InvalidStatus),
         (
             b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-            websocket.InvalidUpgrade,
+            websocket.InvalidHeader,
         ),
         (b"SSH-2.0-OpenSSH\r\n", websocket.InvalidMessage),
         (b"", websocket.InvalidMessage),
@@ -163,7 +167,7 @@ def test_invalid_response_is_refused(
         if isinstance(caught.value, websocket.InvalidStatus):
             assert caught.value.response.body == b"wait"
         else:
-            assert re.search(r"(response: |during |Accept )[a-z ]+", str(caught.value))
+            assert re.search(r"response: |during |missing .*Accept", str(caught.value))
         server.close()
         await server.wait_closed()
 
@@ -205,7 +209,7 @@ def test_refusal_is_raised_while_its_connection_stays_open(
 
 def test_name_of_a_host_is_sent_in_ascii() -> None:
     connecting = websocket.connect("ws://bücher.example:81/ä?ö")
-    request = connecting._request("key")
+    request = connecting._request(connecting._address, websocket.Headers(), "key")
     assert request.headers["Host"] == "xn--bcher-kva.example:81"
     assert request.path == "/%C3%A4?%C3%B6"
     assert connecting._address.host == "xn--bcher-kva.example"
@@ -324,7 +328,7 @@ def test_connect_can_be_cancelled_at_any_time(run: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("limit", ["max_size", "max_queue"])
-@pytest.mark.parametrize("value", [0, -1, 2.5, (16, 4), "1"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, (4, 16, 1), "1", (0, None)])
 def test_invalid_limit_is_refused(run: Callable[..., Any], limit: str, value: Any) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):

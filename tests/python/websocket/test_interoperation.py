@@ -7,14 +7,15 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-import aiohttp
-import aiohttp.web
 import pytest
 import trustme
 
 from penstock import websocket
 
 from .libraries import CLIENTS, SERVERS, address, echo
+
+aiohttp = pytest.importorskip("aiohttp")
+pytest.importorskip("aiohttp.web")
 
 MESSAGES: list[str | bytes] = [
     "",

@@ -58,7 +58,7 @@ def ours(data: bytes) -> Read | str:
 
 ACCEPTED = [
     b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"\r\nGET /a?b=c#d HTTP/1.1\r\nHost: a\r\nX:\r\nY: \t v \t\r\n\r\n",
+    b"\r\nGET /a?b=c HTTP/1.1\r\nHost: a\r\nX:\r\nY: \t v \t\r\n\r\n",
     b"GET http://a/b HTTP/1.0\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
     b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -84,6 +84,10 @@ STRICTER = {
     "no Host": b"GET / HTTP/1.1\r\n\r\n",
     "two Hosts": b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "Host with a path": b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+    "empty Host": b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+    "Host with an impossible port": b"GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n",
+    "fragment": b"GET /a?b=c#d HTTP/1.1\r\nHost: a\r\n\r\n",
+    "another scheme": b"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
     "asterisk with GET": b"GET * HTTP/1.1\r\nHost: a\r\n\r\n",
     "several empty lines before": b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "two codings": b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",

@@ -1,46 +1,65 @@
-"""Requests, responses and header fields of the opening handshake."""
+"""Header fields of the opening handshake."""
 
 from __future__ import annotations
 
-import http
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
 
-__all__ = ["Headers", "HeadersLike", "Request", "Response"]
+__all__ = ["Headers", "HeadersLike", "MultipleValuesError"]
+
+
+class MultipleValuesError(LookupError):
+    """`headers[name]` was asked for a field that occurs several times."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} occurs several times; use get_all()"
 
 
 class Headers(MutableMapping[str, str]):
     """Header fields: a mapping whose names have no case, and may occur several times.
 
-    `headers[name]` is the first value, `get_all` has all of them, and setting an item adds one.
-    Iterating yields the names in lower case.
+    `headers[name]` is the only value of that name, `get_all` has all of them, and setting an item
+    adds one. Iterating yields the names in lower case.
 
     Args:
         fields: The initial fields, in their order.
+        **named: Further fields.
     """
 
-    def __init__(self, fields: HeadersLike = ()) -> None:
+    def __init__(self, fields: HeadersLike = (), /, **named: str) -> None:
         self._fields: list[tuple[str, str]] = []
-        self.update_from(fields)
+        self.update(fields, **named)
 
-    def update_from(self, fields: HeadersLike) -> None:
-        """Add all `fields`."""
+    def update(self, fields: HeadersLike = (), /, **named: str) -> None:  # type: ignore[override]
+        """Add all fields, also those whose names are there."""
         pairs = fields.items() if isinstance(fields, Mapping) else fields
         if isinstance(fields, Headers):
-            pairs = fields.raw_items()
+            pairs = list(fields.raw_items())
         for name, value in pairs:
+            self[name] = value
+        for name, value in named.items():
             self[name] = value
 
     def __getitem__(self, name: str) -> str:
         values = self.get_all(name)
         if not values:
             raise KeyError(name)
+        if len(values) > 1:
+            raise MultipleValuesError(name)
         return values[0]
 
     def __setitem__(self, name: str, value: str) -> None:
         self._fields.append((name, str(value)))
 
     def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self.discard(name)
+
+    def discard(self, name: str) -> None:
+        """Remove all fields of that name, if there are any."""
         lower = name.lower()
         self._fields = [pair for pair in self._fields if pair[0].lower() != lower]
 
@@ -53,8 +72,18 @@ class Headers(MutableMapping[str, str]):
     def __len__(self) -> int:
         return len({name.lower() for name, _ in self._fields})
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Headers):
+            return NotImplemented
+        return all(self.get_all(name) == other.get_all(name) for name in {*self, *other})
+
+    __hash__ = None  # type: ignore[assignment] # as that of any mutable mapping
+
     def __repr__(self) -> str:
         return f"Headers({self._fields!r})"
+
+    def __str__(self) -> str:
+        return "".join(f"{name}: {value}\r\n" for name, value in self._fields) + "\r\n"
 
     def copy(self) -> Headers:
         """Return a copy."""
@@ -86,59 +115,7 @@ class Headers(MutableMapping[str, str]):
                     f"the value of {name} is not in ISO 8859-1: {value!r}; quote it, for example"
                     " with urllib.parse.quote()"
                 )
-        text = "".join(f"{name}: {value}\r\n" for name, value in self._fields) + "\r\n"
-        return text.encode("latin-1")
+        return str(self).encode("latin-1")
 
 
 HeadersLike = Headers | Mapping[str, str] | Iterable[tuple[str, str]]
-
-
-@dataclass
-class Request:
-    """A client's handshake request.
-
-    Attributes:
-        path: The request target: path and query.
-        headers: The header fields.
-    """
-
-    path: str
-    headers: Headers
-
-
-@dataclass
-class Response:
-    """A server's response to a handshake request.
-
-    Attributes:
-        status_code: 101 if the handshake has succeeded.
-        reason_phrase: The text after the status.
-        headers: The header fields.
-        body: The body, if there is one.
-    """
-
-    status_code: int
-    reason_phrase: str
-    headers: Headers = field(default_factory=Headers)
-    body: bytes = b""
-
-    def serialize(self) -> bytes:
-        """Return the response as it is sent."""
-        first = f"HTTP/1.1 {self.status_code} {self.reason_phrase}\r\n".encode("latin-1")
-        return first + self.headers.serialize() + self.body
-
-
-def plain_response(status: int, text: str) -> Response:
-    """Return a response with a text as its body, after which the connection is closed."""
-    body = text.encode()
-    headers = Headers(
-        {
-            "Content-Type": "text/plain; charset=utf-8",
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-        }
-    )
-    if status == 426:
-        headers["Upgrade"] = "websocket"
-        headers["Sec-WebSocket-Version"] = "13"
-    return Response(status, http.HTTPStatus(status).phrase, headers, body)

@@ -1,0 +1,1 @@
+"""Faults that users of event loops reported, each as a short program with one right outcome."""
