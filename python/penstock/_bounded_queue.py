@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import anyio
@@ -66,6 +66,13 @@ class BoundedQueue(Generic[T]):
         items.append(item)
         self._weight += weight
         self._arrived.set()
+
+    def put_back(self, items: Sequence[T]) -> None:
+        """Put items that :meth:`get` has returned before all others again, even if it is full."""
+        self._items.extendleft(reversed(items))
+        self._weight += sum(map(self._weigh, items))
+        if items:
+            self._arrived.set()
 
     async def wait_for_room(self) -> None:
         """With BLOCK, return when the queue has room; otherwise at once."""

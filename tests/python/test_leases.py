@@ -13,7 +13,8 @@ CHECKED = set(re.findall(r"^#define (Py\w+)\(", (PYTHON / "shared/lease.hpp").re
 RUN_NO_CODE = {
     *("PyBool_FromLong", "PyBuffer_FillInfo", "PyBytes_AS_STRING", "PyBytes_CheckExact"),
     *("PyBytes_FromStringAndSize", "PyBytes_GET_SIZE", "PyErr_ExceptionMatches", "PyErr_Fetch"),
-    *("PyErr_GetRaisedException", "PyErr_Occurred", "PyList_SET_ITEM", "PyLong_Check"),
+    *("PyErr_GetRaisedException", "PyErr_Occurred", "PyExceptionClass_Check"),
+    *("PyExceptionInstance_Check", "PyList_SET_ITEM", "PyLong_Check"),
     *("PyLong_CheckExact", "PyLong_FromLong", "PyLong_FromSize_t", "PyLong_FromSsize_t"),
     *("PyLong_FromUnsignedLong", "PyLong_FromUnsignedLongLong", "PyMem_Calloc", "PyMem_Free"),
     *("PyModuleDef_Init", "PyModule_GetState", "PyObject_GC_Del", "PyObject_GC_Track"),

@@ -6,7 +6,8 @@
 ...         print(line, end="")
 """
 
-from penstock.files import os, tempfile
+from penstock.files import os as os
+from penstock.files import tempfile
 from penstock.files._file_objects.aligned_buffer import aligned_buffer
 from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.binary_file import BinaryFile
@@ -24,12 +25,15 @@ from penstock.files._file_objects.wrapped_file import WrappedFile, wrap
 from penstock.files._log.append_log import AppendLog, LogFailed
 from penstock.files._log.log_file import LogLocked, Recovered
 from penstock.files._log.log_format import LogDamaged, LogError, NotALog
-from penstock.files._log.log_reader import read_log
+from penstock.files._log.log_reader import follow_log, read_log
+from penstock.files._log.log_salvage import LogGap, LogReport, check_log, salvage_log
+from penstock.files._log.segmented_log import SegmentedLog
 from penstock.files._paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
 from penstock.files._whole_files.copying import copy
 from penstock.files._whole_files.reading import read_file, read_files
 from penstock.files._whole_files.writing import write_file
 
+# Without ``os``: ``from penstock.files import *`` must not replace the program's own.
 __all__ = [
     "AppendLog",
     "AsyncFile",
@@ -37,23 +41,28 @@ __all__ = [
     "LogDamaged",
     "LogError",
     "LogFailed",
+    "LogGap",
     "LogLocked",
+    "LogReport",
     "NotALog",
     "Recovered",
+    "SegmentedLog",
     "TextFile",
     "WrappedFile",
     "aligned_buffer",
+    "check_log",
     "copy",
+    "follow_log",
     "link",
     "mkdir",
     "open",
-    "os",
     "read_file",
     "read_files",
     "read_log",
     "rename",
     "replace",
     "rmdir",
+    "salvage_log",
     "scandir",
     "stat",
     "stderr",

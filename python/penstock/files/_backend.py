@@ -50,6 +50,12 @@ class Operation(Awaitable[T_co], Protocol[T_co]):
         A started operation is completed also when its await is cancelled.
         """
 
+    def request_end(self) -> None:
+        """Cancel the work if it has not begun, is queued or may never end (a FIFO's open, a pipe).
+
+        The await then raises OSError with ECANCELED. Other work that has begun continues.
+        """
+
     def close(self) -> None:
         """Abandon it: if it has not begun, it never does; a file that it opens is closed."""
 
@@ -75,7 +81,7 @@ class FileBackend(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why this engine was chosen, in one line."""
+        """Why it is this engine, in one line."""
 
     @property
     def closed(self) -> bool:

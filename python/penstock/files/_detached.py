@@ -10,6 +10,7 @@ asyncio's ``Task.cancel``.
 from __future__ import annotations
 
 import asyncio
+import errno
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from anyio import Event
 
 from penstock._cancellation import wait_despite_cancellation
+from penstock.files._backend import Operation
 
 __all__ = ["Stop", "Stopped", "run_whole", "start_detached"]
 
@@ -35,6 +37,31 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested = False
+        self._step: Operation[Any] | None = None
+
+    def request(self) -> None:
+        """Stop the sequence: now, if its step has not begun or waits for another process."""
+        self.requested = True
+        if self._step is not None:
+            self._step.request_end()
+
+    async def step(self, operation: Operation[T]) -> T:
+        """Await one step of the sequence; raise :class:`Stopped` if it was stopped before it began.
+
+        A plain await is for steps that must be made in any case, to clean up.
+        """
+        if self.requested:
+            operation.close()
+            raise Stopped
+        self._step = operation
+        try:
+            return await operation
+        except OSError as error:
+            if error.errno == errno.ECANCELED:
+                self.check()
+            raise
+        finally:
+            self._step = None
 
     def check(self) -> None:
         """Raise :class:`Stopped` once the caller has been cancelled; called between two steps."""
@@ -68,9 +95,10 @@ def start_detached(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 async def run_whole(sequence: Callable[[Stop], Awaitable[T]]) -> T:
     """Run ``sequence(stop)`` to its end, and return or raise its result.
 
-    Cancellation: ``stop.requested`` becomes true. The sequence ends at its next ``stop.check()``,
-    or when its work is done. Then the cancellation is raised. So nothing of the sequence runs when
-    the await has ended.
+    Cancellation: ``stop.requested`` becomes true. A ``stop.step()`` that is queued, or waits for
+    another process, ends at once. The sequence ends at its next ``stop.check()`` or
+    ``stop.step()``, or when its work is done. Then the cancellation is raised. So nothing of the
+    sequence runs when the await has ended.
     """
     stop = Stop()
     ended = Event()
@@ -88,7 +116,7 @@ async def run_whole(sequence: Callable[[Stop], Awaitable[T]]) -> T:
     try:
         await ended.wait()
     except BaseException:
-        stop.requested = True
+        stop.request()
         await wait_despite_cancellation(ended)
         raise
     if outcome.error is not None:

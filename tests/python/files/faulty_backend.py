@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from penstock.files._backend import current_backend
@@ -43,15 +43,42 @@ class FaultyBackend:
         if name not in CALLS:
             return attribute
 
-        async def call(*arguments: Any, **keywords: Any) -> Any:
-            number = len(self.calls)
-            self.calls.append(name)
-            await _settled(self._fault(number, name))
-            result = await attribute(*arguments, **keywords)
-            await _settled(self._afterwards(number, name))
-            return result
+        def call(*arguments: Any, **keywords: Any) -> _Call:
+            return _Call(self, name, lambda: attribute(*arguments, **keywords))
 
         return call
+
+    async def perform(self, name: str, call: _Call) -> Any:
+        """Make a call between its two faults."""
+        number = len(self.calls)
+        self.calls.append(name)
+        await _settled(self._fault(number, name))
+        result = await call.begin()
+        await _settled(self._afterwards(number, name))
+        return result
+
+
+class _Call:
+    """An operation of the backend with its faults."""
+
+    def __init__(self, backend: FaultyBackend, name: str, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._operation: Any = None
+        self._whole = backend.perform(name, self)
+
+    def begin(self) -> Any:
+        self._operation = self._make()
+        return self._operation
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._whole.__await__()
+
+    def close(self) -> None:
+        self._whole.close()
+
+    def request_end(self) -> None:
+        if self._operation is not None:
+            self._operation.request_end()
 
 
 def failing(*names: str, number: int = errno.EIO) -> Fault:

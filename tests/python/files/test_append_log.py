@@ -226,7 +226,7 @@ async def test_opening_follows_a_name_that_changes_its_file_before_the_lock(
 
 @pytest.mark.parametrize(
     "content",
-    [b"x", b"penstock log 2\n\0" + bytes(8), b"a text file\n" * 10, bytes(FILE_HEADER_SIZE + 1)],
+    [b"x", b"penstock log 3\n\0" + bytes(8), b"a text file\n" * 10, bytes(FILE_HEADER_SIZE + 1)],
 )
 async def test_a_file_that_is_no_log_is_refused_and_left_unchanged(
     tmp_path: Path, content: bytes

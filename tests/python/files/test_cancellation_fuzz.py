@@ -26,6 +26,8 @@ from penstock import files
 from penstock.files._backend import current_backend
 from tests.python.files.open_files import open_files
 
+pytestmark = pytest.mark.slow
+
 SLOTS = 24
 SLOT = 8192
 GUARD = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.files import SegmentedLog
 from penstock.files._log.log_file import open_log_file
 from penstock.files._log.log_format import FILE_HEADER_SIZE, RecordParser, parse_file_header
 from tests.python.files.appending_process import number_of
@@ -19,6 +21,8 @@ from tests.python.files.conftest import child_environment
 
 pytest.importorskip("penstock._core")
 pytest.importorskip("trio")
+
+pytestmark = pytest.mark.slow
 
 Victims = subprocess.Popen[str]
 
@@ -62,9 +66,9 @@ def append_until_killed(victims: Victims, *task: object, acknowledged: int) -> l
 def numbers_in(path: Path) -> list[int]:
     """Return the numbers of all records, read by the parser alone."""
     data = path.read_bytes()
-    marker = parse_file_header(data)
-    assert marker is not None
-    parser = RecordParser(marker)
+    identity = parse_file_header(data)
+    assert identity is not None
+    parser = RecordParser(identity)
     numbers = [number_of(record) for record in parser.feed(data[FILE_HEADER_SIZE:])]
     assert not parser.damage and not parser.buffered
     return numbers
@@ -95,3 +99,57 @@ def test_every_acknowledged_append_survives_kill_9(
         assert len(numbers) > max(acknowledged, default=-1)
         first = len(numbers)
     assert first > 0
+
+
+ROTATING = """
+import asyncio, os, sys
+from penstock.files import SegmentedLog
+
+left = int(sys.argv[2])
+
+def counted(function):
+    def call(*arguments, **options):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(9)
+        return function(*arguments, **options)
+    return call
+
+for name in ("open", "pwrite", "fsync", "ftruncate", "unlink", "listdir", "close"):
+    setattr(os, name, counted(getattr(os, name)))
+
+async def main():
+    log = SegmentedLog(sys.argv[1], segment_size=24 + 2 * 38, keep_size=3 * 100)
+    async with log:
+        for _ in range(7):
+            print(await log.append(b"%010d" % log.count), flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def read_segments(folder: Path) -> tuple[int, list[int]]:
+    async with SegmentedLog(folder, segment_size=100, keep_size=300) as log:
+        return log.first, [int(record) async for record in log]
+
+
+def test_a_kill_at_any_step_of_a_rotation_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    acknowledged = -1
+    for step in range(1000):
+        done = subprocess.run(
+            [sys.executable, "-c", ROTATING, str(folder), str(step)],
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+        numbers = [int(line) for line in done.stdout.split()]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
+        acknowledged = max([acknowledged, *numbers])
+        if folder.exists():
+            first, found = asyncio.run(read_segments(folder))
+            assert found == list(range(first, first + len(found))), step
+            assert first + len(found) > acknowledged
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0 and step > 20

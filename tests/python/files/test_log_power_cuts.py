@@ -26,6 +26,8 @@ from penstock.files._log.log_format import FILE_HEADER_SIZE, RecordParser
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
 
+pytestmark = pytest.mark.slow
+
 SECTOR = 512
 LOOPS = ["asyncio", "penstock"]
 
@@ -114,7 +116,7 @@ def recovered_from(content: bytes, folder: Path) -> list[bytes]:
     opened = open_log_file(str(path), 0o666)
     try:
         data = os.pread(opened.fd, path.stat().st_size, FILE_HEADER_SIZE)
-        records = list(RecordParser(opened.marker).feed(data))
+        records = list(RecordParser(opened.identity).feed(data))
         assert len(records) == opened.recovered.records
         return records
     finally:

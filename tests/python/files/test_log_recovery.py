@@ -13,76 +13,48 @@ from penstock.files._log.append_log import AppendLog
 from penstock.files._log.log_file import Recovered, open_log_file
 from penstock.files._log.log_format import (
     FILE_HEADER_SIZE,
-    RECORD_HEADER_SIZE,
     LogDamaged,
     LogError,
+    LogIdentity,
     NotALog,
-    RecordParser,
-    encode_header,
-    new_file_header,
+    encode_file_header,
 )
 from penstock.files._log.log_reader import read_log
-
-COMMITS = [[b"alpha"], [b"", b"beta" * 5, b"gamma"], [b"delta" * 3, b"epsilon"]]
-
-
-def encode_commit(marker: bytes, offset: int, payloads: list[tuple[bytes, int]]) -> bytes:
-    """Return the bytes of a commit at ``offset``, for payloads with their CRC-32s."""
-    return b"".join(
-        encode_header(marker, offset, payload, checksum) + payload for payload, checksum in payloads
-    )
+from tests.python.files.written_log import COMMITS, WrittenLog, encode_commit, open_and_read
 
 
-class WrittenLog:
-    """A log's bytes, and the ends of its commits and records."""
-
-    def __init__(self, commits: list[list[bytes]]) -> None:
-        header = new_file_header()
-        self.marker = header[16:20]
-        self.data = header
-        self.records: list[bytes] = []
-        self.ends = [FILE_HEADER_SIZE]  # of the header, then of each record
-        self.commit_ends = [FILE_HEADER_SIZE]
-        for commit in commits:
-            self.data += encode_commit(
-                self.marker, len(self.data), [(payload, crc32(payload)) for payload in commit]
-            )
-            for payload in commit:
-                self.records.append(payload)
-                self.ends.append(self.ends[-1] + RECORD_HEADER_SIZE + len(payload))
-            self.commit_ends.append(self.ends[-1])
-        assert self.ends[-1] == len(self.data)
-
-    def whole_before(self, offset: int) -> int:
-        """Return how many records end at or before this offset."""
-        return sum(end <= offset for end in self.ends[1:])
+@pytest.fixture(params=[1, 2], ids=["format 1", "format 2"])
+def version(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
 
 
 @pytest.fixture
-def written() -> WrittenLog:
-    return WrittenLog(COMMITS)
+def written(version: int) -> WrittenLog:
+    return WrittenLog(COMMITS, version)
 
 
-def open_and_read(path: Path) -> tuple[Recovered, list[bytes]]:
-    opened = open_log_file(str(path), 0o666)
-    try:
-        size = os.fstat(opened.fd).st_size
-        data = os.pread(opened.fd, size, FILE_HEADER_SIZE)
-        return opened.recovered, list(RecordParser(opened.marker).feed(data))
-    finally:
-        os.close(opened.fd)
+LAYOUTS = {
+    1: (
+        "70656e73746f636b206c6f6720310a00 01020304 62892ec3",
+        "01020304 05000000 1800000000000000 86a61036 7e557a67",
+    ),
+    2: (
+        "70656e73746f636b206c6f6720320a00 01020304 ff93c6f2",
+        "01020304 05000000 1800000000000000 00000000 86a61036 26ebf2ca",
+    ),
+}
 
 
-def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
+def test_the_layout_is_the_documented_one(tmp_path: Path, version: int) -> None:
     """The bytes are constants, because every later version must read today's logs."""
     path = tmp_path / "log"
-    header = "70656e73746f636b206c6f6720310a00 01020304 62892ec3"
-    record = "01020304 05000000 1800000000000000 86a61036 7e557a67"
-    data = bytes.fromhex(header + record) + b"hello"
+    header, record = map(bytes.fromhex, LAYOUTS[version])
+    data = header + record + b"hello"
     path.write_bytes(data)
-    assert open_and_read(path) == (Recovered(1, 53), [b"hello"])
-    marker = bytes.fromhex("01020304")
-    assert encode_commit(marker, 24, [(b"hello", crc32(b"hello"))]) == data[24:]
+    assert open_and_read(path) == (Recovered(1, len(data)), [b"hello"])
+    log = LogIdentity(version, bytes.fromhex("01020304"))
+    assert encode_file_header(log) == header
+    assert encode_commit(log, 24, [b"hello"]) == data[24:]
 
 
 def test_a_log_cut_at_any_byte_opens_with_the_records_before(
@@ -140,6 +112,8 @@ def test_a_tail_of_other_data_is_cut_off(tmp_path: Path, written: WrittenLog, ta
     recovered, records = open_and_read(path)
     assert records == written.records
     assert recovered.torn == len(tail)
+    assert recovered.kept_in == tmp_path / "log.torn"
+    assert recovered.kept_in.read_bytes() == tail
     assert "no record begins here" in recovered.reason
 
 
@@ -150,44 +124,112 @@ def test_a_commit_torn_in_its_middle_is_cut_off_even_with_a_whole_end(
     path = tmp_path / "log"
     damaged = bytearray(written.data)
     begin = written.commit_ends[-2]
-    damaged[begin + RECORD_HEADER_SIZE] ^= 1  # in "delta", with "epsilon" whole after it
+    damaged[begin + written.header_size] ^= 1  # in "delta", with "epsilon" whole after it
     path.write_bytes(damaged)
     recovered, records = open_and_read(path)
     assert records == written.records[:-2]
     assert recovered.torn == len(damaged) - begin
+    assert recovered.kept_in is not None
+    assert recovered.kept_in.read_bytes() == damaged[begin:]
+
+
+def test_bytes_that_are_repeated_are_not_accepted_again(tmp_path: Path) -> None:
+    """A copy that was resumed at the wrong place, or a block that was in use before."""
+    path = tmp_path / "log"
+    written = WrittenLog(COMMITS)
+    for begin in written.ends[:-1]:
+        for end in written.ends[1:]:
+            if begin < end:
+                path.write_bytes(written.data + written.data[begin:end])
+                recovered, records = open_and_read(path)
+                assert records == written.records
+                assert recovered.torn == end - begin
+
+
+def test_a_batch_is_found_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    written = WrittenLog([[b"before"]])
+    begin = len(written.data)
+    batch = [b"one", b"", b"three"]
+    written.data += encode_commit(written.identity, begin, batch, batch=True)
+    end = len(written.data)
+    following = encode_commit(written.identity, end, [b"after"])
+    for length in range(begin, end):
+        path.write_bytes(written.data[:length])
+        recovered, records = open_and_read(path)
+        assert records == [b"before"]
+        assert (recovered.size, recovered.torn) == (begin, length - begin)
+    path.write_bytes(written.data + following)
+    assert open_and_read(path)[1] == [b"before", *batch, b"after"]
+    for offset in range(begin, end):
+        damaged = bytearray(written.data + following)
+        damaged[offset] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(LogDamaged):
+            open_and_read(path)
+        assert path.read_bytes() == damaged
+
+
+def test_a_batch_of_two_commits_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    written = WrittenLog([])
+    log, begin = written.identity, len(written.data)
+    header = log.encode_header(begin, begin, 0, crc32(b""), continued=True)
+    end = begin + len(header)
+    path.write_bytes(written.data + header + encode_commit(log, end, [b"x"]))
+    recovered, records = open_and_read(path)
+    assert (records, recovered.size) == ([], begin)
+    assert "contradicts its place" in recovered.reason
+
+
+@pytest.mark.parametrize("payload", ["marker", "headers"])
+def test_a_payload_that_imitates_headers_costs_no_time_for_each(
+    tmp_path: Path, version: int, payload: str
+) -> None:
+    """The search behind a damage: 64 MiB of copies of the marker, or of a whole header."""
+    path = tmp_path / "log"
+    written = WrittenLog([], version)
+    log = written.identity
+    imitation = log.marker if payload == "marker" else log.encode_header(24, 24, 5, 0)
+    copies = imitation * ((8 << 20) // len(imitation))
+    path.write_bytes(written.data + encode_commit(log, len(written.data), [copies])[:-1])
+    recovered, records = open_and_read(path)
+    assert (records, recovered.size) == ([], FILE_HEADER_SIZE)
+    assert recovered.torn == log.header_size + len(copies) - 1
 
 
 def test_records_of_another_log_are_not_accepted(tmp_path: Path, written: WrittenLog) -> None:
     """Neither after the end, nor as a later commit after a torn tail."""
     path = tmp_path / "log"
-    other = WrittenLog([[b"x" * 100], [b"y" * 400]])
+    other = WrittenLog([[b"x" * 100], [b"y" * 400]], written.identity.version)
     path.write_bytes(written.data + other.data[FILE_HEADER_SIZE:])
     recovered, records = open_and_read(path)
     assert records == written.records
     assert recovered.torn == len(other.data) - FILE_HEADER_SIZE
 
 
-def test_a_record_that_contains_its_own_log_is_an_ordinary_record(tmp_path: Path) -> None:
+def test_a_record_that_contains_its_own_log_is_an_ordinary_record(
+    tmp_path: Path, written: WrittenLog
+) -> None:
     path = tmp_path / "log"
-    written = WrittenLog(COMMITS)
     copy = written.data
-    written.data += encode_commit(written.marker, len(copy), [(copy, crc32(copy))])
+    written.data += encode_commit(written.identity, len(copy), [copy])
     path.write_bytes(written.data)
     assert open_and_read(path)[1] == [*written.records, copy]
     # If it is torn, the offsets of its inner records precede their place, so they prove nothing.
     path.write_bytes(written.data[:-1])
     recovered, records = open_and_read(path)
     assert records == written.records
-    assert recovered.torn == RECORD_HEADER_SIZE + len(copy) - 1
+    assert recovered.torn == written.header_size + len(copy) - 1
 
 
 def test_later_commits_are_found_far_after_the_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Also where a read ends in the middle of a header."""
     path = tmp_path / "log"
-    written = WrittenLog([[b"a"], [b"b" * 700], [b"c" * 1500], [b"d"]])
-    for piece in range(RECORD_HEADER_SIZE, 200, 7):
+    written = WrittenLog([[b"a"], [b"b" * 700], [b"c" * 1500], [b"d"]], version)
+    for piece in range(written.header_size, 200, 7):
         monkeypatch.setattr("penstock.files._log.log_file._PIECE", piece)
         damaged = bytearray(written.data)
         damaged[written.ends[1]] ^= 1
@@ -249,7 +291,9 @@ def test_an_error_on_opening_names_the_file(
         patched.setattr(os, call, fail)
         with pytest.raises(OSError, match="Input/output error") as failed:
             open_log_file(str(path), 0o666)
-    assert failed.value.filename == str(path)
+    # A tail is synced in its own file before it is cut off.
+    named = "log.torn" if torn and call == "fsync" else "log"
+    assert failed.value.filename == str(tmp_path / named)
     os.close(open_log_file(str(path), 0o666).fd)  # no lock is left
 
 
@@ -260,7 +304,7 @@ async def test_cut_off_data_are_reported_and_appending_continues(
     path = tmp_path / "log"
     path.write_bytes(written.data[:-1])
     async with AppendLog(path) as log:
-        assert log.recovered.torn == RECORD_HEADER_SIZE + len(written.records[-1]) - 1
+        assert log.recovered.torn == written.header_size + len(written.records[-1]) - 1
         assert log.recovered.reason == "the last record is not complete"
         assert await log.append(b"new") == len(written.records) - 1
     async with AppendLog(path) as log:
@@ -296,7 +340,7 @@ async def test_a_reader_yields_the_records_before_the_damage(
                 records.append(record)
         except LogDamaged as error:
             assert offset < written.commit_ends[-2]
-            assert "copy them to a new log" in str(error)
+            assert f"penstock log salvage {path}" in str(error)
         else:
             assert offset >= written.commit_ends[-2]
         assert records == written.records[: written.whole_before(offset)]

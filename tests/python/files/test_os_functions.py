@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +68,77 @@ async def test_status_and_access_queries(tmp_path: Path) -> None:
         await async_os.stat(missing)
     with pytest.raises(FileNotFoundError, match="missing"):
         await async_os.path.getsize(missing)
+
+
+OF_STATUS = ("exists", "isfile", "isdir", "islink", "getsize", "getatime", "getctime", "getmtime")
+
+
+async def outcome(call: Callable[[], Any]) -> Any:
+    """Return what the call returns or raises, awaited if it can be."""
+    try:
+        result = call()
+        return await result if inspect.isawaitable(result) else result
+    except (OSError, ValueError, TypeError) as error:
+        return type(error), getattr(error, "errno", None), getattr(error, "filename", None)
+
+
+async def test_status_functions_answer_as_those_of_os(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    for link, target in ("link", "file"), ("dangling", "nothing"), ("loop", "loop"):
+        (tmp_path / link).symlink_to(target)
+    with socket.socket(socket.AF_UNIX) as listener, open(tmp_path / "file") as opened:
+        listener.bind(str(tmp_path / "socket"))
+        names = [
+            "file",
+            "folder",
+            "fifo",
+            "link",
+            "dangling",
+            "loop",
+            "socket",
+            "missing",
+            "file/below",
+            "folder/",
+            "link/",
+        ]
+        paths: list[Any] = [f"{tmp_path}/{name}" for name in names]
+        paths += [tmp_path / "file", bytes(tmp_path / "link"), opened.fileno(), 10**6]
+        paths += ["", "/", "/dev/null", "/proc/self", "/dev/shm", "x" * 300, "a\0b", None]
+        for path in paths:
+            for name in OF_STATUS:
+                expected = await outcome(lambda path=path, name=name: getattr(os.path, name)(path))
+                ours = await outcome(
+                    lambda path=path, name=name: getattr(async_os.path, name)(path)
+                )
+                assert ours == expected, (path, name)
+            if path != "/proc/self":  # its times change
+                expected = await outcome(lambda path=path: os.stat(path))
+                assert await outcome(lambda path=path: async_os.stat(path)) == expected, path
+                if not isinstance(path, int):
+                    expected = await outcome(lambda path=path: os.lstat(path))
+                    ours = await outcome(lambda path=path: files.stat(path, follow_symlinks=False))
+                    assert ours == expected, path
+
+
+async def test_cached_status_comes_without_a_wait(tmp_path: Path, anyio_backend_name: str) -> None:
+    if anyio_backend_name == "trio":
+        pytest.skip("each await of trio lets other tasks run")
+    (tmp_path / "file").touch()
+
+    async def ends_at_once(call: Callable[[Path], Any]) -> bool:
+        await files.stat(tmp_path)  # may begin a time slice of the loop
+        waiting = call(tmp_path / "file")
+        try:
+            waiting.send(None)
+        except StopIteration:
+            return True
+        waiting.close()
+        return False
+
+    for call in async_os.path.exists, async_os.path.isfile, async_os.stat, files.stat:
+        assert any([await ends_at_once(call) for _ in range(100)]), call
 
 
 async def test_sendfile_copies_data(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 from penstock import files
 from penstock.files._backend import current_backend
 from penstock.files._log import append_log, log_reader
-from penstock.files._log.log_format import encode_header, new_file_header, parse_file_header
+from penstock.files._log.log_format import encode_file_header, new_identity
 
 pytestmark = pytest.mark.anyio
 
@@ -83,11 +84,11 @@ async def test_a_loop_over_empty_lines_lets_other_tasks_run(mode: str, tmp_path:
 
 async def test_a_loop_over_the_records_of_a_log_lets_other_tasks_run(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    header = new_file_header()
-    marker = parse_file_header(header)
-    assert marker is not None
-    record = encode_header(marker, len(header), b"x", crc32(b"x")) + b"x"
-    path.write_bytes(header + record * 60_000)
+    log = new_identity()
+    data = [encode_file_header(log)]
+    for place in range(24, 24 + 60_000 * 29, 29):
+        data += (log.encode_header(24, place, 1, crc32(b"x")), b"x")
+    path.write_bytes(b"".join(data))
     async with counted_turns() as turns:
         run = LongestRun(turns)
         count = 0
@@ -96,6 +97,22 @@ async def test_a_loop_over_the_records_of_a_log_lets_other_tasks_run(tmp_path: P
             count += 1
     assert count == 60_000
     assert run.longest < 20_000
+
+
+async def test_a_task_that_works_for_long_between_cached_reads_yields_at_each(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    async with files.open(path, "rb") as file, counted_turns() as turns:
+        run = LongestRun(turns)
+        for _ in range(40):
+            await file.pread(1, 0)
+            run.step()
+            end = time.perf_counter() + 0.003  # longer than the time slice of a task
+            while time.perf_counter() < end:
+                pass
+    assert run.longest <= 2
 
 
 async def test_tasks_that_yield_run_alternately(tmp_path: Path) -> None:

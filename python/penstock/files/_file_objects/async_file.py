@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
 if TYPE_CHECKING:
+    import io
     from typing import Self
 
-__all__ = ["AsyncFile"]
+    from penstock.files._backend import FileBackend
+
+__all__ = ["AsyncFile", "split_lines"]
+
+_SPLIT_AT_ONCE = 64 << 10
+_JOINED_LINES = 1024
+_JOINED_LENGTH = 64 << 10
+
+
+def _take_many(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
+    """Take lines that are in memory anyway."""
+    batch.extend(islice(lines, _JOINED_LINES))
+
+
+def _take_few(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
+    """Take lines that are made one by one: no more than are joined, since each may be long."""
+    length = 0
+    for line in islice(lines, _JOINED_LINES):
+        batch.append(line)
+        length += len(line)
+        if length >= _JOINED_LENGTH:
+            return
+
+
+async def split_lines(content: io.IOBase, backend: FileBackend) -> list[Any]:
+    """Return the lines of a file in memory, and yield to other tasks now and then."""
+    lines = content.readlines(_SPLIT_AT_ONCE)
+    while more := content.readlines(_SPLIT_AT_ONCE):
+        if backend.should_yield(_SPLIT_AT_ONCE):
+            await backend.yield_now()
+        lines += more
+    return lines
 
 
 class AsyncFile(Generic[AnyStr]):
@@ -102,9 +135,46 @@ class AsyncFile(Generic[AnyStr]):
         raise NotImplementedError
 
     async def writelines(self, lines: Iterable[AnyStr]) -> None:
-        """Write the lines one after the other, without adding line ends."""
+        """Write the lines one after the other, without adding line ends.
+
+        If one of them, or the iterable, raises an error, those before it have been written.
+        """
+        nothing = self._buffered_nothing()
+        if nothing is None:
+            for line in lines:
+                await self.write(line)
+            return
+        rest = iter(lines)
+        take = _take_many if isinstance(lines, (list, tuple)) else _take_few
+        while True:
+            batch: list[AnyStr] = []
+            try:
+                take(rest, batch)
+            except BaseException:
+                await self._write_joined(batch, nothing)  # the lines before the error
+                raise
+            if not batch:
+                return
+            await self._write_joined(batch, nothing)
+
+    async def _write_joined(self, lines: list[AnyStr], nothing: AnyStr) -> None:
+        """Write small lines with one call, others one by one."""
+        if set(map(type, lines)) <= {type(nothing)} and sum(map(len, lines)) <= 2 * _JOINED_LENGTH:
+            try:
+                await self.write(nothing.join(lines))
+            except UnicodeError:
+                pass  # nothing was written; the lines before the one at fault are
+            else:
+                return
         for line in lines:
             await self.write(line)
+
+    def _buffered_nothing(self) -> AnyStr | None:
+        """Return an empty string of the file's type, or None if each write is a write of its own.
+
+        Then ``writelines`` may join lines: nobody can see where one ends.
+        """
+        return None
 
     async def seek(self, offset: int, whence: int = 0) -> int:
         """Move the position, relative to the beginning, to itself or to the end; returns it."""
@@ -140,6 +210,10 @@ class AsyncFile(Generic[AnyStr]):
         is cancelled, the buffered data are still written.
         """
         raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Close; the name that ``contextlib.aclosing`` calls."""
+        await self.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from penstock._core import ReadyValue
+from penstock.files._file_objects.async_file import split_lines
 from penstock.files._file_objects.descriptor_file import DETACHED, DescriptorFile, write_now
 
 if TYPE_CHECKING:
@@ -143,6 +144,20 @@ class BinaryFile(DescriptorFile):
                 return filled
         finally:
             self._end_turn()
+
+    async def readinto1(self, buffer: WriteableBuffer) -> int:
+        """Read into a buffer with at most one request; with none after a read-ahead."""
+        with memoryview(buffer) as whole, whole.cast("B") as view:
+            if view.readonly:
+                raise TypeError(f"readinto1() cannot fill {type(buffer).__name__}: read-only")
+            data = await self.read1(len(view)) if view else b""
+            view[: len(data)] = data
+            return len(data)
+
+    async def readlines(self, hint: int | None = None) -> list[bytes]:
+        if hint is not None and hint > 0:
+            return await super().readlines(hint)
+        return await split_lines(io.BytesIO(await self.read()), self._backend)
 
     async def readline(self, size: int | None = -1) -> bytes:
         await self._turns.take()
@@ -285,6 +300,9 @@ class BinaryFile(DescriptorFile):
                 turns.give_up()
             else:
                 turns.taken = False
+
+    def _buffered_nothing(self) -> bytes | None:
+        return b"" if self._buffer_size else None
 
     async def pwrite(self, data: ReadableBuffer, offset: int) -> int:
         """Write all of ``data`` at ``offset``, without position and buffer; returns its size.

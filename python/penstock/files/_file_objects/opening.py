@@ -235,7 +235,10 @@ def _make(
     flags: int | None,
 ) -> BinaryFile:
     """Make a file of a descriptor, opened here with ``flags``, or by the caller if it is None."""
-    file_mode, size, block_size, memory_alignment, offset_alignment = backend.describe(fd)
+    try:
+        file_mode, size, block_size, memory_alignment, offset_alignment = backend.describe(fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error
     if stat.S_ISDIR(file_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     regular = stat.S_ISREG(file_mode)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from penstock._core import ReadyValue
-from penstock.files._file_objects.async_file import AsyncFile
+from penstock.files._file_objects.async_file import AsyncFile, split_lines
 from penstock.files._file_objects.binary_file import BinaryFile
 from penstock.files._file_objects.text_position import Decoder, Snapshot, TextPosition
 from penstock.files._file_objects.turns import Turns
@@ -212,6 +212,13 @@ class TextFile(AsyncFile[str]):
         self._at = len(self._piece.text) - max(there - size, 0)
         return text[:size]
 
+    async def readlines(self, hint: int | None = None) -> list[str]:
+        if (hint is not None and hint > 0) or self._newline in ("\r", "\r\n"):
+            return await super().readlines(hint)
+        # Line ends are translated already, or are to be found as they are.
+        text = io.StringIO(await self.read(), newline="" if self._newline == "" else "\n")
+        return await split_lines(text, self._binary._backend)
+
     async def readline(self, size: int | None = -1) -> str:
         await self._turns.take()
         try:
@@ -368,6 +375,9 @@ class TextFile(AsyncFile[str]):
             return len(text)
         finally:
             self._turns.give_up()
+
+    def _buffered_nothing(self) -> str | None:
+        return None if self._line_buffering or not self._binary._buffer_size else ""
 
     def _with_line_ends(self, text: str) -> str:
         if self._newline != "" and self._line_end != "\n":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
+from contextlib import aclosing
 from copy import copy
 from functools import partial
 from types import TracebackType
@@ -18,12 +19,13 @@ from penstock.files._backend import FileBackend, current_backend
 from penstock.files._detached import Stop, Stopped, run_whole, start_detached
 from penstock.files._log.log_file import OpenedLog, Recovered, open_log_file
 from penstock.files._log.log_format import (
+    MAX_BATCH,
     MAX_PAYLOAD,
-    RECORD_HEADER_SIZE,
+    LogDamaged,
     LogError,
-    encode_header,
+    LogIdentity,
 )
-from penstock.files._log.log_reader import read_records
+from penstock.files._log.log_reader import More, read_records
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath
@@ -51,10 +53,11 @@ class LogFailed(LogError):
 
 
 class _Record:
-    __slots__ = ("checksum", "number", "payload")
+    __slots__ = ("checksum", "continued", "number", "payload")
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, *, continued: bool = False) -> None:
         self.payload = payload
+        self.continued = continued  # by the next record of its batch
         # The checksum of a large payload is computed on a worker thread when its commit begins.
         self.checksum = crc32(payload) if len(payload) <= _LARGE else -1
         self.number = -1
@@ -119,7 +122,8 @@ class AppendLog:
         self._mode = mode
         self._backend: FileBackend | None = None
         self._fd = -1
-        self._marker = b""
+        self._identity: LogIdentity | None = None
+        self._header_size = 0
         self._pid = 0
         self._recovered: Recovered | None = None
         self._end = 0
@@ -129,6 +133,7 @@ class AppendLog:
         self._commits_done: Event | None = None  # there while a committer runs
         self._failure: Exception | None = None
         self._closed = False
+        self._changed: Event | None = None  # set by the next commit, and when the log is closed
 
     @property
     def path(self) -> str:
@@ -156,6 +161,16 @@ class AppendLog:
     def closed(self) -> bool:
         """Whether :meth:`close` has been called."""
         return self._closed
+
+    @property
+    def failed(self) -> bool:
+        """Whether the log accepts no more appends, see :class:`LogFailed`."""
+        return self._failure is not None
+
+    def fileno(self) -> int:
+        """The descriptor of the open file. Raises LogError if the log is not open."""
+        self._check_readable()
+        return self._fd
 
     async def open(self) -> Self:
         """Open the log, unless it is open; ``async with`` and ``await log`` do the same.
@@ -202,21 +217,73 @@ class AppendLog:
         if self._fd < 0:
             await self.open()
         record = _Record(self._checked(data))
-        commit = self._joinable_commit(len(record.payload))
-        commit.records[record] = None
-        if self._commits_done is None:
-            self._commits_done = Event()
-            start_detached(self._commit_all)
-        try:
-            await commit.done.wait()
-        except BaseException:
-            if not commit.started:
-                commit.records.pop(record, None)
-            raise
-        if commit.error is not None:
-            # Each append raises a copy, so that tracebacks do not accumulate on one exception.
-            raise copy(commit.error) from commit.error.__cause__
+        await self._commit_records([record])
         return record.number
+
+    async def append_many(self, records: Iterable[ReadableBuffer]) -> range:
+        """Append several records as one batch; return their numbers once all are durable.
+
+        The batch is stored as a whole: after a crash or a failed write, the log has all of its
+        records or none. They have consecutive numbers. A log of format 1 knows no batches: there, a
+        crash may leave the first of them.
+
+        Cancellation: as of :meth:`append`, for all records together.
+
+        Args:
+            records: as in :meth:`append`; together at most 64 MiB, with 28 bytes for each record.
+
+        Raises:
+            OSError, LogFailed, LogError: as :meth:`append` does.
+            ValueError: if a record, or the batch, is too long. Nothing is written.
+        """
+        if self._fd < 0:
+            await self.open()
+        payloads = [self._checked(data) for data in records]
+        size = sum(map(len, payloads)) + self._header_size * len(payloads)
+        if size > MAX_BATCH:
+            raise ValueError(
+                f"a batch of {len(payloads)} records takes {size} bytes, more than {MAX_BATCH};"
+                " append it in parts"
+            )
+        if not payloads:
+            return range(self._count, self._count)
+        last = len(payloads) - 1
+        batch = [
+            _Record(payload, continued=number < last) for number, payload in enumerate(payloads)
+        ]
+        await self._commit_records(batch)
+        return range(batch[0].number, batch[-1].number + 1)
+
+    async def follow(self) -> AsyncGenerator[bytes, None]:
+        """Iterate over the durable records from the first one on, and wait for further ones.
+
+        The iteration ends when the log is closed, at the record that it has reached. Several
+        iterations and appends may run at the same time. From another process: :func:`follow_log`.
+
+        Cancellation: at any moment.
+
+        Raises:
+            LogDamaged: if the file has been damaged since it was opened.
+            LogError: if the log is not open.
+        """
+        self._check_readable()
+
+        read = 0
+
+        async def more() -> bool:
+            nonlocal read
+            if self._end == read:
+                await self.until_changed()
+            read = self._end
+            return not self._closed
+
+        try:
+            async with aclosing(self._records(more)) as records:
+                async for record in records:
+                    yield record
+        except LogError as error:
+            if not self._closed or isinstance(error, LogDamaged):
+                raise
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Iterate over the durable records from the first one on.
@@ -236,6 +303,7 @@ class AppendLog:
         Cancellation: raised when the log is closed.
         """
         self._closed = True
+        self._wake_followers()
         if self._fd >= 0 or self._opening is not None:
             await run_whole(self._close)
 
@@ -267,14 +335,17 @@ class AppendLog:
 
     async def _open(self, stop: Stop) -> None:
         backend = current_backend()
-        opened: OpenedLog = await backend.call(lambda: open_log_file(self._path, self._mode))
+        opened: OpenedLog = await stop.step(
+            backend.call(lambda: open_log_file(self._path, self._mode))
+        )
         if stop.requested or self._closed:
             await backend.close(opened.fd)
             if self._closed:
                 raise LogError(self._path, "the log was closed while it was being opened")
             raise Stopped
         self._backend = backend
-        self._marker = opened.marker
+        self._identity = opened.identity
+        self._header_size = opened.identity.header_size
         self._recovered = opened.recovered
         self._end = opened.recovered.size
         self._count = opened.recovered.records
@@ -307,9 +378,27 @@ class AppendLog:
             )
         return payload
 
-    def _joinable_commit(self, length: int) -> _Commit:
-        """Return the commit for the next record: the last one, unless it has begun or is full."""
-        size = RECORD_HEADER_SIZE + length
+    async def _commit_records(self, records: list[_Record]) -> None:
+        """Wait until the records, of one commit, are durable."""
+        size = sum(self._header_size + len(record.payload) for record in records)
+        commit = self._joinable_commit(size)
+        commit.records.update(dict.fromkeys(records))
+        if self._commits_done is None:
+            self._commits_done = Event()
+            start_detached(self._commit_all)
+        try:
+            await commit.done.wait()
+        except BaseException:
+            if not commit.started:
+                for record in records:
+                    commit.records.pop(record, None)
+            raise
+        if commit.error is not None:
+            # Each append raises a copy, so that tracebacks do not accumulate on one exception.
+            raise copy(commit.error) from commit.error.__cause__
+
+    def _joinable_commit(self, size: int) -> _Commit:
+        """Return the commit for further bytes: the last one, unless it has begun or is full."""
         if self._commits:
             commit = self._commits[-1]
             if commit.size + size <= _COMMIT_BYTES:
@@ -366,20 +455,40 @@ class AppendLog:
             record.number = number
         self._count += len(records)
         self._end = end
+        self._wake_followers()
+
+    async def until_changed(self) -> None:
+        """Wait for the next commit, or until the log is closed.
+
+        Cancellation: raised at once.
+        """
+        if not self._closed:
+            self._changed = self._changed or Event()
+            await self._changed.wait()
+
+    def _wake_followers(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     async def _write(self, records: list[_Record]) -> int:
         """Write a commit; return its end in the file."""
-        assert self._backend is not None
-        backend, end = self._backend, self._end
+        assert self._backend is not None and self._identity is not None
+        backend, log = self._backend, self._identity
+        end = place = self._end  # of what is written, and of the next record
         parts: list[bytes] = []
         for begin in range(0, len(records), _SLICE):
             if begin and backend.should_yield(_COST_OF_SLICE):
                 await backend.yield_now()
             for record in records[begin : begin + _SLICE]:
-                large = len(record.payload) > _LARGE
+                length = len(record.payload)
+                large = length > _LARGE
                 if large:
                     record.checksum = await backend.call(partial(crc32, record.payload))
-                header = encode_header(self._marker, self._end, record.payload, record.checksum)
+                header = log.encode_header(
+                    self._end, place, length, record.checksum, continued=record.continued
+                )
+                place += len(header) + length
                 if not large:
                     parts += (header, record.payload)
                     continue
@@ -417,13 +526,15 @@ class AppendLog:
             )
             self._failure.__cause__ = cause
 
-    async def _records(self) -> AsyncIterator[bytes]:
+    async def _records(self, more: More | None = None) -> AsyncGenerator[bytes, None]:
         self._check_readable()
-        assert self._backend is not None
-        async for record in read_records(
-            self._backend, self._read, self._marker, self._path, end=lambda: self._end
-        ):
-            yield record
+        assert self._backend is not None and self._identity is not None
+        reading = read_records(
+            self._backend, self._read, self._identity, self._path, end=lambda: self._end, more=more
+        )
+        async with aclosing(reading) as records:
+            async for record in records:
+                yield record
 
     async def _read(self, size: int, offset: int) -> bytes:
         self._check_readable()

@@ -6,27 +6,40 @@ previous one.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock._durable_files import sync_folder
+from penstock._torn_end import Cut, cut_end
 from penstock.files._log.log_format import (
     FILE_HEADER_SIZE,
-    RECORD_HEADER_SIZE,
     LogDamaged,
     LogError,
+    LogIdentity,
     NotALog,
+    RecordHeader,
     RecordParser,
-    find_later_commit,
+    encode_file_header,
     is_torn_file_header,
-    new_file_header,
+    new_identity,
     parse_file_header,
 )
 
-__all__ = ["LogLocked", "OpenedLog", "Recovered", "open_log_file", "read_marker"]
+__all__ = [
+    "LogLocked",
+    "OpenedLog",
+    "Recovered",
+    "feed_file",
+    "find_header",
+    "open_log_file",
+    "read_identity",
+]
 
 _PIECE = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -49,20 +62,22 @@ class Recovered:
         torn: bytes that were cut off after them, left by a write that was never acknowledged; 0
             after an orderly end.
         reason: why the bytes that were cut off are no record; empty if there are none.
+        kept_in: the file beside the log that has those bytes now, if there are any.
     """
 
     records: int
     size: int
     torn: int = 0
     reason: str = ""
+    kept_in: Path | None = None
 
 
 @dataclass(frozen=True)
 class OpenedLog:
-    """An open and locked log's descriptor, its marker, and what was found."""
+    """An open and locked log's descriptor, its identity, and what was found."""
 
     fd: int
-    marker: bytes
+    identity: LogIdentity
     recovered: Recovered
 
 
@@ -90,9 +105,9 @@ def open_log_file(path: str, mode: int) -> OpenedLog:
             _lock(fd, path)
             # Between the opening and the lock another file may have taken the name.
             if _is_at(path, status):
-                marker, recovered = _recover(fd, path)
+                identity, recovered = _recover(fd, path)
                 sync_folder(os.path.realpath(path))  # of the file itself, if the path is a link
-                return OpenedLog(fd, marker, recovered)
+                return OpenedLog(fd, identity, recovered)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError):
@@ -102,20 +117,22 @@ def open_log_file(path: str, mode: int) -> OpenedLog:
         os.close(fd)
 
 
-def read_marker(fd: int, path: str) -> bytes | None:
-    """Return the marker of the log open as ``fd``; None if its creation was interrupted.
+def read_identity(fd: int, path: str) -> LogIdentity | None:
+    """Return the identity of the log open as ``fd``; None if its creation was interrupted.
 
     Raises:
         NotALog: if the file holds something else.
     """
     # One byte more than a header shows whether anything follows it.
     head = os.pread(fd, FILE_HEADER_SIZE + 1, 0)
-    marker = parse_file_header(head)
-    if marker is None and not is_torn_file_header(head):
+    identity = parse_file_header(head)
+    if identity is None and not is_torn_file_header(head):
         raise NotALog(
-            path, "does not begin as a Penstock log of format 1 does; nothing was changed"
+            path,
+            "does not begin as a Penstock log of format 1 or 2 does; nothing was changed. If it was"
+            f" a log, copy its records to a new one: penstock log salvage {path} --to NEW",
         )
-    return marker
+    return identity
 
 
 def _lock(fd: int, path: str) -> None:
@@ -168,11 +185,12 @@ def _is_at(path: str, status: os.stat_result) -> bool:
         return False
 
 
-def _recover(fd: int, path: str) -> tuple[bytes, Recovered]:
+def _recover(fd: int, path: str) -> tuple[LogIdentity, Recovered]:
     size = os.fstat(fd).st_size
-    marker = read_marker(fd, path)
-    if marker is None:
-        header = new_file_header()
+    identity = read_identity(fd, path)
+    if identity is None:
+        identity = new_identity()
+        header = encode_file_header(identity)
         os.ftruncate(fd, 0)
         written = os.pwrite(fd, header, 0)
         if written != len(header):
@@ -180,38 +198,50 @@ def _recover(fd: int, path: str) -> tuple[bytes, Recovered]:
             raise LogError(path, f"only {written} bytes of the file's header could be written")
         os.fsync(fd)
         torn_reason = "the creation of the log was cut off" if size else ""
-        return header[16:20], Recovered(0, FILE_HEADER_SIZE, size, torn_reason)
-    parser = RecordParser(marker)
-    _parse(fd, parser, size)
-    end, count = parser.offset, parser.count
+        return identity, Recovered(0, FILE_HEADER_SIZE, size, torn_reason)
+    parser = RecordParser(identity)
+    for _ in feed_file(fd, parser, size):
+        pass
+    end, count = parser.end, parser.count
     if parser.damage is not None:
-        later = _search_later_commit(fd, marker, end, size)
-        if later:
-            raise LogDamaged(path, end, parser.damage)
+        damaged_at = parser.offset
+        if find_header(fd, identity, damaged_at, size, after=damaged_at) is not None:
+            raise LogDamaged(path, damaged_at, parser.damage)
     reason = ""
+    cut: Cut | None = None
     if end < size:
-        reason = parser.damage or "the last record is not complete"
-        os.ftruncate(fd, end)
+        reason = parser.damage or (
+            "the last batch is not complete" if parser.offset > end else _INCOMPLETE
+        )
+        cut = _cut(fd, path, end)
     # Also if nothing was cut: records of a writer that was killed between its write and its sync
     # are in the page cache only, but the next commit implies that all before it is durable.
     os.fsync(fd)
     if count:
-        on_disk = RecordParser(marker, parser.commit)
+        on_disk = RecordParser(identity, parser.commit)
         # A successful sync proves nothing if an earlier one has failed, in the previous writer or
         # in the kernel's own writeback: its pages stay readable, and are not written again. So the
         # one commit that may be unconfirmed is read from the disk.
         os.posix_fadvise(fd, parser.commit - parser.commit % _PAGE, 0, os.POSIX_FADV_DONTNEED)
-        _parse(fd, on_disk, end)
-        if on_disk.offset < end:
-            end, count = on_disk.offset, parser.earlier + on_disk.count
+        for _ in feed_file(fd, on_disk, end):
+            pass
+        if on_disk.end < end:
+            end, count = on_disk.end, parser.earlier + on_disk.count
             reason = "the last records were in the page cache, and are not on the disk"
-            os.ftruncate(fd, end)
-            os.fsync(fd)
-    return marker, Recovered(count, end, size - end, reason)
+            cut = _cut(fd, path, end)
+    return identity, Recovered(count, end, size - end, reason, cut.kept_in if cut else None)
 
 
-def _parse(fd: int, parser: RecordParser, size: int) -> None:
-    """Feed the file to the parser, from its offset up to ``size``."""
+def _cut(fd: int, path: str, end: int) -> Cut | None:
+    """Cut the tail off, keeping it: the last commit may be damaged and not torn.
+
+    Of any size, because one commit may have any; later ones would have shown.
+    """
+    return cut_end(fd, Path(path), end, force=True)
+
+
+def feed_file(fd: int, parser: RecordParser, size: int) -> Iterator[bytes]:
+    """Feed the file to the parser, from its offset up to ``size``; iterate over the payloads."""
     position = parser.offset
     while parser.damage is None and position < size:
         # A length beyond the end of the file is a torn tail.
@@ -221,17 +251,35 @@ def _parse(fd: int, parser: RecordParser, size: int) -> None:
         if not data:
             break
         position += len(data)
-        for _ in parser.feed(data):
-            pass
+        yield from parser.feed(data)
 
 
-def _search_later_commit(fd: int, marker: bytes, after: int, size: int) -> bool:
-    position = after
+def find_header(
+    fd: int, identity: LogIdentity, begin: int, size: int, *, after: int
+) -> tuple[int, RecordHeader] | None:
+    """Return where from ``begin`` on the first header is whose commit began after ``after``.
+
+    None if there is none before ``size``. Holes are skipped: a file system may have left gigabytes
+    of them behind a torn end.
+    """
+    position = begin
     while position < size:
-        data = os.pread(fd, _PIECE, position)
-        if find_later_commit(marker, data, after) is not None:
-            return True
-        if len(data) < _PIECE:
-            return False
-        position += _PIECE - (RECORD_HEADER_SIZE - 1)
-    return False
+        try:
+            position = max(position, os.lseek(fd, position, os.SEEK_DATA))
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            raise
+        data = os.pread(fd, min(_PIECE, size - position), position)
+        found = identity.find_header(data, position, after)
+        if found is not None:
+            header = identity.parse_header(data, found, position + found)
+            assert isinstance(header, RecordHeader)
+            return position + found, header
+        if len(data) < identity.header_size:
+            return None
+        position += len(data) - (identity.header_size - 1)
+    return None
+
+
+_INCOMPLETE = "the last record is not complete"

@@ -88,11 +88,17 @@ async def copy(
     backend = current_backend()
 
     async def work(stop: Stop) -> int:
-        source_fd = await backend.open(
-            source_name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-        )
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
-            found = await backend.call(lambda: _examine(source_fd, source_name, target_name))
+            source_fd = await stop.step(backend.open(source_name, flags))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+                raise _not_regular(source_name) from error
+            raise
+        try:
+            found = await stop.step(
+                backend.call(lambda: _examine(source_fd, source_name, target_name))
+            )
             copying = _Copying(backend, stop, found, progress)
             return await replace_file(
                 backend, stop, target_name, copying.into, mode=0o600, keep_mode=False, sync=sync
@@ -112,14 +118,16 @@ class _Source:
     permissions: int
 
 
+def _not_regular(source: str) -> OSError:
+    return OSError(errno.EINVAL, "is not a regular file; only regular files can be copied", source)
+
+
 def _examine(fd: int, source: str, target: str) -> _Source:
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(
-            errno.EINVAL, "is not a regular file; only regular files can be copied", source
-        )
+        raise _not_regular(source)
     try:
         same = os.path.samestat(status, os.stat(target))
     except OSError:
@@ -186,7 +194,7 @@ class _Copying:
     async def into(self, target_fd: int) -> int:
         """Copy everything; return the number of bytes."""
         source = self._source
-        if await self._backend.call(lambda: _prepare(source, target_fd)):
+        if await self._stop.step(self._backend.call(lambda: _prepare(source, target_fd))):
             copied = source.size
         elif not source.size:
             copied = await self._copy_span(target_fd, 0, sys.maxsize)
@@ -202,18 +210,19 @@ class _Copying:
         source = self._source
         position, end = 0, 0
         while position == end < source.size:
-            begin, end = await self._backend.call(functools.partial(_next_data, source, position))
+            begin, end = await self._stop.step(
+                self._backend.call(functools.partial(_next_data, source, position))
+            )
             position = await self._copy_span(target_fd, begin, end)
             if begin == end:
                 break
-        await self._backend.truncate(target_fd, position)
+        await self._stop.step(self._backend.truncate(target_fd, position))
         return position
 
     async def _copy_span(self, target_fd: int, begin: int, end: int) -> int:
         """Copy from ``begin`` to ``end``, or to the end of a truncated source; return the end."""
         position = begin
         while position < end:
-            self._stop.check()
             if position > begin:
                 self._report(position)
             copied = await self._copy_piece(target_fd, position, end - position)
@@ -226,8 +235,8 @@ class _Copying:
         source = self._source
         if self._by_kernel:
             try:
-                copied = await self._backend.copy_range(
-                    source.fd, target_fd, position, min(left, _PIECE)
+                copied = await self._stop.step(
+                    self._backend.copy_range(source.fd, target_fd, position, min(left, _PIECE))
                 )
             except OSError as error:
                 if error.errno not in _NO_COPY_RANGE:
@@ -238,11 +247,13 @@ class _Copying:
                     return copied
                 # The end, or a file system whose files the kernel cannot copy: reading shows which.
         try:
-            data = await self._backend.read(source.fd, min(left, _BUFFER), position)
+            data = await self._stop.step(
+                self._backend.read(source.fd, min(left, _BUFFER), position)
+            )
         except OSError as error:
             raise OSError(error.errno, error.strerror, source.name) from error
         if data:
-            await self._backend.write(target_fd, data, position)
+            await self._stop.step(self._backend.write(target_fd, data, position))
         return len(data)
 
     def _report(self, copied: int) -> None:

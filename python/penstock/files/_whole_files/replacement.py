@@ -58,11 +58,28 @@ async def replace_file(
     Raises:
         OSError: with the path; also if the target is no regular file.
     """
-    target = await backend.call(lambda: find_target(path))
+    try:
+        return await _replace(backend, stop, path, fill, mode, keep_mode, sync)
+    except OSError as error:
+        if error.filename is None:
+            raise with_path(error, path) from error
+        raise
+
+
+async def _replace(
+    backend: FileBackend,
+    stop: Stop,
+    path: str,
+    fill: Callable[[int], Awaitable[T]],
+    mode: int,
+    keep_mode: bool,
+    sync: bool,
+) -> T:
+    target = await stop.step(backend.call(lambda: find_target(path)))
     permissions = target.permissions if keep_mode else None
     creation = _Creation(target, mode)
     try:
-        fd, temporary = await backend.call(creation.run)
+        fd, temporary = await stop.step(backend.call(creation.run))
     except BaseException:
         creation.give_up()
         raise
@@ -71,22 +88,20 @@ async def replace_file(
             result = await fill(fd)
             stop.check()
             if permissions is not None:
-                await backend.call(lambda: os.fchmod(fd, permissions))
+                await stop.step(backend.call(lambda: os.fchmod(fd, permissions)))
             if sync:
-                await backend.fsync(fd)
-                stop.check()
+                await stop.step(backend.fsync(fd))
         finally:
             await backend.close(fd)
-        stop.check()
-        await backend.replace(temporary, target.final)
+        await stop.step(backend.replace(temporary, target.final))
     except BaseException as error:
         with contextlib.suppress(OSError):
             await backend.unlink(temporary)
-        if isinstance(error, OSError) and error.filename in (None, temporary):
+        if isinstance(error, OSError) and error.filename == temporary:
             raise with_path(error, path) from error
         raise
     if sync:
-        await backend.call(lambda: sync_folder(target.final))
+        await stop.step(backend.call(lambda: sync_folder(target.final)))
     return result
 
 

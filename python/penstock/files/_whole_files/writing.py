@@ -57,8 +57,7 @@ async def write_file(
 
     async def fill(fd: int, stop: Stop) -> None:
         for begin in range(0, len(view), _PIECE):
-            stop.check()
-            await backend.write(fd, view[begin : begin + _PIECE], begin)
+            await stop.step(backend.write(fd, view[begin : begin + _PIECE], begin))
 
     async def replace(stop: Stop) -> None:
         await replace_file(
@@ -67,7 +66,7 @@ async def write_file(
 
     async def overwrite(stop: Stop) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY
-        fd = await backend.open(name, flags, mode)
+        fd = await stop.step(backend.open(name, flags, mode))
         try:
             await fill(fd, stop)
         except OSError as error:
