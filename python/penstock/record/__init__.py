@@ -13,6 +13,7 @@ Runs on every AnyIO backend. CSV needs nothing else; Parquet and Arrow need ``pe
 
 from __future__ import annotations
 
+from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import ColumnBuffer
 from penstock.record._parts.recovery import Recovery, recover
@@ -33,6 +34,9 @@ from penstock.record._sampling.source import (
 )
 from penstock.record._sampling.stream_source import StreamSource
 from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
+from penstock.record._seals.recording_check import check_seals
+from penstock.record._seals.seal_check import SealFindings
+from penstock.record._seals.signing import PublicKey, SigningKey
 from penstock.record._sinks.arrow_sink import ArrowSink
 from penstock.record._sinks.csv_sink import CsvSink
 from penstock.record._sinks.jsonl_sink import JsonlSink
@@ -43,6 +47,7 @@ from penstock.record._sinks.pipe import BatchSource, pipe
 from penstock.record._sinks.postgres_sink import PostgresSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
 from penstock.record.clock import Clock, SystemClock
+from penstock.record.damage import Damage, DamagedError
 from penstock.record.errors import (
     RecordError,
     RecoveryError,
@@ -52,6 +57,7 @@ from penstock.record.errors import (
     SinkSchemaError,
     SinkWriteError,
 )
+from penstock.record.failure_codes import FailureCode
 from penstock.record.schema import Field, RecordSchema
 from penstock.record.sink import Sink, SinkBase
 from penstock.record.view import StoredRecording
@@ -65,9 +71,13 @@ __all__ = [
     "Clock",
     "ColumnBuffer",
     "CsvSink",
+    "Cut",
+    "Damage",
+    "DamagedError",
     "DescribedSource",
     "DeviceSummary",
     "EventSource",
+    "FailureCode",
     "Field",
     "FieldKind",
     "FieldValue",
@@ -81,6 +91,7 @@ __all__ = [
     "PollSource",
     "PolledReading",
     "PostgresSink",
+    "PublicKey",
     "PushSource",
     "RatedSource",
     "RecordError",
@@ -91,6 +102,8 @@ __all__ = [
     "Sample",
     "SampleBatch",
     "SchemaSource",
+    "SealFindings",
+    "SigningKey",
     "Sink",
     "SinkBase",
     "SinkDependencyError",
@@ -104,6 +117,7 @@ __all__ = [
     "StoredRecording",
     "StreamSource",
     "SystemClock",
+    "check_seals",
     "open",
     "pipe",
     "poll_timed",

@@ -10,6 +10,7 @@ if their ``boot_id`` is the same.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -52,6 +53,14 @@ class SystemClock:
     def utc_ns(self) -> int:
         return time.time_ns()
 
+    def suspended_ns(self) -> int:
+        """For how long the machine was suspended since it was started, in nanoseconds.
+
+        By CLOCK_BOOTTIME, which goes on then, against CLOCK_MONOTONIC (clock_gettime(2)).
+        """
+        monotonic = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic
+
     async def sleep_until_ns(self, target: int) -> None:
         if target <= time.monotonic_ns():
             await anyio.lowlevel.checkpoint()
@@ -83,6 +92,20 @@ class ClockSteps:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._distance = clock.utc_ns() - clock.monotonic_ns()
+        self._asleep: Callable[[], int] = getattr(clock, "suspended_ns", lambda: 0)
+        self._suspended = self._asleep()
+
+    def explain(self, step: int) -> str:
+        """What a step that :meth:`seen` has just returned was, as a sentence. Call it once."""
+        before, self._suspended = self._suspended, self._asleep()
+        suspended = self._suspended - before
+        moved = f"the wall clock went {step / 1e9:+.6f} s against the monotonic clock"
+        if suspended < _STEP_NS:
+            return f"{moved}: it was set"
+        text = f"{moved}: the machine was suspended for {suspended / 1e9:.3f} s"
+        if abs(step - suspended) >= _STEP_NS:
+            text += f", and the clock was set by {(step - suspended) / 1e9:+.6f} s"
+        return text
 
     def seen(self, monotonic_ns: int, utc_ns: int) -> int:
         """Return by how many nanoseconds the wall clock was set since the last call, or 0.

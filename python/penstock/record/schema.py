@@ -28,8 +28,10 @@ LEADING_COLUMNS = (
 )
 TRAILING_COLUMNS = ("status", "error")
 TIME_COLUMNS = ("t_utc", "requested_at", "received_at")
-RECORDER_FIELDS = ("late_s", "first_byte_s", "event", "message")
+RECORDER_FIELDS = ("late_s", "first_byte_s", "event", "message", "error_code")
 """The fields that the recorder itself adds behind those of the devices."""
+_LAST_FIELDS = frozenset({"error_code"})
+"""Those behind all other columns: who counts columns from the left finds each where it was."""
 _RESERVED = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS + RECORDER_FIELDS)
 
 
@@ -66,7 +68,12 @@ class RecordSchema:
     @property
     def names(self) -> tuple[str, ...]:
         """All column names, in the order of the files."""
-        return (*LEADING_COLUMNS, *(field.name for field in self.fields), *TRAILING_COLUMNS)
+        names = [field.name for field in self.fields]
+        last = _LAST_FIELDS.intersection(names)
+        if not last:
+            return (*LEADING_COLUMNS, *names, *TRAILING_COLUMNS)
+        others = (name for name in names if name not in last)
+        return (*LEADING_COLUMNS, *others, *TRAILING_COLUMNS, *sorted(last))
 
     def kind_of(self, name: str) -> FieldKind | None:
         """The kind of a field column, or None when there is no such field."""

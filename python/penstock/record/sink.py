@@ -20,6 +20,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._sampling.sample import Sample
 from penstock.record._sinks.loss_window import LossWindow
@@ -27,6 +28,7 @@ from penstock.record.errors import SinkWriteError
 from penstock.record.schema import RecordSchema
 
 __all__ = [
+    "FollowedFile",
     "NamedRecordFile",
     "PathSink",
     "RecordFile",
@@ -34,6 +36,7 @@ __all__ = [
     "SinkBase",
     "SupportsMetadata",
     "ThreadedSink",
+    "describe_sink",
 ]
 
 T = TypeVar("T")
@@ -169,6 +172,23 @@ class NamedRecordFile(RecordFile, Protocol):
     @property
     def paths(self) -> Sequence[Path]: ...
 
+    @property
+    def cuts(self) -> Sequence[Cut]: ...
+
+
+@runtime_checkable
+class FollowedFile(Protocol):
+    """A file format that can tell what an earlier writer of the same file has left in it."""
+
+    def position(self) -> Any:
+        """Where the rows end that are durable now."""
+
+    def rows_behind(self, position: Any) -> int | None:
+        """How many rows the file has behind a position of its earlier writer; None: unknown.
+
+        For a file that was opened with ``append`` and not written yet. OSError.
+        """
+
 
 class _Waiting:
     """Rows that were accepted and not yet written, with the age of the oldest row at risk.
@@ -239,6 +259,10 @@ class ThreadedSink(SinkBase):
         self._failure_raised = False
         self._closed = False
         self._turn_ends = 0.0
+        self._position: Any = None
+        self._at_risk_at_end: int | None = None
+        self.rows_accepted = 0
+        """Rows of all calls so far, written or not."""
 
     async def open(
         self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
@@ -248,7 +272,7 @@ class ThreadedSink(SinkBase):
             try:
                 # Shielded, because a file that a cancelled wait has created has no owner.
                 with anyio.CancelScope(shield=True):
-                    await self._hop(self._file.open)
+                    await self._hop(self._open_file)
             except BaseException:
                 self._limiter = None
                 raise
@@ -268,6 +292,7 @@ class ThreadedSink(SinkBase):
         if not isinstance(batch, SampleBatch):
             batch = SampleBatch.from_arrow(batch)
         self._waiting.put(batch, len(batch))
+        self.rows_accepted += len(batch)
         # An empty batch tells the columns: the head is on disk before the first row.
         await self._make_room(durable=not len(batch))
 
@@ -276,6 +301,7 @@ class ThreadedSink(SinkBase):
         await self._pass_turn()
         rows = list(samples)
         self._waiting.put(rows, len(rows))
+        self.rows_accepted += len(rows)
         await self._make_room()
 
     async def flush(self) -> None:
@@ -298,8 +324,23 @@ class ThreadedSink(SinkBase):
 
     @property
     def rows_at_risk(self) -> int:
-        """Rows that were accepted and are not durable yet. Any thread may read it."""
+        """Rows that were accepted and are not durable. Any thread may read it."""
+        if self._at_risk_at_end is not None:
+            return self._at_risk_at_end
         return self._waiting.rows + self._waiting.unsynced_rows
+
+    async def rows_missing_in(self, successor: ThreadedSink) -> int:
+        """How many of the rows that were accepted last are not in the place of this closed sink.
+
+        ``successor`` has opened it again, with ``append``, and has not written yet. Where a format
+        cannot tell, all rows count that may be missing.
+        """
+        at_risk = self.rows_at_risk
+        file, position = successor._file, self._position
+        if not at_risk or position is None or not isinstance(file, FollowedFile):
+            return at_risk
+        behind = await successor._hop(lambda: file.rows_behind(position))
+        return at_risk if behind is None else max(0, min(at_risk, at_risk - behind))
 
     def _check(self) -> None:
         if self._limiter is None or self._closed:
@@ -328,6 +369,14 @@ class ThreadedSink(SinkBase):
 
     # -- in a worker thread, with the lock ----------------------------------------------------
 
+    def _open_file(self) -> None:
+        self._file.open()
+        self._note_position()
+
+    def _note_position(self) -> None:
+        if isinstance(self._file, FollowedFile):
+            self._position = self._file.position()
+
     def _write(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -345,6 +394,7 @@ class ThreadedSink(SinkBase):
             self._failure = error
             raise
         self._waiting.synced()
+        self._note_position()
 
     def _write_items(self, items: Sequence[SampleBatch | list[Sample]]) -> None:
         samples: list[Sample] = []
@@ -383,7 +433,10 @@ class ThreadedSink(SinkBase):
             if self._failure is None:
                 self._write()
         finally:
+            at_risk = self.rows_at_risk if self._failure is not None else 0
+            self._at_risk_at_end = self.rows_at_risk  # unless it closes well
             self._file.close(self._facts)
+            self._at_risk_at_end = at_risk
             self._waiting.synced()
         if self._failure is not None and not self._failure_raised:
             raise self._failure
@@ -432,6 +485,7 @@ class ThreadedSink(SinkBase):
                     self._failure = error
                 else:
                     waiting.synced()
+                    self._note_position()
 
 
 class PathSink(ThreadedSink):
@@ -453,3 +507,14 @@ class PathSink(ThreadedSink):
     def paths(self) -> tuple[Path, ...]:
         """All files of this recording: one, unless new fields turned up."""
         return tuple(self._named.paths)
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """What ``open`` has cut off the files that it continues, and where that is kept."""
+        return tuple(self._named.cuts)
+
+
+def describe_sink(sink: Sink) -> str:
+    """The path of a sink that has one, else the name of its class."""
+    path = getattr(sink, "path", None)
+    return str(path) if path is not None else type(sink).__name__

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.arrow_sink import ArrowSink
 from penstock.record._sinks.csv_sink import CsvSink
 from penstock.record._sinks.jsonl_sink import JsonlSink
@@ -33,13 +34,16 @@ def sink_for(
     *,
     overwrite: bool = False,
     append: bool = False,
+    force: bool = False,
     loss_seconds: float | None = 1.0,
     loss_rows: int | None = None,
+    sign: SigningKey | None = None,
 ) -> ThreadedSink:
     """The sink that writes to ``target``.
 
     ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
-    files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server.
+    files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server,
+    whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals.
 
     Raises:
         ValueError: for another suffix.
@@ -50,6 +54,7 @@ def sink_for(
             text,
             overwrite=overwrite,
             append=append,
+            force=force,
             loss_seconds=loss_seconds,
             loss_rows=loss_rows,
         )
@@ -63,6 +68,8 @@ def sink_for(
         text,
         overwrite=overwrite,
         append=append,
+        force=force,
         loss_seconds=loss_seconds,
         loss_rows=loss_rows,
+        sign=sign,
     )

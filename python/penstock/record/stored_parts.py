@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from penstock.record._columns.describe_columns import field_from_description
-from penstock.record._parts.journal import read_journal
+from penstock.record._parts.compaction import joined_parts
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
-from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
-from penstock.record._sinks.csv_sink import sidecar_path
-from penstock.record._sinks.files import part_path
-from penstock.record._sinks.jsonl_sink import HEAD_KEY
-from penstock.record.arrow import METADATA_KEY, arrow_schema, pyarrow_module, units_of
+from penstock.record._parts.table_formats import ParquetFormat
+from penstock.record._sinks.files import numbered_parts, part_path
+from penstock.record._sinks.line_repair import rows_of_text
+from penstock.record._sinks.sqlite_log import lock_path
+from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
+from penstock.record._stored.sqlite_tables import sqlite_tables
+from penstock.record._stored.table_files import format_of, journal_table, table_of_file
+from penstock.record._stored.text_tables import csv_pieces, csv_table, jsonl_table
+from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.damage import UNREADABLE, DamageList
 from penstock.record.errors import RecordError
-from penstock.record.schema import TIME_COLUMNS, RecordSchema
+from penstock.record.recorder_lock import is_being_recorded
 
 __all__ = [
     "StoredPart",
     "check_recording",
     "described_schema",
     "plain_schema",
+    "recordings_at",
     "stored_parts",
+    "stored_pieces",
+    "was_cut_off",
 ]
 
+_UNCOUNTABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
 _SQLITE = (".sqlite", ".sqlite3", ".db")
-# Where a folder has the same rows in several formats, those of the first one are read.
+# Where formats of a folder have equally many rows, those of the first one are read. A folder of
+# parts is a format of its own.
+_PARTS = ""
 _SUFFIXES = (".parquet", ".arrow", ".csv", ".jsonl", *_SQLITE)
-_TEXTS = ("device", "unit_id", "status", "error", "event", "message")
+_FORMATS = (".parquet", _PARTS, *_SUFFIXES[1:])
 
 
 @dataclass(slots=True)
@@ -44,13 +54,18 @@ class StoredPart:
         path: its path; on a PostgreSQL server, the table.
         table: a ``pyarrow.Table`` with the units at its fields.
         metadata: what was known of the recording when the part began.
+        names: all its columns, also where only some were read.
+        is_first: False for a further piece of the part before it.
     """
 
     path: Path
     table: Any
     metadata: dict[str, Any] = field(init=False)
+    names: tuple[str, ...] = ()
+    is_first: bool = True
 
     def __post_init__(self) -> None:
+        self.names = self.names or tuple(self.table.column_names)
         self.metadata = json.loads((self.table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
 
     @property
@@ -65,7 +80,7 @@ class StoredPart:
 
 def check_recording(path: Path) -> None:
     """Refuse what is no recording; RecordError."""
-    if _is_folder(path) or parts_path(path).is_dir() or (path.is_dir() and _recordings_in(path)):
+    if _is_folder(path) or parts_path(path).is_dir() or (path.is_dir() and _by_format(path)):
         return
     if not path.exists():
         raise RecordError(f"{path} does not exist: give the path of a recording")
@@ -77,29 +92,112 @@ def check_recording(path: Path) -> None:
         )
 
 
-def stored_parts(path: Path, table: str) -> Iterator[StoredPart]:
+def was_cut_off(path: Path) -> bool:
+    """Whether ``path`` is a recording that ``penstock recover`` can complete."""
+    return parts_path(path).is_dir() or (path / ".penstock").is_dir()
+
+
+def recordings_at(path: Path) -> list[Path]:
+    """The recordings at ``path``: of a folder that several were written to, each one, else itself.
+
+    The first format is the one that :func:`stored_parts` prefers where all have the same rows.
+    """
+    if _is_folder(path) or not path.is_dir():
+        return [path]
+    found = _by_format(path)
+    return [each for kind in _FORMATS for each in sorted(found.get(kind, ()))]
+
+
+def stored_pieces(
+    path: Path, table: str, damages: DamageList, columns: Sequence[str] | None = None
+) -> Iterator[StoredPart]:
+    """What :func:`stored_parts` yields, in pieces where parts may be larger than the memory.
+
+    Args:
+        path: as there.
+        table: as there.
+        damages: as there.
+        columns: the columns that are needed. Where it saves time, others are not read.
+    """
+    if path.is_dir() and not _is_folder(path):
+        for recording in _chosen(path, table, damages):
+            yield from stored_pieces(recording, table, damages, columns)
+        return
+    if path.suffix not in (".csv", ".parquet") or parts_path(path).is_dir():
+        yield from stored_parts(path, table, damages)
+        return
+    for part in _files_in_order(path, damages):
+        if path.suffix == ".csv":
+            first = True
+            for piece, names in csv_pieces(part, damages, columns):
+                yield StoredPart(part, sound_table(part, piece, damages), names, first)
+                first = False
+        elif (found := _columns_of(part, columns, damages)) is not None:
+            piece, names = found
+            for each in _runs_of(StoredPart(part, sound_table(part, piece, damages), names)):
+                each.names = names
+                yield each
+
+
+def _columns_of(
+    path: Path, columns: Sequence[str] | None, damages: DamageList
+) -> tuple[Any, tuple[str, ...]] | None:
+    """Some columns of a Parquet file; all of it if it cannot be read so."""
+    if columns is not None and path.stat().st_size:
+        try:
+            with ParquetFormat("zstd").open(path) as file:
+                names = tuple(file.schema_arrow.names)
+                table = file.read(columns=[name for name in columns if name in names])
+            table.validate(full=True)
+            return table, names
+        except UNREADABLE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+    table = _table_of(path, damages)
+    return None if table is None else (table, tuple(table.column_names))
+
+
+def stored_parts(path: Path, table: str, damages: DamageList) -> Iterator[StoredPart]:
     """The parts of the recording at ``path``, in the order of recording.
 
     Args:
         path: a file, a folder of parts, or a folder of recordings.
         table: of SQLite, the name given to the sink.
+        damages: notes what cannot be read; DamagedError when it is strict.
     """
     if _is_folder(path):
-        yield from _parts_of_folder(path, path)
-        return
-    if path.is_dir():
-        for recording in _recordings_in(path):
-            yield from stored_parts(recording, table)
-        return
-    if path.suffix in _SQLITE:
-        yield from _sqlite_parts(path, table)
-        return
-    number = 1
-    while (part := part_path(path, number)).exists():
-        yield from _runs_of(StoredPart(part, _table_of(part)))
-        number += 1
-    if parts_path(path).is_dir():
-        yield from _parts_of_folder(parts_path(path), path)
+        yield from _parts_of_folder(path, path, damages)
+    elif path.is_dir():
+        for recording in _chosen(path, table, damages):
+            yield from stored_parts(recording, table, damages)
+    elif path.suffix in _SQLITE:
+        for found in sqlite_tables(path, table, damages):
+            yield StoredPart(path, sound_table(path, found, damages))
+    else:
+        for part in _files_in_order(path, damages):
+            if (found := _table_of(part, damages)) is not None:
+                yield from _runs_of(StoredPart(part, sound_table(part, found, damages)))
+        if parts_path(path).is_dir():
+            yield from _parts_of_folder(parts_path(path), path, damages)
+
+
+def _files_in_order(path: Path, damages: DamageList) -> Iterator[Path]:
+    expected = 1
+    for number, part in numbered_parts(path):
+        if number > expected:
+            missing = part_path(path, expected)
+            damages.note(missing, "", f"it is missing, and {part.name} is there")
+        expected = number + 1
+        yield part
+
+
+def _table_of(path: Path, damages: DamageList) -> Any:
+    if path.suffix == ".csv":
+        return csv_table(path, damages)
+    if path.suffix == ".jsonl":
+        return jsonl_table(path, damages)
+    # A single file is reserved under its name while its parts grow.
+    return table_of_file(path, damages) if path.stat().st_size else None
 
 
 def _runs_of(part: StoredPart) -> Iterator[StoredPart]:
@@ -120,8 +218,11 @@ def _is_folder(path: Path) -> bool:
     return (path / ".penstock").is_dir()
 
 
-def _recordings_in(folder: Path) -> list[Path]:
-    """The recordings of one format in a folder, such as ``penstock record`` fills."""
+# -- a folder of recordings -------------------------------------------------------------------
+
+
+def _by_format(folder: Path) -> dict[str, set[Path]]:
+    """The recordings in a folder, such as ``penstock record`` fills, by their format."""
     found: dict[str, set[Path]] = {}
     for path in folder.iterdir():
         # A file that is not joined yet, or a further part of one that is there.
@@ -130,48 +231,116 @@ def _recordings_in(folder: Path) -> list[Path]:
         if stem and number.isdecimal() and recording.with_stem(stem).exists():
             continue
         if _is_folder(path) and path.suffix != ".parts":
-            found.setdefault(".parquet", set()).add(path)
+            found.setdefault(_PARTS, set()).add(path)
         elif recording.suffix in _SUFFIXES:
             found.setdefault(recording.suffix, set()).add(recording)
-    return next((sorted(found[suffix]) for suffix in _SUFFIXES if suffix in found), [])
+    return found
 
 
-def _parts_of_folder(path: Path, recording: Path) -> Iterator[StoredPart]:
-    table_format = _format_of(recording)
+def _chosen(folder: Path, table: str, damages: DamageList) -> list[Path]:
+    """The recordings of the format with the most rows; formats with fewer are noted.
+
+    The formats of one run have the same names. Where there are such, a file that is there in one
+    format only is something else, such as an export.
+    """
+    found = _by_format(folder)
+    if len(found) > 1:
+        stems = [{path.stem for path in paths} for paths in found.values()]
+        shared = {stem for each in stems for stem in each if sum(stem in s for s in stems) > 1}
+        if shared:
+            of_run = {
+                kind: {path for path in paths if path.stem in shared}
+                for kind, paths in found.items()
+            }
+            found = {kind: paths for kind, paths in of_run.items() if paths}
+    formats = [kind for kind in _FORMATS if kind in found]
+    if len(formats) < 2:
+        return sorted(found[formats[0]]) if formats else []
+    rows = {
+        kind: sum(_rows_in(path, table, damages.strict) for path in found[kind]) for kind in formats
+    }
+    best = max(formats, key=lambda kind: rows[kind])
+    for kind in formats:
+        if rows[kind] < rows[best] and not any(map(_is_growing, found[kind] | found[best])):
+            first, chosen = min(found[kind]), min(found[best])
+            text = f"it has {rows[kind]} rows that can be read, and {chosen} has {rows[best]}"
+            damages.note_end(first, "", text)
+    return sorted(found[best])
+
+
+def _rows_in(path: Path, table: str, strict: bool) -> int:
+    """How many rows of a recording can be read, found out by as little reading as possible."""
+    try:
+        if path.suffix in _SQLITE:
+            return _rows_of_database(path, table)
+        if path.suffix in (".csv", ".jsonl"):
+            return sum(map(_rows_of_text, _files_of(path)))
+        if path.is_file() and path.suffix == ".parquet" and not parts_path(path).is_dir():
+            return sum(format_of(path).count_rows(each) for each in _files_of(path))
+        damages = DamageList(strict=strict)
+        return sum(len(part.table) for part in stored_parts(path, table, damages))
+    except _UNCOUNTABLE:
+        return 0
+
+
+def _files_of(path: Path) -> Iterator[Path]:
+    return (part for _, part in numbered_parts(path))
+
+
+def _rows_of_text(path: Path) -> int:
+    return rows_of_text(path, quoted=path.suffix == ".csv")
+
+
+def _rows_of_database(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        listed = database.execute("SELECT name FROM penstock_parts").fetchall()
+        names = [name for (name,) in listed if name == table or name.startswith(f"{table}_")]
+        quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+        counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone() for name in quoted]
+        return sum(count for (count,) in counts)
+
+
+def _is_growing(path: Path) -> bool:
+    folders = (path, parts_path(path))
+    locks = [path, lock_path(path), *(folder / ".penstock" / "lock" for folder in folders)]
+    return is_being_recorded(locks)
+
+
+# -- a folder of parts ------------------------------------------------------------------------
+
+
+def _parts_of_folder(path: Path, recording: Path, damages: DamageList) -> Iterator[StoredPart]:
+    table_format = format_of(recording)
     folder = PartsFolder(path, table_format.suffix)
+    try:
+        joined = set() if path == recording else joined_parts(folder, recording, table_format)
+    except _UNCOUNTABLE:  # rather twice than not at all
+        joined = set()
+    growing = is_being_recorded([folder.state / "lock"])
     journals = dict(folder.journals())
     parts: dict[int, list[Path]] = {}
     for number, part in folder.parts():
-        parts.setdefault(number, []).append(part)
+        if part not in joined:
+            parts.setdefault(number, []).append(part)
     for number in sorted({*parts, *journals}):
         if number in journals and journals[number].exists():
-            # It has all rows of its part.
-            table = read_journal(journals[number])
-            if table.num_rows or number not in parts:
-                yield StoredPart(journals[number], table)
+            # It has all rows of its part, unless it is damaged.
+            table = journal_table(journals[number], damages, growing=growing)
+            sealed = sum(_rows_in(part, "", False) for part in parts.get(number, []))
+            useful = table is not None and (table.num_rows or number not in parts)
+            if useful and table.num_rows >= sealed:
+                sound = sound_table(journals[number], table, damages)
+                yield StoredPart(journals[number], sound)
                 continue
-        for part in parts[number]:
-            yield StoredPart(part, _with_partition(table_format.read(part), part, path))
-
-
-def _table_of(path: Path) -> Any:
-    if path.suffix == ".csv":
-        return _csv_table(path)
-    if path.suffix == ".jsonl":
-        return _jsonl_table(path)
-    return _format_of(path).read(path)
-
-
-def _format_of(path: Path) -> TableFormat:
-    if path.suffix == ".arrow" or (path.is_dir() and any(path.rglob("part-*.arrow"))):
-        return ArrowFormat("zstd")
-    return ParquetFormat("zstd")
+        for part in parts.get(number, []):
+            found = table_of_file(part, damages)
+            if found is not None:
+                sound = sound_table(part, _with_partition(found, part, path), damages)
+                yield StoredPart(part, sound)
 
 
 def _with_partition(table: Any, part: Path, folder: Path) -> Any:
     """Add the column that only the folder's name holds."""
-    from urllib.parse import unquote
-
     pa = pyarrow_module()
     for name in part.relative_to(folder).parts[:-1]:
         key, _, value = name.partition("=")
@@ -179,128 +348,3 @@ def _with_partition(table: Any, part: Path, folder: Path) -> Any:
             column = pa.array([unquote(value)] * table.num_rows, pa.string())
             table = table.add_column(0, "device", column)
     return table
-
-
-def _csv_table(path: Path) -> Any:
-    csv = pyarrow_module("pyarrow.csv")
-    plain = None
-    if sidecar_path(path).exists():
-        described = json.loads(sidecar_path(path).read_bytes())
-        schema = described_schema(described["columns"], described["recording"])
-        plain = plain_schema(arrow_schema(schema))
-    options = csv.ConvertOptions(
-        column_types=_fixed_types() if plain is None else plain,
-        strings_can_be_null=True,
-        null_values=[""],
-        true_values=["true"],
-        false_values=["false"],
-    )
-    table = csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(),
-        parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=_skip),
-        convert_options=options,
-    )
-    # The device of an event of the whole recording is an empty text, and reads as null.
-    device = table.schema.get_field_index("device")
-    if device >= 0:
-        table = table.set_column(device, "device", table.column(device).fill_null(""))
-    return table if plain is None else table.cast(plain)
-
-
-def _fixed_types() -> dict[str, Any]:
-    """The types of the columns that every recording has, where nothing tells those of others."""
-    pa = pyarrow_module()
-    return {
-        **dict.fromkeys(TIME_COLUMNS, pa.timestamp("ns", "UTC")),
-        **dict.fromkeys(_TEXTS, pa.string()),
-        "t_mono_ns": pa.int64(),
-        "latency_s": pa.float64(),
-    }
-
-
-def _skip(row: Any) -> str:
-    return "skip"  # a torn last line
-
-
-def _jsonl_table(path: Path) -> Any:
-    schema: RecordSchema | None = None
-    rows: list[dict[str, Any]] = []
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue  # a torn last line
-            if HEAD_KEY in row:
-                head = row[HEAD_KEY]
-                if "columns" in head:
-                    schema = described_schema(head["columns"], head["recording"])
-                continue
-            rows.append(row)
-    pa = pyarrow_module()
-    if schema is None:
-        return pa.Table.from_pylist(rows)
-    plain = plain_schema(arrow_schema(schema))
-    read_as = pa.schema(
-        [
-            field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
-            for field in plain
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema=read_as).cast(plain)
-
-
-def _sqlite_parts(path: Path, table: str) -> Iterator[StoredPart]:
-    pa = pyarrow_module()
-    # Without mode=ro if possible: only a writer reads a log that a killed process has left.
-    mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    with closing(sqlite3.connect(uri, uri=True)) as database:
-        database.execute("PRAGMA query_only = 1")
-        if not database.execute(
-            "SELECT 1 FROM sqlite_master WHERE name = 'penstock_parts'"
-        ).fetchone():
-            return  # cut off before the first table
-        listed = database.execute(
-            "SELECT name, columns, recording FROM penstock_parts ORDER BY part"
-        ).fetchall()
-        for name, columns, recording in listed:
-            if name != table and not name.startswith(f"{table}_"):
-                continue
-            schema = plain_schema(
-                arrow_schema(described_schema(json.loads(columns), json.loads(recording)))
-            )
-            quoted = '"' + name.replace('"', '""') + '"'
-            found = database.execute(f"SELECT * FROM {quoted} ORDER BY rowid").fetchall()
-            cells = list(zip(*found, strict=True)) if found else [()] * len(schema)
-            arrays = [
-                pa.array(column, _stored_type(pa, field.type)).cast(field.type)
-                for column, field in zip(cells, schema, strict=True)
-            ]
-            yield StoredPart(path, pa.table(arrays, schema=schema))
-
-
-def _stored_type(pa: Any, kind: Any) -> Any:
-    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind) else kind
-
-
-def described_schema(columns: list[dict[str, Any]], recording: dict[str, Any]) -> RecordSchema:
-    """The schema of a part from the description that lies beside its rows."""
-    fields = [field_from_description(entry) for entry in columns]
-    return RecordSchema(
-        tuple(field for field in fields if field is not None),
-        json.dumps(recording, ensure_ascii=False),
-    )
-
-
-def plain_schema(schema: Any) -> Any:
-    """A schema whose text columns are not dictionaries, which differ from part to part."""
-    pa = pyarrow_module()
-    return pa.schema(
-        [
-            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-            for field in schema
-        ],
-        schema.metadata,
-    )

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
 from penstock.record.postgres_parts import is_postgres, postgres_parts
-from penstock.record.stored_parts import StoredPart, check_recording, plain_schema, stored_parts
+from penstock.record.stored_parts import (
+    StoredPart,
+    check_recording,
+    plain_schema,
+    stored_parts,
+    stored_pieces,
+)
 
-__all__ = ["StoredRecording", "open_recording"]
+__all__ = ["StoredRecording", "joined", "open_recording"]
 
 
-def open_recording(path: str | os.PathLike[str], *, table: str = "samples") -> StoredRecording:
+def open_recording(
+    path: str | os.PathLike[str], *, table: str = "samples", strict: bool = True
+) -> StoredRecording:
     """Open a recording to read it: a file, or a folder of parts, also while it grows.
 
     ::
@@ -28,27 +37,45 @@ def open_recording(path: str | os.PathLike[str], *, table: str = "samples") -> S
 
     Args:
         path: Parquet, Arrow, CSV, JSON Lines, SQLite, a folder of parts, or a folder of such files.
-            The suffix tells; of a folder with the same rows in several formats one is read. Or
-            a ``postgresql://`` URI.
+            The suffix tells; of a folder with the same rows in several formats the one with most
+            rows is read. Or a ``postgresql://`` URI.
         table: of SQLite and PostgreSQL, the name given to the sink.
+        strict: raise DamagedError at the first place that cannot be read. Otherwise the good rows
+            are read, and ``damages`` lists the places that are left out. A torn end, which a
+            kill leaves, is no error, and is listed.
 
     Raises:
-        RecordError: if there is no such recording, or it is of no known format.
+        RecordError: if there is no such recording, or it is of no known format. The reading
+            methods raise it too, and DamagedError, which is one.
         SinkDependencyError: without pyarrow.
     """
     pyarrow_module()
     if is_postgres(target := os.fspath(path)):
         return StoredRecording(Path(table), lambda: postgres_parts(target, table))
     check_recording(Path(path))
-    return StoredRecording(Path(path), lambda: stored_parts(Path(path), table))
+    damages = DamageList(strict=strict)
+    return StoredRecording(
+        Path(path),
+        lambda: stored_parts(Path(path), table, damages),
+        damages,
+        lambda columns: stored_pieces(Path(path), table, damages, columns),
+    )
 
 
 class StoredRecording:
     """A recording on disk or in a database. Each call reads it again. Any thread may use it."""
 
-    def __init__(self, path: Path, read: Callable[[], Iterator[StoredPart]]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        read: Callable[[], Iterator[StoredPart]],
+        damages: DamageList | None = None,
+        read_pieces: Callable[[Sequence[str] | None], Iterator[StoredPart]] | None = None,
+    ) -> None:
         self.path = path
         self._read = read
+        self._read_pieces = read_pieces
+        self._damages = DamageList(strict=True) if damages is None else damages
 
     def __repr__(self) -> str:
         return f"<StoredRecording {str(self.path)!r}>"
@@ -62,8 +89,39 @@ class StoredRecording:
             yield part.table
 
     def parts(self) -> Iterator[StoredPart]:
-        """The parts in the order of recording, each read when it is asked for."""
+        """The parts in the order of recording, each read when it is asked for.
+
+        DamagedError at a place that cannot be read, unless the recording was opened with
+        ``strict=False``.
+        """
+        self._damages.clear()
         return self._read()
+
+    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[StoredPart]:
+        """The parts as :meth:`parts` has them, but long ones in pieces, one behind the other.
+
+        So a recording may be larger than the memory, as far as its format allows: Parquet, Arrow
+        and JSON Lines files are read whole.
+
+        Args:
+            columns: those that are needed. Others are left out where that saves time; ``names`` of
+                a part has all.
+        """
+        self._damages.clear()
+        return self._read() if self._read_pieces is None else self._read_pieces(columns)
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """What the last reading has left out, as far as it has come: the first thousand places.
+
+        ``damage_count`` counts them all.
+        """
+        return tuple(self._damages.listed)
+
+    @property
+    def damage_count(self) -> int:
+        """How many places the last reading has left out."""
+        return self._damages.count
 
     def to_arrow(self) -> Any:
         """All rows as one ``pyarrow.Table``; a column that a part does not have is null there.
@@ -71,19 +129,10 @@ class StoredRecording:
         Texts are not dictionary encoded. The units of the last part that has one stay at the
         field; see :meth:`tables` for a recording whose units have changed.
         """
-        pa = pyarrow_module()
-        tables = [_without_dictionaries(pa, table) for table in self.tables()]
+        tables = list(self.tables())
         if not tables:
             raise RecordError(f"{self.path} holds no rows yet")
-        kinds: dict[str, Any] = {}
-        for table in tables:
-            for field in table.schema:
-                before = kinds.get(field.name)
-                if before is not None and before.type != field.type:
-                    field = field.with_type(_common_type(pa, before.type, field.type))
-                kinds[field.name] = field.with_nullable(True)
-        schema = pa.schema(list(kinds.values()), tables[-1].schema.metadata)
-        return pa.concat_tables([_fitted(pa, table, schema) for table in tables])
+        return joined(tables)
 
     def to_pandas(self) -> Any:
         """All rows as a ``pandas.DataFrame``, times as UTC; ImportError without pandas."""
@@ -134,6 +183,24 @@ class StoredRecording:
         for table in self.tables():
             found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
         return found
+
+
+def joined(tables: Sequence[Any]) -> Any:
+    """The rows of several parts as one table, with the columns of all of them.
+
+    A column that has another type in another part becomes a float if all are numbers, else a text.
+    """
+    pa = pyarrow_module()
+    tables = [_without_dictionaries(pa, table) for table in tables]
+    kinds: dict[str, Any] = {}
+    for table in tables:
+        for field in table.schema:
+            before = kinds.get(field.name)
+            if before is not None and before.type != field.type:
+                field = field.with_type(_common_type(pa, before.type, field.type))
+            kinds[field.name] = field.with_nullable(True)
+    schema = pa.schema(list(kinds.values()), tables[-1].schema.metadata)
+    return pa.concat_tables([_fitted(pa, table, schema) for table in tables])
 
 
 def _without_dictionaries(pa: Any, table: Any) -> Any:

@@ -9,7 +9,10 @@ from typing import Any
 
 __all__ = ["kill_at_file_call"]
 
-_CALLS = ("write", "fsync", "fdatasync", "replace", "link", "unlink", "ftruncate", "mkdir", "rmdir")
+_CALLS = (
+    *("write", "pwrite", "fsync", "fdatasync", "replace", "rename", "link", "unlink", "ftruncate"),
+    *("mkdir", "rmdir"),
+)
 
 
 def kill_at_file_call(number: int) -> None:
@@ -21,8 +24,9 @@ def kill_at_file_call(number: int) -> None:
             nonlocal left
             left -= 1
             if left == 0:
-                if name == "write":
-                    real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                if name in ("write", "pwrite"):
+                    half = bytes(arguments[1])[: len(arguments[1]) // 2]
+                    real(arguments[0], half, *arguments[2:])
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*arguments, **options)
 

@@ -4,12 +4,15 @@ Every recorder and every check is a forked process of its own, so that nothing h
 again. A recorder tells through shared memory how many rows its calls have accepted, so that no
 system call but its files' own is made. What is checked afterwards: the recording is readable after
 ``recover``; it has the rows from the first on, without a gap or a duplicate; it lacks no more rows
-than the loss window allows; and recording goes on with ``append=True``, again without a gap or a
-duplicate.
+than the loss window allows; its seals prove as many, and find nothing changed; and recording goes
+on with ``append=True``, again without a gap or a duplicate, and is then found complete by
+``verify --deep``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import mmap
 import os
 import signal
@@ -28,7 +31,8 @@ import pyarrow.csv
 import pyarrow.parquet  # imported once, for all that is forked  # noqa: F401
 
 import penstock.record
-from penstock.record import Sink, SinkWriteError, recover
+from penstock.cli import main
+from penstock.record import Sink, SinkWriteError, check_seals, recover
 from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch
 
@@ -56,6 +60,13 @@ class Target:
         """The recorded values, in order."""
         raise NotImplementedError
 
+    def proven(self) -> int | None:
+        """How many rows are sealed; None where rows are not. Crash if a seal says otherwise."""
+        return None
+
+    def check_complete(self) -> None:
+        """Crash unless all is found complete."""
+
 
 @dataclass(frozen=True)
 class Files(Target):
@@ -67,13 +78,16 @@ class Files(Target):
         return sink_for(self.path, **options)
 
     def mend(self) -> None:
-        path = self.path
-        if path.exists() or path.with_name(path.name + ".parts").exists():
-            recover(path)
+        if self._is_there():
+            recover(self.path)
+
+    def _is_there(self) -> bool:
+        """Whether there is the file, or the folder of parts that it will be made of."""
+        return self.path.exists() or self.path.with_name(self.path.name + ".parts").exists()
 
     def flows(self) -> list[float]:
         path = self.path
-        if not path.exists() or (path.is_file() and not path.stat().st_size):
+        if not self._is_there() or (path.is_file() and not path.stat().st_size):
             return []
         try:
             return penstock.record.open(path).to_arrow()["Mass_Flow"].to_pylist()  # type: ignore[no-any-return]
@@ -81,6 +95,27 @@ class Files(Target):
             if "holds no rows" in str(error) or "has no .penstock" in str(error):
                 return []
             raise
+
+    def proven(self) -> int | None:
+        found = check_seals(self.path)
+        problems = [problem for each in found for problem in each.problems]
+        if problems:
+            raise Crash(f"{self}: {problems}")
+        complete = [each.rows for each in found if each.unchanged]
+        if complete and complete != [len(self.flows())]:
+            raise Crash(f"{self}: {complete} rows are called complete, of {len(self.flows())}")
+        # Parts that are left beside the file that was made of them have the same rows.
+        return complete[0] if complete else sum(each.rows for each in found)
+
+    def check_complete(self) -> None:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            code = main(["verify", "--deep", str(self.path)])
+        if code:
+            raise Crash(f"{self}: verify --deep ended with {code}: {printed.getvalue()}")
+        found = check_seals(self.path)
+        if any(each.problems for each in found) or found[-1].ended[-1:] != ["closed"]:
+            raise Crash(f"{self}: {found}")
 
 
 class Accepted:
@@ -164,6 +199,9 @@ def record_into(
 
 
 def _check(target: Target, accepted: int, window: int) -> None:
+    proven = target.proven()
+    if proven is not None and proven < accepted - window:
+        raise Crash(f"{target}: {proven} of {accepted} rows are proven, {window} need not be")
     target.mend()
     flows = target.flows()
     if flows != [float(n) for n in range(len(flows))]:
@@ -181,6 +219,7 @@ def _check(target: Target, accepted: int, window: int) -> None:
     again = target.flows()
     if again != [float(n) for n in range(len(flows) + ROWS)]:
         raise Crash(f"{target}: {len(again)} rows after {len(flows)} were continued by {ROWS}")
+    target.check_complete()
 
 
 def run_and_check(

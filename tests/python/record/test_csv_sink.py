@@ -231,10 +231,10 @@ async def test_a_field_that_changes_its_kind_or_unit_begins_a_part(tmp_path: Pat
 async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "run.part2.csv").write_text("precious")
     wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
     async with CsvSink(tmp_path / "run.csv", loss_rows=0) as sink:
         await sink.write_batch(flow_batch(2))
+        (tmp_path / "run.part2.csv").write_text("precious")
         with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
         with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):

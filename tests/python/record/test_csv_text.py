@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.record._sinks.csv_text import _quoted, csv_bytes, csv_header
-from penstock.record._sinks.line_ends import last_whole_line
+from penstock.record._sinks.csv_text import csv_bytes, csv_header, quoted
+from penstock.record._sinks.line_ends import Layout, has_faulty_row, rows_of, text_end
 from tests.python.record.batches import (
     batch_of,
     bounded,
@@ -66,9 +66,57 @@ def test_every_kind_is_written() -> None:
 @bounded
 @given(st.lists(st.lists(texts, min_size=2, max_size=2), max_size=6), st.data())
 def test_a_text_cut_anywhere_is_whole_up_to_a_row(lines: list[list[str]], data: Any) -> None:
-    encoded = [(",".join(map(_quoted, line)) + "\r\n").encode() for line in lines]
+    encoded = [(",".join(map(quoted, line)) + "\r\n").encode() for line in lines]
     whole = b"".join(encoded)
     cut = data.draw(st.integers(0, len(whole)))
     ends = [sum(map(len, encoded[:n])) for n in range(len(encoded) + 1)]
     kept = max(number for number, end in enumerate(ends) if end <= cut)
-    assert last_whole_line(io.BytesIO(whole[:cut]), quoted=True) == (ends[kept], kept)
+    found = text_end(io.BytesIO(whole[:cut]), Layout(True, 2))
+    if found.lacks_end:
+        # The row is there but for its line end, or for the rest of its last field.
+        assert found.end == cut
+        assert found.rows == kept + 1
+        assert whole[ends[kept] : cut].rstrip(b"\r").count(b",") >= 1
+    else:
+        assert (found.end, found.rows) == (ends[kept], kept)
+
+
+ROWS = st.lists(
+    st.sampled_from(
+        [
+            b"a,2026-11-21T12:00:00Z,x",
+            b'a,2026-11-21T12:00:00Z,"x,y"',
+            b'"a\n\n""b""",2026-11-21T12:00:00Z,x',
+            b'a,2026-11-21T12:00:00Z,x"',
+            b'a,2026-11-21T12:00:00Z,"x',
+            b'a,"2026-11-21T12:00:00Z,x',
+            b'a,2026-11-21T12:00:00Z,"x"y',
+            b'a,"b"',
+            b'a,2026-11-21T12:00:00Z,"x\r"',
+            b'"',
+            b"",
+        ]
+    ),
+    max_size=8,
+)
+
+
+@bounded
+@given(ROWS, st.sampled_from([b"\n", b"\r\n"]), st.booleans())
+def test_the_look_at_rows_with_quotes_finds_what_the_look_at_all_rows_finds(
+    rows: list[bytes], end: bytes, ended: bool
+) -> None:
+    data = end.join(rows) + (end if ended else b"")
+    layout = Layout(True, 3)
+    slow = any(row.fault for row in rows_of(io.BytesIO(data), layout))
+    assert has_faulty_row(data, layout) == slow
+
+
+@bounded
+@given(ROWS)
+def test_a_stray_quote_costs_no_whole_row_behind_it(rows: list[bytes]) -> None:
+    good = b"b,2026-11-21T12:00:00Z,y\r\n"
+    data = b"".join(row + b"\r\n" + good * 2 for row in rows)
+    found = [row for row in rows_of(io.BytesIO(data), Layout(True, 3)) if not row.fault]
+    assert sum(row.data == good for row in found) >= len(rows)
+    assert b"".join(r.data for r in rows_of(io.BytesIO(data), Layout(True, 3))) == data

@@ -74,7 +74,7 @@ async def test_append_of_other_units_begins_a_part(tmp_path: Path) -> None:
         await sink.write_batch(flow_batch(3))
     async with JsonlSink(path, append=True) as sink:
         await sink.write_batch(flow_batch(2, schema=litres))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.jsonl", "run.part2.jsonl"]
+    assert sorted(p.name for p in tmp_path.glob("*.jsonl")) == ["run.jsonl", "run.part2.jsonl"]
     assert lines(path)[-1]["penstock"]["continued_in"] == "run.part2.jsonl"
 
 
@@ -89,9 +89,11 @@ async def test_a_file_is_rotated_by_its_size(tmp_path: Path) -> None:
 
 def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    path.write_bytes(b'{"a": "\\""}\n{"b": 1}\n{"c')
+    whole = b'{"penstock": {}}\n{"a": "\\""}\n{"b": 1}\n'
+    path.write_bytes(whole + b'{"c')
     assert recover(path).bytes_cut == 3
-    assert path.read_bytes() == b'{"a": "\\""}\n{"b": 1}\n'
+    assert path.read_bytes() == whole
+    assert (tmp_path / "run.jsonl.torn").read_bytes() == b'{"c'
 
 
 async def test_a_recording_without_samples_has_its_head(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def test_a_closed_recording_is_one_parquet_file(tmp_path: Path) -> None:
         for start in range(0, 1000, 100):
             await sink.write_batch(flow_batch(100, first=start))
         sink.add_metadata({"summary": {"samples_emitted": 1000}})
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "run.parquet.seals"]
     assert flows(path) == numbers(1000)
     file = pq.ParquetFile(path)
     assert file.num_row_groups == 1
@@ -145,7 +145,10 @@ async def test_a_new_field_goes_on_in_a_second_part(tmp_path: Path) -> None:
         await sink.write_batch(flow_batch(2))
         await sink.write_batch(flow_batch(3, first=2, schema=wider))
         await sink.write_batch(flow_batch(1, first=5))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.parquet", "run.part2.parquet"]
+    assert sorted(p.name for p in tmp_path.glob("*.parquet")) == [
+        "run.parquet",
+        "run.part2.parquet",
+    ]
     assert flows(sink.paths[0]) + flows(sink.paths[1]) == numbers(6)
     assert pq.read_table(sink.paths[1])["Abs_Press"].null_count == 4
     metadata = pq.read_metadata(sink.paths[0]).metadata
@@ -269,7 +272,8 @@ def test_a_full_disk_keeps_everything_that_was_flushed(tmp_path: Path) -> None:
     assert written > 100
     assert len(out) == 2
     assert "run.parquet" in out[1] and "File too large" in out[1]
-    assert list(tmp_path.iterdir()) == [tmp_path / "run.parquet"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["run.parquet", "run.parquet.seals"]
     assert flows(tmp_path / "run.parquet") == numbers(written + 100)
 
 

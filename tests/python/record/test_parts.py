@@ -73,7 +73,7 @@ async def test_a_part_is_final_with_its_bytes(tmp_path: Path) -> None:
 async def test_rows_of_a_last_part_that_cannot_be_written_are_recovered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: Any) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     rows = 70_000  # so many that no journal is written where the part is
@@ -91,7 +91,7 @@ async def test_rows_of_a_last_part_that_cannot_be_written_are_recovered(
 async def test_a_sink_that_refused_samples_does_not_say_that_it_has_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: Any) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("penstock.record._parts.parts_file.write_part", refuse)
@@ -161,7 +161,8 @@ async def test_append_joins_rows_of_the_same_columns_to_a_single_file(tmp_path: 
         async with ParquetSink(path, append=True, loss_rows=0) as sink:
             await sink.write_batch(flow_batch(10, first=10 * run))
     assert flows(path) == numbers(30)
-    assert [p.name for p in tmp_path.iterdir()] == ["run.parquet"]
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names == ["run.parquet", "run.parquet.seals"]
 
 
 async def test_append_of_other_columns_is_a_second_file(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ async def test_an_arrow_file_is_read_by_arrow(tmp_path: Path) -> None:
     assert table["Mass_Flow"].to_pylist() == numbers(50)
     assert table.schema.metadata[b"penstock"] == b'{"rate_hz": 20}'
     assert table.schema.field("Mass_Flow").metadata == {b"unit": b"SCCM"}
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "run.arrow.seals"]
 
 
 async def test_an_arrow_batch_comes_back_with_its_units(tmp_path: Path) -> None:

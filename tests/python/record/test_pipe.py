@@ -504,3 +504,37 @@ async def test_a_run_that_is_cancelled_before_its_first_sample_leaves_files_with
             scope.cancel()
             await pipe(recording, sink)
     assert path.read_bytes().startswith(b"device,unit_id,t_utc,")
+
+
+@pytest.mark.parametrize(
+    ("windows", "given", "waits"),
+    [
+        ((1.0,), None, 0.25),
+        ((1.0, 0.4), None, 0.1),
+        ((None,), None, 1.0),
+        ((), None, 1.0),
+        ((60.0,), None, 1.0),
+        ((0.0,), None, 0.02),
+        ((1.0,), 3.0, 3.0),
+    ],
+)
+async def test_rows_wait_in_the_pipe_for_a_part_of_the_loss_window(
+    tmp_path: Path, windows: tuple[float | None, ...], given: float | None, waits: float
+) -> None:
+    sinks = [
+        CsvSink(tmp_path / f"{number}.csv", loss_seconds=seconds)
+        for number, seconds in enumerate(windows)
+    ]
+    asked = []
+    async with record(Bench([["a"]]), rate_hz=10, duration=0.1, clock=HandClock()) as recording:
+        take = recording.next_batch
+
+        async def next_batch(
+            min_rows: int = 1, max_wait: float | None = None
+        ) -> SampleBatch | None:
+            asked.append(max_wait)
+            return await take(min_rows, max_wait)
+
+        recording.next_batch = next_batch  # type: ignore[method-assign]
+        await pipe(recording, *sinks, flush_interval=given)
+    assert set(asked) == {waits}

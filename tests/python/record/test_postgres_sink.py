@@ -23,7 +23,7 @@ from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
 
 psycopg = pytest.importorskip("psycopg")
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

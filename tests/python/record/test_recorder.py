@@ -220,7 +220,7 @@ async def test_a_reply_that_cannot_be_stored_is_a_failed_row() -> None:
         return reply({"status": 1.0, "field_status": 2.0, "Mass_Flow": 3.0})
 
     sink, summary = await everything(
-        Bench([["a"]], answer), rate_hz=1, duration=2, clock=HandClock()
+        Bench([["a"]], answer), rate_hz=1, duration=2, every_failure=True, clock=HandClock()
     )
     assert len(sink) == 2
     assert all("two values for column 'field_status'" in str(s.error) for s in sink.samples)
@@ -283,7 +283,7 @@ async def test_devices_with_different_fields_share_the_columns() -> None:
         assert recording.schema_known
         assert [field.name for field in recording.schema.fields] == [
             *("Mass_Flow", "Gas", "Abs_Press"),
-            *("late_s", "event", "message"),
+            *("late_s", "event", "message", "error_code"),
         ]
         await pipe(recording, sink)
     rows = {s.device: s.values for s in sink.samples}

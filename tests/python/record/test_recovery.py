@@ -50,7 +50,7 @@ def cut_off(folder: Path, batches: int, **options: Any) -> Path:
 
 
 def journal_of(path: Path) -> Path:
-    (journal,) = (path.with_name("run.parquet.parts") / ".penstock").glob("journal-*")
+    (journal,) = (path.with_name("run.parquet.parts") / ".penstock").glob("journal-*.arrows")
     return journal
 
 
@@ -252,7 +252,9 @@ def test_ctrl_c_leaves_complete_files(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "run.csv",
         "run.csv.meta.json",
+        "run.csv.seals",
         "run.parquet",
+        "run.parquet.seals",
     ]
     recorded = flows(tmp_path / "run.parquet")
     assert len(recorded) >= flushed

@@ -181,10 +181,10 @@ async def test_a_folder_of_recordings_is_read_in_one_of_its_formats(tmp_path: Pa
     assert [part.path.name for part in parts] == ["run.csv", "run.part2.csv"]
     assert [part.units for part in parts] == [{"Mass_Flow": "SCCM"}, {"Mass_Flow": "SLPM"}]
     assert [part.metadata for part in parts] == [{"rate_hz": 20}] * 2
-    async with ParquetSink(tmp_path / "growing.parquet", loss_rows=0) as sink:
-        await sink.write_batch(flow_batch(7))
+    async with ParquetSink(tmp_path / "run.parquet", loss_rows=0) as sink:
+        await sink.write_batch(flow_batch(12))
         table = penstock.record.open(tmp_path).to_arrow()
-        assert table["Mass_Flow"].to_pylist() == numbers(7)
+        assert table["Mass_Flow"].to_pylist() == numbers(12)
 
 
 def test_csv_without_its_sidecar_has_the_types_of_a_recording(tmp_path: Path) -> None:

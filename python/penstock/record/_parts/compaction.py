@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from penstock._durable_files import find_target, put_file, put_in_place, sync_folder
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, RUNS_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._sinks.files import explained, part_path
+from penstock.record._seals.seal import seals_path
+from penstock.record._seals.seal_check import check_file
+from penstock.record._seals.seal_writer import WholeFileSeal
+from penstock.record._seals.signing import SigningKey
+from penstock.record._sinks.files import explained, part_path, remove_parts
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.errors import SinkExistsError
 
-__all__ = ["compact", "sealed_table"]
+__all__ = ["compact", "finish_compaction", "joined_parts", "sealed_table"]
 
 # Parts of this size, which bulk recordings have, are passed on as they are read.
 _ROWS_AT_A_TIME = 262_144
 # Pieces of this size cost more to copy together than to write one by one.
 _ROWS_A_PIECE = 16_384
+_PIECE = 1 << 20
 
 
 def sealed_table(table: Any) -> Any:
@@ -38,6 +44,9 @@ def compact(
     facts: Mapping[str, str],
     overwrite: bool,
     append: bool,
+    sealed: bool = True,
+    key: SigningKey | None = None,
+    ended: str = "closed",
 ) -> list[Path]:
     """Join the parts of ``folder`` into ``path``, and remove the folder.
 
@@ -64,14 +73,52 @@ def compact(
         targets = [part_path(path, len(before) + 1 + number) for number in range(len(groups))]
         for number, (group, target) in enumerate(zip(groups, targets, strict=True)):
             if _is_done(target, table_format, run):
+                if sealed and not check_file(target).unchanged:
+                    _seal_again(target, table_format, key)
                 continue
             more = dict(facts)
             if number + 1 < len(groups):
                 more["penstock.continued_in"] = json.dumps(targets[number + 1].name)
-            _join(group, target, table_format, run, more, overwrite or (joined and not number))
+            replaces = overwrite or (joined and not number)
+            seal = WholeFileSeal(key) if sealed else None
+            _join(group, target, table_format, run, more, replaces, seal)
+            if seal is not None:
+                seal.finish(target, ended if number + 1 == len(groups) else "closed")
         sync_folder(os.fspath(path))
+        if overwrite:
+            remove_parts(path, len(targets) + 1, lambda part: [seals_path(part)])
         folder.remove()
     return [*before, *targets]
+
+
+def finish_compaction(folder: PartsFolder, path: Path, table_format: TableFormat) -> bool:
+    """Complete a compaction that was cut off, so that the folder has gone; False if none was.
+
+    A file that was made of a folder counts as all of it. So a folder of which there is one must not
+    get any more parts: they would be removed with it, unread.
+    """
+    if not _done_files(folder, path, table_format):
+        return False
+    compact(folder, path, table_format, facts={}, overwrite=False, append=True, ended="cut off")
+    return True
+
+
+def joined_parts(folder: PartsFolder, path: Path, table_format: TableFormat) -> set[Path]:
+    """The parts whose rows are in the files already, of a compaction that was cut off."""
+    if not folder.has_begun() or not (done := _done_files(folder, path, table_format)):
+        return set()
+    groups = _group([part for _, part in folder.parts()], table_format)
+    return {part for group in groups[:done] for part in group}
+
+
+def _done_files(folder: PartsFolder, path: Path, table_format: TableFormat) -> int:
+    run = folder.run_id().encode()
+    done = 0
+    number = 1
+    while (candidate := part_path(path, number)).exists():
+        done += _is_done(candidate, table_format, run)
+        number += 1
+    return done
 
 
 def _same_fields(one: Path, other: Path, table_format: TableFormat) -> bool:
@@ -127,6 +174,7 @@ def _join(
     run: bytes,
     facts: Mapping[str, str],
     overwrite: bool,
+    seal: WholeFileSeal | None,
 ) -> None:
     schema = table_format.read_schema(parts[0])
     metadata = {k: v for k, v in (schema.metadata or {}).items() if k != PART_KEY}
@@ -137,12 +185,16 @@ def _join(
     try:
         if len(parts) == 1 and schema.metadata == _without_part(table_format, parts[0]):
             # It is complete already: only its name changes.
+            if seal is not None:
+                _digest(parts[0], table_format, seal)
+            _forget_seals(target)
             put_in_place(os.fspath(parts[0]), find_target(os.fspath(target)), overwrite=overwrite)
             return
+        _forget_seals(target)
         os.close(
             put_file(
                 target,
-                lambda descriptor: _fill(descriptor, parts, schema, table_format),
+                lambda descriptor: _fill(descriptor, parts, schema, table_format, seal),
                 overwrite=overwrite,
             )
         )
@@ -175,17 +227,63 @@ def _without_part(table_format: TableFormat, part: Path) -> dict[bytes, bytes]:
     return {key: value for key, value in metadata.items() if key != PART_KEY}
 
 
-def _fill(descriptor: int, parts: list[Path], schema: Any, table_format: TableFormat) -> None:
+def _fill(
+    descriptor: int,
+    parts: list[Path],
+    schema: Any,
+    table_format: TableFormat,
+    seal: WholeFileSeal | None,
+) -> None:
     with os.fdopen(os.dup(descriptor), "wb") as file:
-        table_format.write(_tables(parts, schema, table_format), schema, file)
+        sink: Any = file if seal is None else _Sealed(file, seal)
+        table_format.write(_tables(parts, schema, table_format, seal), schema, sink)
 
 
-def _tables(parts: list[Path], schema: Any, table_format: TableFormat) -> Iterator[Any]:
+class _Sealed(io.RawIOBase):
+    """A file whose bytes are sealed as they are written."""
+
+    def __init__(self, file: BinaryIO, seal: WholeFileSeal) -> None:
+        self._file = file
+        self._seal = seal
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        copy = bytes(data)  # pyarrow uses its memory again
+        self._seal.write(copy)
+        return self._file.write(copy)
+
+
+def _digest(path: Path, table_format: TableFormat, seal: WholeFileSeal) -> None:
+    seal.add_rows(table_format.read_stamps(path))
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            seal.write(piece)
+
+
+def _seal_again(path: Path, table_format: TableFormat, key: SigningKey | None) -> None:
+    """Seal a file whose process was killed between it and its seals."""
+    seal = WholeFileSeal(key)
+    _digest(path, table_format, seal)
+    seal.finish(path, "cut off")
+
+
+def _forget_seals(path: Path) -> None:
+    """Remove those of a file that is replaced: they must not speak of the next one."""
+    seals_path(path).unlink(missing_ok=True)
+
+
+def _tables(
+    parts: list[Path], schema: Any, table_format: TableFormat, seal: WholeFileSeal | None
+) -> Iterator[Any]:
     """The parts' rows in pieces of a good size, never all at once."""
     pa = pyarrow_module()
     waiting: list[Any] = []
     for part in parts:
         waiting.append(table_format.read(part).cast(schema))
+        if seal is not None:
+            seal.add_rows(waiting[-1].column("t_utc"))
         if sum(table.num_rows for table in waiting) >= _ROWS_AT_A_TIME:
             yield sealed_table(pa.concat_tables(waiting))
             waiting = []

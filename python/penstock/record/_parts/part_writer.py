@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
 from penstock._durable_files import put_file, sync_folder
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.columns import TextColumn
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
+from penstock.record._seals.running_digest import DIGEST_BYTES
 from penstock.record.arrow import arrow_schema, pyarrow_module
+from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["PartOptions", "Partition", "write_part"]
+__all__ = ["PartOptions", "Partition", "WrittenFile", "check_device_names", "write_part"]
 
 Partition = Literal["day", "device"]
 _LARGEST_PART = 4_194_304
+_NAME_MAX = 255  # bytes, limits.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +79,36 @@ class PartOptions:
         )
 
 
+def check_device_names(batch: SampleBatch, path: Path) -> None:
+    """Refuse a device whose name is too long for that of its folder; SinkSchemaError."""
+    column = batch.raw("device")
+    assert isinstance(column, TextColumn)
+    for name in column.table:
+        if len(f"device={_folder_value(name)}") > _NAME_MAX:
+            raise SinkSchemaError(
+                f"{path} cannot be divided by device: the name {name[:40]!r}... is too long for "
+                "that of a folder. Give the device a shorter name, or leave partition_by out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of a part, with its size and its digest; both are 0 and empty without seals."""
+
+    path: Path
+    size: int = 0
+    digest: bytes = b""
+
+
 def write_part(
-    folder: PartsFolder, number: int, table: Any, table_format: TableFormat, options: PartOptions
-) -> list[Path]:
+    folder: PartsFolder,
+    number: int,
+    table: Any,
+    table_format: TableFormat,
+    options: PartOptions,
+    *,
+    sealed: bool = True,
+) -> list[WrittenFile]:
     """Write a part durably, each of its files in one step; returns the files. OSError."""
     name = folder.part_name(number)
     written = []
@@ -86,24 +120,23 @@ def write_part(
                 sync_folder(os.fspath(parent))
                 if parent == folder.path:
                     break
-        os.close(put_file(path, _writer(rows, table_format)))
+        pa = pyarrow_module()
+        # Encoded in memory: pyarrow's own file would turn a full disk into an error without errno.
+        buffer = pa.BufferOutputStream()
+        table_format.write([rows], rows.schema, buffer)
+        data = memoryview(buffer.getvalue())
+        os.close(put_file(path, functools.partial(_put, data)))
         sync_folder(os.fspath(path))
-        written.append(path)
+        file = WrittenFile(path)
+        if sealed:
+            file = WrittenFile(path, len(data), blake2b(data, digest_size=DIGEST_BYTES).digest())
+        written.append(file)
     return written
 
 
-def _writer(table: Any, table_format: TableFormat) -> Any:
-    pa = pyarrow_module()
-
-    def fill(descriptor: int) -> None:
-        # Encoded in memory: pyarrow's own file would turn a full disk into an error without errno.
-        buffer = pa.BufferOutputStream()
-        table_format.write([table], table.schema, buffer)
-        data = memoryview(buffer.getvalue())
-        while data:
-            data = data[os.write(descriptor, data) :]
-
-    return fill
+def _put(data: memoryview, descriptor: int) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def _divided(table: Any, partition_by: tuple[Partition, ...]) -> list[tuple[str, Any]]:

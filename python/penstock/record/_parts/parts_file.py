@@ -19,15 +19,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._parts.compaction import compact, sealed_table
-from penstock.record._parts.journal import Journal
-from penstock.record._parts.part_writer import PartOptions, write_part
+from penstock.record._parts.compaction import compact, finish_compaction, sealed_table
+from penstock.record._parts.journal import Journal, remove_journal
+from penstock.record._parts.part_writer import (
+    PartOptions,
+    WrittenFile,
+    check_device_names,
+    write_part,
+)
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._parts.parts_recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._sinks.files import explained, part_path
+from penstock.record._seals.signing import SigningKey
+from penstock.record._sinks.files import (
+    check_no_part_missing,
+    explained,
+    numbered_parts,
+    part_path,
+)
 from penstock.record.arrow import pyarrow_module
+from penstock.record.damage import UNREADABLE
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
@@ -52,9 +65,14 @@ class PartsFile:
         *,
         overwrite: bool,
         append: bool,
+        force: bool = False,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         if overwrite and append:
             raise ValueError("overwrite and append exclude each other: pass one of them")
+        if sign is not None and not seals:
+            raise ValueError("without seals nothing is signed: pass seals=True with sign")
         self.path = path
         self.single = path.suffix == table_format.suffix
         if self.single and options.partition_by:
@@ -67,6 +85,10 @@ class PartsFile:
         self._options = options
         self._overwrite = overwrite
         self._append = append
+        self._force = force
+        self._sealed = seals
+        self._key = sign
+        self.cuts: list[Cut] = []
         self._opened = self._created = False
         self._schema: RecordSchema | None = None
         self._run = ""
@@ -81,6 +103,8 @@ class PartsFile:
         self._began_at = self._sealed_at = 0.0
         self._paths: list[Path] = []
         self._failed = False
+        self._before: int | None = None  # rows that were there when it was opened
+        self._taken = 0
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -93,22 +117,26 @@ class PartsFile:
         folder = self.folder
         with explained("create", self.path):
             self._refuse_what_is_there()
+            if self.single and self._append:
+                check_no_part_missing(self.path)
             self._created = not folder.path.exists()
             folder.create()
-            try:
-                folder.lock()
-            except BaseException:
-                self._remove_if_created()
-                raise
+            # Without the lock nothing is removed: another process may have begun in the folder.
+            folder.lock()
         try:
             if self._append:
                 # The rows of a run that was cut off come first, and only once.
-                recover_folder(folder, self._format)
+                beside = self.path if self.single else None
+                recovered = recover_folder(folder, self._format, beside, force=self._force)
+                self.cuts.extend(recovered.cuts)
+                if self.single and folder.has_begun():
+                    self._finish_earlier_run()
         except BaseException:
             folder.unlock()
             raise
         self._opened = True
         self._paths = [self.path]
+        self._before = self._rows_there()
 
     def write(self, batch: SampleBatch) -> None:
         if self._failed or not self._opened:
@@ -135,6 +163,29 @@ class PartsFile:
         except BaseException:
             self._failed = True
             raise
+
+    def position(self) -> int | None:
+        """The rows that are in the journal and in parts; None if the file replaces another."""
+        if self._before is None:
+            return None
+        return self._before + self._taken - self._unwritten_rows
+
+    def rows_behind(self, position: Any) -> int | None:
+        if position is None or self._before is None:
+            return None
+        return int(self._before - position)
+
+    def _rows_there(self) -> int | None:
+        """The rows of the recording that is continued, by the ends of its files; None: unknown."""
+        if not self._append:
+            return None if self._overwrite else 0
+        files = [part for _, part in self.folder.parts()]
+        if self.single:
+            files += [part for _, part in numbered_parts(self.path)]
+        try:
+            return sum(self._format.count_rows(each) for each in files)
+        except UNREADABLE:
+            return None
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if not self._opened:
@@ -177,8 +228,16 @@ class PartsFile:
                 f"{self.folder.path} exists already and is not empty: choose another name"
             )
 
+    def _finish_earlier_run(self) -> None:
+        """Join the parts of a run that was cut off while it did so, and begin another folder."""
+        if finish_compaction(self.folder, self.path, self._format):
+            self.folder.unlock()
+            with explained("create", self.path):
+                self.folder.create()
+                self.folder.lock()
+
     def _remove_if_created(self) -> None:
-        self.folder.unlock()
+        """Remove the folder, whose lock is held until it has gone."""
         if self._created:
             with explained("remove", self.folder.path):
                 self.folder.remove()
@@ -193,11 +252,14 @@ class PartsFile:
         assert self._schema is not None
         if not len(batch):
             return
+        if "device" in self._options.partition_by:
+            check_device_names(batch, self.path)
         if self._journal is None:
             self._begin_part()
         rows = batch.fitted(self._schema).to_arrow()
         self._rows.append(rows)
         self._count += len(batch)
+        self._taken += len(batch)
         # nbytes asks each column and costs ten times as much. The buffers hold these rows alone.
         self._bytes += rows.get_total_buffer_size()
         self._unwritten += 1
@@ -232,7 +294,9 @@ class PartsFile:
         assert self._schema is not None
         schema = self._options.part_schema(self._schema, self._run, self._number)
         with explained("write", self.path):
-            self._journal = Journal(self.folder.journal(self._number), schema)
+            self._journal = Journal(
+                self.folder.journal(self._number), schema, sealed=self._sealed, key=self._key
+            )
         first = not self._began_at
         self._began_at = self._sealed_at = time.monotonic()
         if first:
@@ -250,7 +314,7 @@ class PartsFile:
     def _is_due(self) -> bool:
         return time.monotonic() - self._sealed_at >= self._options.seal_seconds
 
-    def _seal(self, facts: Mapping[str, Any]) -> list[Path]:
+    def _seal(self, facts: Mapping[str, Any]) -> list[WrittenFile]:
         """Write the growing part with all its rows, in place of what it held before."""
         assert self._schema is not None
         pa = pyarrow_module()
@@ -260,28 +324,45 @@ class PartsFile:
         )
         table = sealed_table(table)
         with explained("write", self.path):
-            paths = write_part(self.folder, self._number, table, self._format, self._options)
+            files = write_part(
+                self.folder,
+                self._number,
+                table,
+                self._format,
+                self._options,
+                sealed=self._sealed,
+            )
         if not self._unwritten:
             # In one piece: small batches of an hour would take several times their memory.
             self._rows = table.to_batches()
         self._sealed_at = time.monotonic()
         self._sealed_rows = self._count
-        return paths
+        return files
 
     def _end_part(
-        self, facts: Mapping[str, Any] | None = None, *, keep_empty: bool = False
+        self,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        keep_empty: bool = False,
+        ended: str = "continued",
     ) -> None:
         """Seal the part for good and remove its journal."""
         if self._journal is None:
             return
         if self._count or keep_empty:
-            paths = self._seal(facts or {})
+            files = self._seal(facts or {})
             with explained("write", self.path):
-                self.folder.note(self._number, paths, self._count, self._times())
+                self.folder.note(
+                    self._number,
+                    [(file.path, file.size, file.digest) for file in files],
+                    self._count,
+                    {**self._times(), "ended": ended},
+                    self._key,
+                )
         journal = self._journal.path
         self._release_journal()
         with explained("write", self.path):
-            journal.unlink(missing_ok=True)
+            remove_journal(journal)
         self._number += 1
         self._rows = []
         self._count = self._bytes = self._sealed_rows = 0
@@ -309,7 +390,13 @@ class PartsFile:
             # As in sync(): the part itself makes many rows durable.
             if not self._failed and self._unwritten_rows < _ROWS_WORTH_A_PART:
                 self._write_journal()
-            self._end_part(in_json, keep_empty=True)
+            ended = "failed" if failed else "closed"
+            if self._journal is not None:
+                self._end_part(in_json, keep_empty=True, ended=ended)
+            elif self._sealed and not self.single:
+                # The last part was final before: a line without files tells the end of the run.
+                with explained("write", self.path):
+                    self.folder.note(self._number, [], 0, {"ended": ended}, self._key)
             if self.single:
                 self._paths = compact(
                     self.folder,
@@ -318,6 +405,8 @@ class PartsFile:
                     facts=in_json,
                     overwrite=self._overwrite,
                     append=self._append,
+                    sealed=self._sealed,
+                    key=self._key,
                 )
         except SinkWriteError as error:
             with contextlib.suppress(SinkWriteError):

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import find_leftovers, put_file, sync_folder, write_fully
-from penstock.record._sinks.files import explained, lock_file
+from penstock.record._seals.part_list import add_part
+from penstock.record._seals.seal import seals_path
+from penstock.record._seals.signing import SigningKey
+from penstock.record._sinks.files import explained, take_lock_file
 from penstock.record.errors import RecoveryError
 
 __all__ = ["PART_KEY", "RUNS_KEY", "RUN_KEY", "PartsFolder", "parts_path"]
@@ -30,6 +33,7 @@ PART_KEY = b"penstock.part"
 """Metadata of a part: its number."""
 
 _PART = re.compile(r"part-(\d{6,})\.(parquet|arrow)")
+_SEALS = re.compile(r"(journal-\d{6,}\.arrows)\.seals")
 _JOURNAL = re.compile(r"journal-(\d{6,})\.arrows")
 
 
@@ -62,14 +66,7 @@ class PartsFolder:
 
     def lock(self) -> None:
         """Lock the folder until :meth:`unlock`; SinkWriteError while another process records."""
-        path = self.state / "lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            lock_file(descriptor, path, self.path)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._lock = descriptor
+        self._lock = take_lock_file(self.state / "lock", self.path)
 
     def unlock(self) -> None:
         """Unlock the folder."""
@@ -119,18 +116,30 @@ class PartsFolder:
     def parts(self) -> list[tuple[int, Path]]:
         """All parts that are there, by number and path."""
         found = []
-        for folder, below, names in os.walk(self.path):
-            below[:] = sorted(name for name in below if name != self.state.name)
+        for folder, names in self._folders():
             for name in sorted(names):
                 if match := _PART.fullmatch(name):
                     found.append((int(match[1]), Path(folder, name)))
         return sorted(found)
 
+    def _folders(self) -> Iterator[tuple[str, list[str]]]:
+        """The folder and its partitions, each with the names of its files.
+
+        Not what else lies below: that may be a recording of its own.
+        """
+        for folder, below, names in os.walk(self.path):
+            below[:] = sorted(name for name in below if "=" in name)
+            yield folder, names
+
     def journals(self) -> list[tuple[int, Path]]:
         """All journals that are there, by number."""
+        try:
+            names = os.listdir(self.state)
+        except FileNotFoundError:  # a kill has interrupted the making or the removal of the folder
+            names = []
         return sorted(
             (int(match[1]), self.state / name)
-            for name in os.listdir(self.state)
+            for name in names
             if (match := _JOURNAL.fullmatch(name))
         )
 
@@ -138,40 +147,68 @@ class PartsFolder:
         """The first number above all parts and journals."""
         return max((number for number, _ in (*self.parts(), *self.journals())), default=0) + 1
 
-    def note(self, number: int, paths: list[Path], rows: int, facts: dict[str, Any]) -> None:
-        """Add a final part to the list of parts."""
-        line = {
+    def note(
+        self,
+        number: int,
+        files: Sequence[tuple[Path, int, bytes]],
+        rows: int,
+        facts: dict[str, Any],
+        key: SigningKey | None = None,
+    ) -> None:
+        """Add a final part to the list of parts: its files with their sizes and digests. OSError.
+
+        Digests are empty for parts without seals.
+        """
+        entry: dict[str, Any] = {
             "part": number,
-            "files": [str(path.relative_to(self.path)) for path in paths],
+            "files": [str(path.relative_to(self.path)) for path, _, _ in files],
             "rows": rows,
             **facts,
         }
+        if all(digest for _, _, digest in files):
+            entry["bytes"] = [size for _, size, _ in files]
+            entry["digests"] = [digest.hex() for _, _, digest in files]
+            add_part(self.list, entry, key)
+            return
         with open(self.list, "ab") as file:
-            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
 
     def clear_leftovers(self) -> None:
         """Remove temporary files of a process that was killed."""
         for number in {number for number, _ in self.journals()} | {self.next_number()}:
             for leftover in find_leftovers(os.fspath(self.journal(number))):
                 os.unlink(leftover)
-        for folder, _, names in os.walk(self.path):
+        for leftover in find_leftovers(os.fspath(self._run_file)):
+            os.unlink(leftover)
+        for name in os.listdir(self.state):
+            # A kill may have left them before their journal had its name, or behind it.
+            if (match := _SEALS.fullmatch(name)) and not (self.state / match[1]).exists():
+                os.unlink(self.state / name)
+        for folder, names in self._folders():
             for name in names:
                 if re.fullmatch(r"\.part-\d{6,}\.(parquet|arrow)\.[0-9a-f]{8}\.tmp", name):
                     os.unlink(os.path.join(folder, name))
 
     def remove_content(self) -> None:
-        """Remove the parts, journals and the list, but not the lock."""
+        """Remove the parts, journals, the list and the id, but not the lock.
+
+        A file that was made of the parts has the id: what comes next into the folder needs another.
+        """
         for path in self._own_files():
             path.unlink(missing_ok=True)
         self._remove_partitions()
+        self._run_file.unlink(missing_ok=True)
         sync_folder(os.fspath(self.list))
         sync_folder(os.fspath(self.state))
 
     def remove(self) -> None:
         """Remove the folder. What is not of this recording stays, and the folder with it."""
         self.remove_content()
-        self._run_file.unlink(missing_ok=True)
         (self.state / "lock").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.state):
+                if _SEALS.fullmatch(name):
+                    os.unlink(self.state / name)
         with contextlib.suppress(OSError):
             self.state.rmdir()
             self.path.rmdir()
@@ -179,14 +216,14 @@ class PartsFolder:
 
     def _own_files(self) -> Iterator[Path]:
         yield from (path for _, path in self.parts())
-        yield from (path for _, path in self.journals())
+        for _, journal in self.journals():
+            yield from (journal, seals_path(journal))
         yield self.list
 
     def _remove_partitions(self) -> None:
-        for folder, _, _ in os.walk(self.path, topdown=False):
-            if "=" in os.path.basename(folder):
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
+        for folder, _ in reversed(list(self._folders())[1:]):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
 
 @contextlib.contextmanager

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from penstock._durable_files import find_leftovers
+from penstock._torn_end import Cut
 from penstock.record._parts.compaction import compact
 from penstock.record._parts.parts_folder import PartsFolder, locked, parts_path
 from penstock.record._parts.parts_recovery import recover_folder
 from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
+from penstock.record._seals.seal_writer import seal_what_is_found
 from penstock.record._sinks.files import explained, lock_file, part_path
-from penstock.record._sinks.line_ends import last_whole_line
-from penstock.record.arrow import pyarrow_module
-from penstock.record.errors import RecoveryError
+from penstock.record._sinks.line_repair import RepairedLines, repair_lines
+from penstock.record._sinks.sqlite_log import (
+    keep_torn_log,
+    log_path,
+    read_log,
+    release_lock,
+    take_lock,
+)
+from penstock.record.damage import UNREADABLE, reason_of, unreadable_is
+from penstock.record.errors import RecordError, RecoveryError
 
 __all__ = ["Recovery", "recover"]
+
+_DATABASE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +40,42 @@ class Recovery:
     Attributes:
         path: the recording.
         rows: moved in from the journal and from the parts of a single file.
-        bytes_cut: of a torn end.
+        cuts: what was cut off, and the files beside the recording that have it now.
+        row_ended: True if the last row of a text file had no line end and has one now.
     """
 
     path: Path
     rows: int = 0
-    bytes_cut: int = 0
+    cuts: tuple[Cut, ...] = ()
+    row_ended: bool = False
+
+    @property
+    def bytes_cut(self) -> int:
+        """How many bytes were cut off."""
+        return sum(cut.size for cut in self.cuts)
 
     @property
     def changed(self) -> bool:
         """False when the recording was whole already."""
-        return bool(self.rows or self.bytes_cut)
+        return bool(self.rows or self.cuts or self.row_ended)
 
 
-def recover(path: str | os.PathLike[str]) -> Recovery:
+def recover(path: str | os.PathLike[str], *, force: bool = False) -> Recovery:
     """Repair a recording that was cut off, in place.
 
     A folder of parts gets the rows of its journal. So does a single Parquet or Arrow file, whose
-    parts are then joined. From a text file a torn last line is cut off. SQLite recovers by itself.
-    A recording that is whole is left alone; recovering twice, or being killed while recovering,
-    does no harm.
+    parts are then joined. From a text file a torn last row is cut off, and its log from an SQLite
+    database. What is cut off is kept beside the file, as ``NAME.torn``, and named in the result. A
+    recording that is whole is left alone, and so is a file that Penstock has not written.
+    Recovering twice, or being killed while recovering, does no harm.
 
-    RecoveryError when there is no such recording or its content cannot be understood;
+    Args:
+        path: the recording.
+        force: also cut off an end that is more than a kill can tear: several rows, batches or
+            transactions, or more than 64 KiB of a text. It is kept as well.
+
+    RecoveryError when there is no such recording, its content cannot be understood, or its end is
+    too large to be a torn one; the recording is unchanged then.
     SinkWriteError when the disk refuses or another process is still recording to it;
     SinkDependencyError when Parquet needs pyarrow. Blocking; call it from a thread.
     """
@@ -56,14 +84,16 @@ def recover(path: str | os.PathLike[str]) -> Recovery:
         target = target.with_suffix("")
     table_format: TableFormat = ArrowFormat("zstd") if _is_arrow(target) else ParquetFormat("zstd")
     if target.is_dir():
-        return _recover_folder(PartsFolder(target, table_format.suffix), table_format)
+        return _recover_folder(PartsFolder(target, table_format.suffix), table_format, force)
     folder = PartsFolder(parts_path(target), table_format.suffix)
     if target.suffix == table_format.suffix and folder.path.is_dir():
-        return _recover_single(target, folder, table_format)
+        return _recover_single(target, folder, table_format, force)
     if not target.exists():
         raise RecoveryError(f"{target} does not exist: give the path of the recorded file")
     if target.suffix in (".csv", ".jsonl"):
-        return _recover_lines(target)
+        return _recover_lines(target, force)
+    if target.suffix in (".sqlite", ".sqlite3", ".db"):
+        return _recover_database(target, force)
     if target.suffix in (".parquet", ".arrow"):
         _check_readable(target, table_format)
     return Recovery(target)
@@ -74,9 +104,12 @@ def _check_readable(path: Path, table_format: TableFormat) -> None:
     with explained("read", path):
         try:
             table_format.read_schema(path)
-        except pyarrow_module().ArrowException as error:
+        except UNREADABLE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise RecoveryError(
-                f"{path} cannot be read and has no parts beside it: nothing can be recovered"
+                f"{path} cannot be read and has no parts beside it: nothing can be recovered "
+                f"({reason_of(error)}). It was left as it is"
             ) from error
 
 
@@ -84,30 +117,45 @@ def _is_arrow(path: Path) -> bool:
     return path.suffix == ".arrow" or (path.is_dir() and any(path.glob("part-*.arrow")))
 
 
-def _recover_folder(folder: PartsFolder, table_format: TableFormat) -> Recovery:
+def _recover_folder(folder: PartsFolder, table_format: TableFormat, force: bool) -> Recovery:
     if not folder.exists():
         if not any(folder.path.iterdir()):
             return Recovery(folder.path)  # killed when it had just been created
         raise RecoveryError(f"{folder.path} is not the folder of a recording: it has no .penstock")
     table_format.load()
     with locked(folder):
-        return Recovery(folder.path, recover_folder(folder, table_format))
+        found = recover_folder(folder, table_format, force=force)
+    return Recovery(folder.path, found.rows, tuple(found.cuts))
 
 
-def _recover_single(path: Path, folder: PartsFolder, table_format: TableFormat) -> Recovery:
+def _recover_single(
+    path: Path, folder: PartsFolder, table_format: TableFormat, force: bool
+) -> Recovery:
     table_format.load()
     if not folder.exists() and not any(folder.path.iterdir()):
         folder.path.rmdir()
         return Recovery(path)
     with locked(folder):
-        if not folder.has_begun():
-            # Killed before the first row: only the name was reserved.
+        if not (folder.has_begun() or folder.parts() or folder.journals()):
+            # Killed before the first row: only the name was reserved. A folder that has rows but
+            # no id is damaged, and stays.
             folder.remove()
             return Recovery(path)
-        before = _rows_in(path, table_format)
-        recover_folder(folder, table_format)
-        compact(folder, path, table_format, facts={}, overwrite=False, append=True)
-        return Recovery(path, _rows_in(path, table_format) - before)
+        with unreadable_is(
+            RecoveryError, path, f"what is whole is in the parts in {folder.path}, or in it"
+        ):
+            before = _rows_in(path, table_format)
+            found = recover_folder(folder, table_format, path, force=force)
+            compact(
+                folder,
+                path,
+                table_format,
+                facts={},
+                overwrite=False,
+                append=True,
+                ended="cut off",
+            )
+            return Recovery(path, _rows_in(path, table_format) - before, tuple(found.cuts))
 
 
 def _rows_in(path: Path, table_format: TableFormat) -> int:
@@ -119,19 +167,73 @@ def _rows_in(path: Path, table_format: TableFormat) -> int:
     return rows
 
 
-def _recover_lines(path: Path) -> Recovery:
+def _recover_lines(path: Path, force: bool) -> Recovery:
+    """Repair a text file and the parts that follow it: a resumed run is in another one."""
+    found: list[RepairedLines] = []
+    cuts: list[Cut] = []
+    while (part := part_path(path, len(found) + 1)).exists():
+        try:
+            found.append(_repaired(part, force))
+        except RecordError as error:
+            if cuts:  # they are not undone, and nothing else would name their copies
+                raise type(error)(f"{error}. Before it, {'; '.join(map(str, cuts))}") from error
+            raise
+        cuts += [cut for cut in (found[-1].cut,) if cut is not None]
+    return Recovery(path, cuts=tuple(cuts), row_ended=any(each.ended for each in found))
+
+
+def _repaired(path: Path, force: bool) -> RepairedLines:
     with explained("open", path):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         lock_file(descriptor, path)
-        with explained("recover", path), open(path, "rb") as file:
-            end, _ = last_whole_line(file, quoted=path.suffix == ".csv")
-            size = os.fstat(descriptor).st_size
-            if end < size:
-                os.ftruncate(descriptor, end)
-                os.fsync(descriptor)
+        with explained("recover", path):
+            found = repair_lines(descriptor, path, quoted=path.suffix == ".csv", force=force)
             for leftover in find_leftovers(os.fspath(path) + ".meta.json"):
                 os.unlink(leftover)
+            seal_what_is_found(path, found.size, found.rows)
     finally:
         os.close(descriptor)
-    return Recovery(path, bytes_cut=size - end)
+    return found
+
+
+def _recover_database(path: Path, force: bool) -> Recovery:
+    """Let SQLite take in its log, with what it will not read of it kept beside it."""
+    if not path.stat().st_size and read_log(log_path(path)) is None:
+        return Recovery(path)  # killed when it had just been created
+    lock = take_lock(path)
+    try:
+        with explained("recover", path):
+            if not _mentions(path, b"penstock_parts"):
+                if _begins(path, _DATABASE) and not _mentions(path, b"CREATE "):
+                    return Recovery(path)  # killed before the first table
+                raise RecoveryError(
+                    f"{path} was not written by Penstock, as far as can be seen: it has no table "
+                    "penstock_parts. It was left as it is; give the name of a recording"
+                )
+            cut = keep_torn_log(path, force=force)
+            with unreadable_is(
+                RecoveryError, path, "penstock export reads what is left of it into another file"
+            ):
+                with closing(sqlite3.connect(path, isolation_level=None)) as database:
+                    ((found,), *_) = database.execute("PRAGMA quick_check(1)").fetchall()
+                if found != "ok":
+                    raise ValueError(found)
+    finally:
+        release_lock(path, lock)
+    return Recovery(path, cuts=(cut,) if cut is not None else ())
+
+
+def _mentions(path: Path, word: bytes) -> bool:
+    """Whether a database or its log has ``word`` in it, without opening it by SQLite."""
+    for file in (path, log_path(path)):
+        if file.exists() and file.stat().st_size:
+            with open(file, "rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
+                if data.find(word) >= 0:
+                    return True
+    return False
+
+
+def _begins(path: Path, head: bytes) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(head)) == head

@@ -32,7 +32,10 @@ class TableFormat(Protocol):
         """Write tables of one schema into ``sink``, an Arrow output stream or a binary file."""
 
     def read(self, path: Path) -> Any:
-        """The whole file as a table."""
+        """The whole file as a table, validated: a damaged one could end the process."""
+
+    def read_stamps(self, path: Path) -> Any:
+        """The column ``t_utc``."""
 
     def read_schema(self, path: Path) -> Any:
         """The schema with its metadata, without reading the rows."""
@@ -46,7 +49,8 @@ class ParquetFormat:
 
     Times are delta coded: differences of a steady cadence are small numbers, 2.5 bytes a stamp
     where a dictionary takes 5. Everything else is dictionary coded: instruments send few digits,
-    so their values repeat, and pyarrow falls back to plain values where they do not.
+    so their values repeat, and pyarrow falls back to plain values where they do not. Pages carry a
+    CRC, and are read with it.
     """
 
     suffix = ".parquet"
@@ -71,6 +75,7 @@ class ParquetFormat:
             compression=self.compression,
             use_dictionary=[name for name in schema.names if name not in delta_coded],
             column_encoding=dict.fromkeys(delta_coded, "DELTA_BINARY_PACKED"),
+            write_page_checksum=True,
         ) as writer:
             for table in tables:
                 if table.num_rows:  # an empty table would become a row group without rows
@@ -78,8 +83,19 @@ class ParquetFormat:
 
     def read(self, path: Path) -> Any:
         # ParquetFile and not read_table, which takes a folder's name for a partition.
-        with pyarrow_module("pyarrow.parquet").ParquetFile(path) as file:
-            return file.read()
+        with self.open(path) as file:
+            table = file.read()
+        table.validate(full=True)
+        return table
+
+    def read_stamps(self, path: Path) -> Any:
+        with self.open(path) as file:
+            return file.read(columns=["t_utc"]).column("t_utc")
+
+    def open(self, path: Path) -> Any:
+        """The file as a ``pyarrow.parquet.ParquetFile`` that checks the checksums of its pages."""
+        parquet = pyarrow_module("pyarrow.parquet")
+        return parquet.ParquetFile(path, page_checksum_verification=True)
 
     def read_schema(self, path: Path) -> Any:
         return pyarrow_module("pyarrow.parquet").read_schema(path)
@@ -118,7 +134,12 @@ class ArrowFormat:
 
     def read(self, path: Path) -> Any:
         with self._open(path) as reader:
-            return reader.read_all()
+            table = reader.read_all()
+        table.validate(full=True)
+        return table
+
+    def read_stamps(self, path: Path) -> Any:
+        return self.read(path).column("t_utc")
 
     def read_schema(self, path: Path) -> Any:
         with self._open(path) as reader:

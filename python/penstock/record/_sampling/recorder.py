@@ -16,7 +16,9 @@ import anyio.abc
 from penstock._plain_task_group import plain_task_group
 from penstock.overflow import OverflowPolicy
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.columns import describe_error
+from penstock.record._columns.columns import ColumnBuffer, describe_error
+from penstock.record._sampling.failing import Failing
+from penstock.record._sampling.loop_watch import LoopWatch
 from penstock.record._sampling.sample import from_utc_ns
 from penstock.record._sampling.schedule import Alignment, BusSchedule, Lane, first_slot_ns
 from penstock.record._sampling.source import DeviceResultLike, PollSource, PushSource, SourceEvent
@@ -25,6 +27,7 @@ from penstock.record._sampling.stream_taking import take_all
 from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary
 from penstock.record._sampling.waiting_rows import WaitingRows
 from penstock.record.clock import Clock, ClockSteps, SystemClock
+from penstock.record.failure_codes import FailureCode, failure_code
 from penstock.record.schema import RecordSchema
 
 __all__ = ["Alignment", "OverflowPolicy", "Recording", "record"]
@@ -49,6 +52,7 @@ class Recording:
         alignment: Alignment,
         overflow: OverflowPolicy,
         buffer_size: int,
+        every_failure: bool,
         clock: Clock,
     ) -> None:
         self.rate_hz = rate_hz
@@ -76,6 +80,10 @@ class Recording:
             devices={name: DeviceSummary() for name in self.names},
             run_id=self.run_id,
         )
+        # Its stamps and those of the slots must be of one clock.
+        self._watch = LoopWatch() if isinstance(clock, SystemClock) else None
+        self._every_failure = every_failure
+        self._failing: dict[str, Failing] = {}
         self._revision = sources.revision
         self._fields = sources.known_fields()
         self._schema_known = len(self._fields) == len(self.names)
@@ -165,6 +173,8 @@ class Recording:
                         collectors.start_soon(self._collect_events, events)
                     await self._poll_and_listen()
         finally:
+            for name in tuple(self._failing):
+                self._answers_again(name)
             self.summary.finished_at = from_utc_ns(self._clock.utc_ns())
             self._finished.set()
             self._rows.end()
@@ -176,9 +186,13 @@ class Recording:
                 self._listening.append(scope := anyio.CancelScope())
                 listening.start_soon(self._listen, source, scope)
             with self._polling:
-                async with anyio.create_task_group() as polling:
-                    for bus, schedule in self._buses:
-                        polling.start_soon(self._run_bus, bus, schedule)
+                async with anyio.create_task_group() as watching:
+                    if self._watch is not None and self._buses:
+                        watching.start_soon(self._watch.run)
+                    async with anyio.create_task_group() as polling:
+                        for bus, schedule in self._buses:
+                            polling.start_soon(self._run_bus, bus, schedule)
+                    watching.cancel_scope.cancel()
                 if not self._buses:
                     await self._wait_for_streams()
             self._end_listening()
@@ -201,12 +215,12 @@ class Recording:
         while (lane := schedule.next_lane()) is not None:
             target = lane.target_ns
             await clock.sleep_until_ns(target)
-            await rows.wait_for_room()
+            waited = await rows.wait_for_room()
             now = clock.monotonic_ns()
             if now >= lane.next_ns:
                 # A slot whose whole period has passed is skipped and not repeated: two polls in a
                 # row would sample the same moment twice.
-                self._miss(lane, now)
+                self._miss(lane, now, waited_for_room=waited)
                 continue
             drift_ms = (now - target) / 1e6
             if drift_ms > summary.max_drift_ms:
@@ -221,15 +235,24 @@ class Recording:
                 await self._poll(bus.source, lane.names, target)
             lane.advance()
 
-    def _miss(self, lane: Lane, now_ns: int) -> None:
+    def _miss(self, lane: Lane, now_ns: int, *, waited_for_room: bool) -> None:
         due_ns = lane.target_ns
+        cause = "the bus was not free for a whole period"
+        if waited_for_room:
+            cause = "the sinks had not taken the rows before"
+        elif self._watch is not None and (gap := self._watch.cause(due_ns, now_ns)) is not None:
+            cause = str(gap)
         missed = lane.skip_passed(now_ns)
         for name in lane.names:
             self.summary.devices[name].samples_late += missed
+            failing = self._failing.get(name)
+            if failing is not None and not self._every_failure:
+                failing.missed += missed
+                continue
             self._add_event(
                 name,
                 "missed_slots",
-                f"{missed} missed: the bus was not free for a whole period",
+                f"{missed} missed: {cause}",
                 late_s=(now_ns - due_ns) / 1e9,
             )
 
@@ -238,21 +261,16 @@ class Recording:
         asked_utc, asked_mono = clock.utc_ns(), clock.monotonic_ns()
         if step := self._steps.seen(asked_mono, asked_utc):
             self.summary.clock_steps += 1
-            self._add_event(
-                "",
-                "clock_step",
-                f"the wall clock went {step / 1e9:+.6f} s against the monotonic clock: it was set, "
-                "or the machine was suspended",
-            )
+            self._add_event("", "clock_step", self._steps.explain(step))
         results: Mapping[str, DeviceResultLike]
-        failure: str | None = None
+        failure, code = "the source returned no result for this device", FailureCode.OTHER
         try:
             results = await source.poll(names)
         except Exception as error:
             # A recording of many instruments must survive the failure of any one, so an exception
             # of a poll is recorded as its outcome. Cancellation is not an Exception.
             results = {}
-            failure = describe_error(error)
+            failure, code = describe_error(error), failure_code(error)
         if self._sources.revision != self._revision:
             self._take_new_facts()
         for name in names:
@@ -260,8 +278,7 @@ class Recording:
             if result is not None:
                 self._add(name, result, target_ns)
             else:
-                text = failure or "the source returned no result for this device"
-                self._add_failure(name, text, asked_utc, asked_mono, target_ns)
+                self._add_failure(name, failure, code, asked_utc, asked_mono, target_ns)
 
     async def _listen(self, source: PushSource, until: anyio.CancelScope) -> None:
         wanted = frozenset(self.names).intersection(source.pushed_names)
@@ -301,6 +318,13 @@ class Recording:
     # -- rows ---------------------------------------------------------------------------------
 
     def _add(self, name: str, result: DeviceResultLike, target_ns: int | None) -> None:
+        code = None
+        if result.value is None:
+            code = failure_code(result.error)
+            if self._is_repeated(name, code):
+                return
+        elif name in self._failing and self._can_be_recorded(name, result):
+            self._answers_again(name)
         rows = self._rows
         if not rows.admit(name):
             return
@@ -311,10 +335,12 @@ class Recording:
             buffer.append_result(name, self._unit_ids[name], result)
         except Exception as error:
             failure = f"reply could not be recorded: {describe_error(error)}"
-            self._add_failure(name, failure, self._clock.utc_ns(), begun_ns, target_ns)
+            code = FailureCode.UNRECORDED
+            self._add_failure(name, failure, code, self._clock.utc_ns(), begun_ns, target_ns)
             return
-        if result.value is None:
+        if code is not None:
             counts.errors += 1
+            buffer.amend("error_code", code)
         if target_ns is not None:
             buffer.amend("late_s", round((begun_ns - target_ns) / 1000) / 1e6)
         first_ns: int | None = getattr(result, "first_byte_monotonic_ns", None)
@@ -323,9 +349,47 @@ class Recording:
         counts.samples_emitted += 1
         rows.added()
 
+    def _can_be_recorded(self, name: str, result: DeviceResultLike) -> bool:
+        """Whether a row can hold this reply: only then has the device answered again."""
+        try:
+            ColumnBuffer(self._rows.schema).append_result(name, self._unit_ids[name], result)
+        except Exception:
+            return False
+        return True
+
+    def _is_repeated(self, name: str, code: FailureCode) -> bool:
+        """Note that ``name`` has failed; whether that is counted in place of a row."""
+        failing = self._failing.get(name)
+        if failing is None:
+            failing = self._failing[name] = Failing()
+        if not failing.is_repeated(code) or self._every_failure:
+            return False
+        counts = self.summary.devices[name]
+        counts.errors += 1
+        counts.repeated += 1
+        return True
+
+    def _answers_again(self, name: str) -> None:
+        """Tell what was only counted of the failures of ``name``, if it had failed."""
+        failing = self._failing.pop(name, None)
+        if failing is None or self._every_failure:
+            return
+        if failing.missed:
+            self._add_event(name, "missed_slots", f"{failing.missed} missed while it failed")
+        if failing.repeated:
+            self._add_event(name, "failed_polls", str(failing))
+
     def _add_failure(
-        self, name: str, text: str, asked_utc: int, asked_mono: int, target_ns: int | None
+        self,
+        name: str,
+        text: str,
+        code: FailureCode,
+        asked_utc: int,
+        asked_mono: int,
+        target_ns: int | None,
     ) -> None:
+        if self._is_repeated(name, code):
+            return
         rows, clock = self._rows, self._clock
         if not rows.admit(name):
             return
@@ -342,6 +406,7 @@ class Recording:
         )
         if target_ns is not None:
             rows.buffer.amend("late_s", round((asked_mono - target_ns) / 1000) / 1e6)
+        rows.buffer.amend("error_code", code)
         counts = self.summary.devices[name]
         counts.errors += 1
         counts.samples_emitted += 1
@@ -425,6 +490,7 @@ async def record(
     alignment: Alignment = Alignment.START,
     overflow: OverflowPolicy = OverflowPolicy.BLOCK,
     buffer_size: int = 65_536,
+    every_failure: bool = False,
     clock: Clock | None = None,
 ) -> AsyncGenerator[Recording, None]:
     """Poll the devices of ``source``, one or several, for ``duration`` seconds.
@@ -436,7 +502,12 @@ async def record(
     the next one is due is skipped, counted in ``summary.samples_late`` and recorded as an event;
     one that begins late but within its period is polled, and ``late_s`` of its row tells how late.
     Each bus of ``source.poll_groups()`` keeps its slots by itself; its devices are polled one after
-    another. A failed poll is a row with its error.
+    another.
+
+    A failed poll is a row with its error and the :class:`FailureCode` of it. Until the device
+    answers again, further failures with a code that was there are counted in
+    ``summary.devices[name].repeated``, and so are slots that pass; events tell both when it answers
+    again. With ``every_failure`` each failed poll is a row.
 
     Beside the polls, the rows hold what devices send by themselves (:class:`PushSource`) and
     events: those of the sources (:class:`EventSource`), steps of the wall clock, changes of schema,
@@ -461,6 +532,7 @@ async def record(
         alignment=alignment,
         overflow=overflow,
         buffer_size=buffer_size,
+        every_failure=every_failure,
         clock=SystemClock() if clock is None else clock,
     )
     async with plain_task_group() as tasks:

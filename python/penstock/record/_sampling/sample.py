@@ -37,7 +37,8 @@ class Sample:
     ``late_s`` is how long after its slot was due the poll began, ``first_byte_s`` how long after
     the request the first byte came; both are None where that is not known. ``event`` and
     ``message`` are the kind and the text of an event, and None for a sample. The ``device`` of an
-    event that concerns the whole recording is empty.
+    event that concerns the whole recording is empty. ``error_code`` is the
+    :class:`~penstock.record.FailureCode` of a failed poll.
     """
 
     device: str
@@ -54,6 +55,7 @@ class Sample:
     first_byte_s: float | None = None
     event: str | None = None
     message: str | None = None
+    error_code: str | None = None
 
     @property
     def ok(self) -> bool:

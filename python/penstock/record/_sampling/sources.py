@@ -152,7 +152,8 @@ class SourceSet:
         own = [Field("late_s", "float", "s")] if self.polled else []
         if self.stamps_first_byte:
             own.append(Field("first_byte_s", "float", "s"))
-        return (*unite(fields), *own, Field("event", "text"), Field("message", "text"))
+        own += [Field(name, "text") for name in ("event", "message", "error_code")]
+        return (*unite(fields), *own)
 
     def describe(
         self,

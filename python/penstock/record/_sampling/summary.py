@@ -14,24 +14,33 @@ class DeviceSummary:
 
     ``samples_emitted`` counts rows, failed polls included, events not; ``errors`` the failed polls
     among them; ``samples_late`` the slots that were skipped because their whole period had passed
-    before the bus was free; ``samples_dropped`` the rows dropped by the overflow policy.
+    before they could be asked for; ``samples_dropped`` the rows dropped by the overflow policy.
+    ``repeated`` counts the failed polls that have no row of their own, because the poll before them
+    had failed with the same code; ``errors`` includes them, ``samples_emitted`` does not.
     """
 
     samples_emitted: int = 0
     samples_late: int = 0
     samples_dropped: int = 0
     errors: int = 0
+    repeated: int = 0
 
 
 @dataclass(slots=True)
 class SinkSummary:
-    """The counts of one sink: rows written, rows that its full queue dropped, and its failure."""
+    """The counts of one sink: rows written, rows that its full queue dropped, and its failure.
+
+    ``error`` is None again once a sink that had failed is written again; ``failures`` counts how
+    often it has failed. ``rows_lost`` waited for it when the recording ended.
+    """
 
     rows_written: int = 0
     rows_dropped: int = 0
     error: str | None = None
     replaced_by: str | None = None
-    """The fallback that has written the rest."""
+    """The fallback that has written the rest, or what came until the sink was back."""
+    failures: int = 0
+    rows_lost: int = 0
 
 
 @dataclass(slots=True)
@@ -73,6 +82,11 @@ class AcquisitionSummary:
         """Failed polls of all devices."""
         return sum(device.errors for device in self.devices.values())
 
+    @property
+    def repeated(self) -> int:
+        """Failed polls of all devices that have no row of their own."""
+        return sum(device.repeated for device in self.devices.values())
+
     def count_dropped(self, device: str) -> None:
         """Count a row of ``device`` that the overflow policy has dropped."""
         counts = self.devices.get(device)
@@ -91,6 +105,7 @@ class AcquisitionSummary:
             "samples_late": self.samples_late,
             "samples_dropped": self.samples_dropped,
             "errors": self.errors,
+            "repeated": self.repeated,
             "events": self.events,
             "events_dropped": self.events_dropped,
             "clock_steps": self.clock_steps,
@@ -101,6 +116,7 @@ class AcquisitionSummary:
                     "samples_late": device.samples_late,
                     "samples_dropped": device.samples_dropped,
                     "errors": device.errors,
+                    "repeated": device.repeated,
                 }
                 for name, device in self.devices.items()
             },
@@ -110,6 +126,8 @@ class AcquisitionSummary:
                     "rows_dropped": sink.rows_dropped,
                     "error": sink.error,
                     "replaced_by": sink.replaced_by,
+                    "failures": sink.failures,
+                    "rows_lost": sink.rows_lost,
                 }
                 for name, sink in self.sinks.items()
             },

@@ -55,16 +55,19 @@ class WaitingRows:
 
     # -- adding
 
-    async def wait_for_room(self) -> None:
-        """With BLOCK, return when there is room; otherwise at once.
+    async def wait_for_room(self) -> bool:
+        """With BLOCK, return when there is room; otherwise at once. Whether it had to wait.
 
         Call it before a poll and not after it, so that a task that may be cancelled never holds a
         reply while it waits for room.
         """
+        waited = False
         if self._overflow is OverflowPolicy.BLOCK:
             while len(self) >= self._capacity:
+                waited = True
                 self._room = anyio.Event()
                 await self._room.wait()
+        return waited
 
     def admit(self, device: str) -> bool:
         """Whether a row of ``device`` may be added; makes room for it by the overflow policy."""

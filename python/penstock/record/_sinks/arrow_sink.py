@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.record._parts.part_writer import PartOptions
 from penstock.record._parts.parts_file import PartsFile
 from penstock.record._parts.table_formats import ArrowCompression, ArrowFormat
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.sink import PathSink
 
@@ -28,12 +29,15 @@ class ArrowSink(PathSink):
         compression: ArrowCompression = "zstd",
         overwrite: bool = False,
         append: bool = False,
+        force: bool = False,
         seal_seconds: float = 60.0,
         part_seconds: float = 3600.0,
         part_rows: int = 262_144,
         part_bytes: int = 67_108_864,
         loss_seconds: float | None = 1.0,
         loss_rows: int | None = None,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         super().__init__(
             PartsFile(
@@ -42,6 +46,9 @@ class ArrowSink(PathSink):
                 PartOptions(seal_seconds, part_seconds, part_rows, part_bytes),
                 overwrite=overwrite,
                 append=append,
+                force=force,
+                seals=seals,
+                sign=sign,
             ),
             LossWindow(loss_seconds, loss_rows),
         )

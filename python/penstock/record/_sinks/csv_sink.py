@@ -10,19 +10,17 @@ from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.csv_text import csv_bytes, csv_header
 from penstock.record._sinks.files import create_file, replace_file
+from penstock.record._sinks.line_ends import fields_of
 from penstock.record._sinks.line_file import LineFile, Rotation
+from penstock.record._sinks.line_repair import described_beside, sidecar_path
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import PathSink
 
-__all__ = ["CsvFile", "CsvSink", "sidecar_path"]
-
-
-def sidecar_path(path: Path) -> Path:
-    """Where the metadata of a CSV file lie: ``run.csv`` -> ``run.csv.meta.json``."""
-    return path.with_name(path.name + ".meta.json")
+__all__ = ["CsvFile", "CsvSink"]
 
 
 class CsvSink(PathSink):
@@ -37,13 +35,18 @@ class CsvSink(PathSink):
     Args:
         path: the file.
         overwrite: replace the file that is there, when the first batch comes.
-        append: continue the file that is there, without its torn end. Without either, ``open``
-            raises SinkExistsError.
+        append: continue the file that is there. A torn end is cut off, and kept beside it: see
+            ``cuts``. Without either, ``open`` raises SinkExistsError.
+        force: with ``append``, cut off also an end that is more than a kill can tear. Otherwise
+            ``open`` raises RecoveryError, and the file is unchanged.
         metadata: write ``run.csv.meta.json``.
         rotate_bytes: begin a new part once a part has this size.
         rotate_seconds: begin a new part once a part has this age.
         loss_seconds: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
+        seals: write ``run.csv.seals``, by which ``penstock verify`` proves that nothing has
+            changed since.
+        sign: the key that signs them.
     """
 
     def __init__(
@@ -52,19 +55,25 @@ class CsvSink(PathSink):
         *,
         overwrite: bool = False,
         append: bool = False,
+        force: bool = False,
         metadata: bool = True,
         rotate_bytes: int | None = None,
         rotate_seconds: float | None = None,
         loss_seconds: float | None = 1.0,
         loss_rows: int | None = None,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         super().__init__(
             CsvFile(
                 Path(path),
                 overwrite=overwrite,
                 append=append,
+                force=force,
                 rotation=Rotation(rotate_bytes, rotate_seconds),
                 metadata=metadata,
+                seals=seals,
+                sign=sign,
             ),
             LossWindow(loss_seconds, loss_rows),
         )
@@ -82,11 +91,10 @@ class CsvFile(LineFile):
         return csv_bytes(batch, start, stop)
 
     def _has_head(self, path: Path, schema: RecordSchema) -> bool:
-        head = csv_header(schema.names)
         with open(path, "rb") as file:
-            if file.read(len(head)) != head:
+            if tuple(fields_of(file.readline())) != schema.names:
                 return False
-        described = _described(path)
+        described = described_beside(path)
         if described is None:
             return not self._metadata
         return bool(
@@ -111,19 +119,10 @@ class CsvFile(LineFile):
                 "columns": describe_columns(self._schema),
                 "recording": json.loads(self._schema.metadata),
             }
-        elif (earlier := _described(path)) is not None:
+        elif (earlier := described_beside(path)) is not None:
             document = earlier
         else:
             return
         document |= {"rows": self._rows, **facts}
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         replace_file(sidecar_path(path), text.encode())
-
-
-def _described(path: Path) -> dict[str, Any] | None:
-    """What lies beside a part; None where nothing readable does."""
-    try:
-        document = json.loads(sidecar_path(path).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None

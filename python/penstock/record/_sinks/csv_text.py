@@ -19,22 +19,23 @@ from penstock._record import csv_rows
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.row_columns import row_columns
 
-__all__ = ["csv_bytes", "csv_header"]
+__all__ = ["csv_bytes", "csv_header", "quoted"]
 
 _NEEDS_QUOTES = re.compile(r'[",\r\n]')
 
 
 def csv_header(names: Sequence[str]) -> bytes:
     """The header line."""
-    return (",".join(map(_quoted, names)) + "\r\n").encode()
+    return (",".join(map(quoted, names)) + "\r\n").encode()
 
 
 def csv_bytes(batch: SampleBatch, start: int, stop: int) -> bytes:
     """The rows ``start`` to ``stop`` of a batch, each ended by a line break."""
-    return csv_rows(row_columns(batch, batch.schema.names, _quoted), start, stop)
+    return csv_rows(row_columns(batch, batch.schema.names, quoted), start, stop)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as a field."""
     if _NEEDS_QUOTES.search(text) is None:
         return text
     return '"' + text.replace('"', '""') + '"'

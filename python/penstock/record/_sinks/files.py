@@ -6,21 +6,26 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from penstock._durable_files import put_file, write_fully
-from penstock.record.errors import SinkError, SinkExistsError, SinkWriteError
+from penstock.record.errors import RecoveryError, SinkError, SinkExistsError, SinkWriteError
 
 __all__ = [
+    "check_no_part_missing",
     "check_not_removed",
     "create_file",
     "explain",
     "is_regular",
     "lock_file",
+    "numbered_parts",
     "part_path",
+    "remove_parts",
     "replace_file",
+    "take_lock_file",
 ]
 
 _REMEDIES = {
@@ -99,6 +104,28 @@ def lock_file(descriptor: int, path: Path, named: Path | None = None) -> None:
             raise explain("lock", path, error) from error
 
 
+def take_lock_file(path: Path, named: Path) -> int:
+    """Create and lock a file that stands for a recording; its descriptor.
+
+    Its holder may remove it before it closes the descriptor. SinkWriteError while another process
+    records ``named``.
+    """
+    while True:
+        with explained("lock", path):
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            lock_file(lock, path, named)
+            # The recorder that had it may have removed the file meanwhile.
+            if os.path.samestat(os.fstat(lock), os.stat(path)):
+                taken, lock = lock, -1
+                return taken
+        except FileNotFoundError:
+            pass
+        finally:
+            if lock >= 0:
+                os.close(lock)
+
+
 def check_not_removed(descriptor: int, path: Path) -> None:
     """Raise SinkWriteError if an open file has no name any more.
 
@@ -126,3 +153,45 @@ def replace_file(path: Path, data: bytes) -> None:
 def part_path(path: Path, number: int) -> Path:
     """The name of a later part of a recording: ``run.csv``, ``run.part2.csv``, ..."""
     return path if number == 1 else path.with_name(f"{path.stem}.part{number}{path.suffix}")
+
+
+def numbered_parts(path: Path) -> list[tuple[int, Path]]:
+    """The files of a recording with their numbers, also those behind one that is missing."""
+    pattern = re.compile(rf"{re.escape(path.stem)}\.part([1-9]\d*){re.escape(path.suffix)}")
+    later = (pattern.fullmatch(name) for name in os.listdir(path.parent))
+    numbers = {int(match[1]) for match in later if match is not None} - {1}
+    found = [1, *sorted(numbers)] if path.exists() else sorted(numbers)
+    return [(number, part_path(path, number)) for number in found]
+
+
+def check_no_part_missing(path: Path) -> list[Path]:
+    """The files of a recording that is to be continued; RecoveryError if one is missing.
+
+    Its place would be taken by rows that belong behind the others.
+    """
+    parts = numbered_parts(path)
+    for expected, (number, part) in enumerate(parts, 1):
+        if number != expected:
+            raise RecoveryError(
+                f"{part_path(path, expected)} is missing, and {part.name} is there: the recording "
+                "cannot be continued. Put the missing file back, or begin another recording"
+            )
+    return [part for _, part in parts]
+
+
+def remove_parts(path: Path, first: int, beside: Callable[[Path], Sequence[Path]]) -> None:
+    """Remove the parts of a replaced recording from number ``first`` on, with what is beside them.
+
+    SinkWriteError while one of them is being recorded. OSError.
+    """
+    for number, part in reversed(numbered_parts(path)):
+        if number < first:
+            continue
+        descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            lock_file(descriptor, part)
+            for other in beside(part):
+                other.unlink(missing_ok=True)
+            part.unlink()
+        finally:
+            os.close(descriptor)

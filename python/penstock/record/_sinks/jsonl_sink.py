@@ -10,16 +10,15 @@ from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_file import LineFile, Rotation
+from penstock.record._sinks.line_repair import HEAD_KEY
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import PathSink
 
-__all__ = ["HEAD_KEY", "JsonlFile", "JsonlSink"]
-
-HEAD_KEY = "penstock"
-"""The only key of the lines that hold metadata: the first one, and the last of a complete file."""
+__all__ = ["JsonlFile", "JsonlSink"]
 
 
 class JsonlSink(PathSink):
@@ -32,12 +31,16 @@ class JsonlSink(PathSink):
     Args:
         path: the file.
         overwrite: replace the file that is there, when the first batch comes.
-        append: continue the file that is there, without its torn end.
+        append: continue the file that is there; see :class:`~penstock.record.CsvSink`.
+        force: with ``append``, cut off also an end that is more than a kill can tear.
         metadata: write the ``penstock`` lines.
         rotate_bytes: begin a new part once a part has this size.
         rotate_seconds: begin a new part once a part has this age.
         loss_seconds: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
+        seals: write ``run.jsonl.seals``, by which ``penstock verify`` proves that nothing has
+            changed since.
+        sign: the key that signs them.
     """
 
     def __init__(
@@ -46,19 +49,25 @@ class JsonlSink(PathSink):
         *,
         overwrite: bool = False,
         append: bool = False,
+        force: bool = False,
         metadata: bool = True,
         rotate_bytes: int | None = None,
         rotate_seconds: float | None = None,
         loss_seconds: float | None = 1.0,
         loss_rows: int | None = None,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         super().__init__(
             JsonlFile(
                 Path(path),
                 overwrite=overwrite,
                 append=append,
+                force=force,
                 rotation=Rotation(rotate_bytes, rotate_seconds),
                 metadata=metadata,
+                seals=seals,
+                sign=sign,
             ),
             LossWindow(loss_seconds, loss_rows),
         )
@@ -85,7 +94,7 @@ class JsonlFile(LineFile):
     def _has_head(self, path: Path, schema: RecordSchema) -> bool:
         head = self._head(schema)
         with open(path, "rb") as file:
-            return file.read(len(head)) == head
+            return file.readline().rstrip() == head.rstrip()
 
     def _describe(self, facts: Mapping[str, Any]) -> None:
         if facts and self._metadata and not self._failed:

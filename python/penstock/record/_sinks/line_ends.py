@@ -1,25 +1,294 @@
-"""The last complete line of a text file that was cut off."""
+r"""The rows of a text file that an unknown hand may have changed: of CSV and of JSON Lines.
+
+A row ends with CRLF or LF, or with the file: editors, version control and file transfers change
+that, and the row says the same. A last row without an end is whole if it has all its columns, or
+is a whole JSON object; else it is torn.
+
+In CSV a text may hold line breaks inside quotes, so a quote decides where a row ends. One stray
+quote would make everything behind it one single text. So a quote is judged by its row: if a line
+behind it is a whole row by itself, with all columns and a time stamp, then the quote was stray, its
+row is faulty, and the next one begins there.
+"""
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
-__all__ = ["last_whole_line"]
+__all__ = [
+    "Layout",
+    "TextEnd",
+    "TextRow",
+    "csv_layout",
+    "fault_of",
+    "fields_of",
+    "has_faulty_row",
+    "is_plain",
+    "is_whole",
+    "json_layout",
+    "json_object",
+    "rows_of",
+    "text_end",
+]
+
+_BOM = b"\xef\xbb\xbf"
+# Possessive: of two quotes in a row, none may end the field, also if the field then has no end.
+_QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')
+_PLAIN = re.compile(rb'[^,"\r\n]*')
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_LINE_ENDS = (b"", b"\n", b"\r", b"\r\n")
+# A text of more lines than this is a stray quote, wherever the next row begins.
+_MOST_LINES_OF_A_ROW = 1000
+_BLOCK = 1 << 20
+_LARGEST_ROW = 16 << 20
+_NEVER_CLOSED = "a quote in it is never closed"
 
 
-def last_whole_line(file: BinaryIO, *, quoted: bool) -> tuple[int, int]:
-    """Where the last complete line ends, from the file's position on, and how many there are.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a row of a file looks like.
 
-    With ``quoted``, as in CSV, a line may hold line breaks inside quotes, and ends with CRLF.
+    Attributes:
+        quoted: CSV, else JSON Lines.
+        columns: how many fields a row has; 0 if unknown.
     """
-    position = end = rows = 0
-    inside_quotes = False
-    ending = b"\r\n" if quoted else b"\n"
-    for line in file:
-        position += len(line)
-        if quoted and line.count(b'"') % 2:
-            inside_quotes = not inside_quotes
-        if not inside_quotes and line.endswith(ending):
-            end = position
-            rows += 1
-    return end, rows
+
+    quoted: bool
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """A row as it stands in the file.
+
+    Attributes:
+        line: the number of its first line, from 1.
+        start: where it begins.
+        data: its bytes, with its line end.
+        fault: what is wrong with its form; empty if nothing is.
+    """
+
+    line: int
+    start: int
+    data: bytes
+    fault: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """False for a row that the end of the file ends."""
+        return self.data.endswith(b"\n")
+
+    @property
+    def is_open(self) -> bool:
+        """True if a quote in it is still open at its end."""
+        return self.fault is _NEVER_CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class TextEnd:
+    """Where the whole rows of a file end.
+
+    Attributes:
+        end: the first byte of the torn end, or the size of the file.
+        rows: how many rows there are before it, heads included.
+        lacks_end: True when the last of them has no line end.
+    """
+
+    end: int
+    rows: int
+    lacks_end: bool = False
+
+
+def csv_layout(header: bytes) -> Layout:
+    """The layout that a CSV file's first line states."""
+    return Layout(True, _split(header.removeprefix(_BOM))[0])
+
+
+def json_layout() -> Layout:
+    """The layout of JSON Lines."""
+    return Layout(False)
+
+
+def rows_of(lines: Iterable[bytes], layout: Layout, *, line: int = 1) -> Iterator[TextRow]:
+    """The rows that ``lines`` are, such as an open file. The first line has the number ``line``.
+
+    A faulty row is one row, however many lines its stray quote has taken.
+    """
+    position = 0
+    waiting = b""  # a row whose last quote is open
+    began = count = 0
+    for data in lines:
+        if waiting:
+            joined = waiting + data
+            columns, state = _split(joined)
+            if state == "open" and count < _MOST_LINES_OF_A_ROW and not _stands_alone(data, layout):
+                waiting = joined
+                count += 1
+            elif state != "open" and not _stands_alone(data, layout):
+                yield TextRow(line, began, joined, _fault(columns, state, joined, layout))
+                line += count + 1
+                waiting = b""
+            else:
+                yield TextRow(line, began, waiting, _NEVER_CLOSED)
+                line += count
+                waiting = b""
+                yield TextRow(line, position, data)
+                line += 1
+            position += len(data)
+            continue
+        if not layout.quoted or (b'"' not in data and b"\r" not in data[:-2]):
+            # The usual row, without a look at its fields: those are the business of who reads them.
+            yield TextRow(line, position, data)
+            line += 1
+        else:
+            columns, state = _split(data)
+            if state == "open":
+                waiting, began, count = data, position, 1
+            else:
+                yield TextRow(line, position, data, _fault(columns, state, data, layout))
+                line += 1
+        position += len(data)
+    if waiting:
+        yield TextRow(line, began, waiting, _NEVER_CLOSED)
+
+
+def text_end(file: BinaryIO, layout: Layout) -> TextEnd:
+    """Where the whole rows end, from the file's position on.
+
+    A faulty row with rows behind it stays: it is for readers to report, and not torn.
+    """
+    base = file.tell()
+    rows = 0
+    rest = b""
+    while block := file.read(_BLOCK):
+        data = rest + block
+        cut = data.rfind(b"\n") + 1
+        whole, rest = data[:cut], data[cut:]
+        if is_plain(whole, layout):
+            rows += whole.count(b"\n")
+        else:
+            found = list(rows_of(io.BytesIO(whole), layout))
+            if found and found[-1].is_open:
+                rest = found.pop().data + rest
+            rows += len(found)
+        base += len(data) - len(rest)
+        if len(rest) > _LARGEST_ROW:
+            return TextEnd(base, rows)
+    found = list(rows_of(io.BytesIO(rest), layout))
+    rows += max(0, len(found) - 1)
+    if not found:
+        return TextEnd(base, rows)
+    last = found[-1]
+    if last.ended and not last.is_open:
+        return TextEnd(base + len(rest), rows + 1)
+    if is_whole(last.data, layout):
+        return TextEnd(base + len(rest), rows + 1, lacks_end=True)
+    return TextEnd(base + last.start, rows)
+
+
+def is_plain(data: bytes, layout: Layout) -> bool:
+    """Whether each line is a row, at a glance at all of them: long files are mostly so."""
+    return not layout.quoted or (b'"' not in data and data.count(b"\r") == data.count(b"\r\n"))
+
+
+def has_faulty_row(data: bytes, layout: Layout) -> bool:
+    """Whether :func:`rows_of` would find a fault in the form of a CSV text.
+
+    Looks at the rows with quotes alone. In a recording they are few: its failed polls.
+    """
+    if is_plain(data, layout):
+        return False
+    if data.count(b"\r") != data.count(b"\r\n"):
+        return any(row.fault for row in rows_of(io.BytesIO(data), layout))
+    quote = data.find(b'"')
+    while quote >= 0:
+        start = data.rfind(b"\n", 0, quote) + 1
+        end = 0
+        for _ in range(_MOST_LINES_OF_A_ROW):
+            begin, end = end or start, (data.find(b"\n", end or quote) + 1) or len(data)
+            if begin > start and _stands_alone(data[begin:end], layout):
+                return True
+            columns, state = _split(data[start:end])
+            if state != "open" or end == len(data):
+                break
+        if state == "open" or _fault(columns, state, data[start:end], layout):
+            return True
+        quote = data.find(b'"', end)
+    return False
+
+
+def is_whole(row: bytes, layout: Layout) -> bool:
+    """Whether a row without a line end has everything that a row has."""
+    if layout.quoted:
+        columns, state = _split(row)
+        # Zero bytes stand for what a power cut has left unwritten.
+        whole = state == "whole" and b"\0" not in row and bool(row.strip())
+        return whole and columns == (layout.columns or columns)
+    try:
+        return isinstance(json.loads(row), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def fields_of(row: bytes) -> list[str]:
+    """The fields of a CSV row that is whole, such as a header."""
+    text = row.removeprefix(_BOM).decode("utf-8", "replace")
+    return next(csv.reader([text], strict=False), [])
+
+
+def json_object(line: bytes) -> dict[str, Any] | str:
+    """The object that a line of JSON is, or what is wrong with the line."""
+    try:
+        content = json.loads(line.removeprefix(_BOM))
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except (ValueError, RecursionError) as error:
+        return f"it is not JSON ({error})"
+    return content if isinstance(content, dict) else "it is no JSON object"
+
+
+def _stands_alone(data: bytes, layout: Layout) -> bool:
+    columns, state = _split(data)
+    return (
+        state == "whole"
+        and columns > 1
+        and columns == layout.columns
+        and _STAMP.search(data) is not None
+    )
+
+
+def fault_of(row: bytes, layout: Layout) -> str:
+    """What is wrong with the form of a CSV row; empty if nothing is."""
+    columns, state = _split(row)
+    return _NEVER_CLOSED if state == "open" else _fault(columns, state, row, layout)
+
+
+def _fault(columns: int, state: str, data: bytes, layout: Layout) -> str:
+    if state == "bad":
+        return "a quote stands where none may stand"
+    if layout.columns and columns != layout.columns and data.strip():
+        return f"it has {columns} fields in place of {layout.columns}"
+    return ""
+
+
+def _split(row: bytes) -> tuple[int, str]:
+    """How many fields a row has, and whether its quotes are whole, open, or in the wrong place."""
+    position = columns = 0
+    while True:
+        columns += 1
+        if row[position : position + 1] == b'"':
+            match = _QUOTED.match(row, position)
+            if match is None:
+                return columns, "open"
+        else:
+            match = _PLAIN.match(row, position)
+            assert match is not None
+        position = match.end()
+        if row[position : position + 1] != b",":
+            return columns, "whole" if row[position:] in _LINE_ENDS else "bad"
+        position += 1

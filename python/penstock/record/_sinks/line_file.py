@@ -6,26 +6,36 @@ columns change or when it is rotated.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock._durable_files import sync_folder, write_fully
+from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
+from penstock.record._seals.seal import seals_path
+from penstock.record._seals.seal_writer import SealWriter
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.files import (
+    check_no_part_missing,
     check_not_removed,
     create_file,
     explain,
     explained,
     is_regular,
+    numbered_parts,
     part_path,
+    remove_parts,
 )
-from penstock.record._sinks.line_ends import last_whole_line
-from penstock.record.errors import SinkWriteError
+from penstock.record._sinks.line_ends import Layout, rows_of
+from penstock.record._sinks.line_repair import repair_lines, rows_of_text, sidecar_path
+from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
 __all__ = ["LineFile", "Rotation"]
@@ -52,14 +62,27 @@ class LineFile(ABC):
     """The synchronous half of a sink that writes lines."""
 
     def __init__(
-        self, path: Path, *, overwrite: bool, append: bool, rotation: Rotation, metadata: bool
+        self,
+        path: Path,
+        *,
+        overwrite: bool,
+        append: bool,
+        force: bool,
+        rotation: Rotation,
+        metadata: bool,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         if overwrite and append:
             raise ValueError("overwrite and append exclude each other: pass one of them")
+        if sign is not None and not seals:
+            raise ValueError("without seals nothing is signed: pass seals=True with sign")
         self.path = path
         self.paths: list[Path] = []
+        self.cuts: list[Cut] = []
         self._overwrite = overwrite
         self._append = append
+        self._force = force
         self._rotation = rotation
         self._metadata = metadata
         self._descriptor = -1
@@ -68,6 +91,10 @@ class LineFile(ABC):
         self._rows = 0
         self._began_at = 0.0
         self._failed = False
+        self._sealed = seals
+        self._key = sign
+        self._seals: SealWriter | None = None
+        self._ended = "closed"
         self._schema: RecordSchema | None = None
         self._created: list[Path] = []
 
@@ -102,9 +129,19 @@ class LineFile(ABC):
     # -- RecordFile ---------------------------------------------------------------------------
 
     def open(self) -> None:
-        if self._append and self.path.exists():
+        try:
+            parts = numbered_parts(self.path)
+        except OSError:
+            parts = []  # the creation tells why
+        if self._append and parts:
             self._reopen()
         else:
+            if parts and not self._overwrite:
+                taken = parts[0][1]
+                raise SinkExistsError(
+                    f"{taken} exists already, and would be read as a part of {self.path}: choose "
+                    "another name, or pass overwrite=True to replace it"
+                )
             self._create(self.path)
 
     def write(self, batch: SampleBatch) -> None:
@@ -118,15 +155,21 @@ class LineFile(ABC):
             self._begin_part(self._schema)
         assert self._schema is not None
         fitted = batch.fitted(self._schema)
+        stamps = fitted.raw("t_utc")
+        assert isinstance(stamps, array)
         for start in range(0, len(fitted), _ROWS_A_WRITE):
             stop = min(start + _ROWS_A_WRITE, len(fitted))
-            self._put(self._lines(fitted, start, stop), stop - start)
+            outer = int(stamps[start]), int(stamps[stop - 1])
+            self._put(self._lines(fitted, start, stop), stop - start, outer)
 
     def sync(self) -> None:
         if self._regular and self._descriptor >= 0:
             with explained("sync", self.paths[-1]):
                 os.fdatasync(self._descriptor)
                 check_not_removed(self._descriptor, self.paths[-1])
+            if self._seals is not None:
+                with explained("seal", self.paths[-1]):
+                    self._seals.seal()
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if self._descriptor < 0:
@@ -137,8 +180,22 @@ class LineFile(ABC):
         try:
             self._finish_part(facts)
         finally:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._release()
+
+    def position(self) -> tuple[int, int]:
+        """The number of the part, and its rows."""
+        return len(self.paths), self._rows
+
+    def rows_behind(self, position: Any) -> int | None:
+        part, rows = position
+        if not self._regular:
+            return None
+        last = len(self.paths)
+        behind = self._rows if last >= part else 0
+        for number in range(part, last):
+            with explained("read", self.paths[number - 1]):
+                behind += rows_of_text(self.paths[number - 1], quoted=self._quoted)
+        return int(behind - rows)
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -152,6 +209,9 @@ class LineFile(ABC):
             try:
                 self._created += self._reserve(path)
                 with explained("create", path):
+                    if self._sealed and not existed:
+                        self._seals = SealWriter.create(path, self._key, overwrite=self._overwrite)
+                        self._created.append(self._seals.path)
                     sync_folder(os.fspath(path))
             except BaseException:
                 self._discard()
@@ -162,30 +222,43 @@ class LineFile(ABC):
 
     def _reopen(self) -> None:
         """Continue the last existing part, without its torn end."""
-        number = 1
-        while part_path(self.path, number + 1).exists():
-            number += 1
-        for earlier in range(1, number + 1):
-            self.paths.append(part_path(self.path, earlier))
+        self.paths += check_no_part_missing(self.path)
         path = self.paths[-1]
         self._descriptor = create_file(path, overwrite=True)
         self._regular = is_regular(self._descriptor)
         self._created = []
-        if self._regular:
-            with explained("continue", path), open(path, "rb") as file:
-                self._end, lines = last_whole_line(file, quoted=self._quoted)
-                self._rows = max(0, lines - 1)
-                os.ftruncate(self._descriptor, self._end)
-                os.lseek(self._descriptor, self._end, os.SEEK_SET)
+        if not self._regular:
+            return
+        try:
+            with explained("continue", path):
+                found = repair_lines(self._descriptor, path, quoted=self._quoted, force=self._force)
+                os.lseek(self._descriptor, found.size, os.SEEK_SET)
+            if self._sealed:
+                with explained("seal", path):
+                    self._seals = SealWriter.resume(path, found.size, found.rows, self._key)
+        except BaseException:
+            self._release()
+            self.paths.clear()
+            raise
+        self._end = found.size
+        self._rows = found.rows
+        if found.cut is not None:
+            self.cuts.append(found.cut)
 
     def _discard(self) -> None:
         """Nothing was recorded: remove what ``open`` has created."""
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._release()
         for path in self._created:
             with explained("remove", path):
                 path.unlink(missing_ok=True)
         self.paths.clear()
+
+    def _release(self) -> None:
+        if self._seals is not None:
+            self._seals.abandon()
+            self._seals = None
+        os.close(self._descriptor)
+        self._descriptor = -1
 
     def _begin(self, schema: RecordSchema) -> None:
         path = self.paths[-1]
@@ -198,17 +271,26 @@ class LineFile(ABC):
             return
         if self._regular:
             with explained("empty", path):
+                if self._overwrite and len(self.paths) == 1:
+                    remove_parts(self.path, 2, self._beside)
+                if self._seals is None and self._sealed:
+                    self._seals = SealWriter.create(path, self._key, overwrite=True)
+                elif not self._sealed and self._overwrite:
+                    seals_path(path).unlink(missing_ok=True)
                 os.ftruncate(self._descriptor, 0)
         self._schema = schema
         self._began_at = time.monotonic()
         self._describe({})
         self._put(self._head(schema), 0)
 
+    def _beside(self, path: Path) -> list[Path]:
+        """The files that belong to a part and to nothing else."""
+        return [seals_path(path), *([sidecar_path(path)] if self._quoted else [])]
+
     def _begin_part(self, schema: RecordSchema) -> None:
         following = part_path(self.path, len(self.paths) + 1)
         self._finish_part({"continued_in": following.name})
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._release()
         self._create(following)
         self._begin(schema)
 
@@ -220,6 +302,10 @@ class LineFile(ABC):
                 check_not_removed(self._descriptor, path)
                 sync_folder(os.fspath(path))
             self._describe(facts)
+            if self._seals is not None:
+                with explained("seal", path):
+                    os.fdatasync(self._descriptor)
+                    self._seals.close(self._ended)
 
     def _is_full(self) -> bool:
         limit, age = self._rotation.bytes, self._rotation.seconds
@@ -230,28 +316,39 @@ class LineFile(ABC):
 
     # -- lines --------------------------------------------------------------------------------
 
-    def _put(self, data: bytes, rows: int) -> None:
+    def _put(self, data: bytes, rows: int, stamps: tuple[int, int] = (0, 0)) -> None:
         if not len(data):
             return
         try:
             write_fully(self._descriptor, data)
         except OSError as error:
             self._failed = True
-            kept = self._cut_torn_line()
+            self._ended = "no space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "failed"
+            kept = self._cut_torn_line(stamps)
             failure = explain("write", self.paths[-1], error)
             raise SinkWriteError(f"{failure}; {kept}") from error
         self._end += len(data)
         self._rows += rows
+        if self._seals is not None:
+            self._seals.update(data, rows, *stamps)
 
-    def _cut_torn_line(self) -> str:
-        """Truncate to whole lines after a failed write; return a description of the rest."""
+    def _cut_torn_line(self, stamps: tuple[int, int]) -> str:
+        """Truncate to whole lines after a failed write; return a description of the rest.
+
+        What goes is of this write alone, whose rows nobody was told to be in the file.
+        """
         if not self._regular:
             return "what was written before is unchanged"
         path = self.paths[-1]
         with explained("cut", path), open(path, "rb") as file:
             file.seek(self._end)
-            length, rows = last_whole_line(file, quoted=self._quoted)
-            self._end += length
-            self._rows += rows
+            rows = list(rows_of(file, Layout(self._quoted)))
+            while rows and (rows[-1].is_open or not rows[-1].ended):
+                rows.pop()
+            kept = b"".join(row.data for row in rows)
+            self._end += len(kept)
+            self._rows += len(rows)
             os.ftruncate(self._descriptor, self._end)
+            if self._seals is not None:
+                self._seals.update(kept, len(rows), *stamps)
         return f"the {self._rows} samples written so far are kept as whole lines"

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.record._parts.part_writer import Partition, PartOptions
 from penstock.record._parts.parts_file import PartsFile
 from penstock.record._parts.table_formats import ParquetCompression, ParquetFormat
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.sink import PathSink
 
@@ -38,6 +39,8 @@ class ParquetSink(PathSink):
             single file, at ``close``.
         append: continue what is there; rows of a run that was cut off are recovered first. Without
             either, ``open`` raises SinkExistsError.
+        force: with ``append``, give up what lies behind the damaged place of a journal. It is kept
+            beside the recording in any case.
         seal_seconds: a growing part is written at least this often while rows come.
         part_seconds: after this time a part is final.
         part_rows: with so many rows a part is final. They are kept in memory until then.
@@ -45,6 +48,9 @@ class ParquetSink(PathSink):
         partition_by: ``"day"`` (UTC) and ``"device"``, in this order; for folders only.
         loss_seconds: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
+        seals: write digests into ``run.parquet.seals``, or into the folder's list of parts, by
+            which ``penstock verify`` proves that nothing has changed since.
+        sign: the key that signs them.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class ParquetSink(PathSink):
         compression: ParquetCompression = "zstd",
         overwrite: bool = False,
         append: bool = False,
+        force: bool = False,
         seal_seconds: float = 60.0,
         part_seconds: float = 3600.0,
         part_rows: int = 262_144,
@@ -61,6 +68,8 @@ class ParquetSink(PathSink):
         partition_by: Sequence[Partition] = (),
         loss_seconds: float | None = 1.0,
         loss_rows: int | None = None,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         super().__init__(
             PartsFile(
@@ -69,6 +78,9 @@ class ParquetSink(PathSink):
                 PartOptions(seal_seconds, part_seconds, part_rows, part_bytes, tuple(partition_by)),
                 overwrite=overwrite,
                 append=append,
+                force=force,
+                seals=seals,
+                sign=sign,
             ),
             LossWindow(loss_seconds, loss_rows),
         )

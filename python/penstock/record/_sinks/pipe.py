@@ -23,6 +23,11 @@ from penstock.record.sink import Sink
 __all__ = ["BatchSource", "pipe"]
 
 
+_LONGEST_INTERVAL_S = 1.0
+_SHORTEST_INTERVAL_S = 0.02
+"""With a loss window of nothing each batch is durable; fewer rows a batch would only cost CPU."""
+
+
 class BatchSource(Protocol):
     """The source of rows for :func:`pipe`: a :class:`~penstock.record.Recording`, for example."""
 
@@ -50,10 +55,12 @@ async def pipe(
     recording: BatchSource,
     *sinks: Sink,
     fallbacks: Mapping[Sink, Sink] | None = None,
+    reopen: Mapping[Sink, Callable[[], Sink]] | None = None,
     batch_size: int = 4096,
-    flush_interval: float = 1.0,
+    flush_interval: float | None = None,
     on_batch: Callable[[SampleBatch], Awaitable[Any] | None] | None = None,
     on_sink_failure: Callable[[Sink, Exception], Any] | None = None,
+    on_sink_return: Callable[[Sink], Any] | None = None,
     flush_timeout: float = 30.0,
     queue_rows: int = 262_144,
     queue_overflow: OverflowPolicy = OverflowPolicy.DROP_NEWEST,
@@ -61,7 +68,9 @@ async def pipe(
     """Write a recording into every sink until it ends; returns its final summary.
 
     A batch is handed to every sink when ``batch_size`` samples wait or ``flush_interval`` seconds
-    after the last one, whichever comes first, whether or not a device has stalled. ``on_batch`` is
+    after the last one, whichever comes first, whether or not a device has stalled. By default that
+    is a quarter of the shortest loss window of the sinks, which so bounds what a ``kill -9`` loses
+    of a recording, and not only what it loses of a sink. A longer one is added. ``on_batch`` is
     called with each batch once the sinks have it; the next batch then waits for the slowest of
     them. Sinks that are not open yet are opened (when one of them cannot be, nothing is written to
     any), and all are closed at the end.
@@ -76,6 +85,14 @@ async def pipe(
     may then be in both. The recording goes on as long as one sink is healthy, and the error is
     raised at its end.
 
+    ``reopen[sink]`` makes the sink that continues the place of a failed one, such as
+    ``lambda: CsvSink("run.csv", append=True)``. It is called in a worker thread, and the new sink
+    opened, after a second and then after pauses that double up to a minute. Once it opens, it gets
+    the rows that the failed one had not written, none twice and in order, and
+    ``on_sink_return`` is called with it; a failure that cost no row is then no error. Until then
+    rows wait in the queue, or go to the fallback, whose own entry in ``reopen`` makes the next
+    one. A sink that can be opened again counts as healthy.
+
     On cancellation or any exception polling is stopped, everything received is written, the sinks
     are closed complete, and then the exception leaves; all that takes at most ``flush_timeout``
     seconds more than a batch that is being written. What a sink could not write then is not raised;
@@ -84,20 +101,28 @@ async def pipe(
     Raises:
         SinkError: sinks failed that no fallback has replaced, or the queue of one dropped rows;
             of several, the others are notes of the first.
-        ValueError: ``fallbacks`` has a sink that is not written to.
+        ValueError: ``fallbacks`` or ``reopen`` has a sink that is not written to.
     """
     if unknown := [sink for sink in fallbacks or {} if sink not in sinks]:
         raise ValueError(f"fallbacks has {unknown[0]!r}, which is not among the sinks")
+    stand_ins, again = dict(fallbacks or {}), dict(reopen or {})
+    if others := [sink for sink in again if sink not in (*sinks, *stand_ins.values())]:
+        raise ValueError(f"reopen has {others[0]!r}, which is not among the sinks")
+    if flush_interval is None:
+        flush_interval = _interval_within_windows(sinks)
     await _open_all(recording, sinks)
     writers = [
         SinkWriter(
             sink,
             recording.summary,
-            fallback=(fallbacks or {}).get(sink),
+            fallback=stand_ins.get(sink),
+            reopen=again.get(sink),
+            reopen_fallback=again.get(stand_ins[sink]) if sink in stand_ins else None,
             queue_rows=queue_rows,
             overflow=queue_overflow,
             batch_timeout=flush_timeout,
             on_failure=on_sink_failure,
+            on_return=on_sink_return,
         )
         for sink in sinks
     ]
@@ -132,6 +157,17 @@ async def pipe(
                     await writer.wait_closed()
     _raise_first([error for writer in writers for error in writer.errors()])
     return recording.summary
+
+
+def _interval_within_windows(sinks: Sequence[Sink]) -> float:
+    """How long rows may wait here, so that the loss windows of the sinks hold for a recording.
+
+    A sink syncs half a window after it has accepted a row. A quarter before that leaves the last
+    quarter to the disk.
+    """
+    windows = [getattr(sink, "window", None) for sink in sinks]
+    seconds: list[float] = [each.seconds for each in windows if each and each.seconds is not None]
+    return max(_SHORTEST_INTERVAL_S, min([_LONGEST_INTERVAL_S, *(each / 4 for each in seconds)]))
 
 
 async def _open_all(recording: BatchSource, sinks: Sequence[Sink]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record._sinks.postgres_spool import PostgresSpool, SpooledBatch
@@ -42,6 +43,8 @@ class PostgresSink(ThreadedSink):
         table: another name than ``samples``; ``schema.table`` names a schema that is there.
         overwrite: drop the table that is there, when the first batch comes.
         append: continue the table that is there. Without either, ``open`` raises SinkExistsError.
+        force: send the spool of an earlier run also where a batch in it is damaged and others
+            follow. Those are then kept beside it, in ``NAME.torn``, and not sent.
         spool: the file; by default ``TABLE.postgres-spool`` in the current folder.
         connect_timeout: seconds to wait for the server.
         loss_seconds: see :class:`~penstock.record.LossWindow`.
@@ -57,6 +60,7 @@ class PostgresSink(ThreadedSink):
         table: str = "samples",
         overwrite: bool = False,
         append: bool = False,
+        force: bool = False,
         spool: str | os.PathLike[str] | None = None,
         connect_timeout: float = 10.0,
         loss_seconds: float | None = 1.0,
@@ -67,6 +71,7 @@ class PostgresSink(ThreadedSink):
             Path(f"{table}.postgres-spool" if spool is None else spool),
             overwrite=overwrite,
             append=append,
+            force=force,
         )
         super().__init__(file, LossWindow(loss_seconds, loss_rows))
         self._target = file
@@ -85,12 +90,23 @@ class PostgresSink(ThreadedSink):
         spool = self._target.spool.path
         return (spool,) if spool.exists() else ()
 
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """What ``open`` has cut off the spool of an earlier run, and where that is kept."""
+        return tuple(self._target.spool.cuts)
+
 
 class PostgresFile:
     """The synchronous half of :class:`PostgresSink`."""
 
     def __init__(
-        self, server: PostgresServer, spool: Path, *, overwrite: bool, append: bool
+        self,
+        server: PostgresServer,
+        spool: Path,
+        *,
+        overwrite: bool,
+        append: bool,
+        force: bool,
     ) -> None:
         if overwrite and append:
             raise ValueError("overwrite and append exclude each other: pass one of them")
@@ -98,6 +114,7 @@ class PostgresFile:
         self.spool = PostgresSpool(spool)
         self._overwrite = overwrite
         self._append = append
+        self._force = force
         self._open = False
         self._begun = False
         self._schema: RecordSchema | None = None
@@ -112,7 +129,7 @@ class PostgresFile:
         self.spool.lock()
         try:
             self.server.connect()
-            left = self.spool.read()
+            left = self.spool.read(force=self._force)
             for batch in left:
                 self.server.send([batch])
             self.spool.clear()

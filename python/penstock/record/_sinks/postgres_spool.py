@@ -9,12 +9,21 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from penstock._durable_files import sync_folder, write_fully
+from penstock._torn_end import Cut, EndTooLargeError, cut_end
 from penstock.record._sinks.files import explained, lock_file
+from penstock.record.errors import RecoveryError
 
 __all__ = ["PostgresSpool", "SpooledBatch"]
+
+_HEAD_BEGINS = b'{"run": '
+# A batch has at most 65,536 rows of some kilobytes each.
+_LARGEST_BATCH = 1 << 28
+_LONGEST_HEAD = 1 << 16
 
 
 @dataclass(slots=True)
@@ -50,11 +59,44 @@ class SpooledBatch:
         return json.dumps(facts).encode() + b"\n"
 
 
+def _read_batch(file: BinaryIO) -> SpooledBatch | None:
+    """The next batch of a spool; None at its end, or where it is torn or damaged."""
+    head = file.readline()
+    try:
+        facts = json.loads(head)
+        rows = file.read(size := facts.pop("bytes"))
+        whole = head.endswith(b"\n") and 0 <= size == len(rows)
+        return SpooledBatch(**facts, rows=[rows]) if whole else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return None
+
+
+def _follows(file: BinaryIO) -> bool:
+    """Whether the head of a batch is somewhere behind the beginning of the one at the position."""
+    tail = file.read()
+    at = tail.find(_HEAD_BEGINS, 1)
+    while at >= 0:
+        if _read_batch(BytesIO(tail[at:])) is not None:
+            return True
+        at = tail.find(_HEAD_BEGINS, at + 1)
+    return False
+
+
+def _may_be_torn_head(data: bytes) -> bool:
+    written = data.strip(b"\0")
+    return written.startswith(_HEAD_BEGINS) or _HEAD_BEGINS.startswith(written)
+
+
 class PostgresSpool:
-    """A file that exists while it holds batches."""
+    """A file that exists while it holds batches.
+
+    Attributes:
+        cuts: what reading has cut off it, and where that is kept.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.cuts: list[Cut] = []
         self._descriptor = -1
 
     def lock(self) -> None:
@@ -88,20 +130,36 @@ class PostgresSpool:
                 os.ftruncate(self._descriptor, end)
                 raise
 
-    def read(self) -> list[SpooledBatch]:
-        """All batches, without one that is incomplete after a kill."""
+    def read(self, *, force: bool = False) -> list[SpooledBatch]:
+        """All batches. One that a kill has torn is cut off, and kept beside the file.
+
+        Raises:
+            RecoveryError: there are batches behind one that cannot be read, without ``force``; or
+                the file is not a spool. It is unchanged then.
+            SinkWriteError: the disk refuses.
+        """
         found: list[SpooledBatch] = []
         with explained("read", self.path), open(self.path, "rb") as file:
             end = 0
-            while (head := file.readline()).endswith(b"\n"):
-                facts = json.loads(head)
-                rows = file.read(size := facts.pop("bytes"))
-                if len(rows) < size:
-                    break
-                found.append(SpooledBatch(**facts, rows=[rows]))
+            while (batch := _read_batch(file)) is not None:
+                found.append(batch)
                 end = file.tell()
-            if end < os.fstat(self._descriptor).st_size:
-                os.ftruncate(self._descriptor, end)
+            file.seek(end)
+            more = "another batch follows the one that cannot be read" if _follows(file) else ""
+            file.seek(0)
+            if not (end or more or _may_be_torn_head(file.read(_LONGEST_HEAD))):
+                raise RecoveryError(
+                    f"{self.path} was not written by Penstock, as far as can be seen: it does not "
+                    "begin as a spool does. It was left as it is; give another file for the spool"
+                )
+            try:
+                cut = cut_end(
+                    self._descriptor, self.path, end, force=force, more=more, most=_LARGEST_BATCH
+                )
+            except EndTooLargeError as error:
+                raise RecoveryError(str(error)) from error
+        if cut is not None:
+            self.cuts.append(cut)
         return found
 
     def clear(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sqlite3
@@ -12,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import sync_folder
+from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
 from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._sinks.files import check_not_removed, explain, explained, lock_file
+from penstock.record._seals.row_seals import RowSeals, begin_of_table
+from penstock.record._seals.row_text import batch_of_rows
+from penstock.record._seals.signing import SigningKey
+from penstock.record._sinks.files import check_not_removed, explain, explained
 from penstock.record._sinks.loss_window import LossWindow
-from penstock.record.errors import SinkExistsError, SinkWriteError
+from penstock.record._sinks.sqlite_log import keep_torn_log, release_lock, take_lock
+from penstock.record.errors import SinkExistsError, SinkSchemaError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 from penstock.record.sink import PathSink
 
@@ -27,6 +31,7 @@ _INTEGER = (*TIME_COLUMNS, "t_mono_ns")
 _KINDS = {"float": "REAL", "int": "INTEGER", "bool": "INTEGER", "timestamp": "INTEGER"}
 # Beyond 32 rows, a statement gets no faster.
 _ROWS_OF_A_STATEMENT = 32
+_ROWS_AT_A_TIME = 4096
 _LISTED = """
 CREATE TABLE IF NOT EXISTS penstock_parts (
     part INTEGER PRIMARY KEY,
@@ -57,9 +62,14 @@ class SqliteSink(PathSink):
         overwrite: replace the file that is there, when the first batch comes.
         append: continue the database that is there; it may have other tables. Without either,
             ``open`` raises SinkExistsError.
+        force: with ``append``, continue a database whose log is damaged before transactions that
+            were complete. The log is kept beside it in any case.
         busy_timeout: seconds to wait for a reader's lock before a write fails.
         loss_seconds: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
+        seals: write the table ``penstock_seals``, by which ``penstock verify`` proves that no row
+            has changed since.
+        sign: the key that signs them.
     """
 
     def __init__(
@@ -69,9 +79,12 @@ class SqliteSink(PathSink):
         table: str = "samples",
         overwrite: bool = False,
         append: bool = False,
+        force: bool = False,
         busy_timeout: float = 5.0,
         loss_seconds: float | None = 1.0,
         loss_rows: int | None = None,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
         super().__init__(
             SqliteFile(
@@ -79,7 +92,10 @@ class SqliteSink(PathSink):
                 table=table,
                 overwrite=overwrite,
                 append=append,
+                force=force,
                 busy_timeout=busy_timeout,
+                seals=seals,
+                sign=sign,
             ),
             LossWindow(loss_seconds, loss_rows),
         )
@@ -89,8 +105,19 @@ class SqliteFile:
     """The synchronous half of :class:`SqliteSink`."""
 
     def __init__(
-        self, path: Path, *, table: str, overwrite: bool, append: bool, busy_timeout: float
+        self,
+        path: Path,
+        *,
+        table: str,
+        overwrite: bool,
+        append: bool,
+        force: bool,
+        busy_timeout: float,
+        seals: bool = True,
+        sign: SigningKey | None = None,
     ) -> None:
+        if sign is not None and not seals:
+            raise ValueError("without seals nothing is signed: pass seals=True with sign")
         if overwrite and append:
             raise ValueError("overwrite and append exclude each other: pass one of them")
         if not table or table.startswith("sqlite_") or "\0" in table:
@@ -99,6 +126,8 @@ class SqliteFile:
         self.table = table
         self._overwrite = overwrite
         self._append = append
+        self._force = force
+        self.cuts: list[Cut] = []
         self._timeout = busy_timeout
         self._lock = -1
         self._database: sqlite3.Connection | None = None
@@ -111,6 +140,10 @@ class SqliteFile:
         self._part = 0
         self._rows = 0
         self._committed_rows = 0
+        self._sealed = seals
+        self._key = sign
+        self._seals: RowSeals | None = None
+        self._ended = "closed"
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -137,7 +170,11 @@ class SqliteFile:
         except OSError as error:
             raise explain("create", self.path, error) from error
         try:
-            self._take_lock()
+            self._lock = take_lock(self.path)
+            if self._existed and self._append:
+                with explained("continue", self.path):
+                    cut = keep_torn_log(self.path, force=self._force)
+                self.cuts.extend([cut] if cut is not None else [])
             self._connect()
         except BaseException:
             self._disconnect()
@@ -159,10 +196,32 @@ class SqliteFile:
             names = _names_in(batch, self._schema)
             self._insert_rows(names, [_values(batch.raw(name)) for name in names])
             self._rows += len(batch)
+            if self._seals is not None:
+                self._seals.add(batch.fitted(self._schema))
 
     def sync(self) -> None:
         with _explained(self):
             self._commit()
+
+    def position(self) -> tuple[int, int]:
+        """The number of the table, and its committed rows."""
+        return self._part, self._committed_rows
+
+    def rows_behind(self, position: Any) -> int | None:
+        first, rows = position
+        with _explained(self):
+            database = self._connected()
+            known = database.execute("SELECT name FROM sqlite_master WHERE name = 'penstock_parts'")
+            if known.fetchone() is None or not first:
+                return None
+            listed = database.execute(
+                "SELECT name FROM penstock_parts WHERE part >= ?", (first,)
+            ).fetchall()
+            counts = [
+                database.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]
+                for (name,) in listed
+            ]
+        return int(sum(counts) - rows)
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if self._database is None:
@@ -178,6 +237,8 @@ class SqliteFile:
                         "UPDATE penstock_parts SET facts = ? WHERE part = ?",
                         (json.dumps({"rows": self._rows, **facts}), self._part),
                     )
+                    if self._seals is not None:
+                        self._seals.write(self._ended)
                 self._commit()
                 # The log goes into the database: one file remains, which any program can copy.
                 self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -189,34 +250,9 @@ class SqliteFile:
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
             self._release_lock()
 
-    # -- the lock -----------------------------------------------------------------------------
-
-    def _take_lock(self) -> None:
-        """Lock the database against other recorders, through a file beside it.
-
-        Rejected: locking the database itself. Closing that descriptor would drop the locks that
-        SQLite holds on the same file for other connections of this process (fcntl(2)).
-        """
-        path = Path(f"{self.path}-lock")
-        while self._lock < 0:
-            with explained("lock", path):
-                lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
-                lock_file(lock, path, self.path)
-                # The recorder that had it may have removed the file meanwhile.
-                if os.path.samestat(os.fstat(lock), os.stat(path)):
-                    self._lock, lock = lock, -1
-            except FileNotFoundError:
-                pass
-            finally:
-                if lock >= 0:
-                    os.close(lock)
-
     def _release_lock(self) -> None:
         if self._lock >= 0:
-            with contextlib.suppress(OSError):
-                os.unlink(f"{self.path}-lock")
-            os.close(self._lock)
+            release_lock(self.path, self._lock)
             self._lock = -1
 
     # -- the database -------------------------------------------------------------------------
@@ -237,6 +273,9 @@ class SqliteFile:
 
     def _disconnect(self) -> None:
         database, self._database = self._database, None
+        if self._seals is not None:
+            self._seals.close()
+            self._seals = None
         if self._node >= 0:
             os.close(self._node)
             self._node = -1
@@ -249,8 +288,10 @@ class SqliteFile:
             return
         if self._overwrite and self._existed:
             self._disconnect()
+            # What a symbolic link leads to: it is what the lock stands for.
+            replaced = os.path.realpath(self.path)
             for suffix in ("", "-wal", "-shm"):
-                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+                Path(f"{replaced}{suffix}").unlink(missing_ok=True)
             self._existed = False
             self._connect()
         database = self._connected()
@@ -258,6 +299,8 @@ class SqliteFile:
         # Every commit syncs the log: a commit is what the loss window promises.
         database.execute("PRAGMA synchronous = FULL")
         database.executescript(_LISTED)
+        if self._sealed:
+            self._seals = RowSeals(database, self._key)
         sync_folder(os.fspath(self.path))
         # Closing a descriptor without O_PATH would drop SQLite's locks (fcntl(2)).
         self._node = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
@@ -275,11 +318,46 @@ class SqliteFile:
                 counted = self._connected().execute(f"SELECT count(*) FROM {_quoted(name)}")
                 self._rows = self._committed_rows = counted.fetchone()[0]
                 self._schema = schema
+                self._resume_seals(schema, last)
                 return
         self._begin_table(schema)
 
+    def _resume_seals(self, schema: RecordSchema, part: Sequence[Any]) -> None:
+        """Go on behind the last seal; rows that are there unsealed are sealed as found."""
+        if self._seals is None:
+            return
+        number, name, columns, recording = part
+        database = self._connected()
+        ((rows,),) = database.execute(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(name)}")
+        last = self._seals.last
+        sealed = min(last.rows, rows) if last.part == number else 0
+        begin = last.digest
+        if last.part != number:
+            begin = begin_of_table(last.digest, name, columns, recording)
+        self._begin_transaction()
+        self._seals.begin_table(number, begin, sealed)
+        listed = ", ".join(map(_quoted, schema.names))
+        found = database.execute(
+            f"SELECT {listed} FROM {_quoted(name)} WHERE rowid > ? ORDER BY rowid", (sealed,)
+        )
+        try:
+            while some := found.fetchmany(_ROWS_AT_A_TIME):
+                self._seals.add(batch_of_rows(some, schema))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SinkWriteError(
+                f"{self.path} cannot be continued: table {name} has a value of another kind "
+                f"({error}); begin another recording"
+            ) from error
+        self._seals.write("found")
+
     def _begin_table(self, schema: RecordSchema) -> None:
         database = self._connected()
+        most = database.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)
+        if len(schema.names) > most:
+            raise SinkSchemaError(
+                f"{self.path} cannot hold {len(schema.names)} columns: SQLite takes {most} in a "
+                "table. Record fewer fields, or to Parquet or CSV"
+            )
         self._begin_transaction()
         part = database.execute("SELECT coalesce(max(part), 0) + 1 FROM penstock_parts")
         self._part = part.fetchone()[0]
@@ -287,10 +365,16 @@ class SqliteFile:
         columns = ", ".join(_declared(schema, column) for column in schema.names)
         database.execute(f"CREATE TABLE {_quoted(name)} ({columns})")
         database.execute(_iso_view(name, schema))
+        described = _as_json(describe_columns(schema))
         database.execute(
             "INSERT INTO penstock_parts (part, name, columns, recording) VALUES (?, ?, ?, ?)",
-            (self._part, name, _as_json(describe_columns(schema)), schema.metadata),
+            (self._part, name, described, schema.metadata),
         )
+        if self._seals is not None:
+            # The end of the table before, if there is one of this run.
+            self._seals.write("full" if self._schema is not None else "")
+            begin = begin_of_table(self._seals.last.digest, name, described, schema.metadata)
+            self._seals.begin_table(self._part, begin, 0)
         self._commit()
         self._schema = schema
         self._rows = self._committed_rows = 0
@@ -337,17 +421,28 @@ class SqliteFile:
             self._connected().execute("BEGIN IMMEDIATE")
             self._in_transaction = True
 
+    def failed_by(self, error: Exception) -> None:
+        """Remember how the run has ended, for the last seal."""
+        full = getattr(error, "sqlite_errorname", "").startswith("SQLITE_FULL")
+        self._ended = "no space" if full else "failed"
+
     def take_back(self) -> None:
         """Forget the rows of the transaction that an error has ended, as SQLite has."""
         database = self._database
         if self._in_transaction and database is not None and not database.in_transaction:
             self._in_transaction = False
             self._rows = self._committed_rows
+            if self._seals is not None:
+                self._seals.take_back()
 
     def _commit(self) -> None:
         if self._in_transaction:
+            if self._seals is not None:
+                self._seals.write()
             self._connected().execute("COMMIT")
             self._in_transaction = False
+            if self._seals is not None:
+                self._seals.keep()
             self._committed_rows = self._rows
             if self._node >= 0:
                 check_not_removed(self._node, self.path)
@@ -365,14 +460,16 @@ class _explained:
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if isinstance(error, OSError) and not isinstance(error, SinkExistsError):
             raise explain("write", self._file.path, error) from error
-        if isinstance(error, sqlite3.Error):
+        # A message of SQLite that quotes a damaged name cannot be decoded.
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             self._file.take_back()
+            self._file.failed_by(error)
             raise SinkWriteError(
                 f"cannot write {self._file.path}: {error}; {_remedy(error)}"
             ) from error
 
 
-def _remedy(error: sqlite3.Error) -> str:
+def _remedy(error: Exception) -> str:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_FULL"):
         return "free some space or record to another disk"

@@ -1,0 +1,140 @@
+"""One seal: what it says of a range of a file, and its line in the file of seals.
+
+The format ``penstock seals 1`` is described in docs/record.md. A line is JSON, and all lines of a
+file have the same length, so that a line can take the place of another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.record._seals.running_digest import DIGEST_NAME
+
+__all__ = [
+    "ENDS",
+    "FORMAT",
+    "KINDS",
+    "NO_STAMP",
+    "Seal",
+    "head_line",
+    "head_of",
+    "seal_before_digest",
+    "seal_line",
+    "seal_of",
+    "seals_path",
+]
+
+FORMAT = "penstock seals 1"
+NO_STAMP = 0
+KINDS = ("open", "full", "found", "closed", "failed", "no space", "cut off")
+"""Of a range that still grows; that is complete; that an earlier run had not sealed before it was
+cut off; and of the last range of a run, by how the run ended. ``cut off`` is a file that
+:func:`penstock.record.recover` has made."""
+ENDS = KINDS[3:]
+"""The kinds of the last seal of a run that was not cut off."""
+
+_LINE = re.compile(
+    rb'(\{.*), "digest": "([0-9a-f]{64})"(?:, "signature": "([0-9a-f]{128})")?'
+    rb', "crc": "([0-9a-f]{8})"\}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What is sealed.
+
+    Attributes:
+        number: of the seal in its file, from 0.
+        kind: one of :data:`KINDS`.
+        start, end: the bytes of the file.
+        first_row, rows: the rows before ``start``, and before ``end``.
+        first_ns, last_ns: ``t_utc`` of the first and of the last of these rows; 0 without rows.
+        previous: the digest of the seal before, or of the head.
+        digest: of ``previous``, the bytes, and the line up to the digest.
+        signature: of the digest; empty without one.
+        before_digest: the line up to the digest.
+    """
+
+    number: int
+    kind: str
+    start: int
+    end: int
+    first_row: int
+    rows: int
+    first_ns: int
+    last_ns: int
+    previous: bytes
+    digest: bytes = b""
+    signature: bytes = b""
+    before_digest: bytes = b""
+
+
+def seals_path(path: Path) -> Path:
+    """Where the seals of a file lie: ``run.csv`` -> ``run.csv.seals``."""
+    return path.with_name(path.name + ".seals")
+
+
+def head_line(file_id: str, public_key: str) -> bytes:
+    """The first line of a file of seals; ``public_key`` is empty without signatures."""
+    head = {"penstock": {"format": FORMAT, "digest": DIGEST_NAME, "id": file_id}}
+    if public_key:
+        head["penstock"]["public_key"] = public_key
+    return json.dumps(head).encode() + b"\n"
+
+
+def head_of(line: bytes) -> dict[str, Any]:
+    """What the first line says; ValueError if it is not that of a file of seals."""
+    head = json.loads(line)
+    about = head.get("penstock") if isinstance(head, dict) else None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise ValueError(f"its first line does not say {FORMAT}")
+    if about.get("digest") != DIGEST_NAME:
+        raise ValueError(f"its digests are not {DIGEST_NAME}")
+    return about
+
+
+def seal_before_digest(seal: Seal) -> bytes:
+    """The line of a seal up to its digest."""
+    kind = f'"{seal.kind}",'
+    return (
+        f'{{"seal": {seal.number:>9}, "kind": {kind:<11} "start": {seal.start:>15}, '
+        f'"end": {seal.end:>15}, "first_row": {seal.first_row:>13}, "rows": {seal.rows:>13}, '
+        f'"first_ns": {seal.first_ns:>20}, "last_ns": {seal.last_ns:>20}, '
+        f'"previous": "{seal.previous.hex()}"'
+    ).encode()
+
+
+def seal_line(before_digest: bytes, digest: bytes, signature: bytes) -> bytes:
+    """The whole line of a seal."""
+    signed = f', "signature": "{signature.hex()}"' if signature else ""
+    line = before_digest + f', "digest": "{digest.hex()}"{signed}'.encode()
+    return line + f', "crc": "{zlib.crc32(line):08x}"}}\n'.encode()
+
+
+def seal_of(line: bytes) -> Seal:
+    """The seal that a line is; ValueError if the line is damaged."""
+    match = _LINE.fullmatch(line)
+    if match is None or zlib.crc32(line[: match.start(4) - len(b', "crc": "')]) != int(
+        match[4], 16
+    ):
+        raise ValueError("the line is damaged")
+    content = json.loads(match[1] + b"}")
+    return Seal(
+        content["seal"],
+        content["kind"],
+        content["start"],
+        content["end"],
+        content["first_row"],
+        content["rows"],
+        content["first_ns"],
+        content["last_ns"],
+        bytes.fromhex(content["previous"]),
+        bytes.fromhex(match[2].decode()),
+        bytes.fromhex((match[3] or b"").decode()),
+        match[1],
+    )

@@ -1,0 +1,195 @@
+"""What makes a table that came from a file safe to use.
+
+A damaged file can yield a table with anything in it: names that are no text, metadata that are no
+JSON, rows without the columns that every row has. Each such thing is noted and taken out here,
+once, so that no user of a table has to expect it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+from penstock.record._columns.describe_columns import field_from_description
+from penstock.record._parts.parts_folder import RUNS_KEY
+from penstock.record.arrow import METADATA_KEY, arrow_schema, pyarrow_module
+from penstock.record.damage import UNREADABLE, DamageList, reason_of
+from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS, RecordSchema
+
+__all__ = [
+    "check_complete",
+    "converted",
+    "described_schema",
+    "fixed_types",
+    "plain_schema",
+    "sound_table",
+]
+
+Row = TypeVar("Row")
+
+_REQUIRED = ("device", "t_utc", "t_mono_ns", "requested_at", "received_at", "latency_s")
+_TEXTS = ("device", "unit_id", "status", "error", "event", "message", "error_code")
+
+
+def described_schema(columns: list[dict[str, Any]], recording: dict[str, Any]) -> RecordSchema:
+    """The schema of a part from the description that lies beside its rows."""
+    if not isinstance(recording, dict):
+        raise ValueError("the description of the recording is no JSON object")
+    names = [str(entry["name"]) for entry in columns]
+    if tuple(names[: len(LEADING_COLUMNS)]) != LEADING_COLUMNS or len(set(names)) < len(names):
+        raise ValueError("the described columns are not those of a recording")
+    fields = [field_from_description(entry) for entry in columns]
+    schema = RecordSchema(
+        tuple(field for field in fields if field is not None),
+        json.dumps(recording, ensure_ascii=False),
+    )
+    if schema.names != tuple(names):
+        raise ValueError("the described columns are not those of a recording")
+    arrow_schema(schema)  # raises for a kind or a unit that there is not
+    return schema
+
+
+def plain_schema(schema: Any) -> Any:
+    """A schema whose text columns are not dictionaries, which differ from part to part."""
+    pa = pyarrow_module()
+    return pa.schema(
+        [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in schema
+        ],
+        schema.metadata,
+    )
+
+
+def fixed_types() -> dict[str, Any]:
+    """The types of the columns that every recording has, where nothing tells those of others."""
+    pa = pyarrow_module()
+    return {
+        **dict.fromkeys(TIME_COLUMNS, pa.timestamp("ns", "UTC")),
+        **dict.fromkeys(_TEXTS, pa.string()),
+        "t_mono_ns": pa.int64(),
+        "latency_s": pa.float64(),
+    }
+
+
+def converted(
+    rows: Sequence[Row],
+    convert: Callable[[Sequence[Row]], Any],
+    refuse: Callable[[Row, str], None],
+) -> list[Any]:
+    """Tables of the rows that ``convert`` takes; each of the others goes to ``refuse``.
+
+    A failure says nothing about which row it was, so the rows are halved until it is one: a few
+    damaged rows cost some dozen conversions, and good ones only one.
+    """
+    try:
+        return [convert(rows)] if rows else []
+    except UNREADABLE as error:
+        if len(rows) == 1:
+            refuse(rows[0], reason_of(error))
+            return []
+    half = len(rows) // 2
+    return [
+        *converted(rows[:half], convert, refuse),
+        *converted(rows[half:], convert, refuse),
+    ]
+
+
+def check_complete(table: Any, rows: int) -> Any:
+    """The same table; ValueError if it has not ``rows`` rows with all that each row must have."""
+    if table.num_rows != rows:
+        raise ValueError(f"it is {table.num_rows} rows in place of {rows}")
+    for name in _REQUIRED:
+        if name in table.schema.names and table.column(name).null_count:
+            raise ValueError(f"it has no {name}")
+    return table
+
+
+def sound_table(path: Path, table: Any, damages: DamageList) -> Any:
+    """The same table without what cannot be used, which is noted."""
+    pa = pyarrow_module()
+    schema = table.schema
+    fields = []
+    for number in range(len(schema)):
+        field = schema.field(number)
+        try:
+            name, about = field.name, dict(field.metadata or {})
+        except UnicodeDecodeError:
+            damages.note(path, f"column {number + 1}", "its name is not UTF-8")
+            name, about = f"column_{number + 1}", {}
+        for key, kind in ((b"units", dict), (b"unit", str)):
+            if key in about:
+                try:
+                    text = about[key].decode()
+                    valid = isinstance(json.loads(text) if kind is dict else text, kind)
+                except UNREADABLE:
+                    valid = False
+                if not valid:
+                    damages.note(path, f"column {name}", "its unit cannot be read")
+                    del about[key]
+        kind = field.type
+        if pa.types.is_timestamp(kind) and not _has_known_zone(kind):
+            damages.note(path, f"column {name}", "its time zone is none; the times are read as UTC")
+            kind = pa.timestamp(kind.unit, "UTC")
+        fields.append(pa.field(name, kind, field.nullable, about or None))
+    metadata = _sound_metadata(path, dict(schema.metadata or {}), table.num_rows, damages)
+    # Renamed first: a name that is not UTF-8 cannot be passed on, nor read.
+    columns = [
+        pa.chunked_array([chunk.view(field.type) for chunk in column.chunks], field.type)
+        if pa.types.is_timestamp(field.type) and not field.type.equals(column.type)
+        else column
+        for column, field in zip(
+            table.rename_columns([field.name for field in fields]).columns, fields, strict=True
+        )
+    ]
+    table = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata or None))
+    return _complete_rows(path, table, damages)
+
+
+def _has_known_zone(kind: Any) -> bool:
+    try:
+        return kind.tz in (None, "UTC") or bool(ZoneInfo(kind.tz))
+    except UNREADABLE:
+        return False
+
+
+def _sound_metadata(
+    path: Path, metadata: dict[bytes, bytes], rows: int, damages: DamageList
+) -> dict[bytes, bytes]:
+    if METADATA_KEY in metadata:
+        try:
+            about = json.loads(metadata[METADATA_KEY])
+            valid = isinstance(about, dict) and _are_devices(about.get("devices", {}))
+        except UNREADABLE:
+            valid = False
+        if not valid:
+            damages.note(path, "metadata", "they cannot be read, units of fields apart")
+            del metadata[METADATA_KEY]
+    if RUNS_KEY in metadata:
+        try:
+            runs = json.loads(metadata[RUNS_KEY])
+            counts = [run["rows"] for run in runs if isinstance(run["recording"], dict)]
+            valid = min(counts, default=0) >= 0 and sum(counts) == rows
+            valid = valid and all(_are_devices(run["recording"].get("devices", {})) for run in runs)
+        except UNREADABLE:
+            valid = False
+        if not valid:
+            damages.note(path, "metadata", "the list of the runs in it does not fit its rows")
+            del metadata[RUNS_KEY]
+    return metadata
+
+
+def _are_devices(devices: Any) -> bool:
+    return isinstance(devices, dict) and all(isinstance(each, dict) for each in devices.values())
+
+
+def _complete_rows(path: Path, table: Any, damages: DamageList) -> Any:
+    compute = pyarrow_module("pyarrow.compute")
+    for name in _REQUIRED:
+        if table.schema.names.count(name) == 1 and (missing := table.column(name).null_count):
+            damages.note(path, f"column {name}", "rows without it are left out", missing)
+            table = table.filter(compute.is_valid(table.column(name)))
+    return table

@@ -1,0 +1,333 @@
+"""Recordings with flipped bytes and cut ends, through every command that reads them.
+
+A damaged file may be unreadable, in part or in whole. It may never crash the process, hang it,
+print a traceback, or be called a defect of Penstock. Each child process works on some copies, so a
+crash is seen and the copy is known.
+
+::
+
+    python -m tests.python.record.damaged_recordings 2000 500 tests/results/damaged_recordings.json
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import io
+import json
+import mmap
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+import penstock.record
+from penstock.cli import main
+from penstock.record import (
+    ArrowSink,
+    ColumnBuffer,
+    CsvSink,
+    Field,
+    JsonlSink,
+    ParquetSink,
+    RecordError,
+    RecordSchema,
+    SampleBatch,
+    SqliteSink,
+)
+
+COMMANDS = ("verify", "plot", "export", "recover", "open", "open tolerantly")
+_ALLOWED = {
+    "verify": {0, 5, 8},
+    "plot": {0, 5},
+    "export": {0, 5},
+    "recover": {0, 5},
+    "open": {0, 1},
+    "open tolerantly": {0, 1},
+}
+_MIXED_UNITS = re.compile(r" is in .* and later in ")
+_COPIES_A_CHILD = 25
+_SECONDS_A_COPY = 120
+_TEXT = 4096
+_ABOUT = {
+    "rate_hz": 10,
+    "run_id": "r",
+    "devices": {"fuel": {"rate_hz": 10}, "air": {"rate_hz": 10}},
+}
+_SCHEMA = RecordSchema(
+    (
+        Field("Flow", "float", "SCCM"),
+        Field("Count", "int"),
+        Field("Gas", "text"),
+        Field("Open", "bool"),
+        Field("event", "text"),
+        Field("message", "text"),
+    ),
+    json.dumps(_ABOUT),
+)
+_NOON_NS = 1_795_262_400_000_000_000
+_ROWS = 300
+
+
+def _batch(first: int, rows: int) -> SampleBatch:
+    buffer = ColumnBuffer(_SCHEMA)
+    for number in range(first, first + rows):
+        moment = number // 2 * 100_000_000
+        values: dict[str, Any] = {
+            "Flow": number / 4,
+            "Count": number,
+            "Gas": "N2",
+            "Open": number % 3 == 0,
+        }
+        error = 'TimeoutError: "no, reply"\nafter 0.5 s' if number % 50 == 7 else None
+        buffer.append_row(
+            "fuel" if number % 2 else "air",
+            "A",
+            _NOON_NS + moment,
+            _NOON_NS + moment + 4_123_000,
+            moment,
+            moment + 4_123_000,
+            {} if error else values,
+            None if error else "HLD" if number % 40 == 0 else "",
+            error,
+        )
+    return SampleBatch.from_buffer(buffer)
+
+
+@dataclass(frozen=True)
+class Original:
+    """A sound recording: what is copied, what is opened, and which files are damaged."""
+
+    name: str
+    folder: Path
+    opened: str
+    victims: str
+
+    def copy(self, to: Path) -> Path:
+        shutil.copytree(self.folder, to)
+        return to / self.opened
+
+    def files(self, copy: Path) -> list[Path]:
+        found = sorted(each for each in copy.glob(self.victims) if each.is_file())
+        assert found, self.name
+        return found
+
+
+def originals(folder: Path) -> list[Original]:
+    """A recording of each format, closed, and three that were killed."""
+    kinds: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+        "csv": (CsvSink, "run.csv", "run.csv*"),
+        "jsonl": (JsonlSink, "run.jsonl", "run.jsonl"),
+        "sqlite": (SqliteSink, "run.sqlite", "run.sqlite"),
+        "parquet": (ParquetSink, "run.parquet", "run.parquet"),
+        "arrow": (ArrowSink, "run.arrow", "run.arrow"),
+        "parts": (lambda path: ParquetSink(path, part_rows=100), "run", "run/*.parquet"),
+    }
+    killed: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+        "journal": (
+            lambda path: ParquetSink(path, loss_rows=0, seal_seconds=1000),
+            "run.parquet",
+            "run.parquet.parts/.penstock/journal*",
+        ),
+        "Arrow parts": (
+            lambda path: ArrowSink(path, loss_rows=0, part_rows=100),
+            "run.arrow",
+            "run.arrow.parts/*.arrow",
+        ),
+        "log of SQLite": (
+            lambda path: SqliteSink(path, loss_rows=0),
+            "run.sqlite",
+            "run.sqlite-wal",
+        ),
+    }
+    for name, (kind, opened, _) in {**kinds, **killed}.items():
+        live = folder / name / "live"
+        live.mkdir(parents=True)
+
+        async def record(kind: Any = kind, at: Path = live / opened, name: str = name) -> None:
+            async with kind(at) as sink:
+                for first in range(0, _ROWS, 50):
+                    await sink.write_batch(_batch(first, 50))
+                if name in killed:
+                    # As a kill leaves it, without the locks.
+                    shutil.copytree(at.parent, at.parent.with_name("kept"))
+
+        anyio.run(record)
+        if name not in killed:
+            live.rename(live.with_name("kept"))
+    return [
+        Original(name, folder / name / "kept", opened, victims)
+        for name, (_, opened, victims) in {**kinds, **killed}.items()
+    ]
+
+
+def damage(path: Path, choice: random.Random, *, cut: bool) -> None:
+    """Flip 1 to 20 bytes of a file, or cut it off."""
+    data = bytearray(path.read_bytes())
+    if cut:
+        del data[choice.randrange(len(data)) :]
+    else:
+        for _ in range(choice.randint(1, 20)):
+            data[choice.randrange(len(data))] ^= choice.randint(1, 255)
+    path.write_bytes(data)
+
+
+class Notes:
+    """What a child process has come to, known to its parent also when it crashes."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _TEXT)
+
+    def say(self, text: str) -> None:
+        self._memory[:] = text.encode()[:_TEXT].ljust(_TEXT, b"\0")
+
+    def __str__(self) -> str:
+        return self._memory[:].rstrip(b"\0").decode(errors="replace")
+
+
+def _open(path: Path, *, strict: bool) -> int:
+    try:
+        recording = penstock.record.open(path, strict=strict)
+        recording.to_arrow().validate(full=True)
+    except RecordError as error:
+        print(error)
+        return 1
+    return 0
+
+
+def _run(command: str, path: Path) -> tuple[int, str]:
+    """The code of a command and what it prints; anything it raises is one too."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            if command.startswith("open"):
+                code = _open(path, strict=command == "open")
+            elif command == "export":
+                code = main(["export", str(path), str(path.parent / "out.csv")])
+            elif command == "recover":
+                code = main(["recover", str(path)])
+            else:
+                code = main([command, str(path)])
+        except BaseException:
+            return -1, out.getvalue() + traceback.format_exc()
+    return code, out.getvalue()
+
+
+def judge(command: str, code: int, text: str) -> str:
+    """What is wrong with the answer of a command; empty if nothing is."""
+    if "Traceback" in text or "defect of Penstock" in text:
+        return f"{command}: {text[-1500:]}"
+    if code not in _ALLOWED[command] and not (code == 2 and _MIXED_UNITS.search(text)):
+        return f"{command} ends with {code}: {text[-500:]}"
+    if code in (1, 2, 5) and not text.strip():
+        return f"{command} ends with {code} and says nothing"
+    return ""
+
+
+def _work(original: Original, numbers: range, seed: str, cut: bool, notes: Notes, to: int) -> None:
+    """Do all commands on the copies ``numbers``, and send what came out to ``to``."""
+    results: collections.Counter[str] = collections.Counter()
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in numbers:
+            signal.alarm(_SECONDS_A_COPY)
+            choice = random.Random(f"{seed} {original.name} {cut} {number}")
+            path = original.copy(Path(folder, str(number)))
+            damage(choice.choice(original.files(path.parent)), choice, cut=cut)
+            for command in COMMANDS:
+                notes.say(
+                    f"{original.name}, {'cut' if cut else 'flipped'}, copy {number}, {command}"
+                )
+                code, text = _run(command, path)
+                results[f"{command}: {code}"] += 1
+                if fault := judge(command, code, text):
+                    faults.append(f"{notes}: {fault}")
+            shutil.rmtree(path.parent)
+    with os.fdopen(to, "w") as file:
+        json.dump([results, faults], file)
+
+
+def examine(original: Original, count: int, seed: str, *, cut: bool) -> tuple[Any, list[str]]:
+    """The codes of all commands on ``count`` damaged copies, and what was wrong."""
+    results: collections.Counter[str] = collections.Counter()
+    faults: list[str] = []
+    for first in range(0, count, _COPIES_A_CHILD):
+        numbers = range(first, min(count, first + _COPIES_A_CHILD))
+        while numbers:
+            notes = Notes()
+            source, to = os.pipe()
+            child = os.fork()
+            if not child:
+                code = 1
+                try:
+                    os.close(source)
+                    _work(original, numbers, seed, cut, notes, to)
+                    code = 0
+                finally:
+                    os._exit(code)
+            os.close(to)
+            with os.fdopen(source) as file:
+                text = file.read()
+            _, status = os.waitpid(child, 0)
+            if not status:
+                found, wrong = json.loads(text)
+                results.update(found)
+                faults += wrong
+                break
+            ended = os.waitstatus_to_exitcode(status)
+            faults.append(f"{notes}: the process ended with {ended}")
+            stopped = re.search(r"copy (\d+)", str(notes))
+            numbers = range(int(stopped[1]) + 1, numbers.stop) if stopped else range(0)
+    return dict(sorted(results.items())), faults
+
+
+def run(flipped: int, truncated: int, seed: str, only: list[str]) -> Iterator[tuple[str, Any]]:
+    """The results of each recording by its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        for original in originals(Path(folder)):
+            if only and original.name not in only:
+                continue
+            for command in COMMANDS:
+                if command != "recover":
+                    code, text = _run(command, original.copy(Path(folder, "sound")))
+                    assert code == 0, (original.name, command, text)
+                    shutil.rmtree(Path(folder, "sound"))
+            codes, faults = examine(original, flipped, seed, cut=False)
+            cut_codes, cut_faults = examine(original, truncated, seed, cut=True)
+            yield (
+                original.name,
+                {
+                    "flipped": {"copies": flipped, "codes": codes},
+                    "truncated": {"copies": truncated, "codes": cut_codes},
+                    "faults": faults + cut_faults,
+                },
+            )
+
+
+def _main() -> int:
+    flipped, truncated, *rest = sys.argv[1:]
+    out = Path(rest[0]) if rest and rest[0].endswith(".json") else None
+    only = rest[1:] if out else rest
+    results = {}
+    for name, result in run(int(flipped), int(truncated), "1", only):
+        results[name] = result
+        print(f"{name}: {len(result['faults'])} faults", flush=True)
+        for fault in result["faults"][:5]:
+            print(f"  {fault}", flush=True)
+    if out is not None:
+        out.write_text(json.dumps(results, indent=2) + "\n")
+    return int(any(result["faults"] for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
