@@ -114,6 +114,7 @@ class AlicatConfigurationError(AlicatError):
 
 class _UnknownNameError(AlicatConfigurationError):
     _what = "name"
+    _remedy = ""
 
     def __init__(
         self,
@@ -124,7 +125,9 @@ class _UnknownNameError(AlicatConfigurationError):
     ) -> None:
         self.value = value
         self.suggestions = suggestions
-        hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        hint = self._remedy
+        if suggestions:
+            hint = f"; did you mean {' or '.join(suggestions)}?"
         super().__init__(f"unknown {self._what} {value!r}{hint}", context=context)
 
 
@@ -132,6 +135,7 @@ class UnknownGasError(_UnknownNameError):
     """No gas has this name or number."""
 
     _what = "gas"
+    _remedy = ": gas_list() names those that the instrument has, mixes too"
 
 
 class UnknownFluidError(_UnknownNameError):
@@ -182,6 +186,8 @@ class AlicatConnectionError(AlicatTransportError, ConnectionError):
 class AlicatProtocolError(AlicatError):
     """Bytes arrived, but they are not the reply to the question."""
 
+    failure_code = "reply"
+
 
 class AlicatParseError(AlicatProtocolError):
     """A reply does not have the required form; none of its values is used."""
@@ -204,6 +210,8 @@ class AlicatParseError(AlicatProtocolError):
 class AlicatCommandRejectedError(AlicatProtocolError):
     """The instrument rejected the command (``?`` and its variants)."""
 
+    failure_code = "rejected"
+
 
 class AlicatStreamingModeError(AlicatProtocolError):
     """An instrument on this port is streaming; questions cannot be answered meanwhile."""
@@ -211,6 +219,8 @@ class AlicatStreamingModeError(AlicatProtocolError):
 
 class AlicatUnitIdMismatchError(AlicatProtocolError):
     """The reply carries another unit id than the question."""
+
+    failure_code = "identity"
 
     def __init__(
         self,
@@ -270,6 +280,8 @@ class AlicatDiscoveryError(AlicatError):
 class AlicatUnitChangedError(AlicatProtocolError):
     """The instrument uses another engineering unit than the caller."""
 
+    failure_code = "unit"
+
     def __init__(
         self,
         message: str,
@@ -285,3 +297,5 @@ class AlicatUnitChangedError(AlicatProtocolError):
 
 class AlicatIdentityError(AlicatProtocolError):
     """The instrument that answers is not the one that was opened."""
+
+    failure_code = "identity"

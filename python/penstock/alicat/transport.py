@@ -32,8 +32,8 @@ __all__ = [
     "SerialSettings",
     "Transport",
     "describe_open_failure",
-    "idle_gap_for",
     "is_raw_tcp",
+    "known_baudrate",
     "open_serial_transport",
     "port_address",
     "takes_nothing",
@@ -107,16 +107,6 @@ class SerialSettings:
                 f"serial settings for {self.port} are not valid: {error}",
                 context=ErrorContext(port=self.port, baudrate=self.baudrate),
             ) from error
-
-
-def idle_gap_for(baudrate: int | None) -> float:
-    """Seconds of silence after which a reply in progress counts as ended.
-
-    Twenty character times, because bytes of one reply follow each other without a pause, and
-    25 ms, because USB adapters hand bytes over in bursts up to 16 ms apart (the FTDI latency
-    timer's default) and a loaded machine adds a few more.
-    """
-    return 0.025 + (200.0 / baudrate if baudrate else 0.0)
 
 
 class ByteStreamTransport:
@@ -195,6 +185,11 @@ def is_raw_tcp(port: str) -> bool:
     return port_address(port).casefold().startswith("socket://")
 
 
+def known_baudrate(settings: SerialSettings) -> int | None:
+    """The rate of the line; ``None`` where a serial server at its far end decides it."""
+    return None if is_raw_tcp(settings.port) else settings.baudrate
+
+
 async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport:
     """Open the serial port that ``settings`` describe.
 
@@ -207,7 +202,7 @@ async def open_serial_transport(settings: SerialSettings) -> ByteStreamTransport
     config = settings.to_serial_config()
     with describe_open_failure(settings):
         port = await open_serial_port(port_address(settings.port), config)
-    return ByteStreamTransport(port, label=settings.port, baudrate=settings.baudrate)
+    return ByteStreamTransport(port, label=settings.port, baudrate=known_baudrate(settings))
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from penstock.sim._physics.firmware import FIRMWARES
 
 __all__ = ["build_parser", "main"]
 
+_PROGRAM: Final = "python -m penstock.sim"
 _UNIT = re.compile(r"([A-Za-z]):(\d{1,6}(?:\.\d+)?)(SCCM|SLPM)?", re.ASCII | re.IGNORECASE)
 _PR_SET_PDEATHSIG: Final = 1
 #: Options of ``--bus`` alone, and the keys that a fleet file has in their place.
@@ -53,9 +54,13 @@ _DEFAULTS: Final = {
 }  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code is 0 on an ordered end, 1 when a port cannot be made."""
+def main(arguments: Sequence[str] | None = None, *, prog: str = _PROGRAM) -> int:
+    """Run the command line as the program ``prog``.
+
+    The exit code is 0 on an ordered end, 1 when a port cannot be made.
+    """
     parser = build_parser()
+    parser.prog = prog
     options = parser.parse_args(arguments)
     if options.describe:
         print(json.dumps(_description(), indent=2))
@@ -92,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the simulator's command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m penstock.sim",
+        prog=_PROGRAM,
         description="Simulate Alicat instruments on pseudo-terminals and network ports.",
     )
     parser.add_argument(

@@ -18,7 +18,7 @@ from penstock.alicat import (
     BusStatistics,
     ByteStreamTransport,
 )
-from penstock.alicat.transport import idle_gap_for
+from penstock.alicat._bus.line_timing import idle_gap_for
 
 from .captures import FORMAT_10V20, FRAME_10V20, MADE_10V20, VERSION_10V20
 from .scripted_bus import ScriptedBus, Unit, controller
@@ -358,6 +358,15 @@ async def test_echoed_command_is_skipped() -> None:
     assert await poll(client) == 2.0
 
 
+async def test_answer_that_has_lost_its_first_byte_is_no_stream() -> None:
+    bus = ScriptedBus(controller())
+    client = client_on(bus)
+    bus.change_next(lambda reply: reply[1:])
+    with pytest.raises(AlicatParseError, match="a byte was lost on the line"):
+        await poll(client)
+    assert await poll(client) == 2.0
+
+
 async def test_streaming_line_is_told_with_its_remedy() -> None:
     bus = ScriptedBus(Unit("A", {}))
     client = client_on(bus, timeout=20.0)
@@ -369,7 +378,7 @@ async def test_streaming_line_is_told_with_its_remedy() -> None:
 
 
 async def test_line_that_never_falls_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.alicat._bus.wire._RESTLESS_AFTER_S", 0.05)
+    monkeypatch.setattr("penstock.alicat._bus.line_timing._RESTLESS_S", 0.05)
     bus = ScriptedBus(Unit("A", {}))
     # A machine that stands still for a moment is no silence of the line.
     client = AlicatProtocolClient(ByteStreamTransport(bus), idle_timeout=30.0)

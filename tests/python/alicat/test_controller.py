@@ -11,6 +11,7 @@ import pytest
 from penstock.alicat import (
     AlicatCommandRejectedError,
     AlicatConnectionError,
+    AlicatError,
     AlicatManager,
     AlicatMissingHardwareError,
     AlicatTimeoutError,
@@ -22,6 +23,7 @@ from penstock.alicat import (
     SafeState,
     TimeUnit,
     TotalizerId,
+    UnknownGasError,
     open_device,
 )
 from penstock.sim import Bus, MassFlowController, open_memory
@@ -93,6 +95,10 @@ async def test_mix_is_made_chosen_and_forgotten() -> None:
         mix = await device.create_mix(236, "Shield", {"Ar": 75, "CO2": 25})
         assert mix.number == 236
         assert (await device.gas(236)).label == "Shield"
+        await device.gas("N2")
+        assert (await device.gas("shield")).code == 236
+        with pytest.raises(UnknownGasError, match="gas_list"):
+            await device.gas("Foo")
         await device.poll()
         await device.gas("N2")
         with pytest.raises(AlicatValidationError, match="the mix is lost"):
@@ -159,7 +165,7 @@ async def test_setpoint_outside_of_the_users_limits_is_not_sent() -> None:
     bus.commands.clear()
     with pytest.raises(AlicatValidationError, match="outside of the limits"):
         await device.setpoint(60)
-    assert bus.commands == []
+    assert bus.commands == [b"ALS"]
     device.limit_setpoint()
     assert (await device.setpoint(60)).accepted
     with pytest.raises(AlicatValidationError, match="above the upper limit"):
@@ -249,3 +255,26 @@ async def test_manager_closes_its_ports_although_a_safe_state_is_not_reached() -
     with pytest.raises(ExceptionGroup):
         await manager.close()
     assert bus.closed
+
+
+async def test_a_setpoint_is_checked_without_being_sent() -> None:
+    unit = MassFlowController("A", full_scale=500.0)
+    async with simulated(unit) as device:
+        await device.setpoint(40.0, "SCCM")
+        await device.check_setpoint(100.0, "SCCM")
+        for value, unit_label in ((600.0, "SCCM"), (-1.0, "SCCM"), (0.1, "SLPM")):
+            with pytest.raises(AlicatValidationError):
+                await device.check_setpoint(value, unit_label)
+        assert (await device.setpoint()).requested == 40.0
+
+
+async def test_zero_is_sent_in_whatever_unit_the_instrument_counts() -> None:
+    unit = MassFlowController("A", full_scale=500.0)
+    async with simulated(unit) as device:
+        await device.setpoint(40.0, "SCCM")
+        unit.choose_unit(5, 7)  # SLPM, at its panel
+        unit.choose_unit(37, 7)
+        with pytest.raises(AlicatError):
+            await device.setpoint(0.0, "SCCM")
+        await device.zero_setpoint()
+        assert (await device.setpoint()).requested == 0.0

@@ -149,7 +149,6 @@ async def test_setpoint_that_the_instrument_ignores_is_told(
         (float("nan"), "finite"),
         (float("inf"), "finite"),
         (-1.0, "BIDIRECTIONAL"),
-        (500.01, "full scale of 500 SCCM"),
         (True, "number"),
     ],
 )
@@ -160,6 +159,13 @@ async def test_impossible_setpoint_is_refused_before_anything_is_sent(
     with pytest.raises(AlicatValidationError, match=reason):
         await device.setpoint(value)
     assert bus.commands == []
+
+
+async def test_setpoint_beyond_the_full_scale_is_refused_once_its_unit_is_proven() -> None:
+    device, bus = await opened(controller())
+    with pytest.raises(AlicatValidationError, match="full scale of 500 SCCM"):
+        await device.setpoint(500.01)
+    assert bus.commands == [b"ALS"]
 
 
 async def test_bidirectional_controller_takes_negative_setpoints_to_its_full_scale() -> None:
@@ -175,7 +181,7 @@ async def test_setpoint_unit_must_be_the_instruments() -> None:
     await device.setpoint(10, "SCCM")
     with pytest.raises(AlicatValidationError, match=r"in SCCM, not in SLPM"):
         await device.setpoint(10, Unit.SLPM)
-    assert bus.commands == [b"ALS", b"ALS 10.0"]
+    assert bus.commands == [b"ALS", b"ALS 10.0", b"ALS"]
 
 
 async def test_setpoint_in_an_unheard_of_unit_is_refused() -> None:
@@ -202,7 +208,7 @@ async def test_old_firmware_is_bounded_by_its_table() -> None:
     device, bus = await opened(old_controller())
     with pytest.raises(AlicatValidationError, match="full scale of 500 SCCM"):
         await device.setpoint(501)
-    assert bus.commands == []
+    assert bus.commands == [b"A??D*", b"A"]
 
 
 async def test_firmware_8v_is_set_by_the_legacy_command() -> None:

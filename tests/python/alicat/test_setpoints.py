@@ -3,7 +3,11 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,16 +42,43 @@ from .captures import FRAME_10V04_METER, FRAME_10V20
         (0.1 + 0.2, "0.3"),
         (5.6e-17, "0.0"),
         (-12.5, "-12.5"),
+        (Decimal("0.10"), "0.1"),
+        (Fraction(5, 4), "1.25"),
+        (numpy.int64(50), "50.0"),
+        (numpy.uint8(7), "7.0"),
+        (numpy.float64(2.5), "2.5"),
+        (numpy.float32(2.5), "2.5"),
+        (numpy.array(3.5), "3.5"),
     ],
 )
-def test_number_is_written_as_a_plain_decimal(value: float, text: str) -> None:
+def test_number_is_written_as_a_plain_decimal(value: Any, text: str) -> None:
     assert decimal_text(value) == text
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e16, True, "5"])
-def test_what_is_no_sensible_number_is_refused(value: float) -> None:
-    with pytest.raises(AlicatValidationError):
-        decimal_text(value)
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        1e16,
+        10**400,
+        Decimal("nan"),
+        Decimal("sNaN"),
+        numpy.float32("inf"),
+        True,
+        numpy.True_,
+        "5",
+        b"5",
+        None,
+        2j,
+        numpy.complex128(2),
+        numpy.array([1.0, 2.0]),
+    ],
+)
+def test_what_is_no_sensible_number_is_refused(value: Any) -> None:
+    with pytest.raises(AlicatValidationError, match="a rate"):
+        decimal_text(value, "a rate")
 
 
 @given(st.floats(-1e8, 1e8, width=32))

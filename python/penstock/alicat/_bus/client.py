@@ -12,6 +12,7 @@ from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.alicat._bus.exchange import BusStatistics, Counts, Exchange
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.outstanding import AnotherRowError
 from penstock.alicat._bus.reopening import reopened_line, retry_delay
 from penstock.alicat._bus.replies import refuse_line
@@ -74,6 +75,14 @@ class AlicatProtocolClient:
         reopen_at: Callable[[int], Awaitable[Transport]] | None = None,
         waiting: Waiting = ANYIO,
     ) -> None:
+        check_seconds(default_timeout, "default_timeout")
+        check_seconds(multiline_timeout, "multiline_timeout")
+        for name, seconds in (
+            ("late_reply_window", late_reply_window),
+            ("idle_timeout", idle_timeout),
+        ):
+            if seconds is not None:
+                check_seconds(seconds, name)
         self._default_timeout = default_timeout
         self._multiline_timeout = multiline_timeout
         self._window = late_reply_window or max(0.5, 2 * default_timeout)
@@ -83,6 +92,7 @@ class AlicatProtocolClient:
         self._waiting = waiting
         self._scheduler = BusScheduler(waiting)
         self._generation = 0
+        self._raw_commands = 0
         self._retry = retry_delay()
         self._counts = Counts()
         self._use(transport)
@@ -104,7 +114,6 @@ class AlicatProtocolClient:
             late_reply_window=self._window,
         )
         self._outstanding = transactions.outstanding
-        self._alarm = transactions.alarm
         self._transact = transactions.transact
         self._streaming: str | None = None
 
@@ -123,7 +132,7 @@ class AlicatProtocolClient:
     @property
     def idle_timeout(self) -> float:
         """Seconds of silence that end a table."""
-        return self._wire.idle
+        return self._wire.timing.idle
 
     @property
     def statistics(self) -> BusStatistics:
@@ -152,6 +161,11 @@ class AlicatProtocolClient:
     def generation(self) -> int:
         """How often the line was reopened. What is known about a unit is valid for one value."""
         return self._generation
+
+    @property
+    def raw_commands(self) -> int:
+        """Counts the raw commands, which may have changed any setting, at beginning and end."""
+        return self._raw_commands
 
     @property
     def is_open(self) -> bool:
@@ -221,6 +235,7 @@ class AlicatProtocolClient:
         letterless: bool = False,
         generation: int | None = None,
         poll: bool = False,
+        check: Callable[[], None] | None = None,
     ) -> Exchange[T]:
         """Send ``command`` and return its one-line answer, decoded and stamped.
 
@@ -230,7 +245,8 @@ class AlicatProtocolClient:
             decode: Makes a value of a line, or raises an :class:`AlicatProtocolError` for every
                 line that cannot be the answer. Nothing else checks the line, so it must check unit
                 id, number and form of all fields.
-            timeout: Seconds from the end of sending to the end of the line.
+            timeout: Seconds from the end of sending to the end of the line, besides what the bytes
+                of both take at the line's baud rate.
             unmistakable: No answer to another question passes ``decode``. Lines that do not pass
                 are then skipped until the timeout, and the answer settles the unit's debt.
             letterless: The answer does not begin with the unit's letter. It is asked only when
@@ -238,6 +254,8 @@ class AlicatProtocolClient:
             generation: The :attr:`generation` that the question is meant for. On another one
                 nothing is sent.
             poll: The command is a poll: waiting commands go first.
+            check: Called at the last moment, when no other question can come before this one. If
+                it raises, nothing is sent.
 
         Raises:
             AlicatTimeoutError: no answer in time.
@@ -263,6 +281,8 @@ class AlicatProtocolClient:
                     await outstanding.settle_everyone(unit)
                 else:
                     await outstanding.prepare(unit, unmistakable)
+            if check is not None:
+                check()
             return await self._transact(
                 command,
                 decode,
@@ -279,13 +299,17 @@ class AlicatProtocolClient:
         Prefer the methods of the devices, which also check the form of the answer.
         """
         unit = chr(command[0])
+        self._raw_commands += 1
 
         def decode(line: bytes) -> bytes:
             if line[:1] == command[:1] and line[1:2] == b" " and line[1:].strip() != b"?":
                 return line
             refuse_line(line, unit, wanted=f"an answer to {command!r}")
 
-        return (await self.exchange(command, decode, timeout=timeout)).value
+        try:
+            return (await self.exchange(command, decode, timeout=timeout)).value
+        finally:
+            self._raw_commands += 1
 
     async def query_lines(
         self,
@@ -301,11 +325,12 @@ class AlicatProtocolClient:
         """Send ``command`` and return the rows of the table that it answers with.
 
         Tables have no end mark, so ``is_last`` recognises the last row. Silence of ``idle_timeout``
-        after another row is either the end or a pause. The unit then has to prove that nothing
-        follows; lines that arrive before the proof are further rows. Without a known proof, the
-        silence counts as the end. No other answer may look like a row: a table may therefore be
-        requested from a unit in debt, and settles its debt. A unit that gives no proof stays in
-        debt, and the rows received so far are returned.
+        (counted from the last byte, not from the last row, which takes longer on a slow line) after
+        another row is either the end or a pause. The unit then has to prove that nothing follows;
+        lines that arrive before the proof are further rows. Without a known proof, the silence
+        counts as the end. No other answer may look like a row: a table may therefore be requested
+        from a unit in debt, and settles its debt. A unit that gives no proof stays in debt, and the
+        rows received so far are returned.
 
         Raises:
             AlicatTimeoutError: not a single row came in time.
@@ -315,8 +340,7 @@ class AlicatProtocolClient:
         unit = command[0]
         unit_id = chr(unit)
         rows: list[bytes] = []
-        gap = self._wire.idle if idle_timeout is None else idle_timeout
-        waiting = self._waiting
+        gap = self._wire.timing.idle if idle_timeout is None else idle_timeout
 
         def take_row(line: bytes) -> bool:
             if line[0] != unit or not is_row(line):
@@ -328,7 +352,6 @@ class AlicatProtocolClient:
             if not take_row(line):
                 refuse_line(line, unit_id, wanted=wanted)
             if not is_last(line):
-                self._alarm.set(scope, gap)
                 raise AnotherRowError
 
         async with self._turn(unit):
@@ -336,10 +359,9 @@ class AlicatProtocolClient:
             outstanding = self._outstanding
             if outstanding.untidy():
                 await outstanding.prepare(unit, True)
-            scope = waiting.scope()
             timeout = self._multiline_timeout if first_timeout is None else first_timeout
             try:
-                await self._transact(command, decode, timeout, True, scope=scope)
+                await self._transact(command, decode, timeout, True, gap=gap)
             except AlicatTimeoutError:
                 if not rows:
                     raise

@@ -193,6 +193,15 @@ class OutstandingReplies:
             return StrayLine.REFUSAL
         return StrayLine.OLDER if was_in_debt else StrayLine.UNKNOWN
 
+    def may_lack_its_first_byte(self, line: bytes, error: AlicatProtocolError) -> bool:
+        """Whether a line that looks streamed, without a letter, is the only one so far."""
+        return (
+            isinstance(error, AlicatStreamingModeError)
+            and not line.startswith(b"@")
+            and self._streamed_lines == 1
+            and not self._wire.has_strays()
+        )
+
     # -- settling
 
     def untidy(self) -> bool:

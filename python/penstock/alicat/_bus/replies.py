@@ -36,8 +36,9 @@ def check_unit_id(unit_id: str) -> str:
     Raises:
         InvalidUnitIdError: it is not one letter A to Z.
     """
-    if len(unit_id) == 1 and "A" <= (upper := unit_id.upper()) <= "Z" and unit_id.isascii():
-        return upper
+    given: object = unit_id
+    if isinstance(given, str) and len(given) == 1 and given.isascii() and given.isalpha():
+        return given.upper()
     raise InvalidUnitIdError(
         f"{unit_id!r} is not a unit id: it is one letter A to Z, as shown in the instrument's menu"
     )

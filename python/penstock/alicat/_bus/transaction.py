@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from penstock.alicat._bus.exchange import Counts, Exchange
 from penstock.alicat._bus.outstanding import AnotherRowError, OutstandingReplies, StrayLine
-from penstock.alicat._bus.waiting import Scope, Waiting
+from penstock.alicat._bus.waiting import Waiting
 from penstock.alicat._bus.wire import CHUNK, LOST, Wire
 from penstock.alicat.errors import (
     AlicatConnectionError,
+    AlicatParseError,
     AlicatProtocolError,
     AlicatTimeoutError,
     ErrorContext,
@@ -47,8 +48,7 @@ class Transactions:
         self._wire = wire
         self._waiting = waiting
         self._counts = counts
-        self.alarm = waiting.alarm()
-        """Sets the deadline of the running transaction."""
+        self._alarm = waiting.alarm()
         self.outstanding = OutstandingReplies(
             wire, counts, self.transact, default_timeout=default_timeout, window=late_reply_window
         )
@@ -61,18 +61,19 @@ class Transactions:
         unmistakable: bool,
         *,
         letterless: bool = False,
-        scope: Scope | None = None,
+        gap: float | None = None,
     ) -> Exchange[T]:
         """Send ``command`` and return what ``decode`` makes of its answer.
 
         Args:
             command: The whole command; its first byte is the unit id.
             decode: Makes a value of a line, or raises; see :meth:`AlicatProtocolClient.exchange`.
-            timeout: Seconds from the end of sending to the end of the line.
+            timeout: Seconds from the end of sending to the end of the line, besides what the bytes
+                of both take on the line.
             unmistakable: No answer to another question passes ``decode``.
             letterless: The answer does not begin with the unit's letter.
-            scope: The block to wait in, whose deadline ``decode`` may move by :attr:`alarm`.
-                Default: a new one.
+            gap: Seconds of silence, from the last byte on, that end a table once ``decode`` has
+                taken a row (:class:`AnotherRowError`). Default: ``timeout``.
 
         Raises:
             AlicatTimeoutError: no answer in time.
@@ -86,7 +87,7 @@ class Transactions:
         older: AlicatProtocolError | None = None
         if not wire.usable:
             raise wire.lost(None)
-        alarm = self.alarm
+        alarm = self._alarm
         was_in_debt = outstanding.begin(unit, letterless=letterless)
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
@@ -94,27 +95,38 @@ class Transactions:
             # A port nearly always accepts a command at once. The following work is then done while
             # the instrument answers.
             taken = wire.send_nowait(command)
-            if scope is None:
-                scope = self._waiting.scope()
+            scope = self._waiting.scope()
             with scope:
                 if taken < len(command):
                     # The port gets more time than the instrument: a timeout here counts as a lost
                     # connection, and a busy machine may be late for a moment.
                     await wire.put(command[taken:], timeout + _SENDING_GRACE_S)
-                alarm.set(scope, timeout)
+                allowed = timeout + wire.timing.answer(command)
+                silence = allowed if gap is None else gap
+                alarm.set(scope, allowed)
+                table_ends_at: float | None = None
                 while True:
                     line = lines.next_line()
                     while line is None:
-                        line = lines.take(await wire.receive(CHUNK))
+                        chunk = await wire.receive(CHUNK)
+                        if table_ends_at is not None:
+                            # A row may take longer than the silence that ends a table.
+                            alarm.set(scope, min(silence, table_ends_at - monotonic()))
+                        line = lines.take(chunk)
                     received_ns = monotonic_ns()
                     received_unix_ns = time_ns()
                     try:
                         value = decode(line)
                     except AnotherRowError:
+                        if table_ends_at is None:
+                            table_ends_at = monotonic() + wire.timing.table
+                            alarm.set(scope, silence)
                         continue
                     except AlicatProtocolError as error:
                         kind = outstanding.place(line, command, error, unmistakable, was_in_debt)
                         if kind is StrayLine.REFUSAL:
+                            if outstanding.may_lack_its_first_byte(line, error):
+                                raise self._cut_line(line, unit) from error
                             raise
                         if kind is StrayLine.UNKNOWN:
                             unknown = error
@@ -136,9 +148,14 @@ class Transactions:
             raise
         except LOST as error:
             raise wire.lost(error) from error
+        except BaseException:
+            wire.last_byte_at = monotonic()  # the answer may be on the line at this moment
+            raise
         finally:
             alarm.off()
         self._counts.timeouts += 1
+        if len(lines):
+            wire.last_byte_at = monotonic()  # it has begun to answer
         if unknown is not None:
             self._add_context(unknown, command)
             raise unknown
@@ -156,6 +173,16 @@ class Transactions:
                 elapsed_s=(monotonic_ns() - requested_ns) / 1e9,
             ),
         ) from older
+
+    def _cut_line(self, line: bytes, unit: int) -> AlicatParseError:
+        return AlicatParseError(
+            f"unit {chr(unit)}: {line!r} does not begin with a letter: a byte was lost on the "
+            "line, or an instrument on this port streams; ask again",
+            field_name="unit id",
+            expected=chr(unit),
+            actual=line,
+            context=ErrorContext(raw_response=line),
+        )
 
     def _add_context(self, error: AlicatProtocolError, command: bytes) -> None:
         transport = self._wire.transport

@@ -10,6 +10,7 @@ import anyio
 
 from penstock.alicat._bus.exchange import Counts
 from penstock.alicat._bus.framing import LineBuffer
+from penstock.alicat._bus.line_timing import timing_for
 from penstock.alicat._bus.waiting import Waiting
 from penstock.alicat.errors import (
     AlicatConnectionError,
@@ -17,7 +18,7 @@ from penstock.alicat.errors import (
     AlicatStreamingModeError,
     ErrorContext,
 )
-from penstock.alicat.transport import Transport, idle_gap_for, is_raw_tcp, takes_nothing
+from penstock.alicat.transport import Transport, is_raw_tcp, takes_nothing
 
 __all__ = ["CHUNK", "LOST", "Wire"]
 
@@ -25,7 +26,6 @@ __all__ = ["CHUNK", "LOST", "Wire"]
 LOST = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 #: Bytes that are asked for at a time.
 CHUNK = 4096
-_RESTLESS_AFTER_S = 1.0
 _SENDING_S = 1.0
 
 
@@ -49,7 +49,9 @@ class Wire:
         self.send_nowait = getattr(transport, "send_nowait", takes_nothing)
         self.receive = transport.receive
         self.lines = LineBuffer()
-        self.idle = idle_timeout or idle_gap_for(transport.baudrate)
+        self.timing = timing_for(
+            transport.baudrate, over_tcp=is_raw_tcp(transport.label), idle=idle_timeout
+        )
         self.last_byte_at = -math.inf
         self.failure: str | None = None
         self.closed = False
@@ -106,11 +108,11 @@ class Wire:
         Raises:
             AlicatStreamingModeError: it does not fall silent.
         """
-        restless_at = monotonic() + _RESTLESS_AFTER_S
+        restless_at = monotonic() + self.timing.restless
         self.discard()
         while True:
             there = self._input_waiting()
-            wait = self.idle
+            wait = self.timing.idle
             if there is not None:
                 # The silence before this call counts too, since bytes in it would be seen.
                 wait -= monotonic() - self.last_byte_at
@@ -120,11 +122,14 @@ class Wire:
             elif wait > 0:
                 chunk = await self.receive_within(wait)
             if not chunk:
+                if self.lines.clear():
+                    self._counts.discarded += 1
                 return
             self.lines.feed(chunk)
             self.last_byte_at = monotonic()
             self.discard()
             if monotonic() > restless_at:
+                self.lines.clear()
                 raise AlicatStreamingModeError(
                     f"the line {self.label} does not fall silent: an instrument on it is "
                     "streaming, or another program is asking; stop it with stop_stream()",
@@ -139,13 +144,14 @@ class Wire:
         return chunk
 
     def discard(self) -> None:
-        """Throw away what was received and not taken, and count its lines."""
+        """Throw away and count the lines that were received and not taken.
+
+        The beginning of another one stays: the rest of the same line comes after it.
+        """
         try:
             while self.lines.next_line() is not None:
                 self._counts.discarded += 1
         except AlicatParseError:
-            self._counts.discarded += 1
-        if self.lines.clear():
             self._counts.discarded += 1
 
     def at_baudrate(self) -> str:

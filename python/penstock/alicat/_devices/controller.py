@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
 from penstock.alicat._instrument.firmware import FirmwareFamily
 from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat._instrument.proven_number import ProvenNumber, SetpointLimits
 from penstock.alicat._instrument.results import ValveHoldResult
 from penstock.alicat._instrument.safe_state import SafeState
-from penstock.alicat._instrument.setpoints import FullScaleValue, SetpointState, decimal_text
+from penstock.alicat._instrument.setpoints import (
+    FullScaleValue,
+    Number,
+    SetpointState,
+    as_number,
+    decimal_text,
+)
 from penstock.alicat._instrument.settling import wait_until_settled
 from penstock.alicat._instrument.tuning import (
     ALGORITHM_REGISTER,
@@ -23,6 +30,7 @@ from penstock.alicat.commands import (
     AutoTareRequest,
     AutoTareState,
     CancelValveHoldRequest,
+    Command,
     Commands,
     DeadbandLimitRequest,
     DeadbandSetting,
@@ -38,6 +46,7 @@ from penstock.alicat.commands import (
     SetpointLegacyRequest,
     SetpointRequest,
     SetpointSourceRequest,
+    TableCommand,
     TimeUnit,
     TotalizerBatch,
     TotalizerBatchRequest,
@@ -49,11 +58,11 @@ from penstock.alicat.errors import (
     AlicatCommandRejectedError,
     AlicatError,
     AlicatFirmwareError,
-    AlicatUnitChangedError,
     AlicatUnsupportedCommandError,
     AlicatValidationError,
     ErrorContext,
 )
+from penstock.alicat.registry.units import stated_label
 
 if TYPE_CHECKING:
     from penstock.alicat._frames.reading import Reading
@@ -62,6 +71,9 @@ if TYPE_CHECKING:
 __all__ = ["FlowController", "PressureController"]
 
 _log = logging.getLogger("penstock.alicat")
+
+Req = TypeVar("Req")
+Resp = TypeVar("Resp")
 
 _SECONDS = {
     TimeUnit.MILLISECOND: 0.001,
@@ -75,11 +87,29 @@ _SECONDS = {
 class _Controller(Device):
     """The common part of flow and pressure controllers."""
 
-    _limits: tuple[float | None, float | None] = (None, None)
+    _limits = SetpointLimits(None, None, None, None)
     _source: str | None = None
 
+    async def execute(
+        self, command: Command[Req, Resp] | TableCommand[Req, Resp], request: Req
+    ) -> Resp:
+        """Execute a command; raises as :meth:`Device.execute`.
+
+        A setpoint has to be within the limits here too.
+        """
+        if isinstance(request, SetpointRequest | SetpointLegacyRequest):
+            value = request.value
+            # Zero is within every range, and needs no proof.
+            if value and not isinstance(value, ProvenNumber):
+                number = as_number(value)
+                self._check_sign(number)
+                proven = await self._session.prove_setpoint(number, None)
+                self._check_range(proven)
+                request = replace(request, value=proven)
+        return await super().execute(command, request)
+
     async def setpoint(
-        self, value: float | None = None, unit: Unit | str | None = None
+        self, value: Number | None = None, unit: Unit | str | None = None
     ) -> SetpointState:
         """Read the setpoint, or set it to ``value`` and read it back.
 
@@ -88,16 +118,17 @@ class _Controller(Device):
 
         The instrument is first asked for the unit of its setpoint. ``unit`` states the unit of
         ``value``; nothing is converted. Without it, ``value`` is in the unit that was in force when
-        the instrument was opened. If another unit was chosen at the panel since, the setpoint is
-        not sent.
+        the instrument was opened. The setpoint is sent only if this unit, the one in the answer and
+        the one of the data frame's table are the same, and it counts as set only if the
+        confirmation has that unit too.
 
         Look at :attr:`SetpointState.accepted` afterwards: a controller whose setpoint source is its
         analogue input ignores setpoints from the serial line.
 
         Raises:
             AlicatValidationError: the value or its unit is not valid; it was not sent.
-            AlicatUnitChangedError: the instrument uses another unit than the caller. The message
-                says whether the setpoint was sent.
+            AlicatUnitChangedError: the instrument uses another unit than the caller, or contradicts
+                itself. The message says which units differ, and whether the setpoint was sent.
             AlicatFirmwareError: GP firmware accepts no setpoint from the serial line; nothing was
             sent.
             AlicatError: as for :meth:`poll`. After a timeout it is unknown whether the value
@@ -109,7 +140,7 @@ class _Controller(Device):
             if modern:
                 return await self.execute(Commands.SETPOINT, SetpointRequest())
             return self._from_frame(await self.poll())
-        decimal_text(value)
+        wanted = as_number(value)
         if firmware.family is FirmwareFamily.GP:
             raise AlicatFirmwareError(
                 f"unit {self.unit_id} has GP firmware, which takes no setpoint over the wire: set "
@@ -118,35 +149,45 @@ class _Controller(Device):
                 reason="family_not_supported",
                 actual=firmware,
             )
-        session.check_setpoint_unit(unit)
-        self._check_range(value)
+        self._check_sign(wanted)
+        # Asked first and judged then: what was known may be from before a change at the panel.
+        number = await session.prove_setpoint(wanted, unit)
         await self._check_source()
-        await session.prove_setpoint_unit(unit)
-        # Again: the format, and with it the range, may have changed.
-        self._check_range(value)
-        before = self.data_frame_format.setpoint_field
+        self._check_range(number)
         if modern:
-            state = await self.execute(Commands.SETPOINT, SetpointRequest(value))
+            state = await self.execute(Commands.SETPOINT, SetpointRequest(number))
         else:
             state = self._from_frame(
                 await session.execute_for_reading(
-                    Commands.SETPOINT_LEGACY, SetpointLegacyRequest(value)
+                    Commands.SETPOINT_LEGACY, SetpointLegacyRequest(number)
                 )
             )
-        after = self.data_frame_format.setpoint_field
-        if before is not None and after is not None and before.unit_label != after.unit_label:
-            raise AlicatUnitChangedError(
-                f"unit {self.unit_id} was sent setpoint {decimal_text(value)} meant in "
-                f"{before.unit_label}, and answered in {after.unit_label}: its unit was changed at "
-                "the same moment; correct the setpoint at once",
-                expected=before.unit_label,
-                actual=after.unit_label,
-                context=ErrorContext(unit_id=self.unit_id, port=self.client.label),
-            )
-        state = replace(state, commanded=float(value))
+        state = replace(state, commanded=wanted)
         if not state.accepted:
             await self._explain_refusal(state)
         return state
+
+    async def check_setpoint(self, value: Number, unit: Unit | str | None = None) -> None:
+        """Check a setpoint as :meth:`setpoint` does, ask for its unit, and change nothing.
+
+        Raises:
+            AlicatError: as for :meth:`setpoint`.
+        """
+        wanted = as_number(value)
+        self._check_sign(wanted)
+        self._check_range(await self._session.prove_setpoint(wanted, unit))
+
+    async def zero_setpoint(self) -> None:
+        """Set the setpoint to zero, in whatever unit the instrument counts.
+
+        Zero is zero in every unit, so none is proven, and an instrument whose unit was changed at
+        its panel is stopped too.
+
+        Raises:
+            AlicatCommandRejectedError: it keeps another setpoint.
+            AlicatError: as for :meth:`poll`. After a timeout it is unknown whether it was set.
+        """
+        await self._reach_safe_state(SafeState.ZERO)
 
     async def setpoint_source(self, mode: str | None = None, *, save: bool | None = None) -> str:
         """Read or choose where the setpoint comes from.
@@ -200,16 +241,39 @@ class _Controller(Device):
         return await self.execute(Commands.VALVE_DRIVE, ValveDriveRequest())
 
     async def ramp_rate(
-        self, max_ramp: float | None = None, time_unit: TimeUnit | None = None
+        self,
+        max_ramp: Number | None = None,
+        time_unit: TimeUnit | None = None,
+        *,
+        unit: Unit | str | None = None,
     ) -> RampRateSetting:
-        """Read or set the fastest change of the setpoint per ``time_unit`` (0: no limit)."""
-        return await self.execute(Commands.RAMP_RATE, RampRateRequest(max_ramp, time_unit))
+        """Read or set the fastest change of the setpoint per ``time_unit`` (0: no limit).
+
+        ``max_ramp`` is in the unit of the setpoint; ``unit`` states it, and it is proven, as for
+        :meth:`setpoint`.
+
+        Raises:
+            AlicatValidationError: a value or its unit is not valid; it was not sent.
+            AlicatUnitChangedError: as for :meth:`setpoint`.
+            AlicatError: as for :meth:`poll`.
+        """
+        rate = await self._proven_if_stated(max_ramp, unit, "max_ramp")
+        return await self.execute(Commands.RAMP_RATE, RampRateRequest(rate, time_unit))
 
     async def deadband_limit(
-        self, deadband: float | None = None, *, save: bool | None = None
+        self,
+        deadband: Number | None = None,
+        *,
+        save: bool | None = None,
+        unit: Unit | str | None = None,
     ) -> DeadbandSetting:
-        """Read or set the deviation that is not corrected."""
-        return await self.execute(Commands.DEADBAND_LIMIT, DeadbandLimitRequest(deadband, save))
+        """Read or set the deviation that is not corrected, in the unit of the setpoint.
+
+        ``unit`` states the unit, and it is proven, as for :meth:`setpoint`; the errors are those
+        too.
+        """
+        band = await self._proven_if_stated(deadband, unit, "deadband")
+        return await self.execute(Commands.DEADBAND_LIMIT, DeadbandLimitRequest(band, save))
 
     async def auto_tare(
         self, enable: bool | None = None, delay_s: float | None = None
@@ -303,8 +367,7 @@ class _Controller(Device):
                 its setpoint.
             AlicatError: as for :meth:`poll`.
         """
-        if target is None:
-            target = (await self.setpoint()).requested
+        target = (await self.setpoint()).requested if target is None else as_number(target)
         return await wait_until_settled(
             self,
             target,
@@ -316,8 +379,8 @@ class _Controller(Device):
 
     async def ramp_to(
         self,
-        value: float,
-        rate: float,
+        value: Number,
+        rate: Number,
         time_unit: TimeUnit,
         *,
         unit: Unit | str | None = None,
@@ -334,32 +397,44 @@ class _Controller(Device):
                 was not sent.
             AlicatTimeoutError: it has not arrived in time.
         """
-        if not rate > 0:
+        wanted = as_number(value)
+        speed = as_number(rate, "a ramp's rate")
+        if not speed > 0:
             raise self._invalid(f"a ramp's rate must be above 0, not {rate!r}")
-        decimal_text(value)
+        self._check_range(await self._session.prove_setpoint(wanted, unit))
         present = (await self.setpoint()).current
-        await self.ramp_rate(rate, time_unit)
-        await self.setpoint(value, unit)
-        seconds = abs(value - present) / rate * _SECONDS[time_unit]
+        await self.ramp_rate(speed, time_unit, unit=unit)
+        await self.setpoint(wanted, unit)
+        seconds = abs(wanted - present) / speed * _SECONDS[time_unit]
         return await self.settle(
-            value, tolerance=tolerance, timeout=2 * seconds + 30 if timeout is None else timeout
+            wanted, tolerance=tolerance, timeout=2 * seconds + 30 if timeout is None else timeout
         )
 
-    def limit_setpoint(self, low: float | None = None, high: float | None = None) -> None:
+    def limit_setpoint(
+        self,
+        low: Number | None = None,
+        high: Number | None = None,
+        unit: Unit | str | None = None,
+    ) -> None:
         """Refuse setpoints below ``low`` or above ``high`` from now on; ``None`` for no limit.
 
-        In the unit of the setpoint. Only this object checks the limits; the instrument does not
-        know them.
+        The limits are in ``unit``, by default in the unit of setpoints that are passed without one
+        (see :meth:`setpoint`), and they hold for the quantity that is controlled now. Setpoints in
+        another unit or of another quantity cannot be compared with them and are refused, so a
+        limit of 100 SCCM never allows 100 SLPM. Only this object checks the limits; the instrument
+        does not know them.
 
         Raises:
-            AlicatValidationError: ``low`` is above ``high``, or one is no finite number.
+            AlicatValidationError: ``low`` is above ``high``, or one is no finite number, or there
+                is no such unit.
         """
-        for limit in (low, high):
-            if limit is not None:
-                decimal_text(limit)
-        if low is not None and high is not None and low > high:
-            raise self._invalid(f"the lower limit {low!r} is above the upper limit {high!r}")
-        self._limits = (low, high)
+        field = self.data_frame_format.setpoint_field
+        self._limits = SetpointLimits(
+            None if low is None else as_number(low, "a limit of the setpoint"),
+            None if high is None else as_number(high, "a limit of the setpoint"),
+            self._session.meant_label if unit is None else stated_label(unit),
+            None if field is None else field.statistic,
+        )
 
     # -- leaving
 
@@ -440,23 +515,35 @@ class _Controller(Device):
             resolution=0.1,
         )
 
-    def _check_range(self, value: float) -> None:
-        text = decimal_text(value)
-        low, high = self._limits
-        if (low is not None and value < low) or (high is not None and value > high):
-            raise self._invalid(
-                f"setpoint {text} is outside of the limits that were set for unit {self.unit_id} "
-                f"({low} to {high}): change them with limit_setpoint()"
-            )
+    async def _proven_if_stated(
+        self, value: Number | None, unit: Unit | str | None, what: str
+    ) -> ProvenNumber | float | None:
+        """A number with the unit that the caller states; without one, the session proves it."""
+        if value is None:
+            if unit is not None:
+                raise self._invalid(f"unit=... belongs to {what}: state both")
+            return None
+        number = as_number(value, what)
+        if unit is None:
+            return number
+        return await self._session.prove_setpoint(number, unit)
+
+    def _check_sign(self, value: float) -> None:
         if value < 0 and Capability.BIDIRECTIONAL not in self.info.capabilities:
             raise self._invalid(
-                f"setpoint {text} is negative: open a bidirectional instrument with "
+                f"setpoint {decimal_text(value)} is negative: open a bidirectional instrument with "
                 "assume_capabilities=Capability.BIDIRECTIONAL to allow it"
             )
+
+    def _check_range(self, number: ProvenNumber) -> None:
+        self._check_sign(number.value)
+        objection = self._limits.objection(number)
+        if objection is not None:
+            raise self._invalid(f"unit {self.unit_id}: {objection}")
         limit = self._setpoint_limit()
-        if limit is not None and abs(value) > limit.value:
+        if limit is not None and abs(number.value) > limit.value:
             raise self._invalid(
-                f"setpoint {text} is beyond unit {self.unit_id}'s full scale of "
+                f"setpoint {decimal_text(number)} is beyond unit {self.unit_id}'s full scale of "
                 f"{limit.value:g} {limit.unit_label}"
             )
 

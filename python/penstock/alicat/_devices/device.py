@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -71,6 +72,7 @@ from penstock.alicat.commands import (
     ZeroBandSetting,
 )
 from penstock.alicat.errors import (
+    AlicatCapabilityError,
     AlicatCommandRejectedError,
     AlicatError,
     AlicatFirmwareError,
@@ -235,14 +237,16 @@ class Device:
     ) -> GasState:
         """Read the gas that the instrument computes with, or choose another.
 
-        ``gas`` is a name, or the number of a mix. ``save`` keeps it over a power cycle. Firmware
-        before 10v05 can neither report the gas nor save it.
+        ``gas`` is a name or a number; a mix is found by its name too. ``save`` keeps it over a
+        power cycle. Firmware before 10v05 can neither report the gas nor save it.
 
         Raises:
             UnknownGasError: there is no such gas.
             AlicatFirmwareError: the firmware is too old to report the gas.
         """
         firmware = self.info.firmware
+        if isinstance(gas, str) and Gas.from_name(gas) is None:
+            gas = await self._number_of_mix(gas)
         if gas is None or firmware in Commands.GAS_SELECT.firmware:
             return await self.execute(Commands.GAS_SELECT, GasSelectRequest(gas, save))
         if save is not None:
@@ -263,6 +267,14 @@ class Device:
             shown = None
         code = gas if isinstance(gas, int) else Gas.coerce(gas).code
         return GasState(self.unit_id, code, shown, label, "")
+
+    async def _number_of_mix(self, name: str) -> Gas | int:
+        """The number of a gas that the instrument itself lists by this name."""
+        with suppress(AlicatCapabilityError, AlicatCommandRejectedError):
+            for number, listed in (await self.gas_list()).items():
+                if listed.strip().casefold() == name.strip().casefold():
+                    return number
+        return Gas.coerce(name)  # raises, and suggests near names
 
     async def gas_list(self) -> Mapping[int, str]:
         """The gases that the instrument knows, their short names by number."""

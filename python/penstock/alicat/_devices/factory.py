@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.alicat._bus.client import AlicatProtocolClient
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.replies import check_unit_id
 from penstock.alicat._devices.device import Device
 from penstock.alicat._devices.facades import device_class_for
@@ -131,6 +132,7 @@ async def client_for(
         AlicatConfigurationError: ``serial`` belongs to another port or to no serial port.
         AlicatConnectionError: the port cannot be opened.
     """
+    check_seconds(timeout)
     settings = settings_for(port, serial)
     if settings is not None:
         return await _client_of_port(settings, timeout), True

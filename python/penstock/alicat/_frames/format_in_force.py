@@ -10,10 +10,10 @@ from penstock.alicat._frames.data_frame import DataFrameField, DataFrameFormat
 from penstock.alicat._frames.frame_decoder import FrameDecoder, ParsedFrame
 from penstock.alicat._frames.reading import Reading
 from penstock.alicat.commands.command import ReportedUnit
-from penstock.alicat.registry import Statistic, Unit
-from penstock.alicat.registry.units import clean_unit_label
+from penstock.alicat.registry import Statistic
+from penstock.alicat.registry.units import are_same_unit
 
-__all__ = ["FormatInForce", "are_same_unit"]
+__all__ = ["FormatInForce"]
 
 
 class FormatInForce:
@@ -74,11 +74,3 @@ class FormatInForce:
             f.name if f.unit_label is None else f"{f.name} in {f.unit_label}"
             for f in self.columns.fields
         )
-
-
-def are_same_unit(one: str, other: str) -> bool:
-    """Whether two labels mean the same unit."""
-    first, second = Unit.from_label(one), Unit.from_label(other)
-    if first is not None and second is not None:
-        return first is second
-    return clean_unit_label(one).casefold() == clean_unit_label(other).casefold()

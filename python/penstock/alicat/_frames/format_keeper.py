@@ -19,7 +19,6 @@ from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.unit_question import unit_question
 from penstock.alicat._frames.format_in_force import FormatInForce
 from penstock.alicat._frames.format_reading import read_data_frame_format, read_full_scale
-from penstock.alicat._frames.meant_unit import MeantUnit
 from penstock.alicat._instrument.events import EventKind
 from penstock.alicat.commands.command import ReportedUnit
 from penstock.alicat.errors import AlicatError
@@ -45,7 +44,9 @@ class FormatKeeper:
         self.in_force = in_force
         self.revision = 0
         """Counts the changes."""
-        self.meant_unit = MeantUnit(in_force.setpoint_label)
+        self.proof_generation = 0
+        """Counts what may have changed a unit; see
+        :mod:`penstock.alicat._frames.setpoint_proof`."""
         self._contradicted = False
         self._refreshes = 0
         self._session = session
@@ -62,6 +63,10 @@ class FormatKeeper:
         Also while a task reads it.
         """
         return self._contradicted or self._refreshes > 0
+
+    def void_proofs(self) -> None:
+        """Note that a unit may have changed: no number is sent by an older proof of its unit."""
+        self.proof_generation += 1
 
     def frame_fitted(self) -> None:
         """Note that a frame had the form of the format."""
@@ -113,6 +118,7 @@ class FormatKeeper:
         self._misfits = 0
         if found.columns.fields == before.columns.fields:
             return
+        self.void_proofs()
         self.revision += 1
         session.tell(EventKind.FORMAT_CHANGED, f"its data frame was {before} and is {found}")
         session.learn_full_scale(
@@ -136,6 +142,7 @@ class FormatKeeper:
             return
         field, label = difference
         self._contradicted = True
+        self.void_proofs()
         async with self._reading():
             if not self._contradicted and self.in_force.first_difference(reported) is None:
                 return  # another task has read it, and has reported the change
@@ -191,7 +198,3 @@ class FormatKeeper:
             generation=session.generation,
             known=self.in_force,
         )
-
-    def mean_unit_in_force(self) -> None:
-        """Let numbers without a unit refer to the unit that is in force now."""
-        self.meant_unit = MeantUnit(self.in_force.setpoint_label)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.alicat._frames.format_in_force import are_same_unit
 from penstock.alicat.errors import AlicatUnitChangedError, AlicatValidationError, ErrorContext
 from penstock.alicat.registry import Unit
+from penstock.alicat.registry.units import are_same_unit, stated_label
 
 __all__ = ["MeantUnit"]
 
@@ -18,7 +18,7 @@ class MeantUnit:
     """
 
     def __init__(self, label: str | None) -> None:
-        self._label = label
+        self.label = label
 
     def check(
         self,
@@ -41,19 +41,25 @@ class MeantUnit:
             AlicatUnitChangedError: the unit in force is not that of the setpoint.
         """
         if stated is not None:
-            wanted = Unit.coerce(stated)
-            if in_force is not None and wanted is not Unit.from_label(in_force):
+            wanted = stated_label(stated)
+            if in_force is None:
                 raise AlicatValidationError(
-                    f"unit {unit_id} takes its setpoint in {in_force}, not in {wanted.value}: "
+                    f"unit {unit_id} does not tell the unit of its setpoint, so {wanted} cannot be "
+                    "proven: look at its display, and omit unit=... if it is the same",
+                    context=context,
+                )
+            if not are_same_unit(wanted, in_force):
+                raise AlicatValidationError(
+                    f"unit {unit_id} takes its setpoint in {in_force}, not in {wanted}: "
                     "convert the value, or change the instrument's unit",
                     context=context,
                 )
             return
-        meant = self._label
+        meant = self.label
         if meant is not None and (in_force is None or not are_same_unit(meant, in_force)):
             raise AlicatUnitChangedError(
                 f"unit {unit_id} counts its setpoint in {in_force or 'an unknown unit'} now, and "
-                f"not in {meant} as when it was opened; the setpoint was not sent: state unit=... "
+                f"not in {meant} as when it was opened; nothing was sent: state unit=... "
                 "with it, or call refresh_data_frame_format() to take the new unit for granted",
                 expected=meant,
                 actual=in_force,

@@ -20,23 +20,28 @@ format belong to one connection and would silently outlive it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.alicat._bus.client import Exchange
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.retry_delay import RetryDelay
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._frames.format_in_force import FormatInForce
 from penstock.alicat._frames.format_keeper import FormatKeeper
 from penstock.alicat._frames.frame_decoder import ParsedFrame, UnseenGasError
 from penstock.alicat._frames.reading import Reading
+from penstock.alicat._frames.setpoint_proof import SetpointProof
 from penstock.alicat._instrument.capabilities import CapabilityEvidence
 from penstock.alicat._instrument.eeprom_wear import EepromWearMonitor
 from penstock.alicat._instrument.events import DeviceEvent, EventKind, Subscribers
 from penstock.alicat._instrument.identification import identify_again
 from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat._instrument.proven_number import ProvenNumber
 from penstock.alicat._instrument.relocation import change_baud_rate, change_unit_id
 from penstock.alicat._instrument.setpoints import FullScaleValue
 from penstock.alicat.commands.applicability import check_applies
@@ -48,7 +53,7 @@ from penstock.alicat.commands.command import (
     ReportedUnit,
     TableCommand,
 )
-from penstock.alicat.commands.setpoint import SETPOINT, SetpointRequest
+from penstock.alicat.commands.units import UnitSetting
 from penstock.alicat.config import AlicatConfig
 from penstock.alicat.errors import (
     AlicatConnectionError,
@@ -119,6 +124,7 @@ class Session:
         self._moves = 0
         self._last_error: ErrorContext | None = None
         self._format = FormatKeeper(self, in_force, self._config.unit_check_s)
+        self._proof = SetpointProof(self, self._format)
 
     # -- what is known without asking
 
@@ -146,6 +152,11 @@ class Session:
     def data_frame_format(self) -> DataFrameFormat:
         """The columns of its data frame, as they are in force."""
         return self._format.in_force.columns
+
+    @property
+    def meant_label(self) -> str | None:
+        """The unit of setpoints that are passed without one."""
+        return self._proof.meant_label
 
     @property
     def revision(self) -> int:
@@ -267,36 +278,19 @@ class Session:
             return await self.poll()
         return in_force.reading_of(exchange)
 
-    async def prove_setpoint_unit(self, unit: Unit | str | None) -> None:
-        """Make sure that a number is in the unit of the controller's setpoint.
+    async def prove_setpoint(self, value: float, unit: Unit | str | None) -> ProvenNumber:
+        """Ask the instrument for the unit of its setpoint, and give it to a number.
 
-        Asks the instrument. ``unit`` is the unit that the caller states; without one, the number is
-        in the unit that was in force when the instrument was opened, or when the caller last read
-        the format.
+        ``unit`` is the unit that the caller states; without one, the number is in the unit that was
+        in force when the instrument was opened, or when the caller last read the format.
 
         Raises:
-            AlicatUnitChangedError: the instrument uses another unit.
+            AlicatValidationError: the caller states another unit than the instrument has.
+            AlicatUnitChangedError: the instrument uses another unit than the caller means, or
+                contradicts itself.
             AlicatError: as for :meth:`execute`; the unit is not proven then.
         """
-        if self._info.firmware.has_modern_setpoint:
-            await self.execute(SETPOINT, SetpointRequest())
-        else:
-            await self._format.refresh()
-        self.check_setpoint_unit(unit)
-
-    def check_setpoint_unit(self, unit: Unit | str | None) -> None:
-        """The same by what is known already.
-
-        Raises:
-            AlicatValidationError: the caller states another unit than the one in force.
-            AlicatUnitChangedError: the unit in force is not that of the number.
-        """
-        self._format.meant_unit.check(
-            unit,
-            self._format.in_force.setpoint_label,
-            unit_id=self.unit_id,
-            context=self.error_context(SETPOINT),
-        )
+        return await self._proof.prove(value, unit)
 
     async def refresh_data_frame_format(self) -> DataFrameFormat:
         """Read the columns of the data frame again, and accept their units.
@@ -307,7 +301,7 @@ class Session:
         if not self._is_current():
             await self._establish()
         await self._format.refresh()
-        self._format.mean_unit_in_force()
+        self._proof.mean_unit_in_force()
         return self._format.in_force.columns
 
     async def ensure_current(self) -> int:
@@ -402,16 +396,49 @@ class Session:
     async def _execute_line(
         self, command: Command[Req, Resp], request: Req, timeout: float | None
     ) -> Exchange[Resp]:
+        request, number = await self._with_proof(command, request)
+        if timeout is not None:
+            check_seconds(timeout)
         data = await self._prepare(command, request)
         exchange = await self._attempt(
             command, request, data, lambda: self._ask(command, request, data, timeout)
         )
-        if not command.invalidates_format(request):
-            await self._format.compare(command.reported_units(request, exchange.value))
+        reported = command.reported_units(request, exchange.value)
+        if number is not None:
+            with suppress(AlicatError):  # then the format stays in doubt, and the answer decides
+                await self._format.compare(reported)
+            self._proof.confirm(number, next((unit.label for unit in reported), None))
+        elif not command.invalidates_format(request):
+            await self._format.compare(reported)
         return exchange
+
+    async def _with_proof(
+        self, command: CommandSpec[Any], request: Req
+    ) -> tuple[Req, ProvenNumber | None]:
+        """The request with a proof of its number's unit, and that number, if it has one."""
+        number = getattr(request, command.number) if command.number else None
+        if number is None or isinstance(number, ProvenNumber):
+            return request, number
+        self._admit(command, request)
+        if not number:
+            return request, None  # zero is zero in every unit
+        number = await self._proof.prove(float(number), None)
+        # Requests are dataclasses, which their type variable cannot say.
+        changed: Any = replace(request, **{command.number: number})  # type: ignore[type-var]
+        return changed, number
 
     async def _prepare(self, command: CommandSpec[Req], request: Req) -> bytes:
         """Return the bytes of a request that may be sent, once the unit is identified."""
+        self._admit(command, request)
+        if not self._is_current():
+            await self._establish()
+        data = command.encode(self._context(), request)
+        if command.saves(request):
+            self._wear.record(command.name, self.unit_id, self.port_label)
+        return data
+
+    def _admit(self, command: CommandSpec[Req], request: Req) -> None:
+        """Refuse what the instrument does not have, wrong arguments, missing confirmations."""
         check_applies(command, self._info, self.error_context(command))
         command.arguments(request, self._context())
         loss = command.confirm(request)
@@ -421,12 +448,6 @@ class Session:
                 "confirm=True",
                 context=self.error_context(command),
             )
-        if not self._is_current():
-            await self._establish()
-        data = command.encode(self._context(), request)
-        if command.saves(request):
-            self._wear.record(command.name, self.unit_id, self.port_label)
-        return data
 
     async def _attempt(
         self,
@@ -459,7 +480,14 @@ class Session:
         if changes:
             self.tell(command.event, f"{command.name}: {data.decode('ascii').strip()}")
             if command.invalidates_format(request):
-                await self.refresh_data_frame_format()
+                before = self._setpoint_statistic()
+                if not self._is_current():
+                    await self._establish()
+                await self._format.refresh()
+                chosen = answer.value if isinstance(answer, Exchange) else answer
+                self._proof.mean_chosen_unit(
+                    chosen.label if isinstance(chosen, UnitSetting) else None, before
+                )
         return answer
 
     async def _ask(
@@ -468,12 +496,19 @@ class Session:
         context = self._context()
         decode = command.decode
         allowed = self._timeout if timeout is None else timeout
+        number = getattr(request, command.number) if command.number else None
+        check: Callable[[], None] | None = None
+        if isinstance(number, ProvenNumber):
+            check = partial(self._proof.check, number)
+        elif command.invalidates_format(request):
+            check = self._format.void_proofs
         return await self._client.exchange(
             data,
             lambda line: decode(line, request, context),
             timeout=allowed + command.patience_s(request),
             letterless=command.identity is ReplyIdentity.LETTERLESS,
             generation=self._generation,
+            check=check,
         )
 
     async def _read_table(self, command: TableCommand[Any, Resp], data: bytes) -> Resp:
@@ -503,6 +538,10 @@ class Session:
         elif isinstance(error, AlicatParseError):
             await self._format.frame_did_not_fit()
 
+    def _setpoint_statistic(self) -> Statistic | None:
+        field = self.data_frame_format.setpoint_field
+        return None if field is None else field.statistic
+
     def _lose(self, reason: str) -> None:
         if self._stale is None:
             self.invalidate(reason)
@@ -531,7 +570,7 @@ class Session:
             if (wait := self._retry.remaining()) > 0:
                 raise AlicatConnectionError(
                     f"unit {self.unit_id} on {self.port_label} is away ({self._reason()}); it is "
-                    f"tried again in {wait:.1f} s",
+                    f"tried again in {max(0.1, wait):.1f} s",
                     context=self.error_context(),
                 )
             client = self._client
@@ -551,6 +590,7 @@ class Session:
             self._generation = generation
             self._stale = None
             self._silences = 0
+            self._format.void_proofs()  # it may have lost its power, and a unit with it
             self._retry.succeeded()
             client.line_is_good()
             self.tell(EventKind.RECONNECTED, f"it is back after {away}")

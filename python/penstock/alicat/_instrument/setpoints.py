@@ -6,6 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from numbers import Complex, Real
+from typing import SupportsFloat, SupportsIndex
 
 from penstock.alicat._bus.replies import refuse_line
 from penstock.alicat._frames.reading import Reading
@@ -15,7 +18,9 @@ from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
     "FullScaleValue",
+    "Number",
     "SetpointState",
+    "as_number",
     "decimal_text",
     "parse_full_scale",
     "parse_setpoint_reply",
@@ -70,25 +75,62 @@ _DECIMALS = 9
 _LARGEST = 1e9
 
 
-def decimal_text(value: float) -> str:
+#: What can be passed as a number: int, float, Decimal, Fraction, and the scalars of numpy.
+Number = SupportsFloat | SupportsIndex
+
+
+def as_number(value: Number, what: str = "a setpoint") -> float:
+    """A number as a float.
+
+    Args:
+        value: An integer, float, Decimal, Fraction, or another object that converts itself to a
+            float. Truth values and strings are none: they are mistakes.
+        what: The name of the number, for errors.
+
+    Raises:
+        AlicatValidationError: it is not a finite number below 10⁹, or not a number at all.
+    """
+    given: object = value
+    kind = type(given).__name__
+    number: float | None = None
+    if kind not in ("bool", "bool_") and not (
+        isinstance(given, Complex) and not isinstance(given, Real)
+    ):
+        try:
+            if isinstance(given, SupportsFloat):
+                number = float(given)
+            elif isinstance(given, SupportsIndex):
+                number = float(given.__index__())
+        except OverflowError:
+            number = math.inf if isinstance(given, int | Fraction) else None
+        except (TypeError, ValueError):
+            pass
+    if number is None:
+        raise AlicatValidationError(f"{what} must be a number, not {given!r}")
+    if not math.isfinite(number) and not isinstance(given, int | Fraction):
+        raise AlicatValidationError(f"{what} must be a finite number, not {given!r}")
+    if abs(number) >= _LARGEST:
+        raise AlicatValidationError(
+            f"{what} of {given!r} is larger than any instrument's range: check the unit"
+        )
+    return number
+
+
+def decimal_text(value: Number, what: str = "a setpoint") -> str:
     """A number as instruments read it: decimal, never with an exponent.
 
     At most nine significant digits, which distinguish all single-precision numbers (the instruments
     compute in single precision), and at most nine decimals.
 
+    Args:
+        value: As for :func:`as_number`.
+        what: The name of the number, for errors.
+
     Raises:
         AlicatValidationError: it is not a finite number below 10⁹, or not a number at all.
     """
-    number: object = value
-    if isinstance(number, bool) or not isinstance(number, (int, float, Decimal)):
-        raise AlicatValidationError(f"a setpoint must be a number, not {number!r}")
-    if not math.isfinite(value):
-        raise AlicatValidationError(f"a setpoint must be a finite number, not {value!r}")
-    if abs(value) >= _LARGEST:
-        raise AlicatValidationError(
-            f"{value!r} is larger than any instrument's range: check the unit"
-        )
-    exact = Decimal(str(value))
+    number = as_number(value, what)
+    exact = value if isinstance(value, Decimal) else Decimal(str(number))
     decimals = min(_DECIMALS, max(0, _DIGITS - 1 - exact.adjusted())) if exact else 0
     text = f"{exact:.{decimals}f}"
     if "." in text:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.alicat._bus.client import AlicatProtocolClient
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.replies import check_unit_id
 from penstock.alicat._bus.waiting import ANYIO, Waiting
 from penstock.alicat._instrument.identification import describe, identify
@@ -111,7 +112,12 @@ def text_search(
     waiting: Waiting = ANYIO,
     open_transport: Callable[[SerialSettings], Awaitable[Transport]] = open_serial_transport,
 ) -> PortSearch[AlicatProtocolClient, str, DeviceInfo, DiscoveryResult]:
-    """Searches with the text protocol; ``timeout`` is for each answer, in seconds."""
+    """Searches with the text protocol; ``timeout`` is for each answer, in seconds.
+
+    Raises:
+        AlicatConfigurationError: it is not a number of seconds above 0.
+    """
+    check_seconds(timeout)
 
     def client_on(transport: Transport) -> AlicatProtocolClient:
         return AlicatProtocolClient(transport, default_timeout=timeout, waiting=waiting)

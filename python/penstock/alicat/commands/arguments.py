@@ -80,7 +80,7 @@ def bounded(value: float, low: float, high: float, what: str) -> str:
     Raises:
         AlicatValidationError: it is no finite number, or outside.
     """
-    text = decimal_text(value)
+    text = decimal_text(value, what)
     if not low <= value <= high:
         raise AlicatValidationError(f"{what} must be from {low:g} to {high:g}, not {value!r}")
     return text

@@ -199,7 +199,7 @@ def _batch_arguments(request: BasisBatchRequest, context: CommandContext) -> tup
         return ()
     if request.volume < 0:
         raise AlicatValidationError(f"a batch must not be negative, as {request.volume!r} is")
-    return (decimal_text(request.volume),)
+    return (decimal_text(request.volume, "the volume of a batch"),)
 
 
 def _decode_batch(line: bytes, request: BasisBatchRequest, context: CommandContext) -> BasisBatch:

@@ -61,7 +61,7 @@ def _arguments(request: TotalizerBatchRequest, context: CommandContext) -> tuple
         if request.unit_code:
             raise AlicatValidationError("unit_code=... belongs to a volume: state both")
         return (totalizer,)
-    volume = decimal_text(request.volume)
+    volume = decimal_text(request.volume, "the volume of a batch")
     if request.volume < 0:
         raise AlicatValidationError(f"a batch must not be negative, as {request.volume!r} is")
     return totalizer, volume, whole(request.unit_code, 0, _LAST_UNIT_CODE, "unit_code")

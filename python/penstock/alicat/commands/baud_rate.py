@@ -20,7 +20,7 @@ from penstock.alicat.errors import AlicatValidationError
 
 __all__ = ["BAUD_RATE", "BaudRateRequest"]
 
-_RATES: Final = (2400, 9600, 19_200, 38_400, 57_600, 115_200)
+BAUD_RATES: Final = (2400, 9600, 19_200, 38_400, 57_600, 115_200)
 #: BASIS instruments number theirs, from 0.
 _BASIS_RATES: Final = (4800, 9600, 19_200, 38_400, 57_600, 115_200)
 
@@ -38,7 +38,7 @@ _RATE = reply_shape(rb"(?:NCB\s+)?(\d{1,6})")
 
 def _arguments(request: BaudRateRequest, context: CommandContext) -> tuple[str, ...]:
     is_basis = context.firmware.family is FirmwareFamily.BASIS
-    rates = _BASIS_RATES if is_basis else _RATES
+    rates = _BASIS_RATES if is_basis else BAUD_RATES
     if request.baudrate not in rates:
         raise AlicatValidationError(
             f"an instrument does not talk at {request.baudrate!r} baud: choose one of "

@@ -168,6 +168,9 @@ class CommandSpec(Generic[Req]):
     """The kind of event that reports a change."""
     invalidates_format: Callable[[Req], bool] = _never
     """Whether the request may change the columns or units of the data frame."""
+    number: str = ""
+    """The field of the request that holds a number in the unit of the setpoint, if it has one. The
+    session proves the unit of such a number before it sends it."""
 
     def encode(self, context: CommandContext, request: Req) -> bytes:
         """The bytes to send.

@@ -216,7 +216,7 @@ def _condition_arguments(request: _Condition, value: float | None) -> tuple[str,
     unit = _KEEP_UNIT
     if request.unit_code is not None:
         unit = whole(request.unit_code, 0, _LAST_UNIT_CODE, "unit_code")
-    return mode, unit, decimal_text(value)
+    return mode, unit, decimal_text(value, "a standard condition")
 
 
 def _condition_decoder(

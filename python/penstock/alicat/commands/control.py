@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
-from penstock.alicat._instrument.setpoints import decimal_text
+from penstock.alicat._instrument.proven_number import ProvenNumber
+from penstock.alicat._instrument.setpoints import as_number, decimal_text
 from penstock.alicat.commands.arguments import FROM_10V05, NUMBER, UNIT, refuse_save_alone
 from penstock.alicat.commands.command import (
     CONTROLLERS,
@@ -15,6 +16,7 @@ from penstock.alicat.commands.command import (
     Command,
     CommandContext,
     FirmwareRange,
+    ReportedUnit,
     match_reply,
     parse_error,
     reply_shape,
@@ -90,6 +92,11 @@ LOOP_CONTROL_VARIABLE: Command[LoopControlVariableRequest, LoopControlState] = C
 )
 
 
+def _known_unit(unit: Unit | None, label: str) -> tuple[ReportedUnit, ...]:
+    """The unit of the setpoint in an answer. An unknown label may be a damaged one."""
+    return () if unit is None else (ReportedUnit(None, label),)
+
+
 class TimeUnit(IntEnum):
     """The time that a ramp's rate refers to; the value is its number on the wire."""
 
@@ -104,10 +111,10 @@ class TimeUnit(IntEnum):
 class RampRateRequest:
     """Let the setpoint change by at most ``max_ramp`` (in its own unit) per ``time_unit``.
 
-    0 lifts the limit. ``None`` asks.
+    0 lifts the limit. ``None`` asks. The unit is proven as that of a setpoint.
     """
 
-    max_ramp: float | None = None
+    max_ramp: float | ProvenNumber | None = None
     time_unit: TimeUnit | None = None
 
 
@@ -133,12 +140,18 @@ def _ramp_arguments(request: RampRateRequest, context: CommandContext) -> tuple[
         if request.time_unit is not None:
             raise AlicatValidationError("time_unit=... belongs to a max_ramp: state both")
         return ()
-    text = decimal_text(request.max_ramp)
-    if request.max_ramp < 0:
-        raise AlicatValidationError(f"max_ramp must not be negative, as {request.max_ramp!r} is")
+    text = decimal_text(request.max_ramp, "max_ramp")
+    if as_number(request.max_ramp) < 0:
+        raise AlicatValidationError(f"max_ramp must not be negative, as {text} is")
     if request.time_unit is None:
         raise AlicatValidationError("state the time_unit that max_ramp refers to, also for 0")
-    return text, str(TimeUnit(request.time_unit).value)
+    try:
+        return text, str(TimeUnit(request.time_unit).value)
+    except ValueError:
+        names = ", ".join(unit.name for unit in TimeUnit)
+        raise AlicatValidationError(
+            f"time_unit must be a TimeUnit ({names}), not {request.time_unit!r}"
+        ) from None
 
 
 def _decode_ramp(line: bytes, request: RampRateRequest, context: CommandContext) -> RampRateSetting:
@@ -163,6 +176,10 @@ RAMP_RATE: Command[RampRateRequest, RampRateSetting] = Command(
     firmware=FirmwareRange(NUMERIC_FAMILIES, first=FirmwareVersion(FirmwareFamily.V1_V7, 7, 11)),
     changes=lambda request: request.max_ramp is not None,
     saves=lambda request: request.max_ramp is not None,
+    number="max_ramp",
+    reported_units=lambda request, setting: _known_unit(
+        setting.setpoint_unit, setting.rate_unit_label.rpartition("/")[0]
+    ),
 )
 
 
@@ -228,10 +245,10 @@ RAMP_OPTIONS: Command[RampOptionsRequest, RampOptions] = Command(
 class DeadbandLimitRequest:
     """Do not correct deviations up to ``deadband``, in the unit of the controlled quantity.
 
-    ``None`` asks. ``save`` keeps it over a power cycle.
+    ``None`` asks. ``save`` keeps it over a power cycle. The unit is proven as that of a setpoint.
     """
 
-    deadband: float | None = None
+    deadband: float | ProvenNumber | None = None
     save: bool | None = None
 
 
@@ -252,9 +269,9 @@ _DEADBAND = reply_shape(NUMBER + rb"\s+" + UNIT)
 def _deadband_arguments(request: DeadbandLimitRequest, context: CommandContext) -> tuple[str, ...]:
     if request.deadband is None:
         return refuse_save_alone(request.save)
-    text = decimal_text(request.deadband)
-    if request.deadband < 0:
-        raise AlicatValidationError(f"deadband must not be negative, as {request.deadband!r} is")
+    text = decimal_text(request.deadband, "deadband")
+    if as_number(request.deadband) < 0:
+        raise AlicatValidationError(f"deadband must not be negative, as {text} is")
     # Here the flag comes first, and is not optional.
     return str(int(bool(request.save))), text
 
@@ -279,4 +296,6 @@ DEADBAND_LIMIT: Command[DeadbandLimitRequest, DeadbandSetting] = Command(
     firmware=FROM_10V05,
     changes=lambda request: request.deadband is not None,
     saves=lambda request: bool(request.save),
+    number="deadband",
+    reported_units=lambda request, setting: _known_unit(setting.unit, setting.unit_label),
 )

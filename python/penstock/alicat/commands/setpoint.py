@@ -8,6 +8,7 @@ from penstock.alicat._bus.replies import refuse_line
 from penstock.alicat._frames.frame_decoder import ParsedFrame
 from penstock.alicat._instrument.events import EventKind
 from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.proven_number import ProvenNumber
 from penstock.alicat._instrument.setpoints import SetpointState, decimal_text, parse_setpoint_reply
 from penstock.alicat.commands.arguments import FROM_10V05, refuse_save_alone, saving
 from penstock.alicat.commands.command import (
@@ -37,9 +38,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SetpointRequest:
-    """Set the setpoint to ``value``, in the unit that the instrument is set to; ``None`` asks."""
+    """Set the setpoint to ``value``; ``None`` asks.
 
-    value: float | None = None
+    A number without a proof is in the unit that was in force when the instrument was opened. The
+    session proves that unit before it sends the number; zero needs no proof.
+    """
+
+    value: float | ProvenNumber | None = None
 
 
 def _value_argument(
@@ -71,6 +76,7 @@ SETPOINT: Command[SetpointRequest, SetpointState] = Command(
     changes=lambda request: request.value is not None,
     event=EventKind.SETPOINT,
     device_kinds=CONTROLLERS,
+    number="value",
     # On 1v to 7v every command that begins with L locks the front panel.
     firmware=FirmwareRange(V8_AND_NEWER, first=FirmwareVersion(FirmwareFamily.V8_V9, 9, 0)),
     reported_units=lambda request, state: (ReportedUnit(None, state.unit_label or ""),),
@@ -79,9 +85,9 @@ SETPOINT: Command[SetpointRequest, SetpointState] = Command(
 
 @dataclass(frozen=True, slots=True)
 class SetpointLegacyRequest:
-    """Set the setpoint to ``value``."""
+    """Set the setpoint to ``value``; its unit is proven as that of a :class:`SetpointRequest`."""
 
-    value: float
+    value: float | ProvenNumber
 
 
 SETPOINT_LEGACY: Command[SetpointLegacyRequest, ParsedFrame] = Command(
@@ -93,6 +99,7 @@ SETPOINT_LEGACY: Command[SetpointLegacyRequest, ParsedFrame] = Command(
     changes=always,
     event=EventKind.SETPOINT,
     device_kinds=CONTROLLERS,
+    number="value",
     firmware=FirmwareRange(
         frozenset({FirmwareFamily.V1_V7, FirmwareFamily.V8_V9, FirmwareFamily.BASIS}),
         last=FirmwareVersion(FirmwareFamily.V8_V9, 8, 99),

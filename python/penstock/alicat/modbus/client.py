@@ -17,6 +17,7 @@ from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
 from penstock.alicat._bus.exchange import BusStatistics, Counts, Exchange
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.reopening import reopened_line, retry_delay
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.waiting import ANYIO, Waiting
@@ -33,7 +34,7 @@ from penstock.alicat.errors import (
 from penstock.alicat.modbus.framing import Framing
 from penstock.alicat.modbus.pdu import ModbusExceptionError, Request
 from penstock.alicat.modbus.rtu import silence_between_frames
-from penstock.alicat.transport import Transport
+from penstock.alicat.transport import Transport, is_raw_tcp
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,6 +44,8 @@ __all__ = ["ModbusClient"]
 
 _SENDING_GRACE_S = 1.0
 _LAST_UNIT = 247
+#: Frames on the line behind a serial server are kept apart as at this rate; its own is unknown.
+_SERVERS_RATE = 9600
 
 
 class ModbusClient:
@@ -72,6 +75,7 @@ class ModbusClient:
         reconnect: Callable[[], Awaitable[Transport]] | None = None,
         waiting: Waiting = ANYIO,
     ) -> None:
+        check_seconds(timeout)
         self._framing = framing
         self._timeout = timeout
         self._window = late_reply_window or max(0.5, 2 * timeout)
@@ -95,7 +99,11 @@ class ModbusClient:
         self._framing.clear()
         self._owed: dict[int, float] = {}
         self._silence = (
-            0.0 if self._framing.numbers_requests else silence_between_frames(transport.baudrate)
+            0.0
+            if self._framing.numbers_requests
+            else silence_between_frames(
+                _SERVERS_RATE if is_raw_tcp(transport.label) else transport.baudrate
+            )
         )
 
     @property

@@ -7,8 +7,14 @@ from types import MappingProxyType
 from typing import Final
 
 from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat._instrument.proven_number import ProvenNumber, SetpointLimits
 from penstock.alicat._instrument.results import ValveHoldResult
-from penstock.alicat._instrument.setpoints import SetpointState, decimal_text
+from penstock.alicat._instrument.setpoints import (
+    Number,
+    SetpointState,
+    as_number,
+    decimal_text,
+)
 from penstock.alicat.errors import (
     AlicatMissingHardwareError,
     AlicatValidationError,
@@ -17,6 +23,7 @@ from penstock.alicat.errors import (
 from penstock.alicat.modbus.device import ModbusFlowMeter
 from penstock.alicat.modbus.registers import RESULTS, SpecialCommand, as_float, from_float
 from penstock.alicat.registry import LoopControlVariable, Statistic, Unit
+from penstock.alicat.registry.units import are_same_unit, stated_label
 
 __all__ = ["LoopGains", "ModbusFlowController"]
 
@@ -46,18 +53,35 @@ class LoopGains:
 class ModbusFlowController(ModbusFlowMeter):
     """A flow controller over Modbus."""
 
-    _limits: tuple[float | None, float | None] = (None, None)
+    _limits = SetpointLimits(None, None, None, None)
+    _chosen: LoopControlVariable | None = None
 
-    def limit_setpoint(self, low: float | None = None, high: float | None = None) -> None:
+    def limit_setpoint(
+        self,
+        low: Number | None = None,
+        high: Number | None = None,
+        unit: Unit | str | None = None,
+    ) -> None:
         """Refuse setpoints below ``low`` or above ``high`` from now on; ``None`` for no limit.
 
-        No register holds the full scale, so without limits only the instrument rejects a setpoint
-        that is too large.
+        The limits are in ``unit``, by default in the unit that was stated for the setpoint when the
+        instrument was opened. They hold for the quantity that is controlled now: after another one
+        was chosen, setpoints are refused until limits are set again. No register holds the full
+        scale, so without limits only the instrument rejects a setpoint that is too large.
+
+        Raises:
+            AlicatValidationError: ``low`` is above ``high``, or one is no finite number, or there
+                is no such unit.
         """
-        self._limits = (low, high)
+        self._limits = SetpointLimits(
+            None if low is None else as_number(low, "a limit of the setpoint"),
+            None if high is None else as_number(high, "a limit of the setpoint"),
+            self._setpoint_label() if unit is None else stated_label(unit),
+            self._controlled(),
+        )
 
     async def setpoint(
-        self, value: float | None = None, unit: Unit | str | None = None
+        self, value: Number | None = None, unit: Unit | str | None = None
     ) -> SetpointState:
         """Read the setpoint, or set it to ``value`` and read it back.
 
@@ -77,10 +101,10 @@ class ModbusFlowController(ModbusFlowMeter):
         at = registers.setpoint
         if at is None:
             raise AlicatValidationError("the map of this instrument has no register of a setpoint")
-        label = self._labels.get(registers.setpoint_statistic)
-        if value is not None:
-            words = self._checked(value, unit, label)
-            await self._write(at, words)
+        label = self._setpoint_label()
+        commanded = None if value is None else as_number(value)
+        if commanded is not None:
+            await self._write(at, self._checked(commanded, unit, label))
         requested = as_float(await self._read(at, 2))
         current = requested
         followed = registers.quantities.get(registers.setpoint_statistic)
@@ -92,7 +116,7 @@ class ModbusFlowController(ModbusFlowMeter):
             requested=requested,
             unit=None if label is None else Unit.from_label(label),
             unit_label=label,
-            commanded=None if value is None else float(value),
+            commanded=commanded,
         )
 
     async def loop_gains(
@@ -134,6 +158,8 @@ class ModbusFlowController(ModbusFlowMeter):
     ) -> LoopControlVariable:
         """Control another quantity. The unit of the setpoint changes with it: reopen the device.
 
+        Until then the unit of the setpoint is unknown: setpoints with ``unit=...`` are refused.
+
         Raises:
             AlicatValidationError: the manual has no number for this quantity; nothing was sent.
         """
@@ -141,6 +167,7 @@ class ModbusFlowController(ModbusFlowMeter):
         if chosen not in _VARIABLES:
             raise AlicatValidationError(f"Modbus has no number for {chosen.name}; nothing was sent")
         await self._command(SpecialCommand.CONTROL_VARIABLE, _VARIABLES[chosen])
+        self._chosen = chosen
         return chosen
 
     async def save_power_up_setpoint(self, *, confirm: bool = False) -> None:
@@ -189,24 +216,33 @@ class ModbusFlowController(ModbusFlowMeter):
         await self._command(SpecialCommand.VALVE, argument)
         return ValveHoldResult(await self.poll())
 
+    def _setpoint_label(self) -> str | None:
+        """The unit that was stated for the setpoint, unless another quantity was chosen since."""
+        return None if self._chosen else self._labels.get(self._registers.setpoint_statistic)
+
+    def _controlled(self) -> Statistic:
+        chosen = self._chosen
+        return self._registers.setpoint_statistic if chosen is None else chosen.statistic
+
     def _checked(self, value: float, unit: Unit | str | None, label: str | None) -> tuple[int, int]:
         """The registers of a setpoint that may be sent."""
-        text = decimal_text(value)
-        low, high = self._limits
         why = None
         if unit is not None:
-            wanted = Unit.coerce(unit)
+            wanted = stated_label(unit)
             if label is None:
                 why = "no unit was stated for its setpoint when it was opened"
-            elif wanted is not Unit.from_label(label):
-                why = f"it takes its setpoint in {label}, not in {wanted.value}"
-        if value < 0 and Capability.BIDIRECTIONAL not in self._capabilities:
+                if self._chosen is not None:
+                    why = f"it controls {self._chosen.name} now: reopen it and state units=..."
+            elif not are_same_unit(wanted, label):
+                why = f"it takes its setpoint in {label}, not in {wanted}"
+        if why is None and value < 0 and Capability.BIDIRECTIONAL not in self._capabilities:
             why = "a negative setpoint needs an instrument that is known as bidirectional"
-        elif (low is not None and value < low) or (high is not None and value > high):
-            why = f"it is outside of the limits {low} to {high}"
+        if why is None:
+            # Nothing proves the unit here: no register holds it.
+            why = self._limits.objection(ProvenNumber(value, label, self._controlled(), 0))
         if why is not None:
             raise AlicatValidationError(
-                f"setpoint {text} was not sent to unit {self._unit}: {why}",
+                f"setpoint {decimal_text(value)} was not sent to unit {self._unit}: {why}",
                 context=ErrorContext(unit_id=self.unit_id, port=self._client.label),
             )
-        return from_float(float(value))
+        return from_float(value)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.waiting import ANYIO, Waiting
 from penstock.alicat._manager.discovery import DEFAULT_DISCOVERY_BAUDRATES, list_serial_ports
 from penstock.alicat._manager.port_search import PortSearch
@@ -126,7 +127,12 @@ def modbus_search(
     waiting: Waiting = ANYIO,
     open_transport: Callable[[SerialSettings], Awaitable[Transport]] = open_serial_transport,
 ) -> PortSearch[ModbusClient, int, ModbusIdentity, ModbusDiscoveryResult]:
-    """Searches by Modbus; ``timeout`` is for each reply, in seconds."""
+    """Searches by Modbus; ``timeout`` is for each reply, in seconds.
+
+    Raises:
+        AlicatConfigurationError: it is not a number of seconds above 0.
+    """
+    check_seconds(timeout)
 
     def client_on(transport: Transport) -> ModbusClient:
         return ModbusClient(transport, framing_of(protocol), timeout=timeout, waiting=waiting)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._devices.factory import ReopenedPort, settings_for
 from penstock.alicat._instrument.kinds import Capability
 from penstock.alicat.modbus.client import ModbusClient
@@ -121,6 +122,7 @@ async def modbus_client_for(
     timeout: float,
 ) -> tuple[ModbusClient, bool]:
     """The client of a line, and whether the caller has to close it; as ``open_modbus_device``."""
+    check_seconds(timeout)
     if isinstance(port, ModbusClient):
         return port, False
     framing = framing_of(protocol)

@@ -35,6 +35,8 @@ _MEANINGS = {
     4: "it failed to do it",
     5: "it has begun and takes long",
     6: "it is busy",
+    7: "it cannot do it in its present state",
+    8: "its memory has a parity error",
     10: "the gateway has no path to it",
     11: "it does not answer the gateway",
 }

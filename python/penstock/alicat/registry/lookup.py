@@ -65,7 +65,11 @@ class Coded(StrEnum):
         member = cls.from_name(value)
         if member is None:
             index = _INDICES[cls]
-            near = get_close_matches(_key(value), index.by_name, n=3)
+            near = [
+                name
+                for name in get_close_matches(_key(value), index.by_name, n=4)
+                if name != "none"  # a value of its own, and no help to anybody
+            ][:3]
             suggestions = tuple(dict.fromkeys(index.by_name[name].value for name in near))
             raise index.unknown(value, suggestions=suggestions)
         return member

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from penstock.alicat.errors import UnknownUnitError
 
-__all__ = ["Unit", "clean_unit_label"]
+__all__ = ["Unit", "are_same_unit", "clean_unit_label", "stated_label"]
 
 
 class Unit(StrEnum):
@@ -176,6 +176,31 @@ def clean_unit_label(label: str) -> str:
     return label.strip().replace("`", "°")
 
 
+def stated_label(unit: Unit | str) -> str:
+    """The label of a unit that a caller states. PSIG keeps its G.
+
+    Raises:
+        UnknownUnitError: there is no such unit; the error suggests near names.
+    """
+    known = Unit.coerce(unit)
+    return known.value if isinstance(unit, Unit) else clean_unit_label(unit)
+
+
+def are_same_unit(one: str, other: str) -> bool:
+    """Whether two labels mean the same unit.
+
+    PSI may be PSIA or PSIG, but these two are not the same: their zeros differ.
+    """
+    one, other = (clean_unit_label(label).casefold() for label in (one, other))
+    first, second = _BY_LABEL.get(one), _BY_LABEL.get(other)
+    if first is None or second is None:
+        return one == other
+    if first is not second:
+        return False
+    references = {_REFERENCES.get(one, ""), _REFERENCES.get(other, "")} - {""}
+    return len(references) < 2
+
+
 # Other spellings, among them those of instruments whose display has no ³, ² or μ.
 _ALIASES: dict[Unit, tuple[str, ...]] = {
     Unit.UNKNOWN: ("---",),
@@ -267,8 +292,12 @@ _ALIASES: dict[Unit, tuple[str, ...]] = {
 _BY_LABEL: dict[str, Unit] = {
     alias.casefold(): unit for unit, aliases in _ALIASES.items() for alias in aliases
 } | {unit.value.casefold(): unit for unit in Unit}
+#: Absolute, gauge or differential: the last letter of a label of a pressure.
+_REFERENCES: dict[str, str] = {}
 for _pressure in (Unit.PSI, Unit.BAR, Unit.MBAR, Unit.PA, Unit.HPA, Unit.KPA, Unit.TORR):
     for _reference in "agd":
-        _BY_LABEL.setdefault(f"{_pressure.value.casefold()}{_reference}", _pressure)
+        _label = f"{_pressure.value.casefold()}{_reference}"
+        if _BY_LABEL.setdefault(_label, _pressure) is _pressure:
+            _REFERENCES[_label] = _reference
 for _letter, _degree in (("c", Unit.DEG_C), ("f", Unit.DEG_F), ("k", Unit.DEG_K)):
     _BY_LABEL.setdefault(_letter, _degree)

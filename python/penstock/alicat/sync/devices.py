@@ -118,6 +118,8 @@ class SyncPressureMeter(SyncDevice):
 
 class _SyncController(SyncDevice):
     setpoint = blocking(FlowController.setpoint)
+    check_setpoint = blocking(FlowController.check_setpoint)
+    zero_setpoint = blocking(FlowController.zero_setpoint)
     setpoint_source = blocking(FlowController.setpoint_source)
     loop_control_variable = blocking(FlowController.loop_control_variable)
     hold_valves = blocking(FlowController.hold_valves)

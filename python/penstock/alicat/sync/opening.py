@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from penstock.alicat._bus.client import AlicatProtocolClient
+from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._devices.factory import ReopenedPort, settings_for
 from penstock.alicat._devices.factory import open_device as open_device_coroutine
 from penstock.alicat._instrument.kinds import Capability, Medium
@@ -122,6 +123,7 @@ async def blocking_client_for(
         AlicatConnectionError: the port cannot be opened.
         TypeError: ``port`` cannot be used without an event loop.
     """
+    check_seconds(timeout)
     settings = settings_for(port, serial)
     if settings is not None:
         reopened = ReopenedPort(settings, open_blocking_transport)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from penstock.alicat.sync.waiting import BLOCKING, DeadlinePassedError
-from penstock.alicat.transport import SerialSettings, describe_open_failure, port_address
+from penstock.alicat.transport import (
+    SerialSettings,
+    describe_open_failure,
+    known_baudrate,
+    port_address,
+)
 from penstock.serial.sync import SerialPort, open_serial_port
 
 __all__ = ["BlockingTransport", "open_blocking_transport"]
@@ -67,4 +72,4 @@ async def open_blocking_transport(settings: SerialSettings) -> BlockingTransport
     config = settings.to_serial_config()
     with describe_open_failure(settings):
         port = open_serial_port(port_address(settings.port), config)
-    return BlockingTransport(port, label=settings.port, baudrate=settings.baudrate)
+    return BlockingTransport(port, label=settings.port, baudrate=known_baudrate(settings))

@@ -348,7 +348,7 @@ class AsciiUnit:
         return data_format_table(self.unit_id, self.firmware, self._layout(), gases)
 
     def _gases(self, arguments: list[str]) -> _Reply:
-        return gas_table(self.unit_id, self.firmware)
+        return gas_table(self.unit_id, self.firmware, self.settings.mixes.values())
 
     def _change_unit_id(self, arguments: list[str]) -> _Reply:
         if len(arguments) != 1 or not re.fullmatch(r"[@A-Z]", arguments[0]):

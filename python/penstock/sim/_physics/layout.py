@@ -7,13 +7,13 @@ terminated, so a reader has to recognise the last line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from penstock.sim._physics.firmware import Firmware
-from penstock.sim._physics.gases import GASES
+from penstock.sim._physics.gases import GASES, SimulatedGas
 from penstock.sim._physics.instrument import CONTROLLED, Measurand, Quantity
 
 __all__ = [
@@ -234,11 +234,8 @@ def _gp_manufacturing_table(
     return [f"{unit} \b M{index} {row}" for index, row in enumerate(rows)]
 
 
-def gas_table(unit: str, firmware: Firmware) -> list[str]:
-    """The answer to ``??G*``: every gas that the firmware knows."""
-    rows = [
-        f"{unit} G{gas.number:02}  {gas.short:>7}"
-        for gas in GASES
-        if gas.number <= firmware.last_gas
-    ]
+def gas_table(unit: str, firmware: Firmware, mixes: Iterable[SimulatedGas] = ()) -> list[str]:
+    """The answer to ``??G*``: every gas that the firmware knows, and the user's mixes."""
+    known = [gas for gas in GASES if gas.number <= firmware.last_gas]
+    rows = [f"{unit} G{gas.number:02}  {gas.short:>7}" for gas in (*known, *mixes)]
     return ["  ".join(rows)] if firmware.gp_tables else rows
