@@ -6,7 +6,9 @@ imports what it needs when it runs.
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -21,13 +23,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     traceback follows the sentence. Call it from the main thread: it handles signals while it runs.
     """
     _open_missing_streams()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or file that has no letter for a degree sign shows another, and no error.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader closed the pipe.
+        # The reader has closed the pipe, such as head: as a program that SIGPIPE ends.
         _silence_stdout()
-        code = 5
+        code = 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         # Ctrl-C during the imports, before the command's own signal handlers are installed.
         code = 130
@@ -45,8 +51,12 @@ def _run(arguments: list[str]) -> int:
     from penstock.cli._interrupts import Interrupts
     from penstock.cli._parser import build_parser
 
+    parser = build_parser()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return ExitCode.USAGE
     try:
-        options = build_parser().parse_args(arguments)
+        options = parser.parse_args(arguments)
     except SystemExit as leaving:
         # argparse has printed help, version or usage and exits by raising.
         return leaving.code if isinstance(leaving.code, int) else ExitCode.USAGE

@@ -26,6 +26,9 @@ class AnyOrderParser(argparse.ArgumentParser):
             return super().parse_known_args(args, namespace)
         self._parsing = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            options, unknown = self.parse_known_intermixed_args(args, namespace)
+            if unknown:
+                self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            return options, unknown
         finally:
             self._parsing = False

@@ -39,13 +39,13 @@ class ExitCode(IntEnum):
     DEVICE = 4
     """A port or an instrument could not be opened; nothing was recorded."""
     OUTPUT = 5
-    """A file or folder could not be written; what was recorded before is on disk."""
+    """A file or folder could not be written or read; what was recorded before is on disk."""
     INCOMPLETE = 6
     """The run is complete, but polls or setpoint steps failed; the rows show which."""
     MISSING_PART = 7
     """An optional package or the native extension is not installed."""
     FOUND = 8
-    """``penstock verify`` found something wrong with a recording."""
+    """``penstock verify`` found something wrong with a recording, or ``log check`` with a log."""
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

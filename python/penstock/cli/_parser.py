@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.cli._alicat.commands import add_alicat_commands
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._log.commands import add_log_commands
 from penstock.cli._recordings.commands import add_recordings_commands
 from penstock.cli._serial.commands import add_serial_commands
 
@@ -21,18 +23,39 @@ exit codes:
   1    an unexpected error, which is a defect of Penstock
   2    the command line is wrong
   3    the configuration file is missing or malformed
-  4    a port or instrument could not be opened; nothing was recorded
-  5    a file could not be written; what was recorded before is on disk
+  4    a port or required instrument could not be opened; nothing was recorded
+  5    a file could not be written or read; what was recorded before is on disk
   6    the run is complete, but some polls or setpoint steps failed
   7    a package or the native extension is not installed
-  8    verify found something wrong with a recording
+  8    verify found something wrong with a recording, or log check with a log
   129, 130, 143  ended by SIGHUP, Ctrl-C (SIGINT), SIGTERM; the files are complete
+  141  the reader of standard output has closed it, such as head
 """
+
+
+class _Parser(argparse.ArgumentParser):
+    """The parser of the first word, which names the nearest command to one that there is not."""
+
+    commands: Any = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        first = next(iter(args or ()), "")
+        if self.commands is not None and first not in (known := self.commands.choices):
+            from difflib import get_close_matches
+
+            near = get_close_matches(first, known, n=1)
+            if near:
+                self.error(f"argument COMMAND: invalid choice: {first!r}; did you mean {near[0]}?")
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            # By the parser of the command, so the usage that is printed is the command's.
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser; ``options.run(options, interrupts)`` runs the chosen command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="penstock",
         description="Record and control serial instruments on Penstock's own event loop.",
         epilog=_EPILOG,
@@ -43,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--version", action=_Version, nargs=0, help="print the version number and exit"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.commands = commands
 
     demo = commands.add_parser(
         "demo",
@@ -73,10 +97,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="record the instruments that a configuration file names",
         description="Record real instruments on their serial ports, as a TOML file describes "
         "(docs/cli.md and examples/run.toml explain it).",
-        usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite] [--resume] "
-        "[--no-plot] [--postgres-dsn DSN] [--json] run.toml [--dash [PORT]] "
-        "[--host ADDRESS] [--allow-host NAME] [--control] [--limit DEVICE=LOW:HIGH] "
-        "[--silence SECONDS]",
+        usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite] "
+        "[--resume [--force]] [--check] [--no-plot] [--postgres-dsn DSN] [--sign KEY] [--json] "
+        "run.toml [--dash [PORT]] [--host ADDRESS] [--allow-host NAME] [--control] "
+        "[--limit DEVICE=LOW:HIGH] [--silence SECONDS]",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -96,11 +120,46 @@ def build_parser() -> argparse.ArgumentParser:
         help="continue the files in DIR with a new part; a torn end is recovered first",
     )
     record.add_argument(
+        "--force",
+        action="store_true",
+        help="with --resume, also cut off an end that is more than a kill can tear; it is kept "
+        "beside the file",
+    )
+    record.add_argument(
+        "--check",
+        action="store_true",
+        help="check the file, the output folder and the instruments; record and change nothing",
+    )
+    record.add_argument(
         "--postgres-dsn",
         metavar="DSN",
         help="record into the table samples of this PostgreSQL database, beside the files",
     )
+    record.add_argument(
+        "--sign",
+        metavar="KEY",
+        help="sign the seals of the files with this private key (Ed25519, PEM)",
+    )
     record.set_defaults(run=_record)
+
+    safe = commands.add_parser(
+        "safe",
+        help="bring the controllers of a configuration file into their safe states",
+        description="Send each instrument of a run.toml that has a safe_state that state, now, and "
+        "try again until it has taken it. For a service manager, after a run that was killed.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    safe.add_argument("config", metavar="run.toml", help="the run's TOML file")
+    safe.add_argument(
+        "--timeout",
+        type=_positive,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long it is tried (default: %(default)g)",
+    )
+    safe.set_defaults(run=_safe)
 
     watch = commands.add_parser(
         "watch",
@@ -172,7 +231,8 @@ def build_parser() -> argparse.ArgumentParser:
     completion.set_defaults(run=_completion)
 
     add_serial_commands(commands, _EPILOG)
-    add_alicat_commands(commands, _EPILOG)
+    add_log_commands(commands, _EPILOG)
+    add_alicat_commands(commands)
 
     commands.add_parser(
         "sim",
@@ -186,6 +246,12 @@ def _demo(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from penstock.cli._recording.demo_command import run_demo
 
     return run_demo(options, interrupts)
+
+
+def _safe(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.safe_command import run_safe
+
+    return run_safe(options, interrupts)
 
 
 def _record(options: argparse.Namespace, interrupts: Interrupts) -> int:

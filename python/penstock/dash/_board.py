@@ -107,6 +107,7 @@ class Board:
         }
         if rows.description != self._description:
             self._description = rows.description
+            self.revision += 1  # a device that has just come can do more
             self._expect_described()
         count = max(len(rows.names), len(self.devices))
         for found in rows.devices(known):

@@ -49,6 +49,8 @@ class AlicatControls:
         self._manager = manager
 
     def abilities(self, device: str) -> Sequence[str]:
+        if device not in self._manager.names:
+            return []  # it has not answered yet
         found = self._device(device)
         abilities = []
         if isinstance(found, FlowController | PressureController | ModbusFlowController):

@@ -15,9 +15,9 @@ import anyio.from_thread
 import anyio.to_thread
 
 from penstock.dash._board import Board
-from penstock.dash._recorder_lock import is_being_recorded
 from penstock.dash._rows import RecordedRows
 from penstock.record.errors import RecordError
+from penstock.record.recorder_lock import is_being_recorded
 from penstock.record.view import StoredRecording
 
 __all__ = ["StoredRows", "follow"]
@@ -86,6 +86,8 @@ async def follow(board: Board, recording: StoredRecording) -> None:
     stored = StoredRows(recording)
     board.live = locked = await anyio.to_thread.run_sync(stored.is_being_recorded)
     await _read_new(board, stored)
+    known_damages: set[str] = set()
+    _log_damages(board, recording, known_damages)
     known_failure = ""
     changed_at = -math.inf
     pause = _SHORTEST_PAUSE_S
@@ -97,6 +99,7 @@ async def follow(board: Board, recording: StoredRecording) -> None:
             begun = time.monotonic()
             try:
                 await _read_new(board, stored)
+                _log_damages(board, recording, known_damages)
                 known_failure = ""
             except (RecordError, OSError, ValueError, KeyError) as error:
                 text = f"{recording.path} cannot be read: {' '.join(str(error).split())}"
@@ -119,6 +122,14 @@ def _read_in_thread(board: Board, stored: StoredRows) -> None:
         for table in tables:
             anyio.from_thread.check_cancelled()
             anyio.from_thread.run_sync(board.add, table)
+
+
+def _log_damages(board: Board, recording: StoredRecording, known: set[str]) -> None:
+    """Log what was left out of a recording, each place once."""
+    for text in map(str, recording.damages):
+        if text not in known:
+            known.add(text)
+            board.log("error", f"left out: {text}")
 
 
 def _mark_of(path: Path) -> frozenset[tuple[str, int, int]]:

@@ -65,7 +65,7 @@ def test_set_reads_the_setpoint_back(ask: Ask) -> None:
         (("set", "1", "--in", "SLPM"), "in SCCM, not in SLPM"),
         (("gas", "unobtainium"), "unknown gas 'unobtainium'"),
         (("tare", "flow"), "repeat it with --yes"),
-        (("ramp", "5"), "state the time_unit"),
+        (("ramp", "5"), "state the time with --per"),
         (("watch", "--rate", "0"), "rate"),
     ],
 )

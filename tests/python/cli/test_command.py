@@ -57,7 +57,9 @@ def test_help_imports_no_slow_modules(environment: dict[str, str]) -> None:
     ("arguments", "words"),
     [
         ([], "COMMAND"),
+        ([], "record the instruments that"),
         (["demoo"], "invalid choice"),
+        (["recrod", "run.toml"], "did you mean record?"),
         (["demo", "--duration", "-1"], "'-1' is not a time in seconds"),
         (["demo", "--duration", "nan"], "'nan' is not a time in seconds"),
         (["demo", "--rate", "fast"], "'fast' is not a rate in hertz"),

@@ -20,6 +20,8 @@ from tests.python.record.instruments import DescribedBench, FakeField, FakeResul
 
 pytest.importorskip("psycopg")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:

@@ -52,3 +52,48 @@ def test_resume_and_overwrite_exclude_each_other(penstock: Any, tmp_path: Path) 
     done = penstock("record", "run.toml", "--resume", "--overwrite")
     assert done.returncode == 2
     assert "--resume continues the files and --overwrite replaces them" in done.stderr
+
+
+def test_what_a_resumed_run_cuts_off_is_kept_and_named(
+    penstock: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    (tmp_path / "run.toml").write_text(
+        f"""
+        [record]
+        rate_hz = 20
+        duration = 0.3
+        out = "out"
+        formats = ["csv"]
+        [[device]]
+        name = "fuel"
+        port = "{port}"
+        baudrate = 115200
+        timeout = 10
+        """
+    )
+    resume = ("record", "run.toml", "--resume", "--no-plot")
+    assert penstock(*resume).returncode == 0
+    path = tmp_path / "out" / "samples.csv"
+    with path.open("ab") as file:
+        file.write(b"fuel,A,2026")
+    done = penstock(*resume)
+    assert done.returncode == 0, done.stderr
+    assert "11 bytes of a torn end were cut off" in done.stdout + done.stderr
+    assert "samples.csv.torn" in done.stdout + done.stderr
+    assert (tmp_path / "out" / "samples.csv.torn").read_bytes() == b"fuel,A,2026"
+    # The resumed run has another id, and so another file.
+    path = tmp_path / "out" / "samples.part2.csv"
+    with path.open("ab") as file:
+        file.write(b"x" * 100_000)
+    before = path.read_bytes()
+    done = penstock(*resume)
+    assert (done.returncode, "add --force" in done.stderr) == (5, True)
+    assert path.read_bytes() == before
+    assert penstock(*resume, "--force").returncode == 0
+    assert (tmp_path / "out" / "samples.part2.csv.torn").read_bytes() == b"x" * 100_000
+
+
+def test_force_needs_resume(penstock: Any, tmp_path: Path) -> None:
+    done = penstock("record", "run.toml", "--force")
+    assert (done.returncode, "--force is for --resume" in done.stderr) == (2, True)

@@ -155,7 +155,7 @@ async def test_a_board_is_live_as_long_as_the_recorder_has_the_files(
 async def test_a_recording_whose_lock_is_not_seen_is_live_while_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.dash._recorder_lock._LOCKS", tmp_path / "no list of locks")
+    monkeypatch.setattr("penstock.record.recorder_lock._LOCKS", tmp_path / "no list of locks")
     board = Board("run")
     async with SINKS["csv"](tmp_path) as sink:
         await sink.write_batch(batch(wave("argon", 10)))

@@ -47,13 +47,19 @@ _TIME_UNITS = {
 async def print_info(device: Device, options: argparse.Namespace) -> int:
     """Print the instrument's identification, and the columns of its data frame."""
     info = identification(device.info)
+    scales = {
+        statistic.value: {"value": scale.value, "unit": scale.unit_label}
+        for statistic, scale in device.info.full_scale.items()
+    }
     fields = [{"name": f.name, "kind": f.kind, "unit": f.unit} for f in device.field_schema()]
     if options.json:
-        print(json.dumps({**info, "fields": fields}, indent=2))
+        print(json.dumps({**info, "full_scale": scales, "fields": fields}, indent=2))
         return ExitCode.OK
     for name, value in info.items():
         if value:
             print(f"{name.replace('_', ' '):<14} {harmless(str(value))}")
+    for name, scale in scales.items():
+        print(f"{'full scale':<14} {scale['value']:g} {harmless(str(scale['unit']))} of {name}")
     for field in fields:
         print(f"{'field':<14} {field['name']} {field['unit'] or ''}".rstrip())
     return ExitCode.OK
@@ -116,6 +122,11 @@ def print_setpoint(state: SetpointState, options: argparse.Namespace) -> int:
 
 async def choose_gas(device: Device, options: argparse.Namespace) -> int:
     """Print the gas, or select another one."""
+    if options.list:
+        known = await device.gas_list()
+        text = "\n".join(f"{number:>3} {harmless(name)}" for number, name in known.items())
+        _print({str(number): name for number, name in known.items()}, text, options)
+        return ExitCode.OK
     gas = options.gas
     if gas is not None and gas.isdigit():
         gas = int(gas)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli._alicat.bench_commands import add_bench_actions
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
 from penstock.cli._any_order import AnyOrderParser
 from penstock.cli._interrupts import Interrupts
@@ -14,11 +15,23 @@ if TYPE_CHECKING:
 
 __all__ = ["add_alicat_commands"]
 
+_EPILOG = """\
+exit codes:
+  0    done
+  1    an unexpected error, which is a defect of Penstock
+  2    an argument is wrong, or --yes is missing; nothing was sent
+  4    no instrument answers, or the port or the instrument refuses
+  5    a file could not be read or written
+  6    a poll failed, a setpoint was ignored, or settings differ
+  129, 130, 143  ended by SIGHUP, Ctrl-C (SIGINT), SIGTERM
+  141  the reader of standard output has closed it, such as head
+"""
 
-def add_alicat_commands(commands: Any, epilog: str) -> None:
+
+def add_alicat_commands(commands: Any) -> None:
     """Add the command to argparse's ``commands``."""
-    common = {
-        "epilog": epilog,
+    common: dict[str, Any] = {
+        "epilog": _EPILOG,
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
@@ -39,7 +52,8 @@ def add_alicat_commands(commands: Any, epilog: str) -> None:
     scan.add_argument(
         "--units",
         metavar="IDS",
-        help="unit ids to ask for (default: A), or Modbus numbers such as 1-20 (default: 1)",
+        help="unit ids to ask for, such as A-F or A,C (default: A); Modbus numbers such as 1-20 "
+        "(default: 1)",
     )
     scan.add_argument(
         "--bauds",
@@ -108,6 +122,7 @@ def add_alicat_commands(commands: Any, epilog: str) -> None:
     set_.add_argument("value", type=float, metavar="VALUE")
     set_.add_argument("--in", dest="unit_of_value", metavar="UNIT", help="the unit of VALUE")
     gas.add_argument("gas", nargs="?", metavar="GAS", help="a name such as N2, or a mix's number")
+    gas.add_argument("--list", action="store_true", help="print the gases that it knows")
     gas.add_argument("--save", action="store_true", help="keep it over a power cycle")
     tare.add_argument("sensor", choices=("flow", "gauge", "absolute"))
     tare.add_argument("--yes", action="store_true", help="nothing flows, or the line is vented")
@@ -123,7 +138,9 @@ def add_alicat_commands(commands: Any, epilog: str) -> None:
         action.add_argument("file", metavar="FILE")
     save.add_argument("--overwrite", action="store_true", help="replace FILE")
     restore.add_argument("--yes", action="store_true", help="overwrite the settings")
+    bench = add_bench_actions(actions, common)
     for action, run in (
+        *((action, action.get_default("run")) for action in bench),
         (batch, _batch),
         (registers, _registers),
         (save, _save_config),

@@ -108,6 +108,8 @@ async def _set_setpoint(device: ModbusFlowMeter, options: argparse.Namespace) ->
 async def _choose_gas(device: ModbusFlowMeter, options: argparse.Namespace) -> int:
     if options.save:
         raise CommandError("--save has no Modbus form; leave it out", ExitCode.USAGE)
+    if options.list:
+        raise CommandError("--list has no Modbus form; leave it out", ExitCode.USAGE)
     gas = options.gas
     return print_gas(await device.gas(int(gas) if gas and gas.isdigit() else gas), options)
 

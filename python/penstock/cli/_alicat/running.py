@@ -11,6 +11,7 @@ import anyio
 from penstock.alicat import AlicatConfigurationError, AlicatError, SerialSettings, open_device
 from penstock.cli._alicat.modbus import modbus_action, open_by_modbus
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
+from penstock.cli._alicat.remedies import in_own_words
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 
@@ -38,9 +39,9 @@ def run_action(action: Action, options: argparse.Namespace, interrupts: Interrup
         try:
             anyio.run(main)
         except AlicatConfigurationError as error:
-            raise CommandError(one_line(error), ExitCode.USAGE) from error
+            raise CommandError(in_own_words(one_line(error)), ExitCode.USAGE) from error
         except AlicatError as error:
-            raise CommandError(one_line(error), ExitCode.DEVICE) from error
+            raise CommandError(in_own_words(one_line(error)), ExitCode.DEVICE) from error
     interrupts.raise_if_received()
     return code
 

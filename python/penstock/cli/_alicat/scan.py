@@ -18,6 +18,7 @@ from penstock.cli._interrupts import Interrupts
 
 __all__ = ["run_scan"]
 
+_LETTERS = re.compile(r"([A-Z])-([A-Z])", re.ASCII)
 _RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 
 
@@ -47,7 +48,7 @@ def run_scan(options: argparse.Namespace, interrupts: Interrupts) -> int:
         return ExitCode.OK
     for sentence in dict.fromkeys(failures):
         print(f"penstock: {sentence}", file=sys.stderr)
-    wider = "--units ABC" if options.modbus is None else "--units 1-20"
+    wider = "--units A-Z" if options.modbus is None else "--units 1-20"
     raise CommandError(
         f"no instrument answered; widen the search with {wider} and --bauds, and look for the "
         "port with `penstock ports`",
@@ -60,7 +61,7 @@ async def _ask_by_text(
 ) -> None:
     for result in await find_devices(
         options.ports or None,
-        unit_ids="A" if options.units is None else options.units,
+        unit_ids="A" if options.units is None else _letters(options.units),
         baudrates=options.bauds,
         timeout=options.timeout,
     ):
@@ -98,6 +99,23 @@ async def _ask_by_modbus(
             )
         elif result.error is not None:
             failures.append(one_line(result.error))
+
+
+def _letters(text: str) -> list[str]:
+    letters: list[str] = []
+    for part in text.upper().split(","):
+        match = _LETTERS.fullmatch(part.strip())
+        if match is None:
+            letters += part.strip()  # ABC; what is no letter is refused by the search
+            continue
+        span = range(ord(match[1]), ord(match[2]) + 1)
+        if not span:
+            raise CommandError(
+                f"--units {text!r}: {part.strip()} goes backwards; write A-F, A,C or ABC",
+                ExitCode.USAGE,
+            )
+        letters += map(chr, span)
+    return letters
 
 
 def _numbers(text: str) -> list[int]:

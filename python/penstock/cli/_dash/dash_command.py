@@ -57,7 +57,7 @@ async def _serve_recording(target: str, table: str, plan: DashPlan, interrupts: 
 
     name = name_of(target, table)
     try:
-        recording = open_recording(target, table=table)
+        recording = open_recording(target, table=table, strict=False)
         board = board_of(plan, name, live=False)
         with anyio.CancelScope() as scope, interrupts.stopping(scope.cancel):
             listener = opened_listener(plan)
@@ -70,7 +70,6 @@ async def _serve_recording(target: str, table: str, plan: DashPlan, interrupts: 
     except (ValueError, KeyError) as error:
         # pyarrow's own errors are ValueErrors.
         raise CommandError(
-            f"{name} cannot be read: {one_line(error)}; if its recording was cut off, "
-            f"run penstock recover {target} first",
+            f"{name} cannot be read: {one_line(error)}; penstock verify tells what of it can be",
             ExitCode.OUTPUT,
         ) from error

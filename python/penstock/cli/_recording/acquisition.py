@@ -7,6 +7,7 @@ them, and a file that it would have replaced is unchanged.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -26,12 +27,17 @@ from penstock.cli._errors import (
     one_line,
 )
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._recording.alarms import Alarms
 from penstock.cli._recording.display import Display, show, tell
-from penstock.cli._recording.instruments import controller_of, open_instrument
+from penstock.cli._recording.instruments import controller_of
+from penstock.cli._recording.joining import Joining
 from penstock.cli._recording.output import make_folder, remove_if_empty, written_files
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 from penstock.cli._recording.progress import Progress
+from penstock.cli._recording.reopening import Reopening
+from penstock.cli._recording.safe_states import SafeStates
 from penstock.cli._recording.watched_source import WatchedSource
+from penstock.cli._service_manager import ServiceManager
 from penstock.record import (
     AcquisitionSummary,
     ArrowSink,
@@ -39,15 +45,15 @@ from penstock.record import (
     JsonlSink,
     ParquetSink,
     PostgresSink,
+    RecordError,
+    SigningKey,
     Sink,
-    SinkError,
     SinkExistsError,
     SqliteSink,
     pipe,
     record,
 )
-from penstock.record.shown_quantity import choose_quantity
-from penstock.record.sink import PathSink
+from penstock.record.sink import PathSink, describe_sink
 
 __all__ = ["Outcome", "acquire"]
 
@@ -77,8 +83,15 @@ async def acquire(
     outcome = Outcome()
     sinks: list[PathSink] = []
     spare: list[PathSink] = []
-    with anyio.CancelScope() as scope, interrupts.stopping(scope.cancel):
-        async with AsyncExitStack() as stack:
+    reopening: dict[Sink, Reopening] = {}
+    service = ServiceManager(os.environ)
+
+    def stop() -> None:
+        service.tell("STOPPING=1")
+        scope.cancel()
+
+    with anyio.CancelScope() as scope, interrupts.stopping(stop):
+        async with service.kept_informed(lambda: progress.counts), AsyncExitStack() as stack:
             listener = None
             if plan.dash is not None:
                 _check_limits(plan)
@@ -86,22 +99,27 @@ async def acquire(
             if plan.formats:
                 stack.callback(remove_if_empty, make_folder(plan.out))
             for path in plan.data_files:
-                sink = _sink_for(path, overwrite=plan.overwrite, append=plan.resume)
+                sink = _sink_for(
+                    path,
+                    overwrite=plan.overwrite,
+                    append=plan.resume,
+                    force=plan.force,
+                    sign=plan.sign,
+                )
                 try:
                     sinks.append(await stack.enter_async_context(sink))
-                except SinkError as error:
+                except RecordError as error:
                     raise _explain(error, path) from error
+                for cut in sink.cuts:
+                    await tell(display, f"penstock: {cut}")
             others: list[Sink] = []
             if plan.postgres_dsn is not None:
                 others.append(await _open_postgres(plan, stack))
             manager = AlicatManager(error_policy=ErrorPolicy.RETURN)
             await stack.enter_async_context(manager)
-            for device in plan.devices:
-                await tell(display, f"opening {device}")
-                await open_instrument(manager, device)
-            for name, fields in manager.field_schemas().items():
-                numbers = {item.name: item.unit for item in fields if item.kind == "float"}
-                progress.devices[name].quantity = choose_quantity(numbers)
+            joining = Joining(manager, progress, partial(tell, display))
+            await joining.open_all(plan.devices)
+            safe_states = SafeStates(manager, plan.devices)
             if plan.dash is not None and listener is not None:
                 page = beside_recording(
                     plan.dash,
@@ -114,23 +132,58 @@ async def acquire(
                 others.append(await stack.enter_async_context(page))
             fallbacks = _fallbacks(plan, sinks)
             spare += fallbacks.values()
+            reopening = {sink: Reopening(sink, partial(_continued, plan)) for sink in sinks}
+            reopening |= {
+                sink: Reopening(sink, partial(_continued, plan)) for sink in fallbacks.values()
+            }
             try:
                 summary = await _record(
-                    plan, manager, [*sinks, *others], fallbacks, progress, display, outcome
+                    plan,
+                    manager,
+                    joining,
+                    safe_states,
+                    [*sinks, *others],
+                    fallbacks,
+                    reopening,
+                    progress,
+                    display,
+                    outcome,
+                    service,
                 )
-            except SinkError as error:
+            except RecordError as error:
                 outcome.failure = _explain(error, plan.out)
             else:
                 for counts in summary.sinks.values():
                     if counts.replaced_by is not None:
+                        reason = counts.error or "a file could not be written for some time"
                         outcome.failure = CommandError(
-                            f"{counts.error}; what followed is in {counts.replaced_by}",
+                            f"{reason}; what followed is in {counts.replaced_by}",
                             ExitCode.OUTPUT,
                         )
+            finally:
+                # However the run has ended: at its time, by a signal, or by a failure.
+                with anyio.CancelScope(shield=True):
+                    await _leave_safe(safe_states, progress, display)
     # A sink that got no row has removed its file and lists none.
-    outcome.files += [path for sink in sinks for path in written_files(sink.paths)]
+    later = [again for each in sinks if each in reopening for again in reopening[each].made]
+    paths = dict.fromkeys(path for sink in (*sinks, *later) for path in sink.paths)
+    outcome.files += written_files(paths)
     outcome.files += written_files(sink.path for sink in spare if sink.path.exists())
     return outcome
+
+
+async def _leave_safe(safe_states: SafeStates, progress: Progress, display: Display) -> None:
+    if wanted := safe_states.wanted_at_the_end():
+        await tell(
+            display, f"penstock: safe state: asking {', '.join(each.name for each in wanted)}"
+        )
+    for reached in await safe_states.at_the_end():
+        text = reached.message
+        if not reached.safe:
+            progress.unsafe.append(reached.device)
+            text = f"NOT reached: {text}"
+        progress.safe_states.append(f"{reached.device}: {text}")
+        await tell(display, f"penstock: safe state of {reached.device}: {text}")
 
 
 def _check_limits(plan: RunPlan) -> None:
@@ -144,14 +197,23 @@ def _check_limits(plan: RunPlan) -> None:
             )
 
 
-def _sink_for(path: Path, *, overwrite: bool = False, append: bool = False) -> PathSink:
+def _sink_for(
+    path: Path,
+    *,
+    overwrite: bool = False,
+    append: bool = False,
+    force: bool = False,
+    sign: SigningKey | None = None,
+) -> PathSink:
     kinds: dict[str, Callable[..., PathSink]] = {
         ".csv": CsvSink,
         ".jsonl": JsonlSink,
         ".sqlite": SqliteSink,
         ".arrow": ArrowSink,
     }
-    return kinds.get(path.suffix, ParquetSink)(path, overwrite=overwrite, append=append)
+    return kinds.get(path.suffix, ParquetSink)(
+        path, overwrite=overwrite, append=append, force=force, sign=sign
+    )
 
 
 async def _open_postgres(plan: RunPlan, stack: AsyncExitStack) -> Sink:
@@ -160,6 +222,7 @@ async def _open_postgres(plan: RunPlan, stack: AsyncExitStack) -> Sink:
         plan.postgres_dsn or "",
         overwrite=plan.overwrite,
         append=plan.resume,
+        force=plan.force,
         spool=plan.out / "samples.postgres-spool",
     )
     try:
@@ -170,7 +233,7 @@ async def _open_postgres(plan: RunPlan, stack: AsyncExitStack) -> Sink:
             "--overwrite to replace it",
             ExitCode.OUTPUT,
         ) from error
-    except SinkError as error:
+    except RecordError as error:
         raise CommandError(one_line(error), ExitCode.OUTPUT) from error
 
 
@@ -179,21 +242,37 @@ def _fallbacks(plan: RunPlan, sinks: Sequence[PathSink]) -> dict[Sink, PathSink]
     if plan.fallback is None:
         return {}
     make_folder(plan.fallback)
-    return {sink: _sink_for(plan.fallback / sink.path.name, append=True) for sink in sinks}
+    return {
+        sink: _sink_for(plan.fallback / sink.path.name, append=True, sign=plan.sign)
+        for sink in sinks
+    }
+
+
+def _continued(plan: RunPlan, path: Path) -> PathSink:
+    return _sink_for(path, append=True, sign=plan.sign)
 
 
 async def _record(
     plan: RunPlan,
     manager: AlicatManager,
+    joining: Joining,
+    safe_states: SafeStates,
     sinks: Sequence[Sink],
     fallbacks: Mapping[Sink, Sink],
+    reopening: Mapping[Sink, Reopening],
     progress: Progress,
     display: Display,
     outcome: Outcome,
+    service: ServiceManager,
 ) -> AcquisitionSummary:
-    source = WatchedSource(manager, progress)
+    limits = {device.name: device.limits for device in plan.devices}
+    alarms = Alarms(manager, progress, limits, plan.alarm, safe_states.demand)
+    source = WatchedSource(manager, progress, joining.absent, alarms)
     async with record(source, rate_hz=plan.rate_hz, duration=plan.duration) as recording:
         started = time.monotonic()
+        service.tell("READY=1")
+        alarms.attach(recording)
+        safe_states.attach(recording)
 
         def refresh() -> None:
             progress.elapsed = time.monotonic() - started
@@ -203,23 +282,38 @@ async def _record(
         try:
             async with plain_task_group() as tasks:
                 tasks.start_soon(show, display, progress, refresh)
+                tasks.start_soon(joining.run, recording, plan.devices)
+                tasks.start_soon(alarms.run_commands)
+                tasks.start_soon(safe_states.run)
                 for device in plan.devices:
                     if device.steps:
-                        tasks.start_soon(_step, manager, device, progress, started)
+                        tasks.start_soon(
+                            _step, manager, device, joining, safe_states, progress, started
+                        )
                 try:
                     remaining = {id(sink) for sink in (*sinks, *fallbacks.values())}
 
                     def tell_failure(sink: Sink, error: Exception) -> None:
                         remaining.discard(id(sink))
                         end = "the run goes on" if remaining else "nothing is left to record to"
+                        if sink in reopening or isinstance(sink, PathSink):
+                            end = "it is tried again, and the run goes on"
+                        recording.note(one_line(error), kind="sink_failed")
                         tasks.start_soon(tell, display, f"penstock: {one_line(error)}; {end}")
+
+                    def tell_return(sink: Sink) -> None:
+                        text = f"{describe_sink(sink)} is written again"
+                        recording.note(text, kind="sink_returned")
+                        tasks.start_soon(tell, display, f"penstock: {text}")
 
                     await pipe(
                         recording,
                         *sinks,
                         fallbacks=fallbacks,
-                        flush_interval=1.0 if plan.dash is None else _SHOWN_EVERY_S,
+                        reopen=reopening,
+                        flush_interval=None if plan.dash is None else _SHOWN_EVERY_S,
                         on_sink_failure=tell_failure,
+                        on_sink_return=tell_return,
                     )
                 finally:
                     tasks.cancel_scope.cancel()
@@ -255,26 +349,39 @@ def _take_counts(summary: AcquisitionSummary, progress: Progress) -> None:
         device = progress.devices[name]
         device.samples = counts.samples_emitted
         device.errors = counts.errors
+        device.repeated = counts.repeated
         device.late = counts.samples_late
 
 
 async def _step(
-    manager: AlicatManager, device: DevicePlan, progress: Progress, started: float
+    manager: AlicatManager,
+    device: DevicePlan,
+    joining: Joining,
+    safe_states: SafeStates,
+    progress: Progress,
+    started: float,
 ) -> None:
-    """Send the setpoints of ``device`` when they are due; record those that are refused."""
-    controller = controller_of(manager, device)
+    """Send the setpoints of ``device`` when they are due; record those that are refused.
+
+    A step that is due before the instrument has answered is not sent later: hours after the plan
+    was made for, a valve is not to open because somebody has plugged in a cable.
+    """
     for step in device.steps:
         # A step is overdue if it is due at the start or if the previous step was slow.
         await anyio.sleep(max(0.0, started + step.at - time.monotonic()))
         try:
-            await controller.setpoint(step.value)
+            if (absent := joining.absent.get(device.name)) is not None:
+                raise absent
+            if device.name in safe_states.entered:
+                raise AlicatError("not sent: an alarm has brought it into its safe state")
+            await controller_of(manager, device).setpoint(step.value)
         except (AlicatError, OSError) as error:
             progress.failed_steps.append(
                 f"{device.name}, {step.value:g} at {step.at:g} s: {one_line(error)}"
             )
 
 
-def _explain(error: SinkError, path: Path) -> CommandError:
+def _explain(error: RecordError, path: Path) -> CommandError:
     if isinstance(error, SinkExistsError) and path.is_file():
         # Another program has created the file since the check. The sink's message addresses a
         # programmer, not a user of the command line.

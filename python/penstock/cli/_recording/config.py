@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import os
+import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ from typing import NoReturn
 
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
 from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._recording.limits import LimitPlan
 from penstock.cli._recording.plan import (
     DEFAULT_FORMATS,
     FORMATS,
+    AlarmPlan,
     DevicePlan,
     ModbusPlan,
+    SafeStatePlan,
     SetpointStep,
 )
 
@@ -33,8 +37,21 @@ _MAX_BYTES = 1 << 20
 _MAX_RATE_HZ = 1000.0
 _MAX_SECONDS = 10 * 366 * 86400.0
 _MAX_SETPOINT = 1e9
+_MAX_LIMIT = 1e15
 _PROTOCOLS = ("ascii", "modbus-rtu", "modbus-tcp")
-_KEYS = ("name", "port", "unit_id", "baudrate", "timeout", "rate_hz", "setpoint", "protocol")
+_KEYS = (
+    "name",
+    "port",
+    "unit_id",
+    "baudrate",
+    "timeout",
+    "rate_hz",
+    "setpoint",
+    "protocol",
+    "required",
+    "limit",
+    "safe_state",
+)
 _MODBUS_KEYS = ("number", "family", "units", "decimals", "assume_same_instrument")
 
 
@@ -48,6 +65,7 @@ class RunConfig:
     formats: tuple[str, ...]
     devices: tuple[DevicePlan, ...]
     fallback: Path | None = None
+    alarm: AlarmPlan | None = None
 
 
 def load_config(path: str | os.PathLike[str]) -> RunConfig:
@@ -95,7 +113,7 @@ def parse_config(data: bytes, name: str) -> RunConfig:
         _refuse(f"{name}: not valid TOML: {one_line(error)}; compare with examples/run.toml")
 
     top = _Table(name, "the top level", document)
-    top.refuse_unknown(("record", "device"))
+    top.refuse_unknown(("record", "device", "alarm"))
     record = top.table("record")
     record.refuse_unknown(("rate_hz", "duration", "out", "formats", "fallback"))
     rate_hz = record.number("rate_hz", "a rate in hertz", above=0.0, to=_MAX_RATE_HZ, default=10.0)
@@ -111,7 +129,66 @@ def parse_config(data: bytes, name: str) -> RunConfig:
     if not devices:
         _refuse(f"{name}: there is no [[device]] table; add one with a name and a port")
     _refuse_conflicts(name, devices)
-    return RunConfig(rate_hz, duration, out, formats, devices, fallback)
+    _refuse_unknown_devices(name, devices)
+    alarm = _alarm(top.table("alarm")) if "alarm" in top.entries else None
+    return RunConfig(rate_hz, duration, out, formats, devices, fallback, alarm)
+
+
+def _alarm(table: _Table) -> AlarmPlan:
+    table.refuse_unknown(("command", "timeout"))
+    command = table.words("command", 'a program and its arguments, such as ["logger", "flow"]')
+    timeout = table.number("timeout", "a time in seconds", above=0.0, to=600.0, default=10.0)
+    if shutil.which(command[0]) is None:
+        table.refuse("command", "cannot be run: there is no such program", "correct its path")
+    return AlarmPlan(command, timeout)
+
+
+def _limit(table: _Table) -> LimitPlan:
+    table.refuse_unknown(("field", "low", "high", "unit", "hysteresis", "delay", "safe"))
+    field = table.text("field", 'a column of the recording, such as "Mass_Flow"')
+    low, high = (
+        table.number(key, "a number in the unit of the field", low=-_MAX_LIMIT, to=_MAX_LIMIT)
+        if key in table.entries
+        else None
+        for key in ("low", "high")
+    )
+    if low is None and high is None:
+        table.refuse("field", "has no limit", "write low, high, or both beside it")
+    hysteresis = table.number("hysteresis", "a number", low=0.0, to=_MAX_LIMIT, default=0.0)
+    if low is not None and high is not None:
+        if low >= high:
+            table.refuse("low", f"is not below high = {high:g}", "exchange them")
+        if 2 * hysteresis > high - low:
+            table.refuse("hysteresis", "leaves no value that ends an alarm", "make it smaller")
+    return LimitPlan(
+        field,
+        low,
+        high,
+        table.text("unit", 'a unit such as "SCCM"') if "unit" in table.entries else None,
+        hysteresis,
+        table.number("delay", "a time in seconds", low=0.0, to=_MAX_SECONDS, default=0.0),
+        table.words("safe", "the names of devices") if "safe" in table.entries else None,
+    )
+
+
+def _safe_state(table: _Table) -> SafeStatePlan:
+    table.label = "[device.safe_state]"
+    table.refuse_unknown(("setpoint", "unit", "ramp", "hold", "on"))
+    on = table.choices("on", ("alarm", "exit"), ("alarm", "exit"))
+    on_alarm, on_exit = "alarm" in on, "exit" in on
+    if table.truth("hold"):
+        for key in ("setpoint", "unit", "ramp"):
+            if key in table.entries:
+                table.refuse(key, "is beside hold = true", "write one of them")
+        return SafeStatePlan(on_alarm=on_alarm, on_exit=on_exit)
+    setpoint = table.number("setpoint", "a setpoint, or hold = true", to=_MAX_SETPOINT)
+    unit = table.text("unit", 'the unit of the setpoint, such as "SCCM"')
+    ramp = None
+    if "ramp" in table.entries:
+        ramp = table.number(
+            "ramp", "a change of the setpoint a second", above=0.0, to=_MAX_SETPOINT
+        )
+    return SafeStatePlan(setpoint, unit, ramp, on_alarm, on_exit)
 
 
 def _device(table: _Table, duration: float | None) -> DevicePlan:
@@ -145,7 +222,27 @@ def _device(table: _Table, duration: float | None) -> DevicePlan:
                 "write the steps in order of time",
             )
         steps.append(SetpointStep(at, value))
-    return DevicePlan(name, port, unit_id, baudrate, timeout, tuple(steps), rate_hz, modbus)
+    return DevicePlan(
+        name,
+        port,
+        unit_id,
+        baudrate,
+        timeout,
+        tuple(steps),
+        rate_hz,
+        modbus,
+        required=table.truth("required"),
+        limits=tuple(_limit(limit) for limit in table.tables("limit")),
+        safe_state=_safe_state_of(table, modbus),
+    )
+
+
+def _safe_state_of(table: _Table, modbus: ModbusPlan | None) -> SafeStatePlan | None:
+    if "safe_state" not in table.entries:
+        return None
+    if modbus is not None:
+        table.refuse("safe_state", "is for the text protocol", "leave it out")
+    return _safe_state(table.table("safe_state"))
 
 
 def _letter(table: _Table) -> str:
@@ -171,10 +268,25 @@ def _modbus(table: _Table, framing: str) -> ModbusPlan:
         decimals = table.integer("decimals", "the decimals of its flow", low=0, high=6)
     elif "decimals" in table.entries:
         table.refuse("decimals", "is for BASIS instruments", f"leave it out for {family}")
-    same = table.entries.get("assume_same_instrument", False)
-    if not isinstance(same, bool):
-        table.refuse("assume_same_instrument", "is neither true nor false", "write true or false")
+    same = table.truth("assume_same_instrument")
     return ModbusPlan(framing, number, family, units, decimals, same)
+
+
+def _refuse_unknown_devices(file: str, devices: Sequence[DevicePlan]) -> None:
+    safe = {device.name: device.safe_state for device in devices}
+    for device in devices:
+        for other in (name for limit in device.limits for name in limit.safe or ()):
+            if other not in safe:
+                _refuse(
+                    f'{file}: a limit of "{device.name}" has safe = ["{other}"], which is no '
+                    f"device; there are {', '.join(safe)}"
+                )
+            state = safe[other]
+            if state is None or not state.on_alarm:
+                _refuse(
+                    f'{file}: a limit of "{device.name}" has safe = ["{other}"], which has no '
+                    "safe_state for alarms; write one, or leave it out"
+                )
 
 
 def _refuse_conflicts(file: str, devices: Sequence[DevicePlan]) -> None:
@@ -241,7 +353,7 @@ class _Table:
 
     def tables(self, key: str) -> list[_Table]:
         value = self.entries.get(key, [])
-        outer = "device." if key == "setpoint" else ""
+        outer = "device." if key in ("setpoint", "limit") else ""
         header = f"[[{outer}{key}]]"
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             self.refuse(key, "is not a list of tables", f"write {header} before each of them")
@@ -261,11 +373,28 @@ class _Table:
             self.refuse(key, "contains characters that cannot be printed", f"write {meaning}")
         return value
 
+    def words(self, key: str, meaning: str) -> tuple[str, ...]:
+        """A list of texts that is not empty."""
+        value = self._get(key, meaning, None)
+        if not isinstance(value, list) or not value:
+            self.refuse(key, "is not a list of words", f"write {meaning}")
+        for word in value:
+            if not isinstance(word, str) or not word.isprintable() or not word:
+                self.refuse(key, f"has {_as_toml(word)}, which is no word", f"write {meaning}")
+        return tuple(value)
+
     def choice(self, key: str, allowed: Sequence[str]) -> str:
         """One of ``allowed``, of which the first is the default."""
         value = self.entries.get(key, allowed[0])
         if not isinstance(value, str) or value not in allowed:
             self.refuse(key, "is not known", f"write one of {', '.join(map(_as_toml, allowed))}")
+        return value
+
+    def truth(self, key: str) -> bool:
+        """``true`` or ``false``, which is the default."""
+        value = self.entries.get(key, False)
+        if not isinstance(value, bool):
+            self.refuse(key, "is neither true nor false", "write true or false")
         return value
 
     def integer(

@@ -67,6 +67,7 @@ def run_demo(options: argparse.Namespace, interrupts: Interrupts) -> int:
             unit_id=controller.unit_id,
             baudrate=_BAUDRATE,
             timeout=_TIMEOUT_S,
+            required=True,
             steps=_steps(controller, duration, options.rate),
         )
         for controller in _CONTROLLERS

@@ -133,11 +133,12 @@ def progress_line(progress: Progress) -> str:
 
 def _device_phrase(device: DeviceProgress) -> str:
     if device.error is not None:
-        return f"{device.plan.name} failing"
+        return f"{device.plan.name} {'absent' if device.absent else 'failing'}"
     if device.value is None:
         return f"{device.plan.name} -"
     aim = f" of {_number(device.setpoint)}" if device.setpoint is not None else ""
     status = f" {device.status}" if device.status else ""
+    status += " ALARM" if device.alarms else ""
     return f"{device.plan.name} {_number(device.value)}{aim} {device.unit}{status}".rstrip()
 
 
@@ -185,7 +186,9 @@ def _status(device: DeviceProgress) -> RenderableType:
     from rich.text import Text
 
     if device.error is not None:
-        return Text("failing", style="red")
+        return Text("absent" if device.absent else "failing", style="red")
+    if device.alarms:
+        return Text("ALARM", style="bold red")
     if device.value is None:
         return Text("waiting", style="dim")
     if device.status:

@@ -20,7 +20,7 @@ from penstock.cli._recording.plan import RunPlan
 from penstock.cli._recording.progress import DeviceProgress, Progress
 from penstock.cli._recording.summary import RunResult, as_json, as_text
 
-__all__ = ["check_native_loop", "run_plan"]
+__all__ = ["check_native_loop", "check_parts", "run_plan"]
 
 
 def run_plan(
@@ -38,7 +38,7 @@ def run_plan(
     Raises:
         CommandError: if the run could not begin or complete.
     """
-    _check_parts(plan)
+    check_parts(plan)
     if plan.dash is not None:
         check_dash_parts()
     check_output(plan)
@@ -95,8 +95,9 @@ def run_plan(
         )
     if failure is not None:
         raise failure
-    interrupts.raise_if_received()
-    if progress.errors or progress.failed_steps:
+    if not progress.unsafe:
+        interrupts.raise_if_received()
+    if progress.errors or progress.failed_steps or progress.unsafe:
         raise CommandError(_incomplete(progress), ExitCode.INCOMPLETE)
     return ExitCode.OK
 
@@ -105,14 +106,17 @@ def _incomplete(progress: Progress) -> str:
     parts = []
     if progress.errors:
         failing = [name for name, device in progress.devices.items() if device.errors]
-        parts.append(f"{progress.errors} of {progress.samples} polls failed ({', '.join(failing)})")
+        polls = progress.samples + progress.repeated
+        parts.append(f"{progress.errors} of {polls} polls failed ({', '.join(failing)})")
     if progress.failed_steps:
         count = len(progress.failed_steps)
         parts.append(f"{count} setpoint {'step was' if count == 1 else 'steps were'} not accepted")
+    if progress.unsafe:
+        parts.append(f"{', '.join(progress.unsafe)} did not reach the safe state")
     return f"the run is complete, but {' and '.join(parts)}; the summary names the causes"
 
 
-def _check_parts(plan: RunPlan) -> None:
+def check_parts(plan: RunPlan) -> None:
     """Refuse the run before it starts if a package is missing."""
     check_native_loop()
     if {"parquet", "arrow", "parts"}.intersection(plan.formats) and find_spec("pyarrow") is None:

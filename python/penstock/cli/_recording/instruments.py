@@ -5,6 +5,8 @@ from __future__ import annotations
 from string import ascii_uppercase
 
 from penstock.alicat import (
+    AlicatCapabilityError,
+    AlicatConfigurationError,
     AlicatError,
     AlicatManager,
     AlicatProtocolClient,
@@ -23,7 +25,7 @@ from penstock.alicat.transport import open_serial_transport
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._recording.plan import DevicePlan, ModbusPlan
 
-__all__ = ["Controller", "controller_of", "open_instrument"]
+__all__ = ["AbsentError", "Controller", "answering_unit", "controller_of", "open_instrument"]
 
 Controller = FlowController | PressureController | ModbusFlowController
 """The instrument classes that accept a setpoint."""
@@ -32,14 +34,25 @@ _SEARCH_TIMEOUT = 0.1
 """Seconds for one reply: three times the duration of a frame at 19200 baud."""
 
 
+class AbsentError(AlicatError):
+    """An instrument that does not answer, or whose port cannot be opened.
+
+    ``silent``: its port is there and nothing came, so that another letter may be meant.
+    """
+
+    failure_code = "absent"
+
+    def __init__(self, message: str, *, silent: bool = False) -> None:
+        super().__init__(message)
+        self.silent = silent
+
+
 async def open_instrument(manager: AlicatManager, device: DevicePlan) -> None:
     """Identify ``device`` and put it into ``manager`` under its name.
 
-    If a unit does not answer, the port's other unit ids are tried: a wrong unit id is the most
-    likely cause, and silence is its only sign. The error message names a unit that answers.
-
     Raises:
-        CommandError: (exit code DEVICE) if that fails; ``manager`` is closed.
+        AbsentError: it does not answer now. Asked again, it may.
+        CommandError: (exit code DEVICE) it can never be recorded as it is configured.
     """
     settings = SerialSettings(device.port, baudrate=device.baudrate)
     opened: Device | ModbusFlowMeter
@@ -55,23 +68,25 @@ async def open_instrument(manager: AlicatManager, device: DevicePlan) -> None:
                 timeout=device.timeout,
                 rate_hz=device.rate_hz,
             )
-    except AlicatTimeoutError as error:
-        await manager.close()
-        if device.modbus is not None:
-            raise _refusal(device, one_line(error)) from error
-        other = await _find_another_unit(device, settings)
-        if other is None:
-            raise _refusal(device, one_line(error)) from error
-        raise _refusal(
-            device,
-            f"unit id {device.unit_id} on {device.port} does not answer at {device.baudrate} "
-            f'baud, but unit id {other} does; write unit_id = "{other}" if that is the one',
-        ) from error
-    except (AlicatError, OSError) as error:
-        await manager.close()
+    except (AlicatConfigurationError, AlicatCapabilityError) as error:
         raise _refusal(device, one_line(error)) from error
+    except (AlicatError, OSError) as error:
+        silent = isinstance(error, AlicatTimeoutError) and device.modbus is None
+        raise AbsentError(one_line(error), silent=silent) from error
+    fields = {field.name: field.unit for field in manager.field_schemas()[device.name]}
+    for limit in device.limits:
+        problem = None
+        if limit.field not in fields:
+            problem = f"is for {limit.field}, which it does not send; it has {', '.join(fields)}"
+        elif limit.unit is not None and limit.unit != fields[limit.field]:
+            unit = fields[limit.field] or "no unit"
+            problem = f"of {limit.field} is in {limit.unit}, and it counts in {unit}"
+        if problem is not None:
+            await manager.remove(device.name)
+            raise _refusal(device, f"a [[device.limit]] {problem}; correct the limit")
     if device.steps and not isinstance(opened, Controller):
         what = opened.info.model if isinstance(opened, Device) else opened.registers.provenance
+        await manager.remove(device.name)
         raise _refusal(
             device,
             f"the instrument on {device.port} is a meter ({what}) and takes no "
@@ -104,8 +119,13 @@ async def _add_modbus(
     )
 
 
-async def _find_another_unit(device: DevicePlan, settings: SerialSettings) -> str | None:
-    """Return the first unit id of the port that answers a poll, which changes nothing."""
+async def answering_unit(device: DevicePlan) -> str | None:
+    """The first other unit id of the device's port that answers a poll, which changes nothing.
+
+    A wrong unit id is the most likely cause of silence, which is its only sign. None where none
+    answers, and where the port is in use.
+    """
+    settings = SerialSettings(device.port, baudrate=device.baudrate)
     try:
         transport = await open_serial_transport(settings)
     except (AlicatError, OSError):

@@ -7,8 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.cli._dash.plan import DashPlan
+from penstock.cli._recording.limits import LimitPlan
+from penstock.record import SigningKey
 
-__all__ = ["DEFAULT_FORMATS", "FORMATS", "DevicePlan", "ModbusPlan", "RunPlan", "SetpointStep"]
+__all__ = [
+    "DEFAULT_FORMATS",
+    "FORMATS",
+    "AlarmPlan",
+    "DevicePlan",
+    "ModbusPlan",
+    "RunPlan",
+    "SafeStatePlan",
+    "SetpointStep",
+]
 
 FORMATS = ("parquet", "csv", "jsonl", "sqlite", "arrow", "parts")
 """The formats that a run can write, in the order shown to users. ``parts`` is a folder of Parquet
@@ -42,12 +53,27 @@ class ModbusPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SafeStatePlan:
+    """What a controller is left doing: ``setpoint`` in ``unit``, or None to hold its valves.
+
+    ``ramp`` is how fast the setpoint is reached, in ``unit`` a second.
+    """
+
+    setpoint: float | None = None
+    unit: str | None = None
+    ramp: float | None = None
+    on_alarm: bool = True
+    on_exit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class DevicePlan:
     """One instrument of a run.
 
     ``unit_id`` is its letter, or its Modbus number as text. ``timeout`` is the time limit of one
     reply in seconds; ``rate_hz`` the polls a second, None for the run's. ``modbus`` is None for the
-    text protocol.
+    text protocol. ``required``: there is no run without it. ``limits`` of fields raise alarms.
+    ``safe_state`` is what it is left doing after an alarm and at the end.
     """
 
     name: str
@@ -58,6 +84,9 @@ class DevicePlan:
     steps: tuple[SetpointStep, ...] = ()
     rate_hz: float | None = None
     modbus: ModbusPlan | None = None
+    required: bool = False
+    limits: tuple[LimitPlan, ...] = ()
+    safe_state: SafeStatePlan | None = None
 
     def __str__(self) -> str:
         if self.modbus is not None:
@@ -66,10 +95,20 @@ class DevicePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmPlan:
+    """The ``[alarm]`` of a run: a program with arguments, and the seconds that it may take."""
+
+    command: tuple[str, ...]
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """A whole run. ``duration`` in seconds, None means until a signal; ``out`` is the folder.
 
+    ``force`` lets ``resume`` cut off an end that is more than a kill can tear.
     ``fallback`` is a folder for the files that can no longer be written in ``out``.
+    ``sign`` is the key that signs the seals of the files.
     """
 
     devices: tuple[DevicePlan, ...]
@@ -80,9 +119,12 @@ class RunPlan:
     overwrite: bool = False
     plot: bool = True
     resume: bool = False
+    force: bool = False
     fallback: Path | None = None
+    sign: SigningKey | None = None
     postgres_dsn: str | None = None
     dash: DashPlan | None = None
+    alarm: AlarmPlan | None = None
 
     @property
     def data_files(self) -> tuple[Path, ...]:

@@ -22,9 +22,11 @@ RECENT_SECONDS = 20
 class DeviceProgress:
     """The state of one device in a run.
 
-    ``samples`` counts rows including failed polls, ``errors`` the failed polls among them, and
-    ``late`` the skipped slots. These are the recorder's own counts, so they agree with the files.
+    ``samples`` counts rows including failed polls, ``errors`` the failed polls, ``repeated`` those
+    of them without a row, and ``late`` the skipped slots. These are the recorder's own counts, so
+    they agree with the files.
     ``error`` is the newest poll's error, None after an answer; ``last_error`` is never cleared.
+    ``absent``: it has not answered at all. ``alarms`` are those that last.
     """
 
     plan: DevicePlan
@@ -33,9 +35,12 @@ class DeviceProgress:
     setpoint: float | None = None
     status: str = ""
     error: str | None = None
+    absent: bool = False
+    alarms: int = 0
     last_error: str | None = None
     samples: int = 0
     errors: int = 0
+    repeated: int = 0
     late: int = 0
     worst_latency_s: float = 0.0
     curve: DownsampledCurve = field(default_factory=DownsampledCurve)
@@ -60,6 +65,7 @@ class DeviceProgress:
         self.setpoint = setpoint
         self.status = status
         self.error = None
+        self.absent = False
         self.worst_latency_s = max(self.worst_latency_s, latency_s)
         if value is not None:
             self.curve.add(at, value, setpoint)
@@ -75,7 +81,11 @@ class DeviceProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a run."""
+    """The state of a run. ``alarms`` counts those that have begun.
+
+    ``safe_states`` says what became of the safe states at the end; ``unsafe`` are the devices that
+    have not reached theirs.
+    """
 
     devices: dict[str, DeviceProgress]
     rate_hz: float
@@ -83,6 +93,9 @@ class Progress:
     elapsed: float = 0.0
     max_drift_ms: float = 0.0
     failed_steps: list[str] = field(default_factory=list)
+    alarms: int = 0
+    safe_states: list[str] = field(default_factory=list)
+    unsafe: list[str] = field(default_factory=list)
     remembered_s: int = -1
 
     def remember(self) -> None:
@@ -99,6 +112,10 @@ class Progress:
     @property
     def errors(self) -> int:
         return sum(device.errors for device in self.devices.values())
+
+    @property
+    def repeated(self) -> int:
+        return sum(device.repeated for device in self.devices.values())
 
     @property
     def late(self) -> int:

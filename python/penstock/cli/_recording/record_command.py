@@ -9,8 +9,9 @@ from pathlib import Path
 from penstock.cli._dash.plan import dash_plan
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._keys import signing_key
 from penstock.cli._recording.config import load_config
-from penstock.cli._recording.execution import run_plan
+from penstock.cli._recording.execution import check_parts, run_plan
 from penstock.cli._recording.output import default_folder
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 
@@ -27,6 +28,13 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "--resume continues the files and --overwrite replaces them; give one of them",
             ExitCode.USAGE,
         )
+    if options.force and not options.resume:
+        raise CommandError(
+            "--force is for --resume: it lets it cut off an end that is more than a kill can "
+            "tear; leave it out, or add --resume",
+            ExitCode.USAGE,
+        )
+    sign = signing_key(options.sign)
     config = load_config(options.config or options.config_option)
     duration = config.duration if options.duration is None else options.duration
     out = config.out if options.out is None else Path(options.out)
@@ -39,10 +47,18 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
         overwrite=options.overwrite,
         plot=not options.no_plot,
         resume=options.resume,
+        force=options.force,
         fallback=config.fallback,
+        sign=sign,
         postgres_dsn=options.postgres_dsn,
         dash=dash_plan(options),
+        alarm=config.alarm,
     )
+    if options.check:
+        check_parts(plan)
+        from penstock.cli._recording.check_command import run_check
+
+        return run_check(plan, interrupts)
     return run_plan(plan, interrupts, json_summary=options.json)
 
 

@@ -97,7 +97,7 @@ def run_simulator(arguments: list[str]) -> int:
     from penstock.sim.__main__ import main
 
     try:
-        return main(arguments)
+        return main(arguments, prog="penstock sim")
     except SystemExit as leaving:
         # Its argparse has printed help or an error and exits by raising.
         return leaving.code if isinstance(leaving.code, int) else ExitCode.USAGE

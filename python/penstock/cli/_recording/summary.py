@@ -51,6 +51,9 @@ def as_text(result: RunResult) -> str:
         if device.last_error is not None
     ]
     lines += [f"  setpoint not accepted: {step}" for step in progress.failed_steps]
+    lines += [f"  safe state: {text}" for text in progress.safe_states]
+    if progress.alarms:
+        lines.append(f"  alarms: {progress.alarms}")
     lines += [f"wrote {path}" for path in result.files]
     return "\n".join(lines)
 
@@ -76,9 +79,12 @@ def as_json(result: RunResult) -> dict[str, object]:
                 "errors": device.errors,
                 "last_error": device.last_error,
                 "worst_latency_ms": round(device.worst_latency_s * 1e3, 3),
+                "repeated_errors": device.repeated,
             }
             for name, device in progress.devices.items()
         },
         "failed_setpoints": list(progress.failed_steps),
+        "alarms": progress.alarms,
+        "safe_states": list(progress.safe_states),
         "files": [str(path) for path in result.files],
     }

@@ -45,7 +45,9 @@ def watch_instruments(
     """
     config = load_config(path)
     plan = RunPlan(
-        devices=tuple(dataclasses.replace(device, steps=()) for device in config.devices),
+        devices=tuple(
+            dataclasses.replace(device, steps=(), safe_state=None) for device in config.devices
+        ),
         out=Path(),
         rate_hz=config.rate_hz,
         duration=duration,

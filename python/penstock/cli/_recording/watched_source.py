@@ -1,5 +1,8 @@
 """A recorder's source that also updates the live table with each answer.
 
+It has all instruments of the plan from the beginning. One that has not answered yet fails, without
+a question on its bus, until :mod:`penstock.cli._recording.joining` has opened it.
+
 The recorder passes batches on at the speed of the disk, but a live table needs the newest value. So
 the values are taken where the answers arrive, and the counts where the rows are counted.
 """
@@ -12,6 +15,9 @@ from contextlib import AbstractAsyncContextManager
 
 from penstock.alicat import AlicatManager, DeviceResult, EventStream, FieldSchema, Reading
 from penstock.cli._errors import one_line
+from penstock.cli._recording.alarms import Alarms
+from penstock.cli._recording.instruments import AbsentError
+from penstock.cli._recording.joining import groups_by_port
 from penstock.cli._recording.progress import DeviceProgress, Progress
 
 __all__ = ["WatchedSource"]
@@ -20,9 +26,18 @@ __all__ = ["WatchedSource"]
 class WatchedSource:
     """A :class:`penstock.record.PollSource` that passes ``manager`` on and keeps ``progress``."""
 
-    def __init__(self, manager: AlicatManager, progress: Progress) -> None:
+    def __init__(
+        self,
+        manager: AlicatManager,
+        progress: Progress,
+        absent: Mapping[str, AbsentError],
+        alarms: Alarms,
+    ) -> None:
         self._manager = manager
         self._progress = progress
+        self._absent = absent
+        self._alarms = alarms
+        self._plans = {name: device.plan for name, device in progress.devices.items()}
         self._start_ns: int | None = None
 
     @property
@@ -35,35 +50,60 @@ class WatchedSource:
 
     @property
     def names(self) -> Sequence[str]:
-        return self._manager.names
+        return tuple(self._plans)
 
     def poll_groups(self) -> Sequence[Sequence[str]]:
-        return self._manager.poll_groups()
+        return [[each.name for each in group] for group in groups_by_port(self._plans.values())]
 
     def field_schemas(self) -> Mapping[str, Sequence[FieldSchema]]:
         return self._manager.field_schemas()
 
     def device_facts(self, name: str) -> Mapping[str, str]:
+        if name in self._absent:
+            return {"unit_id": self._plans[name].unit_id}
         return self._manager.device_facts(name)
 
     def rates(self) -> Mapping[str, float]:
-        return self._manager.rates()
+        rates = {name: plan.rate_hz for name, plan in self._plans.items()}
+        return {name: rate for name, rate in rates.items() if rate is not None}
 
     def events(self) -> AbstractAsyncContextManager[EventStream]:
         return self._manager.events()
 
     async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, DeviceResult[Reading]]:
+        wanted = self.names if names is None else names
+        if not self._absent:
+            return await self._poll(wanted)
+        there = [name for name in wanted if name not in self._absent]
+        results = dict(await self._poll(there)) if there else {}
+        for name in wanted:
+            # Not among the results: it may have joined meanwhile.
+            if name not in results:
+                results[name] = self._absence(name)
+        return results
+
+    def _absence(self, name: str) -> DeviceResult[Reading]:
+        now, unix = time.monotonic_ns(), time.time_ns()
+        error = self._absent.get(name) or AbsentError("it was not there at this slot")
+        self._progress.devices[name].failed(at=self._since_start(now), error=one_line(error))
+        self._progress.devices[name].absent = True
+        return DeviceResult[Reading].failure(
+            error, requested_monotonic_ns=now, requested_unix_ns=unix
+        )
+
+    async def _poll(self, names: Sequence[str]) -> Mapping[str, DeviceResult[Reading]]:
         asked = time.monotonic_ns()
         try:
             results = await self._manager.poll(names)
         except Exception as error:
             # The recorder turns the error into rows; the table must not show old values as current.
-            for name in self.names if names is None else names:
+            for name in names:
                 device = self._progress.devices[name]
                 device.failed(at=self._since_start(asked), error=one_line(error))
             raise
         for name, result in results.items():
             self._note(self._progress.devices[name], result)
+            self._alarms.judge(name, result)
         return results
 
     def _note(self, device: DeviceProgress, result: DeviceResult[Reading]) -> None:

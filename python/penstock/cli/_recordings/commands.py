@@ -30,21 +30,33 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     recover = add(
         "recover",
         "complete the files of a run that was cut off",
-        "Complete files after a kill or a power cut: add the rows of the journal, and cut off an "
-        "incomplete end. A complete file is left alone.",
+        "Complete files after a kill or a power cut: add the rows of the journal, and cut off a "
+        "torn end, which is kept beside the file in NAME.torn. A complete file is left alone.",
     )
     recover.add_argument("files", nargs="+", metavar="FILE", help="a file of the run")
+    recover.add_argument(
+        "--force",
+        action="store_true",
+        help="also cut off an end that is more than a kill can tear; it is kept too",
+    )
     recover.add_argument("--json", action="store_true", help="print a JSON object for each file")
     recover.set_defaults(run=_recover)
 
     verify = add(
         "verify",
-        "check a recording for gaps, order, duplicates and columns",
-        "Check recordings. Slots that the rows themselves report as missed are counted, and are no "
+        "check that a recording is complete, in order and unchanged",
+        "Check recordings: gaps, order, duplicates, columns, and whether the files are as they "
+        "were sealed. Slots that the rows themselves report as missed are counted, and are no "
         "gaps. The exit code is 8 if something is wrong.",
     )
     verify.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
     _add_table(verify)
+    verify.add_argument(
+        "--key", metavar="PUBLIC", help="the key that must have signed the seals, as PEM"
+    )
+    verify.add_argument(
+        "--deep", action="store_true", help="read all pages and columns, also of unchanged files"
+    )
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
     verify.set_defaults(run=_verify)
 

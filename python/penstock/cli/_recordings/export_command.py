@@ -22,8 +22,11 @@ from penstock.cli._recordings.reading import field_names, name_of, read_parts, u
 from penstock.cli._recordings.resampling import resample
 from penstock.cli._recordings.units import UnitError, convert_factor, parse_conditions
 from penstock.record.arrow import pyarrow_module
+from penstock.record.errors import RecordError
+from penstock.record.exported_tables import TABLE_WRITERS, describe_table, described_in
 from penstock.record.postgres_parts import is_postgres
-from penstock.record.stored_parts import StoredPart, plain_schema
+from penstock.record.stored_parts import StoredPart
+from penstock.record.view import joined
 
 __all__ = ["run_export"]
 
@@ -37,23 +40,24 @@ def run_export(options: argparse.Namespace) -> int:
             ExitCode.USAGE,
         )
     out = Path(options.out)
-    write = _WRITERS.get(out.suffix)
+    write = TABLE_WRITERS.get(out.suffix)
     if write is None:
         raise CommandError(
             f"{out} has no format that can be written; its suffix must be one of "
-            f"{', '.join(_WRITERS)}",
+            f"{', '.join(TABLE_WRITERS)}",
             ExitCode.USAGE,
         )
-    if os.path.lexists(out) and not options.overwrite:
-        raise CommandError(
-            f"{out} already exists; add --overwrite to replace it or choose another name",
-            ExitCode.OUTPUT,
-        )
+    for taken in (out, described_in(out)):
+        if os.path.lexists(taken) and not options.overwrite:
+            raise CommandError(
+                f"{taken} already exists; add --overwrite to replace it or choose another name",
+                ExitCode.OUTPUT,
+            )
     wanted = dict(_unit(text) for text in options.unit)
     tables = []
     notes: dict[str, str] = {}
     units: dict[tuple[str, str], str] = {}
-    for part in read_parts(options.file, options.table):
+    for part in read_parts(options.file, options.table, needs=("device", "t_utc")):
         _convert(part, wanted, options, notes)
         _refuse_mixed_units(part, units, name_of(options.file, options.table))
         if options.every is not None:
@@ -61,17 +65,19 @@ def run_export(options: argparse.Namespace) -> int:
         tables.append(part.table)
     # The units of a part without rows say nothing about the rows of the others.
     tables = [table for table in tables if table.num_rows] or tables[:1]
-    pa = pyarrow_module()
-    about = tables[-1].schema.metadata
-    plain = [table.cast(plain_schema(table.schema)) for table in tables]
-    table = pa.concat_tables(plain, promote_options="permissive")
-    table = table.replace_schema_metadata({**(about or {}), **_conversion_note(notes)})
+    table = joined(tables)
+    table = table.replace_schema_metadata(
+        {**(table.schema.metadata or {}), **_conversion_note(notes)}
+    )
     try:
         os.close(put_file(out, partial(_write, table=table, write=write), overwrite=True))
+        describe_table(out, table, {"converted": notes} if notes else {})
     except FileExistsError as error:
         raise already_exists(out) from error
     except OSError as error:
         raise explain_os_error(error, out, kind="file", option="OUT") from error
+    except RecordError as error:  # a column of a kind that no recording has
+        raise CommandError(f"cannot write {out}: {one_line(error)}", ExitCode.OUTPUT) from error
     if options.json:
         print(json.dumps({"file": str(out), "rows": len(table), "converted": notes}))
     else:
@@ -166,38 +172,3 @@ def _refuse_mixed_units(part: StoredPart, known: dict[tuple[str, str], str], fil
 
 def _conversion_note(notes: Mapping[str, str]) -> dict[bytes, bytes]:
     return {b"penstock.converted": json.dumps(notes).encode()} if notes else {}
-
-
-def _write_csv(table: Any, file: Any) -> None:
-    pyarrow_module("pyarrow.csv").write_csv(table, file)
-
-
-def _write_parquet(table: Any, file: Any) -> None:
-    pyarrow_module("pyarrow.parquet").write_table(table, file, compression="zstd")
-
-
-def _write_arrow(table: Any, file: Any) -> None:
-    with pyarrow_module("pyarrow.ipc").new_file(file, table.schema) as writer:
-        writer.write_table(table)
-
-
-def _write_lines(table: Any, file: Any) -> None:
-    pa = pyarrow_module()
-    fields = [
-        field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
-    for batch in table.cast(pa.schema(fields)).to_batches(max_chunksize=4096):
-        lines = [
-            json.dumps({k: v for k, v in row.items() if v is not None}, ensure_ascii=False)
-            for row in batch.to_pylist()
-        ]
-        file.write("".join(f"{line}\n" for line in lines).encode())
-
-
-_WRITERS: dict[str, Callable[[Any, Any], None]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".arrow": _write_arrow,
-    ".jsonl": _write_lines,
-}

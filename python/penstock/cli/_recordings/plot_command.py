@@ -69,7 +69,7 @@ def _curves(target: str, options: argparse.Namespace) -> list[_Curve]:
     # A device whose unit changes gets another curve.
     curves: dict[tuple[str, str], _Curve] = {}
     start: float | None = None
-    for part in read_parts(target, options.table):
+    for part in read_parts(target, options.table, needs=("device", "t_utc")):
         name = _field_of(part, options.field)
         if name is None:
             continue

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.record.arrow import pyarrow_module, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_parts import is_postgres
 from penstock.record.postgres_server import PostgresServer
 from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
-from penstock.record.stored_parts import StoredPart
-from penstock.record.view import open_recording
+from penstock.record.stored_parts import StoredPart, was_cut_off
+from penstock.record.view import StoredRecording, open_recording
 
-__all__ = ["field_names", "name_of", "read_parts", "samples_of", "units_by_device"]
+__all__ = [
+    "field_names",
+    "name_of",
+    "read_parts",
+    "samples_of",
+    "units_by_device",
+    "warn",
+    "warn_of_damages",
+]
+
+_MOST_WARNINGS = 10
 
 
 def name_of(target: str | os.PathLike[str], table: str = "samples") -> str:
@@ -25,35 +37,98 @@ def name_of(target: str | os.PathLike[str], table: str = "samples") -> str:
     return os.fspath(target)
 
 
-def read_parts(target: str | os.PathLike[str], table: str = "samples") -> Iterator[StoredPart]:
+def read_parts(
+    target: str | os.PathLike[str],
+    table: str = "samples",
+    *,
+    needs: Sequence[str] = (),
+    tell: Callable[[StoredRecording], None] | None = None,
+    pieces: bool = False,
+    columns: Sequence[str] | None = None,
+) -> Iterator[StoredPart]:
     """Yield the parts of a recording: of a file, a folder or a ``postgresql://`` URI.
 
-    ``table`` is that of SQLite and PostgreSQL.
+    What cannot be read is left out, and told at the end.
+
+    Args:
+        target: the recording.
+        table: that of SQLite and PostgreSQL.
+        needs: the columns that the command works with, each of the type that it always has. A
+            part without one is left out and told.
+        tell: gets the recording with its damages; by default they go to standard error.
+        pieces: yield long parts in pieces.
+        columns: with ``pieces``, the columns that are needed.
 
     Raises:
-        CommandError: there is none, it cannot be read, or pyarrow or psycopg is missing.
+        CommandError: there is none, nothing of it can be read, or pyarrow or psycopg is missing.
     """
+    name = name_of(target, table)
     found = False
+    unfit: list[str] = []
     try:
-        for part in open_recording(target, table=table).parts():
+        recording = open_recording(target, table=table, strict=False)
+        for part in recording.pieces(columns) if pieces else recording.parts():
+            if lacking := _lacking(part, needs):
+                unfit.append(f"{part.path} has no column {lacking} of a recording")
+                continue
             found = True
             yield part
     except SinkDependencyError as error:
         raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
     except RecordError as error:
         raise CommandError(one_line(error), ExitCode.OUTPUT) from error
-    except (OSError, ValueError, KeyError) as error:
-        # pyarrow's own errors are ValueErrors and OSErrors.
+    except OSError as error:
         raise CommandError(
-            f"{os.fspath(target)} cannot be read: {one_line(error)}; if its recording was cut off, "
-            f"run penstock recover {os.fspath(target)} first",
+            f"{name} cannot be read: {error.strerror or one_line(error)}; check the path and its "
+            "permissions",
             ExitCode.OUTPUT,
         ) from error
+    if not found and (unfit or recording.damages):
+        reason = unfit[0] if unfit else str(recording.damages[0])
+        raise CommandError(
+            f"nothing of {name} can be read: {reason}. {_advice(target)}", ExitCode.OUTPUT
+        )
     if not found:
-        name = name_of(target, table)
         raise CommandError(
             f"{name} has no recording {table} yet; check the path and --table", ExitCode.OUTPUT
         )
+    for text in unfit:
+        warn(f"{text}; it is left out")
+    (tell or warn_of_damages)(recording)
+
+
+def warn_of_damages(recording: StoredRecording) -> None:
+    """Print on standard error what was left out of a recording, the first places one by one."""
+    for damage in recording.damages[:_MOST_WARNINGS]:
+        warn(f"{damage}; left out")
+    if (more := recording.damage_count - _MOST_WARNINGS) > 0:
+        warn(f"{more} further places of {recording.path} cannot be read; verify lists them")
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"penstock: warning: {harmless(text)}", file=sys.stderr)
+
+
+def _advice(target: str | os.PathLike[str]) -> str:
+    if was_cut_off(Path(target)):
+        return f"Its recording was cut off: run penstock recover {target} first"
+    return "Read a copy of it, or another format of the same run"
+
+
+def _lacking(part: StoredPart, needs: Sequence[str]) -> str:
+    pa = pyarrow_module()
+    names = part.table.schema.names
+    right = {
+        "t_utc": pa.types.is_timestamp,
+        "device": lambda kind: pa.types.is_string(
+            kind.value_type if pa.types.is_dictionary(kind) else kind
+        ),
+    }
+    for name in needs:
+        if names.count(name) != 1 or not right[name](part.table.schema.field(name).type):
+            return name
+    return ""
 
 
 def field_names(part: StoredPart) -> list[str]:

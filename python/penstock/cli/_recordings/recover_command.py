@@ -23,17 +23,25 @@ def recover_files(options: argparse.Namespace) -> int:
                 ExitCode.USAGE,
             )
         try:
-            result = recover(file)
+            result = recover(file, force=options.force)
         except RecordError as error:
             raise CommandError(one_line(error), ExitCode.OUTPUT) from error
         if options.json:
-            facts = {"file": str(result.path), "rows": result.rows, "bytes_cut": result.bytes_cut}
+            facts = {
+                "file": str(result.path),
+                "rows": result.rows,
+                "bytes_cut": result.bytes_cut,
+                "kept_in": [str(cut.kept_in) for cut in result.cuts],
+            }
             print(json.dumps(facts))
         elif result.changed:
-            print(
-                f"recovered {result.path}: {result.rows} samples added from its journal, "
-                f"{result.bytes_cut} bytes of a torn end cut off"
-            )
+            what = [f"{result.rows} samples added from its journal"]
+            what += [
+                f"{cut.size} bytes of a torn end cut off and kept in {cut.kept_in}"
+                for cut in result.cuts
+            ]
+            what += ["the missing line end of its last row added"] if result.row_ended else []
+            print(f"recovered {result.path}: {', '.join(what)}")
         else:
             print(f"{result.path} is complete; nothing to recover")
     return ExitCode.OK

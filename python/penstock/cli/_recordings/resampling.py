@@ -13,6 +13,11 @@ __all__ = ["Method", "resample"]
 Method = Literal["mean", "min", "max", "first", "last"]
 
 
+def _is_number(kind: Any) -> bool:
+    pa = pyarrow_module()
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
 def resample(table: Any, every_s: float, method: Method) -> Any:
     """One row for each device and step of ``every_s`` seconds in which it has samples.
 
@@ -35,7 +40,7 @@ def resample(table: Any, every_s: float, method: Method) -> Any:
     aggregations = [
         (
             column.name,
-            method if column.name not in fixed and pa.types.is_floating(column.type) else "last",
+            method if column.name not in fixed and _is_number(column.type) else "last",
         )
         for column in decoded.schema
         if column.name != "device"

@@ -5,18 +5,27 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 
-from penstock.cli._errors import ExitCode
-from penstock.cli._recordings.checks import Findings, check
+from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
+from penstock.cli._keys import public_key
+from penstock.cli._recordings.checks import NEEDED, DeviceFindings, Findings, check
 from penstock.cli._recordings.reading import name_of, read_parts
+from penstock.record import PublicKey, SealFindings, check_seals
+from penstock.record.errors import RecordError
+from penstock.record.postgres_parts import is_postgres
+from penstock.record.stored_parts import check_recording, recordings_at
+from penstock.record.view import StoredRecording
 
 __all__ = ["run_verify"]
 
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check each file of ``options.files``; return FOUND if something is wrong with one."""
+    key = public_key(options.key)
     results = {
-        name_of(file, options.table): check(read_parts(file, options.table))
+        name_of(file, options.table): _check(file, options.table, key, options.deep)
         for file in options.files
     }
     if options.json:
@@ -25,7 +34,8 @@ def run_verify(options: argparse.Namespace) -> int:
                 {
                     file: {**dataclasses.asdict(findings), "problems": findings.problems}
                     for file, findings in results.items()
-                }
+                },
+                default=str,
             )
         )
     else:
@@ -35,18 +45,91 @@ def run_verify(options: argparse.Namespace) -> int:
     return ExitCode.FOUND if found else ExitCode.OK
 
 
+def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings:
+    seals = [] if is_postgres(file) else _check_seals(file, key)
+    # What is as it was sealed needs not be read again to find damage.
+    proven = bool(seals) and all(seal.sealed and not seal.problems for seal in seals)
+    found: list[StoredRecording] = []
+    columns = NEEDED if proven and not deep else None
+    findings = check(read_parts(file, table, tell=found.append, pieces=True, columns=columns))
+    findings.seals = seals
+    for recording in found:
+        findings.damages += map(str, recording.damages)
+        findings.damaged += recording.damage_count
+    if is_postgres(file) and key is not None:
+        findings.schema.append("rows on a server are not sealed, so nothing is signed")
+    return findings
+
+
+def _check_seals(file: str, key: PublicKey | None) -> list[SealFindings]:
+    try:
+        check_recording(Path(file))
+        return [found for path in recordings_at(Path(file)) for found in check_seals(path, key)]
+    except RecordError as error:
+        raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+    except OSError as error:
+        raise CommandError(
+            f"{error.filename or file} cannot be read: {error.strerror or one_line(error)}; "
+            "check the path and its permissions",
+            ExitCode.OUTPUT,
+        ) from error
+
+
+def _sealed_as_text(seal: SealFindings) -> list[str]:
+    name = harmless(str(seal.path))
+    if not seal.sealed and not seal.problems:
+        return [f"  {name}: not sealed, so changes cannot be seen"]
+    if seal.unchanged:
+        signed = ", signed" if seal.signed else ""
+        return [
+            f"  {name}: complete and unchanged since it was closed, {seal.rows} rows"
+            f"{_between(seal)}{signed}"
+        ]
+    ended = ", then ".join(seal.ended) or "its end is not known"
+    state = "changed" if seal.problems else "unchanged as far as it is sealed"
+    return [
+        f"  {name}: {state}; {ended}, {seal.rows} rows sealed{_between(seal)}",
+        *(f"    changed: {harmless(problem)}" for problem in seal.problems),
+        *(f"    unproven: {harmless(remark)}" for remark in seal.remarks),
+    ]
+
+
+def _rates(device: DeviceFindings) -> str:
+    if device.rate_hz is None or device.expected_hz is None:
+        return ""
+    return f", of another rate: {device.rate_hz:.4g} Hz in place of {device.expected_hz:.4g} Hz"
+
+
+def _between(seal: SealFindings) -> str:
+    if not (seal.first_ns and seal.last_ns):
+        return ""
+    first, last = (
+        datetime.fromtimestamp(stamp / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for stamp in (seal.first_ns, seal.last_ns)
+    )
+    return f" of {first} to {last}"
+
+
 def _as_text(file: str, findings: Findings) -> str:
     verdict = f"{findings.problems} problems" if findings.problems else "no problem"
     lines = [
         f"{file}: {verdict}; parts {findings.parts}, runs {findings.runs}, "
         f"events {findings.events}",
         *(f"  schema: {problem}" for problem in findings.schema),
+        *(f"  formats: {harmless(problem)}" for problem in findings.formats),
+        *(f"  damaged: {harmless(damage)}" for damage in findings.damages),
     ]
+    if (more := findings.damaged - len(findings.damages)) > 0:
+        lines.append(f"  damaged: {more} further places")
+    for seal in findings.seals:
+        lines += _sealed_as_text(seal)
     for name, device in findings.devices.items():
         lines.append(
-            f"  {name}: samples {device.samples}, failed {device.failed}, "
+            f"  {harmless(name)}: samples {device.samples}, failed {device.failed}, "
             f"missed slots {device.missed_slots}, gaps {device.gaps}"
             + (f" (longest {device.longest_gap_s:.3f} s)" if device.gaps else "")
             + f", out of order {device.out_of_order}, duplicates {device.duplicates}"
+            + f", begun over 1 ms late {device.late}"
+            + _rates(device)
         )
     return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""``penstock log``: checking, salvaging and reading append logs."""
