@@ -1,6 +1,7 @@
 # The project's jobs. Each first prepares the machine ('scripts/setup JOB'), so a new clone can start with any of them.
 
 DEMO_ARGS ?=
+CHECK ?=
 BENCH_ARGS ?=
 DIST_ARGS ?=
 FUZZ_ARGS ?=
@@ -8,7 +9,7 @@ SOAK_SECONDS ?= 600
 SOAK_ALICAT_SECONDS ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test conformance fuzz soak lint format docs bench bench-cpp dist clean
+.PHONY: help demo build check test gate conformance fuzz soak lint format docs bench bench-cpp dist clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,9 +21,17 @@ demo: ## record four simulated instruments (DEMO_ARGS="--duration 10 --rate 20 -
 build: ## build the extension module for .venv's Python
 	@scripts/setup build
 
-test: ## run every C++ and Python test
+check: ## a verdict in minutes, without browser and servers (CHECK="alicat record" or CHECK=changed for less)
+	@scripts/setup check
+	@scripts/check $(CHECK)
+
+test: ## run all Python tests on the machine's CPython, the C++ tests plain and under ASan, ruff and mypy
 	@scripts/setup test
 	@scripts/test
+
+gate: ## run the rest too: TSan, libc++, optimised, the other CPythons, clang-tidy, the documentation site
+	@scripts/setup test lint docs
+	@scripts/test; tests=$$?; scripts/gate lint docs && exit $$tests
 
 conformance: ## run CPython's own tests of asyncio on the loop, on each CPython, and the Autobahn test suite
 	@scripts/setup test

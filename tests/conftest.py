@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import pytest
 
@@ -38,6 +41,30 @@ def _collect_and_freeze() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what needs a browser, and what compiles the programs of the benchmarks."""
+    for item in items:
+        if isinstance(item, pytest.Function) and (
+            {"chromium", "measure_page"} & set(item.fixturenames)
+            or "build_native" in vars(item.module)
+        ):
+            item.add_marker(pytest.mark.slow)
+
+
+class _WithoutBrowser(pytest.Module):
+    def collect(self) -> NoReturn:
+        pytest.skip("Playwright is not installed; run scripts/setup test")
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skip the modules that import Playwright where it is absent."""
+    if module_path.match("dash/test_page*.py") and not importlib.util.find_spec("playwright"):
+        return _WithoutBrowser.from_parent(parent, path=module_path)  # type: ignore[no-any-return]
+    return None
 
 
 def pytest_collection_finish() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 PYTHON = {
     "anyio": "MIT",
+    "cryptography": "Apache-2.0 OR BSD-3-Clause",
     "matplotlib": "PSF-2.0",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",
     "psycopg": "LGPL-3.0-only",
     "psycopg-binary": "LGPL-3.0-only",
     "pyarrow": "Apache-2.0",
+    "python-socks": "Apache-2.0",
     "rich": "MIT",
     "shtab": "MPL-2.0",
     "starlette": "BSD-3-Clause",

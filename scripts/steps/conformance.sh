@@ -26,6 +26,27 @@ fetch_sdist() {
     fi
 }
 
+# fetch_websockets: the sources of websockets to build/conformance. Its source distribution has no tests of its asyncio
+# half; that of Debian 13's package has.
+fetch_websockets() {
+    local version=15.0.1 apt=$PWD/build/websockets-sources unpacked log
+    unpacked=$conformance/websockets-$version
+    if [ -d "$unpacked" ]; then
+        return
+    fi
+    say "$unpacked: fetching the sources of websockets"
+    log=$(log_file websockets)
+    mkdir -p "$conformance"
+    if prepare_apt "$apt" trixie "$(dpkg --print-architecture)" deb-src >"$log" 2>&1 &&
+        (cd "$apt" && apt-get -c apt.conf -qq source --download-only --tar-only python-websockets) >>"$log" 2>&1 &&
+        tar -xzf "$apt/python-websockets_$version.orig.tar.gz" -C "$apt" >>"$log" 2>&1; then
+        mv "$apt/websockets-$version" "$unpacked"
+    else
+        say "the sources of websockets $version could not be fetched ($log): its tests will be skipped"
+    fi
+    rm -rf "$apt"
+}
+
 # fetch_bun: Bun, a peer of the WebSocket tests and of a benchmark, to build/bun. Nothing where npm is missing.
 fetch_bun() {
     local bun=build/bun/node_modules/.bin/bun

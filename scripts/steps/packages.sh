@@ -9,9 +9,12 @@ ninja-build|ninja
 liburing-dev|/usr/include/liburing.h
 zlib1g-dev|/usr/include/zlib.h
 '
-packages_test='
+packages_check='
 pkg-config|pkg-config
 libgtest-dev|/usr/include/gtest/gtest.h
+'
+packages_test='
+ccache|ccache
 clang-19|clang++-19
 libclang-rt-19-dev|/usr/lib/llvm-19/lib/clang/19/lib/linux
 llvm-19|llvm-symbolizer-19
@@ -19,6 +22,7 @@ libc++-19-dev|/usr/lib/llvm-19/include/c++/v1/expected
 libc++abi-19-dev|/usr/lib/llvm-19/lib/libc++abi.so
 libssl-dev|/usr/include/openssl/ssl.h
 libcurl4-openssl-dev|curl-config
+libasio-dev|/usr/include/asio.hpp
 nginx-light|nginx
 apache2-bin|/usr/sbin/apache2
 chromium|chromium

@@ -1,7 +1,7 @@
 # Runs the parts of a test run in lanes. Reports at the end the time of each part, the last line of its runner, skipped
-# tests with their reasons, and what was absent. Output also goes to build/test-logs.
+# tests with their reasons, and what was absent. Output also goes to build/test-logs, a folder a script.
 
-part_logs=build/test-logs
+part_logs=build/test-logs/$(basename "$0")
 part_names=()
 declare -A part_jobs=() part_lane=() part_command=() lane_width=()
 absent=()
@@ -14,6 +14,7 @@ log_of() { printf '%s/%s' "$part_logs" "$(tr -c '[:alnum:].\n' '-' <<<"$1")"; }
 timed() {
     local log status=0 TIMEFORMAT='%0R %U %S'
     log=$(log_of "$1")
+    printf '%s\n' "$1" >"$log.name"
     shift
     { time "$@" >"$log.log" 2>&1 || status=$?; } 2>"$log.time"
     printf '%s\n' "$status" >"$log.status"
@@ -98,6 +99,33 @@ failures() {
     grep -E '^(FAILED|ERROR) ' "$1"
 }
 
+# The wall and the CPU seconds of a part.
+times_of() { tail -n 1 "$1.time" | awk '{ printf "%d %d\n", $1, $2 + $3 }'; }
+
+# ctest, pytest and lint end with one summary line each; an error of the scripts follows it.
+summary_of() {
+    grep -E '^(penstock: (error|lint): .*|[0-9]+% tests passed.*|=*.*[0-9]+ (passed|failed|errors?).* in [0-9.]+s.*)$' "$1.log" |
+        tail -n 1
+}
+
+# write_times FILE FOLDER...: a table of the parts whose logs are in the folders, the longest first.
+write_times() {
+    local file=$1 log name wall cpu
+    shift
+    {
+        printf '# Where the time of the gate goes\n\n'
+        printf 'Written by each run of `make gate`, from its own parts and from those of the last `make test`. Parts run beside\n'
+        printf 'each other on %d cores, so the sum of their wall times is more than the time of the run.\n\n' "$(nproc)"
+        printf '| part | wall s | CPU s |\n|---|---:|---:|\n'
+        for log in $(printf '%s/*.time ' "$@"); do
+            log=${log%.time}
+            read -r wall cpu < <(times_of "$log")
+            name=$(cat "$log.name")
+            printf '| %s | %s | %s |\n' "$name" "$wall" "$cpu"
+        done | sort -t '|' -k3,3nr
+    } >"$file"
+}
+
 finish() {
     local name log
     say "skipped:"
@@ -110,10 +138,9 @@ finish() {
     for name in "${absent[@]}"; do say "not tested: $name is not on this machine and could not be downloaded"; done
     for name in "${part_names[@]}"; do
         log=$(log_of "$name")
-        read -r wall user system < <(tail -n 1 "$log.time")
-        say "$name: $wall s, $(awk "BEGIN { printf \"%d\", $user + $system }") s of CPU$([ "$(status_of "$name")" = 0 ] || echo ", FAILED")"
-        # ctest, pytest and lint end with one summary line each; an error of the scripts follows it.
-        grep -E '^(penstock: (error|lint): .*|[0-9]+% tests passed.*|=*.*[0-9]+ (passed|failed|errors?).* in [0-9.]+s.*)$' "$log.log" | tail -n 1
+        read -r wall cpu < <(times_of "$log")
+        say "$name: $wall s, $cpu s of CPU$([ "$(status_of "$name")" = 0 ] || echo ", FAILED")"
+        summary_of "$log"
     done
     say "all parts: $SECONDS s"
     if parts_passed; then

@@ -1,10 +1,10 @@
 # An apt of its own for another Debian or another architecture: it downloads packages, installs nothing, and leaves the
 # system's apt unchanged.
 
-# prepare_apt FOLDER SUITE [ARCHITECTURE]: writes FOLDER/apt.conf and fetches the list of packages into FOLDER. False, with
-# the reason on its output, where there is no Debian mirror.
+# prepare_apt FOLDER SUITE [ARCHITECTURE [KIND]]: writes FOLDER/apt.conf and fetches the list of packages into FOLDER. False, with
+# the reason on its output, where there is no Debian mirror. KIND deb-src is for sources.
 prepare_apt() {
-    local apt=$1 suite=$2 architecture=${3:-$(dpkg --print-architecture)} mirror
+    local apt=$1 suite=$2 architecture=${3:-$(dpkg --print-architecture)} kind=${4:-deb} mirror
     # The mirror that the machine itself uses.
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Origin: Debian' 'Label: Debian' | sort -u | head -n 1)
     if [ -z "$mirror" ]; then
@@ -14,7 +14,7 @@ prepare_apt() {
     rm -rf "$apt"
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
     : >"$apt/status"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$apt/sources.list"
+    echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$apt/sources.list"
     # The hooks of the machine's apt (a container's empties the cache after each update) must not run here.
     cat >"$apt/apt.conf" <<END
 #clear APT::Update::Post-Invoke;

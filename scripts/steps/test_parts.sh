@@ -1,0 +1,58 @@
+# The parts that scripts/check, scripts/test and scripts/gate are made of.
+
+# Most tests wait for a time-out, a child process or a port, so there are more workers than cores. A worker has a file's
+# tests at once, as far as there are enough files, so that fixtures of a module are made once.
+workers() { printf '%d' $((3 * $(nproc))); }
+
+cpp_tests() {
+    local preset=$1
+    say "C++ tests: $preset"
+    cmake --preset "$preset" >/dev/null &&
+        nice -n 10 cmake --build --preset "$preset" --parallel "$(nproc)" &&
+        PENSTOCK_REQUIRE_LOOPS=1 ctest --preset "$preset" --parallel "$(nproc)"
+}
+
+# python_tests VENV [PYTEST ARGUMENT...]
+python_tests() {
+    local python=$1/bin/python cache="cache_dir=build/pytest-cache-${1##*/}"
+    shift
+    say "Python tests: $("$python" -I -c 'import platform; print("CPython", platform.python_version())')"
+    # A missing loop or ring means a broken build here, not a skip.
+    PENSTOCK_REQUIRE_LOOPS=1 "$python" -m pytest -o "$cache" -q -n "$(workers)" --dist worksteal \
+        -p tests.private_terminals "$@"
+}
+
+# quick_python_tests PATH...: on Penstock's loop, with whatever peers are installed.
+quick_python_tests() {
+    .venv/bin/python -m pytest -o cache_dir=build/pytest-cache-check -q -n "$(workers)" --dist worksteal \
+        -p tests.private_terminals -p tests.only_penstock -p tests.file_times -m "not slow" "$@"
+}
+
+extension_tests() { scripts/test-extension-asan; }
+
+ruff() { .venv/bin/ruff check . && .venv/bin/ruff format --check .; }
+
+# Penstock's loop only: asyncio's own hangs in some of these tests on 3.14. Hypothesis counts references in a way that
+# 3.14 changed.
+loop_tests_only=(tests/python/loop tests/conformance/test_cpython_asyncio.py tests/conformance/reports)
+on_314=(
+    -p tests.only_penstock
+    -W 'ignore:It looks like `register_random`:hypothesis.errors.HypothesisWarning'
+)
+
+main_version() { .venv/bin/python -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
+# python_part VERSION: adds the tests on a CPython: all of them on 3.11 and 3.13, the loop's on the others.
+python_part() {
+    local version=$1 venv=build/venv-$1
+    [ "$version" != "$(main_version)" ] || venv=.venv
+    if [ ! -x "$venv/bin/python" ]; then
+        absent+=("CPython $version")
+        return
+    fi
+    case $version in
+    3.11 | 3.13) part python "CPython $version" python_tests "$venv" ;;
+    3.14) part python "CPython $version, the loop" python_tests "$venv" "${on_314[@]}" "${loop_tests_only[@]}" ;;
+    *) part python "CPython $version, the loop" python_tests "$venv" "${loop_tests_only[@]}" ;;
+    esac
+}
