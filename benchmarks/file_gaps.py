@@ -122,11 +122,16 @@ def on_penstock(operation: str, data: Data) -> Prepared:
         if not os.path.exists(path):
             from zlib import crc32
 
-            from penstock.files._log.log_format import encode_header, new_file_header
+            from penstock.files._log.log_format import encode_file_header, new_identity
 
-            header = new_file_header()
-            record = encode_header(header[16:20], len(header), b"a record", crc32(b"a record"))
-            Path(path).write_bytes(header + (record + b"a record") * data.count)
+            identity, begin, payload = new_identity(), 24, b"a record"
+            step = identity.header_size + len(payload)
+            checksum = crc32(payload)
+            with open(path, "wb") as file:
+                file.write(encode_file_header(identity))
+                for place in range(begin, begin + data.count * step, step):
+                    header = identity.encode_header(begin, place, len(payload), checksum)
+                    file.write(header + payload)
         return path
 
     return _chosen(

@@ -16,7 +16,7 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 # Event loops: the program chooses one, and the package runs on it.
 LOOPS = {"trio", "uvloop"}
 FOR_THE_PROJECT = {
-    *("all", "bench", "dev", "dist", "docs", "emulated-test", "lint", "loop-test", "test"),
+    *("all", "bench", "check", "dev", "dist", "docs", "emulated-test", "lint", "loop-test", "test"),
 }
 
 
@@ -38,7 +38,7 @@ def imported_names() -> set[str]:
 @pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - FOR_THE_PROJECT))
 def test_extra_installs_what_is_imported(extra: str) -> None:
     packages = {re.split(r"[<>=;\[ ]", each)[0] for each in EXTRAS[extra]} - {"penstock"}
-    assert packages - LOOPS <= imported_names()
+    assert {each.replace("-", "_") for each in packages - LOOPS} <= imported_names()
 
 
 def test_all_includes_every_extra_of_the_package() -> None:

@@ -83,8 +83,10 @@ def matches(expected: str, printed: str) -> bool:
 def without_figures(line: str) -> str:
     """A line with each number as 0, and with single spaces, for a column is as wide as its numbers.
 
-    A sign belongs to a number after a space. A device has no value at the start: ``-``.
+    A time in UTC is a number. A sign belongs to a number after a space. A device has no value at
+    the start: ``-``.
     """
+    line = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "0", line)
     return re.sub(r"(?<![\w.])(?:-(?=[ ,])|-?\d+(?:\.\d+)?)(?!\w)", "0", " ".join(line.split()))
 
 

@@ -233,7 +233,8 @@ def test_another_unit_id_is_reported_as_the_page_shows(
     monkeypatch.chdir(tmp_path)
     # Unit A is the first that is looked for, and may be late.
     monkeypatch.setattr("penstock.cli._recording.instruments._SEARCH_TIMEOUT", 20)
-    asked = RUN_TOML.replace('name = "argon"', 'name = "argon"\nunit_id = "B"')
+    mine = 'name = "argon"\nunit_id = "B"\nrequired = true'
+    asked = RUN_TOML.replace('name = "argon"', mine)
     Path("run.toml").write_text(asked.replace("/dev/ttyUSB0", instruments.ascii))
     assert main(["record", "run.toml"]) == 4
     assert capsys.readouterr().err == MESSAGES[1].replace("/dev/ttyUSB0", instruments.ascii) + "\n"

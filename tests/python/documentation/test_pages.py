@@ -30,9 +30,10 @@ STARTS = sorted((DOCS / "start").glob("*.md"))
 HOWTO = sorted((DOCS / "howto").glob("*.md"))
 # Ports that pages name; tests run beside each other, so each gets a free one.
 PORTS = ("8000", "8765", "9000")
-pytestmark = pytest.mark.skipif(
-    CORE_MISSING, reason="penstock._core is not built (run 'make build')"
-)
+pytestmark = [
+    pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built (run 'make build')"),
+    pytest.mark.slow,
+]
 
 
 def name_of(page: Path) -> str:

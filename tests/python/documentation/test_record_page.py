@@ -16,7 +16,8 @@ import pytest
 import penstock
 import penstock.record
 from penstock.alicat import AlicatManager, SerialSettings, open_device
-from penstock.record import CsvSink, ParquetSink, StreamSource, pipe, record
+from penstock.cli import main as command_line
+from penstock.record import CsvSink, ParquetSink, SigningKey, StreamSource, pipe, record
 from penstock.sim import Bus, MassFlowController, open_pty
 from tests.python.conftest import CORE_MISSING
 from tests.python.documentation.page_steps import (
@@ -27,9 +28,10 @@ from tests.python.documentation.page_steps import (
     patient,
     simulated,
 )
+from tests.python.record.batches import flow_batch
 
 BLOCKS = [block for block in blocks(DOCS / "record.md") if block.language != "text"]
-WHOLE, STREAMS, FOLDER, READING, RECOVER = [block.text for block in BLOCKS]
+WHOLE, STREAMS, FOLDER, READING, DAMAGED, SEALS, KEYS, RECOVER = [block.text for block in BLOCKS]
 
 pytestmark = pytest.mark.skipif(
     CORE_MISSING, reason="penstock._core is not built (run 'make build')"
@@ -92,7 +94,8 @@ def test_streams_and_polls_are_recorded_together(
                 await names["program"](manager, fuel)
 
     penstock.run(main())
-    rows = penstock.record.open(tmp_path / "run.csv").to_arrow().to_pylist()
+    table = penstock.record.open(tmp_path / "run.csv").to_arrow()
+    rows = table.select(["device", "event", "late_s"]).to_pylist()
     pushed = [row["late_s"] for row in rows if row["device"] == "fuel" and row["event"] is None]
     assert pushed and set(pushed) == {None}
     assert any(row["device"] == "air" and row["late_s"] is not None for row in rows)
@@ -118,6 +121,23 @@ def test_other_libraries_and_penstock_read_a_folder_of_parts(
     names: dict[str, Any] = {}
     exec(compile(READING, "docs/record.md", "exec"), names)
     assert names["part"].table.num_rows == rows > 0
+
+
+def test_a_damaged_file_is_read_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> None:
+        async with CsvSink("run.csv") as sink:
+            await sink.write_batch(flow_batch(600))
+
+    penstock.run(main())
+    path = tmp_path / "run.csv"
+    path.write_bytes(path.read_bytes().replace(b",499,", b",4.x2,"))
+    exec(compile(DAMAGED, "docs/record.md", "exec"), {"penstock": penstock})
+    shown = capsys.readouterr().out
+    assert shown == DAMAGED.rpartition("# ")[2].removesuffix("\n") + "\n"
 
 
 CUT_OFF = """
@@ -158,3 +178,23 @@ def test_the_command_completes_a_recording_that_was_cut_off(port: str, tmp_path:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert penstock.record.open(tmp_path / "run.parquet").to_arrow().num_rows >= 10
+
+
+def test_a_file_is_sealed_and_signed_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("cryptography")
+    monkeypatch.chdir(tmp_path)
+    make, verify = KEYS.splitlines()
+    subprocess.run(make, shell=True, check=True)
+
+    async def main() -> None:
+        async with CsvSink("run.csv", sign=SigningKey("KEY")) as sink:
+            await sink.write_batch(flow_batch(600))
+
+    penstock.run(main())
+    exec(compile(SEALS, "docs/record.md", "exec"), {})
+    assert capsys.readouterr().out == "run.csv True ['closed'] [] []\n"
+    assert command_line(verify.split()[1:]) == 0
+    assert "600 rows" in (shown := capsys.readouterr().out)
+    assert "signed" in shown

@@ -13,6 +13,8 @@ import pytest
 
 from tests.python.conftest import CORE_MISSING
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -17,6 +17,8 @@ from .postgres import PostgresServer, postgres_server
 
 asyncpg = pytest.importorskip("asyncpg")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:

@@ -19,6 +19,8 @@ from .published_clients import (
     output_of,
 )
 
+pytestmark = pytest.mark.slow
+
 READING = {
     "pressure": 14.62,
     "temperature": 21.89,

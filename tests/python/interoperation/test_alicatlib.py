@@ -12,6 +12,8 @@ import pytest
 
 from .published_clients import interpreter_with, outcomes
 
+pytestmark = pytest.mark.slow
+
 READING = {
     "Unit_ID": "A",
     "Abs_Press": 14.62,

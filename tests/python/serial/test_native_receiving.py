@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,33 @@ async def test_receiver_with_constant_input_does_not_starve_other_tasks(
         received += len(await port.receive(1))
     await counting
     assert turns > 100
+
+
+async def test_a_receiver_that_works_for_long_delays_a_descriptor_by_one_step(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    steps = 0
+    handled_after: list[int] = []
+
+    def handle() -> None:
+        near.recv(1)
+        handled_after.append(steps)
+
+    loop.add_reader(near, handle)
+    peer.write(bytes(60))
+    with near, far:
+        for _ in range(60):
+            await port.receive(1)
+            steps += 1
+            if steps == 40:
+                far.send(b"x")
+            end = time.perf_counter() + 0.0005
+            while time.perf_counter() < end:
+                pass
+        loop.remove_reader(near)
+    assert handled_after in ([40], [41])
 
 
 async def test_bytes_read_by_a_cancelled_receiver_go_to_the_next(

@@ -14,6 +14,8 @@ from benchmarks.serial_ports.libraries import LOOPS_OF
 from benchmarks.serial_ports.soak import FarEnd, NearEnd, frame, pattern
 from tests.python.serial.pty_peer import PtyPeer
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).resolve().parents[3] / "benchmarks" / "serial_ports" / "soak.py"
 
 
