@@ -102,9 +102,9 @@ class Files(Target):
         if problems:
             raise Crash(f"{self}: {problems}")
         complete = [each.rows for each in found if each.unchanged]
-        if complete and complete != [len(self.flows())]:
-            raise Crash(f"{self}: {complete} rows are called complete, of {len(self.flows())}")
         # Parts that are left beside the file that was made of them have the same rows.
+        if complete and set(complete) != {len(self.flows())}:
+            raise Crash(f"{self}: {complete} rows are called complete, of {len(self.flows())}")
         return complete[0] if complete else sum(each.rows for each in found)
 
     def check_complete(self) -> None:
