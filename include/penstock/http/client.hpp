@@ -41,7 +41,8 @@ class CurlMulti;
 /// bound to no loop and may go to another one. Use one client for each loop. A forked child must
 /// not use its parent's clients.
 ///
-/// A library of its own: link `penstock::http_client`, which needs libcurl 7.87 or newer.
+/// A library of its own: link `penstock::http_client`, which needs libcurl 7.87 or newer and
+/// zlib.
 class Client {
 public:
     /// Throws `std::invalid_argument` if an option has no meaning, and `std::bad_alloc`.

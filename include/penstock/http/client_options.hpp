@@ -87,10 +87,9 @@ struct ClientOptions {
     /// How many requests share a connection with HTTP/2. With libcurl before 8.1 one does: a
     /// response would lose bytes while a request beside it streams its body.
     std::size_t streams_per_connection = 100;
-    /// Asks for compressed responses and decompresses them: gzip, deflate, and brotli and zstd
-    /// where libcurl has them. A request that has an Accept-Encoding or Range field of its own gets
-    /// the body as it was sent. libcurl does not tell whether compressed data has come to its own
-    /// end: a body that was cut off is an error only if its length or framing tells.
+    /// Asks for compressed responses and decompresses them: gzip and deflate. Data that are damaged
+    /// or cut off, or have bytes behind their end, are `ClientError::undecodable_body`. A request
+    /// that has an Accept-Encoding or Range field of its own gets the body as it was sent.
     bool compression = true;
     /// How many redirects a request follows. 0: the response that redirects is the result.
     std::size_t redirects = 10;
@@ -102,12 +101,11 @@ struct ClientOptions {
     /// The User-Agent field. Empty: none.
     std::string user_agent = "penstock";
     /// How many bytes of a response wait for the program. More than that stops the connection from
-    /// reading. A burst of compressed data may exceed this.
+    /// reading. Compressed data wait compressed.
     ///
     /// With HTTP/2, other responses may be read from the same connection. libcurl then also keeps
-    /// what the server was allowed to send: up to 32 MiB for each response with libcurl 7.88. If
-    /// that is compressed to less than half, and 64 MiB wait, the response fails with
-    /// `ClientError::not_enough_memory`. `ClientProtocol::http_1_1` avoids both.
+    /// what the server was allowed to send: up to 32 MiB for each response with libcurl 7.88.
+    /// `ClientProtocol::http_1_1` avoids that.
     std::size_t buffer = std::size_t{256} * 1024;
     /// The most bytes of a whole body (`Client::fetch`), decompressed.
     std::size_t whole_body = std::size_t{64} * 1024 * 1024;

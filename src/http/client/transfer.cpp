@@ -241,6 +241,9 @@ void Transfer::end_of_fields() {
     const bool asked_again = status_ == 417 && request_.has_body && sent_ == 0;
     if (stage_ == Stage::head && status_ >= 200 && !asked_again) {
         check_length();
+        if (asks_for_coding_) {
+            decoder_ = ContentDecoder::make(head_.headers);
+        }
         stage_ = Stage::body;
         head_size_ = 0; // interim responses count with the final one
         notify();
@@ -283,13 +286,15 @@ std::size_t Transfer::on_data(char* data, std::size_t size, std::size_t count,
     // What libcurl has kept is taken as a whole. For HTTP/2, it keeps what the server may send
     // while other streams are read (32 MiB). If a part were refused, it would copy the rest each
     // time, and allow the server as much again.
-    const std::optional<std::uint64_t> most = self.request_.most;
-    self.body_size_ += size * count;
-    if (most && self.body_size_ > *most) {
-        self.refused_ = ClientError::body_too_large;
-        return 0;
+    const bool counts = self.request_.most && !self.decoder_;
+    if (counts) {
+        self.body_size_ += size * count;
+        if (self.body_size_ > *self.request_.most) {
+            self.refused_ = ClientError::body_too_large;
+            return 0;
+        }
     }
-    if (!most && !self.resuming_ && self.buffered() >= self.multi_->options().buffer) {
+    if (!counts && !self.resuming_ && self.buffered() >= self.multi_->options().buffer) {
         self.receive_paused_ = true;
         return CURL_WRITEFUNC_PAUSE; // libcurl keeps these bytes and offers them again
     }
@@ -312,9 +317,45 @@ std::size_t Transfer::on_data(char* data, std::size_t size, std::size_t count,
     return size * count;
 }
 
+/// Decodes from the buffer into the program's memory, so that what nobody has asked for stays
+/// compressed.
+std::size_t Transfer::decode(MutableBytes into) noexcept {
+    const ContentDecoder::Step step =
+        decoder_->decode({input_.data() + input_begin_, buffered()}, into);
+    input_begin_ += step.taken;
+    if (step.made == 0 && ended_ && !error_) {
+        decoder_->end();
+    }
+    if (decoder_->failed()) {
+        fail_anyway(decoder_->out_of_memory() ? ClientError::not_enough_memory
+                                              : ClientError::undecodable_body,
+                    decoder_->error());
+        return 0;
+    }
+    body_size_ += step.made;
+    if (request_.most && body_size_ > *request_.most) {
+        fail_anyway(ClientError::body_too_large, {});
+        return 0;
+    }
+    return step.made;
+}
+
+/// Also if it has ended: what has arrived cannot be read.
+void Transfer::fail_anyway(ClientError error, std::string_view details) noexcept {
+    input_begin_ = input_.size();
+    stop();
+    ended_ = true;
+    if (!error_) {
+        error_ = failed_request(error, request_.name, details);
+    }
+    notify();
+}
+
 std::size_t Transfer::take(MutableBytes into) noexcept {
-    const std::size_t count = std::min(into.size(), buffered());
-    if (count != 0) {
+    std::size_t count = 0;
+    if (decoder_) {
+        count = decode(into);
+    } else if (count = std::min(into.size(), buffered()); count != 0) {
         std::memcpy(into.data(), input_.data() + input_begin_, count);
         input_begin_ += count;
     }

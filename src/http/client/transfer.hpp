@@ -24,6 +24,7 @@
 #include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
 
+#include "http/client/content_decoder.hpp"
 #include "http/client/curl_handles.hpp"
 #include "http/client/curl_multi.hpp"
 
@@ -72,9 +73,7 @@ struct TransferRequest {
     std::optional<std::uint64_t> length{};
     /// Whether a body that is not in memory can be sent again.
     bool repeatable = false;
-    /// The most bytes of the response's body, decompressed, if all of it is to be collected. It is
-    /// then taken as it comes: libcurl decompresses on while a transfer is paused, so a small bomb
-    /// would cost its time and memory before anybody counts.
+    /// The most bytes of the response's body, decoded, if all of it is to be collected.
     std::optional<std::uint64_t> most{};
 };
 
@@ -98,7 +97,8 @@ public:
     [[nodiscard]] Version version() const noexcept { return version_; }
     [[nodiscard]] const Headers& trailers() const noexcept { return trailers_; }
 
-    /// Takes buffered bytes of the response. Returns how many.
+    /// Takes buffered bytes of the response, decoded. Returns how many. Once it has returned 0,
+    /// `error` also tells damages of the coding.
     [[nodiscard]] std::size_t take(MutableBytes into) noexcept;
 
     /// Whether it has ended. Bytes may still be buffered.
@@ -158,6 +158,8 @@ private:
     void flush_field();
     void leave_if_spoken_to(const char* peer, int peer_port, int own_port) noexcept;
     [[nodiscard]] std::size_t buffered() const noexcept { return input_.size() - input_begin_; }
+    [[nodiscard]] std::size_t decode(MutableBytes into) noexcept;
+    void fail_anyway(ClientError error, std::string_view details) noexcept;
     void stop() noexcept;
     void apply_pauses() noexcept;
     void notify() noexcept;
@@ -189,7 +191,9 @@ private:
     std::string field_; ///< the last line, which the next one may continue
     std::size_t head_size_ = 0;
 
-    std::uint64_t body_size_ = 0; ///< of what has arrived, decompressed
+    std::uint64_t body_size_ = 0; ///< of what has arrived, or with a decoder, of what was taken
+    bool asks_for_coding_ = false;
+    std::unique_ptr<ContentDecoder> decoder_; ///< of what is in `input_`
     std::vector<std::byte> input_;
     std::size_t input_begin_ = 0;
     bool receive_paused_ = false;

@@ -117,8 +117,7 @@ void Transfer::configure_connection() {
         (options.protocol == ClientProtocol::negotiate && request_.url.starts_with("https:"));
     set(CURLOPT_PIPEWAIT, may_share ? 1L : 0L);
     set(CURLOPT_MAXAGE_CONN, number_of(options.idle_connection_age.count()));
-    // While a transfer is paused, libcurl keeps up to 64 MiB of what it has decompressed. gzip
-    // makes up to 33 MiB of 32 KiB. With HTTP/2, libcurl 7.88 hangs after a head that is larger.
+    // With HTTP/2, libcurl 7.88 hangs after a head that is larger.
     set(CURLOPT_BUFFERSIZE, (may_share ? 64L : 32L) * 1024);
     set(CURLOPT_OPENSOCKETFUNCTION, &CurlMulti::open_socket);
     set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(multi_.get()));
@@ -188,8 +187,10 @@ void Transfer::configure_credentials() {
 void Transfer::configure_fields() {
     const ClientOptions& options = multi_->options();
     const Headers& headers = *request_.headers;
-    if (options.compression && !headers.contains("Accept-Encoding") && !headers.contains("Range")) {
-        set(CURLOPT_ACCEPT_ENCODING, ""); // all that libcurl has
+    asks_for_coding_ =
+        options.compression && !headers.contains("Accept-Encoding") && !headers.contains("Range");
+    if (asks_for_coding_) {
+        add_line((std::string("Accept-Encoding: ") + ContentDecoder::accepted).c_str());
     }
     if (!options.user_agent.empty()) {
         set(CURLOPT_USERAGENT, options.user_agent.c_str());
