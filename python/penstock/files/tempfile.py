@@ -33,6 +33,8 @@ def TemporaryFile(
     suffix: str | None = None,
     prefix: str | None = None,
     dir: Any = None,
+    *,
+    errors: str | None = None,
 ) -> Opening[AsyncFile[Any]]:
     """Open a file without a name, which is deleted when it is closed.
 
@@ -46,7 +48,7 @@ def TemporaryFile(
 
     async def open_now() -> AsyncFile[Any]:
         fd = await _created(create)
-        return await _opened(fd, mode, buffering, encoding, newline)
+        return await _opened(fd, mode, buffering, encoding, errors, newline)
 
     return Opening(open_now)
 
@@ -61,6 +63,8 @@ def NamedTemporaryFile(
     dir: Any = None,
     delete: bool = True,
     delete_on_close: bool = True,
+    *,
+    errors: str | None = None,
 ) -> Opening[Any]:
     """Open a file with a name, which is removed when it is closed.
 
@@ -83,7 +87,7 @@ def NamedTemporaryFile(
 
         fd = await _created(create, remove)
         try:
-            file = await _opened(fd, mode, buffering, encoding, newline)
+            file = await _opened(fd, mode, buffering, encoding, errors, newline)
         except BaseException:
             remove()
             raise
@@ -158,6 +162,8 @@ def SpooledTemporaryFile(
     suffix: str | None = None,
     prefix: str | None = None,
     dir: Any = None,
+    *,
+    errors: str | None = None,
 ) -> Opening[Any]:
     """Open a file in memory, which moves to the disk when it is larger than ``max_size``.
 
@@ -167,7 +173,7 @@ def SpooledTemporaryFile(
     async def open_now() -> WrappedFile[Any]:
         file: Any = await current_backend().call(
             lambda: tempfile.SpooledTemporaryFile(  # noqa: SIM115 - the caller closes it
-                max_size, mode, buffering, encoding, newline, suffix, prefix, dir
+                max_size, mode, buffering, encoding, newline, suffix, prefix, dir, errors=errors
             )
         )
         return WrappedFile(lambda: file)
@@ -179,13 +185,21 @@ class TemporaryDirectory:
     """A folder that is removed with its contents.
 
     ``async with`` returns its path. ``await`` returns the object: ``name`` is the path, and
-    ``cleanup`` removes the folder.
+    ``cleanup`` removes the folder. With ``ignore_cleanup_errors`` what cannot be removed stays
+    without an error. With ``delete=False`` only ``cleanup`` removes it.
     """
 
     def __init__(
-        self, suffix: str | None = None, prefix: str | None = None, dir: Any = None
+        self,
+        suffix: str | None = None,
+        prefix: str | None = None,
+        dir: Any = None,
+        ignore_cleanup_errors: bool = False,
+        *,
+        delete: bool = True,
     ) -> None:
-        self._arguments = (suffix, prefix, dir)
+        self._arguments = (suffix, prefix, dir, ignore_cleanup_errors)
+        self._delete = delete
         self._folder: tempfile.TemporaryDirectory[Any] | None = None
 
     @property
@@ -197,7 +211,10 @@ class TemporaryDirectory:
 
     async def _create(self) -> Self:
         def create() -> None:
-            self._folder = tempfile.TemporaryDirectory(*self._arguments)
+            folder: Any = tempfile.TemporaryDirectory(*self._arguments)
+            if not self._delete:
+                folder._finalizer.detach()  # as its own argument does from Python 3.12 on
+            self._folder = folder
 
         await current_backend().call(create)
         return self
@@ -224,7 +241,8 @@ class TemporaryDirectory:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.cleanup()
+        if self._delete:
+            await self.cleanup()
 
 
 def _nothing() -> None:
@@ -252,10 +270,15 @@ async def _created(create: Callable[[], int], remove: Callable[[], None] = _noth
 
 
 async def _opened(
-    fd: int, mode: str, buffering: int, encoding: str | None, newline: str | None
+    fd: int,
+    mode: str,
+    buffering: int,
+    encoding: str | None,
+    errors: str | None,
+    newline: str | None,
 ) -> AsyncFile[Any]:
     try:
-        file: AsyncFile[Any] = await open(fd, mode, buffering, encoding, None, newline)
+        file: AsyncFile[Any] = await open(fd, mode, buffering, encoding, errors, newline)
     except BaseException:
         with contextlib.suppress(OSError):
             os.close(fd)

@@ -99,6 +99,40 @@ async def test_a_temporary_folder_is_removed_with_its_content(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
+async def test_a_temporary_folder_can_be_kept_and_its_errors_ignored(tmp_path: Path) -> None:
+    folder = tempfile.TemporaryDirectory(dir=tmp_path, delete=False)
+    async with folder as path:
+        pass
+    assert os.path.isdir(path)
+    await folder.cleanup()
+    assert not os.path.exists(path)
+    for ignored in (False, True):
+        made = await tempfile.TemporaryDirectory(dir=tmp_path, ignore_cleanup_errors=ignored)
+        os.rmdir(made.name)
+        Path(made.name).write_text("a file by now")
+        if ignored:
+            await made.cleanup()
+        else:
+            with pytest.raises(NotADirectoryError):
+                await made.cleanup()
+
+
+@pytest.mark.parametrize(
+    "open_file",
+    [
+        tempfile.TemporaryFile,
+        tempfile.NamedTemporaryFile,
+        tempfile.SpooledTemporaryFile,
+    ],
+)
+async def test_a_temporary_file_treats_errors_as_told(open_file: Any) -> None:
+    async with open_file(mode="w+", encoding="ascii", errors="replace") as file:
+        await file.write("é")
+        assert file.errors == "replace"
+        await file.seek(0)
+        assert await file.read() == "?"
+
+
 async def test_a_wrapped_file_runs_its_calls_in_order() -> None:
     wrapped = files.wrap(io.BytesIO())
     async with anyio.create_task_group() as group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from pathlib import Path
@@ -313,3 +314,34 @@ async def test_the_beginning_is_position_0_even_after_a_seek(tmp_path: Path, enc
         await file.seek(await file.tell())
         await file.write("ABCD")
     assert path.read_bytes() == "ABCD".encode(encoding)
+
+
+@pytest.mark.anyio
+async def test_settings_that_are_refused_leave_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"one\ntwo\n")
+    refused: list[tuple[type[Exception], dict[str, Any]]] = [
+        (LookupError, {"encoding": "no-such", "newline": "\r"}),
+        (LookupError, {"encoding": "hex"}),
+        (LookupError, {"errors": "no-such", "line_buffering": True}),
+        (ValueError, {"newline": "x", "encoding": "latin-1"}),
+        (TypeError, {"newline": 1}),
+        (TypeError, {"encoding": 1}),
+    ]
+    async with files.open(path, "r+", encoding="utf-8", newline="") as file:
+        before = (file.encoding, file.errors, file.line_buffering)
+        for kind, settings_refused in refused:
+            with pytest.raises(kind):
+                await file.reconfigure(**settings_refused)
+        assert await file.readline() == "one\n"
+        with pytest.raises(io.UnsupportedOperation, match="seek"):
+            await file.reconfigure(encoding="latin-1", line_buffering=True)
+        assert (file.encoding, file.errors, file.line_buffering) == before
+        await file.reconfigure(line_buffering=True, write_through=True)
+        assert (file.line_buffering, file.write_through) == (True, True)
+        await file.seek(0, os.SEEK_END)
+        await file.reconfigure(encoding="latin-1", newline="\r\n")
+        await file.write("é\n")
+        assert path.read_bytes() == b"one\ntwo\n\xe9\r\n"  # lines are flushed
+    with pytest.raises(ValueError, match="closed"):
+        await file.reconfigure(line_buffering=False)

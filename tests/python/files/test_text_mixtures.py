@@ -39,6 +39,19 @@ STEPS = st.lists(
         st.tuples(st.just("truncate"), st.integers(0, 30)),
         # The built-in truncates at the end of its read-ahead, which may be far beyond its position.
         st.tuples(st.just("cut here"), st.none()),
+        st.tuples(
+            st.just("reconfigure"),
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "encoding": st.sampled_from([None, *ENCODINGS]),
+                    "errors": st.sampled_from([None, "strict", "replace", "ignore"]),
+                    "newline": st.sampled_from(NEWLINES),
+                    "line_buffering": st.sampled_from([None, False, True]),
+                    "write_through": st.sampled_from([None, False, True]),
+                },
+            ),
+        ),
     ),
     max_size=14,
 )
@@ -76,6 +89,19 @@ class ReturnedPositions:
         return None if step[0] in ("tell", "back", "here", "cut here") else result
 
 
+def call(file: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    if name == "reconfigure":
+        return file.reconfigure(**arguments[0])
+    return getattr(file, name)(*arguments)
+
+
+SETTINGS = ("encoding", "errors", "line_buffering", "write_through")
+
+
+def settings_of(file: Any) -> list[Any]:
+    return [getattr(file, name) for name in SETTINGS]
+
+
 def failure(error: Exception) -> str:
     return next(kind.__name__ for kind in KINDS if isinstance(error, kind))
 
@@ -87,12 +113,13 @@ def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
         for step in steps:
             try:
                 for name, arguments in known.calls(step):
-                    result = getattr(file, name)(*arguments)
+                    result = call(file, name, arguments)
                 results.append(known.seen(step, result))
             except KINDS as error:
                 results.append(failure(error))
                 if isinstance(error, UnicodeError):
                     break  # undecodable: the positions may then differ
+            results.append(settings_of(file))
     return results
 
 
@@ -103,12 +130,13 @@ async def our_run(path: str, steps: list[Step], options: dict[str, Any]) -> list
         for step in steps:
             try:
                 for name, arguments in known.calls(step):
-                    result = await getattr(file, name)(*arguments)
+                    result = await call(file, name, arguments)
                 results.append(known.seen(step, result))
             except KINDS as error:
                 results.append(failure(error))
                 if isinstance(error, UnicodeError):
                     break  # undecodable: the positions may then differ
+            results.append(settings_of(file))
     return results
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import io
-import locale
 import os
 import stat
-import sys
 import warnings
 from collections.abc import Callable, Generator
 from operator import index
@@ -19,7 +17,7 @@ from penstock.files._backend import FileBackend, current_backend
 from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.binary_file import BinaryFile
 from penstock.files._file_objects.modes import OpenMode, parse_mode
-from penstock.files._file_objects.text_file import TextFile
+from penstock.files._file_objects.text_file import TextFile, check_newline, text_encoding
 
 if TYPE_CHECKING:
     from _typeshed import (
@@ -145,8 +143,7 @@ def open(
         for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
             if value is not None:
                 raise ValueError(f"a binary file has no {name}; leave it out, or open as text")
-    if newline not in (None, "", "\n", "\r", "\r\n"):
-        raise ValueError(f"newline {newline!r} is none of None, '', '\\n', '\\r' and '\\r\\n'")
+    check_newline(newline)
     if buffering == 0 and not binary:
         raise ValueError("a text file cannot be unbuffered; open it as binary, or with buffering=1")
     if not isinstance(file, int):
@@ -163,7 +160,7 @@ def open(
             stacklevel=2,
         )
     if not binary:
-        encoding = _encoding_of(io.text_encoding(encoding, 2))
+        encoding = text_encoding(io.text_encoding(encoding, 2))
 
     async def open_now() -> AsyncFile[Any]:
         raw = await _open_binary(file, parsed, buffering, closefd, opener, flags)
@@ -174,16 +171,6 @@ def open(
         return TextFile(raw, mode, encoding, errors or "strict", newline, line_buffering)
 
     return Opening(open_now)
-
-
-def _encoding_of(encoding: str) -> str:
-    if encoding == "locale":
-        encoding = "utf-8" if sys.flags.utf8_mode else locale.getencoding()
-    import codecs
-
-    if not codecs.lookup(encoding)._is_text_encoding:
-        raise LookupError(f"{encoding!r} is not a text encoding")
-    return encoding
 
 
 async def _open_binary(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import io
+import locale
 import os
+import sys
 from _multibytecodec import MultibyteIncrementalDecoder
 from collections.abc import Awaitable
 from typing import Any
@@ -15,7 +17,7 @@ from penstock.files._file_objects.binary_file import BinaryFile
 from penstock.files._file_objects.text_position import Decoder, Snapshot, TextPosition
 from penstock.files._file_objects.turns import Turns
 
-__all__ = ["TextFile"]
+__all__ = ["TextFile", "check_newline", "text_encoding"]
 
 _CHUNK = 8192
 """Bytes that are decoded at once, as in ``io.TextIOWrapper``."""
@@ -26,6 +28,31 @@ _COST_OF_CHUNK = 8 * _CHUNK
 _SLICE = 1 << 17
 """The part of a large text that is decoded or encoded between two checks of the clock."""
 _SLICES_DROPPED = 8
+
+
+def check_newline(newline: str | None) -> None:
+    """ValueError unless it is an argument that ``open`` takes."""
+    if newline not in (None, "", "\n", "\r", "\r\n"):
+        raise ValueError(f"newline {newline!r} is none of None, '', '\\n', '\\r' and '\\r\\n'")
+
+
+def text_encoding(name: str) -> str:
+    """Return the encoding that a name stands for. LookupError if it is not one of text."""
+    if name == "locale":
+        name = "utf-8" if sys.flags.utf8_mode else locale.getencoding()
+    if not codecs.lookup(name)._is_text_encoding:
+        raise LookupError(f"{name!r} is not a text encoding")
+    return name
+
+
+class _Unchanged:
+    """The default of an argument for which None has a meaning."""
+
+    def __repr__(self) -> str:
+        return "(unchanged)"
+
+
+_UNCHANGED = _Unchanged()
 
 
 class _Piece:
@@ -51,6 +78,7 @@ class TextFile(AsyncFile[str]):
         "_encoder",
         "_encoding",
         "_errors",
+        "_has_decoded",
         "_line_buffering",
         "_line_end",
         "_mode",
@@ -58,6 +86,7 @@ class TextFile(AsyncFile[str]):
         "_piece",
         "_simple_lines",
         "_turns",
+        "_write_through",
     )
 
     def __init__(
@@ -73,15 +102,20 @@ class TextFile(AsyncFile[str]):
         self._mode = mode
         self._encoding = encoding
         self._errors = errors
-        self._newline = newline
         self._line_buffering = line_buffering
-        self._line_end = newline or os.linesep
-        self._simple_lines = newline is None or newline == "\n"
+        self._write_through = False
+        self._set_newline(newline)
         self._decoder: Decoder | None = None
         self._encoder: codecs.IncrementalEncoder | None = None
         self._piece = _NOTHING
         self._at = 0
+        self._has_decoded = False  # since the last seek or write
         self._turns = Turns()
+
+    def _set_newline(self, newline: str | None) -> None:
+        self._newline = newline
+        self._line_end = newline or os.linesep
+        self._simple_lines = newline is None or newline == "\n"
 
     # ---- what it is -----------------------------------------------------------------------------
 
@@ -104,6 +138,11 @@ class TextFile(AsyncFile[str]):
     def line_buffering(self) -> bool:
         """Whether writing a line end flushes the file."""
         return self._line_buffering
+
+    @property
+    def write_through(self) -> bool:
+        """As :meth:`reconfigure` has set it. Text always goes to :attr:`buffer` at once."""
+        return self._write_through
 
     @property
     def newlines(self) -> str | tuple[str, ...] | None:
@@ -150,6 +189,60 @@ class TextFile(AsyncFile[str]):
             )
         return self._binary.detach()
 
+    async def reconfigure(
+        self,
+        *,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | _Unchanged | None = _UNCHANGED,
+        line_buffering: bool | None = None,
+        write_through: bool | None = None,
+    ) -> None:
+        """Flush the file and change how it treats text, as ``io.TextIOWrapper.reconfigure``.
+
+        None, and no ``newline``, leave a setting as it is. A new ``encoding`` without ``errors``
+        sets these to ``"strict"``. Nothing is changed after an error.
+
+        Raises:
+            io.UnsupportedOperation: for ``encoding``, ``errors`` or ``newline`` after text was
+                read, until the next ``seek`` or ``write``.
+            LookupError: for an unknown encoding or error handler.
+            ValueError: for a ``newline`` that ``open`` does not take, and if the file is closed.
+        """
+        for name, value in (("encoding", encoding), ("errors", errors)):
+            if not isinstance(value, str | None):
+                raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
+        if not isinstance(newline, str | _Unchanged | None):
+            raise TypeError(f"newline must be a string or None, not {type(newline).__name__}")
+        if not isinstance(newline, _Unchanged):
+            check_newline(newline)
+        if encoding is not None:
+            encoding = text_encoding(encoding)
+            errors = errors or "strict"
+        if errors is not None:
+            codecs.lookup_error(errors)
+        await self._turns.take()
+        try:
+            recodes = not (encoding is None and errors is None and isinstance(newline, _Unchanged))
+            if recodes and self._has_decoded:
+                raise io.UnsupportedOperation(
+                    "text was read ahead with the present encoding and newline; seek() first"
+                )
+            await self._binary.flush()
+            if recodes:
+                self._encoding = encoding or self._encoding
+                self._errors = errors or self._errors
+                if not isinstance(newline, _Unchanged):
+                    self._set_newline(newline)
+                self._decoder = self._encoder = None
+                self._drop_read_ahead()
+            if line_buffering is not None:
+                self._line_buffering = bool(line_buffering)
+            if write_through is not None:
+                self._write_through = bool(write_through)
+        finally:
+            self._turns.give_up()
+
     # ---- reading --------------------------------------------------------------------------------
 
     async def read(self, size: int | None = -1) -> str:
@@ -193,6 +286,7 @@ class TextFile(AsyncFile[str]):
     async def _read_some(self, decoder: Decoder, size: int) -> str:
         pieces = [self._piece]
         there = len(self._piece.text) - self._at
+        self._has_decoded = self._has_decoded or there < size
         try:
             while there < size:
                 piece = await self._decode_chunk(decoder)
@@ -251,12 +345,14 @@ class TextFile(AsyncFile[str]):
         lines: list[str] = []
         length = 0
         end = 0
+        at_end = False
         try:
             while not (end := self._end_of_line(line, 0)) and (
                 limit < 0 or length + len(line) < limit
             ):
                 piece = await self._decode_chunk(decoder)
                 if piece is None:
+                    at_end = True
                     break
                 pieces.append(piece)
                 split = line.endswith("\r") and self._newline == "\r\n"
@@ -273,7 +369,11 @@ class TextFile(AsyncFile[str]):
         whole = "".join(lines)
         if 0 <= limit < len(whole):
             whole = whole[:limit]
-        self._set_position_after(pieces, len(whole))
+        if at_end:
+            self._drop_read_ahead()
+        else:
+            self._has_decoded = True
+            self._set_position_after(pieces, len(whole))
         return whole
 
     def _set_position_after(self, pieces: list[_Piece], length: int) -> None:
@@ -348,6 +448,7 @@ class TextFile(AsyncFile[str]):
     def _drop_read_ahead(self) -> None:
         self._piece = _NOTHING
         self._at = 0
+        self._has_decoded = False
 
     # ---- writing --------------------------------------------------------------------------------
 
@@ -515,6 +616,7 @@ class TextFile(AsyncFile[str]):
             raise OSError(f"position {target.pack()} is not one of this file")
         self._piece = _Piece(text, Snapshot(flags, data, 0))
         self._at = target.skip
+        self._has_decoded = True
 
     async def close(self) -> None:
         await self._binary.close()

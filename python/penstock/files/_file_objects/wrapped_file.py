@@ -68,6 +68,10 @@ class WrappedFile(Generic[F]):
         return self._find().line_buffering
 
     @property
+    def write_through(self) -> Any:
+        return self._find().write_through
+
+    @property
     def buffer(self) -> Any:
         return self._find().buffer
 
@@ -78,12 +82,12 @@ class WrappedFile(Generic[F]):
         """Return the underlying file, as the file's own ``detach`` does."""
         return self._find().detach()
 
-    async def _call(self, name: str, *arguments: Any) -> Any:
+    async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         await self._turns.take()
         operation: Operation[Any] | None = None
         try:
             method = getattr(self._find(), name)
-            operation = current_backend().call(partial(method, *arguments))
+            operation = current_backend().call(partial(method, *arguments, **options))
             return await operation
         finally:
             if operation is None:
@@ -129,6 +133,10 @@ class WrappedFile(Generic[F]):
 
     async def flush(self) -> None:
         await self._call("flush")
+
+    async def reconfigure(self, **settings: Any) -> None:
+        """Change how a text file treats text, as ``io.TextIOWrapper.reconfigure``."""
+        await self._call("reconfigure", **settings)
 
     async def isatty(self) -> bool:
         return bool(await self._call("isatty"))
