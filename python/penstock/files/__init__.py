@@ -28,6 +28,8 @@ from penstock.files._log.log_format import LogDamaged, LogError, NotALog
 from penstock.files._log.log_reader import follow_log, read_log
 from penstock.files._log.log_salvage import LogGap, LogReport, check_log, salvage_log
 from penstock.files._log.segmented_log import SegmentedLog
+from penstock.files._path_objects.path import Path
+from penstock.files._path_objects.removal import rmtree
 from penstock.files._paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
 from penstock.files._whole_files.copying import copy
 from penstock.files._whole_files.reading import read_file, read_files
@@ -45,6 +47,7 @@ __all__ = [
     "LogLocked",
     "LogReport",
     "NotALog",
+    "Path",
     "Recovered",
     "SegmentedLog",
     "TextFile",
@@ -62,6 +65,7 @@ __all__ = [
     "rename",
     "replace",
     "rmdir",
+    "rmtree",
     "salvage_log",
     "scandir",
     "stat",

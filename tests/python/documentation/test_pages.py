@@ -121,6 +121,7 @@ RUN_BY = {
     "dash": "dash/test_documentation.py",
     "description": "test_distribution.py",
     "files": "files/test_documentation.py",
+    "files-paths": "files/test_documentation.py",
     "instruments": "record/test_other_families.py",
     "limits": "documentation/test_troubleshooting.py",
     "loop": "integration/test_documentation.py",

@@ -14,7 +14,8 @@ from tests.python.files.conftest import child_environment
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+PATHS_PAGE = (ROOT / "docs" / "files-paths.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE + PATHS_PAGE, re.M | re.S)
 
 pytest.importorskip("penstock._core")
 
