@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 namespace penstock::testing {
 
@@ -23,5 +24,26 @@ inline bool deny_system_call(long number, int error) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
+
+struct SystemCall {
+    const char* name;
+    long number;
+};
+
+/// What sandboxes and old container runtimes deny, and programs can do without.
+inline constexpr std::array replaceable_calls{
+    SystemCall{"statx", SYS_statx},
+    SystemCall{"preadv2", SYS_preadv2},
+    SystemCall{"pwritev2", SYS_pwritev2},
+    SystemCall{"openat2", SYS_openat2},
+    SystemCall{"renameat2", SYS_renameat2},
+    SystemCall{"copy_file_range", SYS_copy_file_range},
+    SystemCall{"getrandom", SYS_getrandom},
+    SystemCall{"fallocate", SYS_fallocate},
+    SystemCall{"splice", SYS_splice},
+    SystemCall{"io_uring_setup", SYS_io_uring_setup},
+    SystemCall{"io_uring_enter", SYS_io_uring_enter},
+    SystemCall{"io_uring_register", SYS_io_uring_register},
+};
 
 } // namespace penstock::testing

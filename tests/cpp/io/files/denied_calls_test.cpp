@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "support/child_process.hpp"
@@ -28,26 +27,12 @@ using penstock::io::FileOperation;
 using penstock::testing::deny_system_call;
 using penstock::testing::in_child_process;
 using penstock::testing::Pipe;
+using penstock::testing::replaceable_calls;
 using penstock::testing::run;
+using penstock::testing::SystemCall;
 using penstock::testing::TemporaryFolder;
 
 constexpr auto current = FileOperation::current_position;
-
-struct Call {
-    const char* name;
-    long number;
-};
-
-constexpr std::array denied_calls{
-    Call{"statx", SYS_statx},
-    Call{"preadv2", SYS_preadv2},
-    Call{"pwritev2", SYS_pwritev2},
-    Call{"openat2", SYS_openat2},
-    Call{"renameat2", SYS_renameat2},
-    Call{"io_uring_setup", SYS_io_uring_setup},
-    Call{"io_uring_enter", SYS_io_uring_enter},
-    Call{"io_uring_register", SYS_io_uring_register},
-};
 
 /// The line of the first operation with a wrong result; 0 if there is none.
 int first_failure(FileEngine& engine, const std::string& folder) {
@@ -100,7 +85,7 @@ int first_failure(FileEngine& engine, const std::string& folder) {
 }
 
 /// Runs the operations in a child with the call denied, before or after the engine is made.
-int in_sandbox(const Call& call, int error, FileEnginePreference preference, bool late) {
+int in_sandbox(const SystemCall& call, int error, FileEnginePreference preference, bool late) {
     const TemporaryFolder folder;
     return in_child_process([&] {
         if (!late && !deny_system_call(call.number, error)) {
@@ -118,7 +103,7 @@ int in_sandbox(const Call& call, int error, FileEnginePreference preference, boo
     });
 }
 
-class DeniedCall : public ::testing::TestWithParam<std::tuple<Call, int>> {};
+class DeniedCall : public ::testing::TestWithParam<std::tuple<SystemCall, int>> {};
 
 TEST_P(DeniedCall, IsReplacedByAnotherWay) {
     if (!penstock::testing::child_may_start_threads) {
@@ -138,7 +123,7 @@ TEST_P(DeniedCall, IsReplacedByAnotherWay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, DeniedCall,
-                         ::testing::Combine(::testing::ValuesIn(denied_calls),
+                         ::testing::Combine(::testing::ValuesIn(replaceable_calls),
                                             ::testing::Values(EPERM, ENOSYS)),
                          [](const auto& test) {
                              return std::string(std::get<0>(test.param).name) +
