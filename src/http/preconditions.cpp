@@ -37,8 +37,9 @@ std::optional<codec::http::Seconds> date_of(const Fields& fields, std::string_vi
 
 } // namespace
 
-Status check_preconditions(const Fields& fields, const Validators& current,
+Status check_preconditions(Method method, const Fields& fields, const Validators& current,
                            codec::http::Seconds now) noexcept {
+    const bool reads = method == Method::get || method == Method::head;
     if (fields.find("If-Match")) {
         if (!lists_tag(fields, "If-Match", current.entity_tag, Comparison::strong)) {
             return Status::precondition_failed;
@@ -50,10 +51,10 @@ Status check_preconditions(const Fields& fields, const Validators& current,
     }
     if (fields.find("If-None-Match")) {
         if (lists_tag(fields, "If-None-Match", current.entity_tag, Comparison::weak)) {
-            return Status::not_modified;
+            return reads ? Status::not_modified : Status::precondition_failed;
         }
     } else if (const auto date = date_of(fields, "If-Modified-Since", now)) {
-        if (current.modified <= *date) {
+        if (reads && current.modified <= *date) {
             return Status::not_modified;
         }
     }

@@ -51,6 +51,18 @@ std::optional<std::string> Request::query_parameter(std::string_view name) const
     return codec::http::find_parameter(query(), name);
 }
 
+Result<net::Endpoint> Request::peer_endpoint() const {
+    const net::StreamSocket* const socket = connection_.stream().transport();
+    return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
+                             : failure(std::errc::not_supported);
+}
+
+Result<net::Endpoint> Request::local_endpoint() const {
+    const net::StreamSocket* const socket = connection_.stream().transport();
+    return socket != nullptr ? net::Endpoint::of_socket(socket->native_handle())
+                             : failure(std::errc::not_supported);
+}
+
 bool Request::has_body() const noexcept {
     return head().body.kind != codec::http::BodyFraming::Kind::none;
 }

@@ -187,7 +187,8 @@ Task<Result<>> StaticFiles::serve(Request& request, Response& response, std::str
     const std::string tag = entity_tag(status);
     const Validators current{.entity_tag = tag, .modified = status.st_mtim.tv_sec};
     const codec::http::Seconds now = ::time(nullptr);
-    const Status precondition = check_preconditions(request.fields(), current, now);
+    const Status precondition =
+        check_preconditions(request.method(), request.fields(), current, now);
     response.header("ETag", tag);
     response.header("Last-Modified", codec::http::DateText(current.modified).text());
     response.header("Accept-Ranges", "bytes");

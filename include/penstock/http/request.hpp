@@ -9,6 +9,7 @@
 #include <penstock/bytes.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/http/method.hpp>
+#include <penstock/net/endpoint.hpp>
 #include <penstock/result.hpp>
 #include <penstock/task.hpp>
 
@@ -53,6 +54,15 @@ public:
     [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const noexcept {
         return fields().find(name);
     }
+
+    /// Who asks: the remote address of the connection (getpeername(2)), of its TCP socket under TLS
+    /// too. Behind a proxy this is the proxy's.
+    ///
+    /// Errors: `address_family_not_supported` for a Unix socket, `not_supported` for a stream that
+    /// has no socket, `not_connected` once the client has reset the connection.
+    [[nodiscard]] Result<net::Endpoint> peer_endpoint() const;
+    /// The local address of the connection (getsockname(2)). Errors: as `peer_endpoint`.
+    [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
 
     /// Whether a body was announced.
     [[nodiscard]] bool has_body() const noexcept;

@@ -540,6 +540,41 @@ TEST(HttpServer, ServesAnyStream) {
     expect(run(all(site.server.serve(expect(net::UnixListener::listen(endpoint))), local())));
 }
 
+TEST(HttpServer, TellsWhoAsks) {
+    std::vector<Result<net::Endpoint>> peers;
+    std::vector<Result<net::Endpoint>> locals;
+    http::Server server;
+    server.get("/", [&](http::Request& request, http::Response&) {
+        peers.push_back(request.peer_endpoint());
+        locals.push_back(request.local_endpoint());
+    });
+    auto [near, far] = MemoryStream::pair();
+    const auto in_memory = [&]() -> Task<void> {
+        expect(co_await near.write_all(get("/")));
+        expect(near.shutdown());
+        (void)expect(co_await read_all_text(near));
+    };
+    const auto both = [&]() -> Task<void> {
+        co_await all(in_memory(), server.serve_connection(std::move(far)));
+    };
+    run(both());
+    net::Endpoint client;
+    net::Endpoint listening;
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        listening = endpoint;
+        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+        client = expect(stream.local_endpoint());
+        expect(co_await stream.write_all(get("/")));
+        expect(stream.shutdown());
+        (void)expect(co_await read_all_text(stream));
+    });
+    ASSERT_EQ(peers.size(), 2U);
+    EXPECT_EQ(peers[0].error(), std::errc::not_supported);
+    EXPECT_EQ(locals[0].error(), std::errc::not_supported);
+    EXPECT_EQ(peers[1].value(), client);
+    EXPECT_EQ(locals[1].value(), listening);
+}
+
 TEST(HttpServer, HandsAConnectionOver) {
     Site site;
     site.server.upgrade("/up", "shout", [](http::Upgrade& upgrade) -> Task<Result<>> {

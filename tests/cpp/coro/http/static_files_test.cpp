@@ -150,6 +150,29 @@ TEST(HttpStaticFiles, AnswerConditionalRequests) {
     });
 }
 
+TEST(HttpStaticFiles, AConditionThatFailsIsNoSuccessForMethodsThatChange) {
+    Site site;
+    http::StaticFiles files = expect(http::StaticFiles::open(site.folder.path("root")));
+    const auto serve = [&](http::Request& request, http::Response& response) {
+        return files.serve(request, response, "a.txt");
+    };
+    site.server.put("/a", serve);
+    site.server.delete_("/a", serve);
+    std::vector<std::string> requests;
+    for (const char* method : {"PUT", "DELETE"}) {
+        for (const char* condition : {"If-None-Match: *", "If-None-Match: \"x\"",
+                                      "If-Modified-Since: Fri, 31 Dec 2100 23:59:59 GMT"}) {
+            requests.push_back(std::string(method) + " /a HTTP/1.1\r\nHost: a\r\n" + condition +
+                               "\r\nContent-Length: 0\r\n\r\n");
+        }
+    }
+    std::string statuses;
+    for (const std::string& answer : site.ask(requests)) {
+        statuses += status_line(answer).substr(9, 3) + " ";
+    }
+    EXPECT_EQ(statuses, "412 200 200 412 200 200 ");
+}
+
 TEST(HttpStaticFiles, AnswerRanges) {
     Site site;
     with_server(site.server, [&](net::Endpoint endpoint) -> Task<void> {
