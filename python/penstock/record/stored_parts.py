@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +13,10 @@ from urllib.parse import unquote
 
 from penstock.record._parts.compaction import joined_parts
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
-from penstock.record._parts.table_formats import ParquetFormat
 from penstock.record._sinks.files import numbered_parts, part_path
 from penstock.record._sinks.line_repair import rows_of_text
 from penstock.record._sinks.sqlite_log import lock_path
+from penstock.record._stored.parquet_pieces import Columns, parquet_pieces
 from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
 from penstock.record._stored.sqlite_tables import sqlite_tables
 from penstock.record._stored.table_files import format_of, journal_table, table_of_file
@@ -109,7 +109,7 @@ def recordings_at(path: Path) -> list[Path]:
 
 
 def stored_pieces(
-    path: Path, table: str, damages: DamageList, columns: Sequence[str] | None = None
+    path: Path, table: str, damages: DamageList, columns: Columns = None
 ) -> Iterator[StoredPart]:
     """What :func:`stored_parts` yields, in pieces where parts may be larger than the memory.
 
@@ -117,44 +117,39 @@ def stored_pieces(
         path: as there.
         table: as there.
         damages: as there.
-        columns: the columns that are needed. Where it saves time, others are not read.
+        columns: the columns that are needed, or what chooses them from the schema of a part. Where
+            it saves time, others are not read.
     """
-    if path.is_dir() and not _is_folder(path):
+    if _is_folder(path):
+        yield from _parts_of_folder(path, path, damages, columns, in_pieces=True)
+    elif path.is_dir():
         for recording in _chosen(path, table, damages):
             yield from stored_pieces(recording, table, damages, columns)
-        return
-    if path.suffix not in (".csv", ".parquet") or parts_path(path).is_dir():
+    elif path.suffix not in (".csv", ".parquet"):
         yield from stored_parts(path, table, damages)
+    else:
+        for part in _files_in_order(path, damages):
+            yield from _pieces_of_file(part, damages, columns)
+        if parts_path(path).is_dir():
+            yield from _parts_of_folder(parts_path(path), path, damages, columns, in_pieces=True)
+
+
+def _pieces_of_file(path: Path, damages: DamageList, columns: Columns) -> Iterator[StoredPart]:
+    if path.suffix == ".csv":
+        first = True
+        for piece, names in csv_pieces(path, damages, columns):
+            yield StoredPart(path, sound_table(path, piece, damages), names, first)
+            first = False
         return
-    for part in _files_in_order(path, damages):
-        if path.suffix == ".csv":
-            first = True
-            for piece, names in csv_pieces(part, damages, columns):
-                yield StoredPart(part, sound_table(part, piece, damages), names, first)
-                first = False
-        elif (found := _columns_of(part, columns, damages)) is not None:
-            piece, names = found
-            for each in _runs_of(StoredPart(part, sound_table(part, piece, damages), names)):
-                each.names = names
-                yield each
-
-
-def _columns_of(
-    path: Path, columns: Sequence[str] | None, damages: DamageList
-) -> tuple[Any, tuple[str, ...]] | None:
-    """Some columns of a Parquet file; all of it if it cannot be read so."""
-    if columns is not None and path.stat().st_size:
-        try:
-            with ParquetFormat("zstd").open(path) as file:
-                names = tuple(file.schema_arrow.names)
-                table = file.read(columns=[name for name in columns if name in names])
-            table.validate(full=True)
-            return table, names
-        except UNREADABLE as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-    table = _table_of(path, damages)
-    return None if table is None else (table, tuple(table.column_names))
+    # A single file is reserved under its name while its parts grow.
+    if path.suffix == ".parquet" and path.stat().st_size:
+        pieces = parquet_pieces(path, damages, columns)
+        if pieces is not None:
+            for piece, names, is_first in pieces:
+                yield StoredPart(path, piece, names, is_first)
+            return
+    if (found := _table_of(path, damages)) is not None:
+        yield from _runs_of(StoredPart(path, sound_table(path, found, damages)))
 
 
 def stored_parts(path: Path, table: str, damages: DamageList) -> Iterator[StoredPart]:
@@ -309,7 +304,14 @@ def _is_growing(path: Path) -> bool:
 # -- a folder of parts ------------------------------------------------------------------------
 
 
-def _parts_of_folder(path: Path, recording: Path, damages: DamageList) -> Iterator[StoredPart]:
+def _parts_of_folder(
+    path: Path,
+    recording: Path,
+    damages: DamageList,
+    columns: Columns = None,
+    *,
+    in_pieces: bool = False,
+) -> Iterator[StoredPart]:
     table_format = format_of(recording)
     folder = PartsFolder(path, table_format.suffix)
     try:
@@ -333,6 +335,13 @@ def _parts_of_folder(path: Path, recording: Path, damages: DamageList) -> Iterat
                 yield StoredPart(journals[number], sound)
                 continue
         for part in parts.get(number, []):
+            if in_pieces:
+                for piece in _pieces_of_file(part, damages, columns):
+                    piece.table = _with_partition(piece.table, part, path)
+                    if "device" not in piece.names and "device" in piece.table.column_names:
+                        piece.names = ("device", *piece.names)
+                    yield piece
+                continue
             found = table_of_file(part, damages)
             if found is not None:
                 sound = sound_table(part, _with_partition(found, part, path), damages)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.record._stored.parquet_pieces import Columns
 from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
@@ -70,7 +71,7 @@ class StoredRecording:
         path: Path,
         read: Callable[[], Iterator[StoredPart]],
         damages: DamageList | None = None,
-        read_pieces: Callable[[Sequence[str] | None], Iterator[StoredPart]] | None = None,
+        read_pieces: Callable[[Columns], Iterator[StoredPart]] | None = None,
     ) -> None:
         self.path = path
         self._read = read
@@ -97,15 +98,18 @@ class StoredRecording:
         self._damages.clear()
         return self._read()
 
-    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[StoredPart]:
+    def pieces(
+        self, columns: Sequence[str] | Callable[[Any], Sequence[str]] | None = None
+    ) -> Iterator[StoredPart]:
         """The parts as :meth:`parts` has them, but long ones in pieces, one behind the other.
 
-        So a recording may be larger than the memory, as far as its format allows: Parquet, Arrow
-        and JSON Lines files are read whole.
+        So a recording may be larger than the memory, as far as its format allows: Arrow and JSON
+        Lines files and databases are read whole.
 
         Args:
-            columns: those that are needed. Others are left out where that saves time; ``names`` of
-                a part has all.
+            columns: those that are needed, or a function that chooses them from the
+                ``pyarrow.Schema`` of a part. Others are left out where that saves time; ``names``
+                of a part has all.
         """
         self._damages.clear()
         return self._read() if self._read_pieces is None else self._read_pieces(columns)

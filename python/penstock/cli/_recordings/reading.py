@@ -44,7 +44,7 @@ def read_parts(
     needs: Sequence[str] = (),
     tell: Callable[[StoredRecording], None] | None = None,
     pieces: bool = False,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Callable[[Any], Sequence[str]] | None = None,
 ) -> Iterator[StoredPart]:
     """Yield the parts of a recording: of a file, a folder or a ``postgresql://`` URI.
 
@@ -57,7 +57,7 @@ def read_parts(
             part without one is left out and told.
         tell: gets the recording with its damages; by default they go to standard error.
         pieces: yield long parts in pieces.
-        columns: with ``pieces``, the columns that are needed.
+        columns: with ``pieces``, the columns that are needed, or what chooses them from a schema.
 
     Raises:
         CommandError: there is none, nothing of it can be read, or pyarrow or psycopg is missing.

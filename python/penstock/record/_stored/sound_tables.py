@@ -21,6 +21,7 @@ from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS, RecordSchema
 
 __all__ = [
     "check_complete",
+    "complete_rows",
     "converted",
     "described_schema",
     "fixed_types",
@@ -146,7 +147,7 @@ def sound_table(path: Path, table: Any, damages: DamageList) -> Any:
         )
     ]
     table = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata or None))
-    return _complete_rows(path, table, damages)
+    return complete_rows(path, table, damages)
 
 
 def _has_known_zone(kind: Any) -> bool:
@@ -186,7 +187,8 @@ def _are_devices(devices: Any) -> bool:
     return isinstance(devices, dict) and all(isinstance(each, dict) for each in devices.values())
 
 
-def _complete_rows(path: Path, table: Any, damages: DamageList) -> Any:
+def complete_rows(path: Path, table: Any, damages: DamageList) -> Any:
+    """The same table without the rows that lack what each row has; they are noted."""
     compute = pyarrow_module("pyarrow.compute")
     for name in _REQUIRED:
         if table.schema.names.count(name) == 1 and (missing := table.column(name).null_count):

@@ -26,6 +26,7 @@ from penstock.record._sinks.line_ends import (
     rows_of,
 )
 from penstock.record._sinks.line_repair import HEAD_KEY, sidecar_path
+from penstock.record._stored.parquet_pieces import Columns, chosen_columns
 from penstock.record._stored.sound_tables import (
     check_complete,
     converted,
@@ -56,14 +57,14 @@ def csv_table(path: Path, damages: DamageList) -> Any:
 
 
 def csv_pieces(
-    path: Path, damages: DamageList, columns: Sequence[str] | None = None
+    path: Path, damages: DamageList, columns: Columns = None
 ) -> Iterator[tuple[Any, tuple[str, ...]]]:
     """The rows of a CSV file in pieces of some megabytes of text, with the names of all columns.
 
     Args:
         path: the file.
         damages: notes what cannot be read.
-        columns: the columns that are needed, of those that there are; None for all.
+        columns: the columns that are needed, of those that there are.
     """
     if not _has(path):
         return
@@ -77,6 +78,7 @@ def csv_pieces(
                 yield table, tuple(table.column_names)
             return
         layout = Layout(True, len(plain))
+        chosen = chosen_columns(columns, plain)
         line, rest = 2, b""
         while block := file.read(_PIECE_BYTES):
             data = rest + block
@@ -85,7 +87,7 @@ def csv_pieces(
             if not whole:
                 continue
             try:
-                yield _read_whole(whole, layout, plain, names, columns), tuple(names)
+                yield _read_whole(whole, layout, plain, names, chosen), tuple(names)
             except UNREADABLE:
                 yield _read_rows(path, whole, names, layout, plain, damages, line), tuple(names)
             line += whole.count(b"\n")

@@ -1,0 +1,210 @@
+"""Samples summed up by bins of 2**k nanoseconds: lowest, highest, first and last value.
+
+A picture has some thousand columns of pixels, a recording may have 100 million samples. What a
+column shows of them are the extremes, so no spike is lost, however short it is; the first and the
+last value join a column to its neighbours. Bins begin at multiples of their width since 1970, and
+the widths are powers of two: so bins of any two sources merge, and bins of one width are made of
+those of any smaller width without an error.
+
+Rejected: every n-th sample, which loses spikes; means, which flatten them; a fixed number of
+samples for each bin, whose bins of two devices do not lie one above the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bins", "GrowingEnvelope", "Numbers", "Times", "fold"]
+
+Times: TypeAlias = NDArray[np.int64]
+Numbers: TypeAlias = NDArray[np.float64]
+
+WIDEST = 62
+"""The highest power: one bin of 146 years."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins in order of time, each with at least one row; bins without a row are left out.
+
+    Attributes:
+        power: the width of a bin is ``2**power`` nanoseconds.
+        number: of each bin: that of its first nanosecond since 1970 (UTC), divided by the width.
+        low: the lowest value; NaN where no row has a value, as where every poll has failed.
+        high: the highest value.
+        first: the first value, in the order of recording.
+        last: the last value.
+        count: how many values the bin has.
+    """
+
+    power: int
+    number: Times
+    low: Numbers
+    high: Numbers
+    first: Numbers
+    last: Numbers
+    count: Times
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @classmethod
+    def of(cls, t: Times, values: Numbers, power: int = 0) -> Bins:
+        """The bins of samples in the order of recording.
+
+        Args:
+            t: the time of each sample in nanoseconds since 1970 (UTC), in any order.
+            values: NaN where a sample has no value.
+            power: of the width of the bins.
+        """
+        has = ~np.isnan(values)
+        return _folded(power, t >> power, values, values, values, values, has.astype(np.int64))
+
+    @classmethod
+    def empty(cls, power: int = 0) -> Bins:
+        """No bins."""
+        nothing = np.empty(0)
+        none = np.empty(0, np.int64)
+        return cls(power, none, nothing, nothing, nothing, nothing, none)
+
+    @property
+    def begin(self) -> Times:
+        """The first nanosecond of each bin, since 1970 (UTC)."""
+        return self.number << self.power
+
+    @property
+    def middle(self) -> Times:
+        """The nanosecond in the middle of each bin; for ``power`` 0, the time of the sample."""
+        return self.begin + ((1 << self.power) >> 1)
+
+    def coarser(self, power: int) -> Bins:
+        """The same samples in bins of a higher power; itself for its own."""
+        if power == self.power:
+            return self
+        if power < self.power:
+            raise ValueError(f"bins of 2**{self.power} ns cannot be divided into 2**{power} ns")
+        return _folded(
+            power,
+            self.number >> (power - self.power),
+            self.low,
+            self.high,
+            self.first,
+            self.last,
+            self.count,
+        )
+
+    def merged(self, later: Bins) -> Bins:
+        """The bins of both, in the wider width of the two; ``later`` was recorded behind."""
+        power = max(self.power, later.power)
+        one, other = self.coarser(power), later.coarser(power)
+        if not len(one) or not len(other):
+            return one if len(one) else other
+        pairs = zip(one.columns, other.columns, strict=True)
+        low, high, first, last = (np.concatenate(pair) for pair in pairs)
+        return _folded(
+            power,
+            np.concatenate((one.number, other.number)),
+            low,
+            high,
+            first,
+            last,
+            np.concatenate((one.count, other.count)),
+        )
+
+    def of_at_most(self, limit: int) -> Bins:
+        """The finest bins, not finer than these, of which there are at most ``limit``."""
+        found = self
+        while len(found) > limit:
+            found = found.coarser(found.power + 1)
+        return found
+
+    @property
+    def columns(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """``low``, ``high``, ``first`` and ``last``."""
+        return self.low, self.high, self.first, self.last
+
+
+class GrowingEnvelope:
+    """The bins of samples that come in pieces, in bounded memory.
+
+    The bins are as narrow as ``limit`` allows. While there are no more samples than that, each has
+    a bin of its own, and its time is exact.
+
+    Args:
+        limit: the highest number of bins. There are at least half as many, if there are as many
+            samples and they are spread evenly.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = max(2, limit)
+        self.bins = Bins.empty()
+
+    def add(self, t: Times, values: Numbers) -> None:
+        """Add samples as :meth:`Bins.of` takes them."""
+        if not len(t):
+            return
+        power = self.bins.power
+        if len(t) > self._limit:
+            # A bound that needs no look at each sample: the span has no more bins than this.
+            span = int(t.max()) - int(t.min())
+            power = max(power, (span // self._limit).bit_length())
+        self.bins = self.bins.merged(Bins.of(t, values, min(power, WIDEST)))
+        self.bins = self.bins.of_at_most(self._limit)
+
+
+def fold(keys: Times) -> Times:
+    """Where each run of equal ``keys`` begins, of keys in ascending order."""
+    if not len(keys):
+        return np.empty(0, np.int64)
+    return np.concatenate(([0], np.flatnonzero(keys[1:] != keys[:-1]) + 1))
+
+
+def _folded(
+    power: int,
+    number: Times,
+    low: Numbers,
+    high: Numbers,
+    first: Numbers,
+    last: Numbers,
+    count: Times,
+) -> Bins:
+    """Rows with equal numbers made one, in their order."""
+    if not len(number):
+        return Bins.empty(power)
+    if bool((number[1:] < number[:-1]).any()):
+        # The clock was set back, or two sources overlap. A stable sort keeps the order in a bin.
+        order = np.argsort(number, kind="stable")
+        number, low, high = number[order], low[order], high[order]
+        first, last, count = first[order], last[order], count[order]
+    starts = fold(number)
+    if len(starts) == len(number):
+        return Bins(power, number, low, high, first, last, count)
+    ends = np.append(starts[1:], len(number))
+    if count.all():
+        firsts, lasts = first[starts], last[ends - 1]
+        lows, highs = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+    else:
+        # fmin and fmax ignore NaN: a failed poll hides no value.
+        lows, highs = np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
+        valid = np.flatnonzero(count)
+        firsts, lasts = _at_valid(first, last, valid, starts, ends)
+    return Bins(power, number[starts], lows, highs, firsts, lasts, np.add.reduceat(count, starts))
+
+
+def _at_valid(
+    first: Numbers, last: Numbers, valid: Times, starts: Times, ends: Times
+) -> tuple[Numbers, Numbers]:
+    """The first and the last value of each group that has one, NaN of the others."""
+    firsts, lasts = np.full(len(starts), np.nan), np.full(len(starts), np.nan)
+    if not len(valid):
+        return firsts, lasts
+    begin = np.searchsorted(valid, starts)
+    end = np.searchsorted(valid, ends)
+    has = end > begin
+    firsts[has] = first[valid[begin[has]]]
+    lasts[has] = last[valid[end[has] - 1]]
+    return firsts, lasts

@@ -1,0 +1,142 @@
+"""A Parquet file in pieces of some hundred thousand rows, so that its size does not matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from penstock.record._parts.parts_folder import RUNS_KEY
+from penstock.record._parts.table_formats import ParquetFormat
+from penstock.record._stored.sound_tables import complete_rows, sound_table
+from penstock.record.arrow import METADATA_KEY, pyarrow_module
+from penstock.record.damage import UNREADABLE, DamagedError, DamageList, reason_of
+
+__all__ = ["Columns", "chosen_columns", "parquet_pieces"]
+
+Columns: TypeAlias = Sequence[str] | Callable[[Any], Sequence[str]] | None
+"""Names of columns, or what chooses them from a part's ``pyarrow.Schema``; None for all."""
+
+_ROWS_AT_A_TIME = 1 << 18
+_ROWS_AROUND_DAMAGE = 1024
+
+
+def chosen_columns(columns: Columns, schema: Any) -> list[str] | None:
+    """The names of ``columns`` that ``schema`` has, in its order; None for all of them."""
+    if columns is None:
+        return None
+    wanted = frozenset(columns(schema) if callable(columns) else columns)
+    return [name for name in schema.names if name in wanted]
+
+
+def parquet_pieces(
+    path: Path, damages: DamageList, columns: Columns
+) -> Iterator[tuple[Any, tuple[str, ...], bool]] | None:
+    """The rows of a file in order, of each run apart; None if it can only be read as a whole.
+
+    Each piece comes with the names of all columns, and whether it is the first of its run.
+
+    Args:
+        path: the file.
+        damages: notes what cannot be read.
+        columns: the columns that are needed.
+    """
+    try:
+        with ParquetFormat("zstd").open(path) as file:
+            stored = file.schema_arrow
+            rows = file.metadata.num_rows
+        metadata = dict(stored.metadata or {})
+        runs = _runs(metadata.pop(RUNS_KEY, None), rows, metadata)
+        schema = stored.with_metadata(metadata or None)
+        # What is wrong with the schema is put right, and noted, where the file is read at once.
+        quiet = DamageList(strict=True)
+        if not sound_table(path, schema.empty_table(), quiet).schema.equals(schema, True):
+            return None
+        if len(set(schema.names)) < len(schema.names):
+            return None
+    except UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        return None
+    except DamagedError:
+        return None
+    return _pieces(path, damages, schema, chosen_columns(columns, schema), runs)
+
+
+def _runs(listed: bytes | None, rows: int, metadata: dict[bytes, bytes]) -> list[tuple[int, Any]]:
+    """How many rows each run has, and its metadata; ValueError where that does not fit."""
+    if listed is None:
+        return [(rows, metadata)]
+    found = []
+    for run in json.loads(listed):
+        about = json.dumps(run["recording"], ensure_ascii=False).encode()
+        found.append((int(run["rows"]), {**metadata, METADATA_KEY: about}))
+    if min((count for count, _ in found), default=0) < 0 or sum(n for n, _ in found) != rows:
+        raise ValueError("the runs do not have the rows of the file")
+    return found
+
+
+def _pieces(
+    path: Path,
+    damages: DamageList,
+    schema: Any,
+    columns: list[str] | None,
+    runs: list[tuple[int, Any]],
+) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
+    names = tuple(schema.names)
+    nothing = (schema if columns is None else _only(schema, columns)).empty_table()
+    number, begin, is_first = 0, 0, True
+    for at, table in _tables(path, damages, columns):
+        rest = table
+        while rest.num_rows:
+            count, about = runs[number]
+            if at >= begin + count and number + 1 < len(runs):
+                if is_first:
+                    yield nothing.replace_schema_metadata(about), names, True
+                number, begin, is_first = number + 1, begin + count, True
+                continue
+            here = min(rest.num_rows, max(begin + count - at, 0) or rest.num_rows)
+            piece = rest.slice(0, here).replace_schema_metadata(about)
+            yield complete_rows(path, piece, damages), names, is_first
+            rest, at, is_first = rest.slice(here), at + here, False
+    # A run without rows, as of a recording that has just begun, still has columns and units.
+    while number < len(runs):
+        if is_first:
+            yield nothing.replace_schema_metadata(runs[number][1]), names, True
+        number, is_first = number + 1, True
+
+
+def _only(schema: Any, columns: list[str]) -> Any:
+    return pyarrow_module().schema([schema.field(name) for name in columns], schema.metadata)
+
+
+def _tables(
+    path: Path, damages: DamageList, columns: list[str] | None
+) -> Iterator[tuple[int, Any]]:
+    """Tables, each with the number of its first row in the file."""
+    pa = pyarrow_module()
+    with ParquetFormat("zstd").open(path) as file:
+        begin = 0
+        for group in range(file.num_row_groups):
+            rows = max(0, file.metadata.row_group(group).num_rows)
+            done = 0
+            for size in (_ROWS_AT_A_TIME, _ROWS_AROUND_DAMAGE):
+                try:
+                    skip, skipped = done, 0
+                    for batch in file.iter_batches(size, row_groups=[group], columns=columns):
+                        batch.validate(full=True)
+                        fresh = batch.slice(max(0, skip - skipped))
+                        skipped += batch.num_rows
+                        if fresh.num_rows:
+                            yield begin + done, pa.Table.from_batches([fresh])
+                            done += fresh.num_rows
+                    break
+                except UNREADABLE as error:
+                    if isinstance(error, OSError) and error.errno is not None:
+                        raise
+                    reason = reason_of(error)
+            else:
+                place = f"row group {group + 1}, from row {done + 1} on"
+                damages.note(path, place, reason, max(0, rows - done))
+            begin += rows
