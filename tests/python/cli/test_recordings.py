@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from penstock.cli import main
 from penstock.cli._recordings.checks import check
 from penstock.cli._recordings.reading import read_parts
 from penstock.cli._recordings.terminal_plot import dot_plot, sparkline
+from penstock.cli._recordings.time_axis import TimeAxis, date_text
 from penstock.cli._recordings.units import UnitError, convert_factor, parse_conditions
 from penstock.record import (
     ColumnBuffer,
@@ -367,7 +369,7 @@ def test_a_plot_in_the_terminal_has_a_curve_for_each_device(
     assert "5940 ┤" in out
     assert "air" not in out
     code, _, err = output(capsys, "plot", tmp_path / "run.parquet", "--field", "Volume")
-    assert (code, "has no number column Volume" in err) == (2, True)
+    assert (code, "has no column Volume" in err) == (2, True)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="matplotlib of the extra")
@@ -407,7 +409,16 @@ def test_a_sparkline_has_a_bar_for_each_value() -> None:
 @example(values=[1.7976931348623157e308, -9.9792015476736e291], width=40)
 def test_any_curve_fits_its_width(values: list[float], width: int) -> None:
     at = [float(n) for n in range(len(values))]
-    lines = dot_plot(at, values, width=max(width, 40), height=4, title="t").splitlines()
+    lines = dot_plot(
+        at,
+        values,
+        values,
+        width=max(width, 40),
+        height=4,
+        title="t",
+        between=(0.0, float(len(values))),
+        ends=("0 s", f"{len(values)} s"),
+    ).splitlines()
     assert lines[0] == "t"
     assert all(len(line) <= max(width, 40) for line in lines)
 
@@ -511,3 +522,82 @@ def test_a_csv_export_is_written_as_the_sink_writes_it(
     out = tmp_path / "out.csv"
     assert output(capsys, "export", tmp_path / "run.csv", out)[0] == 0
     assert out.read_bytes() == (tmp_path / "run.csv").read_bytes()
+
+
+def test_a_plot_shows_every_spike_and_names_its_zone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = RecordSchema((Field("Mass_Flow", "float", "SCCM"),))
+    buffer = ColumnBuffer(schema)
+    for number in range(40_000):
+        moment = (1_790_000_000 + number) * 10**9
+        row = {"Mass_Flow": 400.0 if number == 23_457 else 100.0 + number % 7}
+        buffer.append_row("fuel", "A", moment, moment, moment, moment, row, "", None)
+
+    async def run() -> None:
+        async with sink_for(tmp_path / "run.csv") as sink:
+            await sink.write_batch(SampleBatch.from_buffer(buffer))
+
+    anyio.run(run)
+    code, out, _ = output(capsys, "plot", tmp_path / "run.csv", "--time", "utc")
+    assert code == 0
+    assert "\n400 ┤" in out
+    assert "2026-09-21 14:13:20 UTC" in out.splitlines()[-1]
+    before = output(capsys, "plot", tmp_path / "run.csv", "--to", "2026-09-21T20:00Z")[1]
+    assert "\n106 ┤" in before
+    code, _, err = output(capsys, "plot", tmp_path / "run.csv", "--from", "yesterday")
+    assert (code, "'yesterday' is not a time; write it as 2026-" in err) == (2, True)
+
+
+def test_a_field_that_becomes_a_text_is_plotted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changing_recording(tmp_path / "run.parquet")
+    code, out, _ = output(capsys, "plot", path, "--field", "F", "--field", "New")
+    assert code == 0
+    titles = [line for line in out.splitlines() if line.startswith(("b ", "d "))]
+    assert titles == ["b F (SCCM)", "d F (SCCM)", "b New", "d New"]
+
+
+def test_a_picture_has_a_panel_for_each_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    record_into(tmp_path, new_unit="SLPM")
+    sizes = []
+    for number, device in enumerate((["--device", "fuel"], ["--to", "1970-01-01"])):
+        picture = tmp_path / f"p{number}.svg"
+        code, _, err = output(
+            capsys, "plot", tmp_path / "run.parquet", "--out", picture, *device, "--time", "local"
+        )
+        sizes.append((code, err))
+    assert sizes[0] == (0, "")
+    text = (tmp_path / "p0.svg").read_text()
+    assert all(f"<!-- {words} -->" in text for words in ("SCCM", "SLPM"))
+    assert sizes[1][0] == 5
+    assert "there is no sample to plot; check --field, --device, --from and --to" in sizes[1][1]
+
+
+@pytest.mark.parametrize(
+    ("zone", "words"),
+    [
+        ("UTC", "local time, UTC"),
+        ("Europe/Berlin", "local time, CET (UTC+01:00), later CEST (UTC+02:00)"),
+        ("Asia/Kathmandu", "local time, UTC+05:45"),
+    ],
+)
+def test_a_local_time_axis_names_its_zone(
+    zone: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        begin, end = 1_774_700_000 * 10**9, 1_774_800_000 * 10**9  # 28 and 29 March 2026
+        assert TimeAxis("local", begin, end).label() == words
+        elapsed = TimeAxis("elapsed", begin, end)
+        assert elapsed.unit == "h"
+        assert date_text(begin) in elapsed.label()
+        assert date_text(end) in elapsed.label()
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from datetime import datetime
 from typing import Any
 
 from penstock.cli._interrupts import Interrupts
@@ -104,12 +105,32 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     plot.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
     _add_table(plot)
     plot.add_argument(
-        "--field", metavar="COLUMN", help="the column (default: the controlled quantity)"
+        "--field",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="the column (default: the controlled quantity); may be repeated",
     )
+    _add_devices(plot)
+    _add_range(plot)
     plot.add_argument(
-        "--device", action="append", metavar="NAME", help="only this device; may be repeated"
+        "--time",
+        choices=("elapsed", "local", "utc"),
+        default="elapsed",
+        help="what the axis counts: the time since the start, or that of the clock "
+        "(default: %(default)s)",
     )
     plot.add_argument("--out", metavar="PICTURE", help="a .png or .svg file to write")
+    plot.add_argument(
+        "--width", type=_pixels, default=1296, metavar="PIXELS", help="(default: %(default)s)"
+    )
+    plot.add_argument(
+        "--height",
+        type=_pixels,
+        default=648,
+        metavar="PIXELS",
+        help="for each unit about so many (default: %(default)s)",
+    )
     plot.add_argument("--overwrite", action="store_true", help="replace PICTURE")
     plot.set_defaults(run=_plot)
 
@@ -120,6 +141,30 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
         default="samples",
         metavar="NAME",
         help="the table of SQLite or PostgreSQL (default: %(default)s)",
+    )
+
+
+def _add_devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this device; may be repeated",
+    )
+
+
+def _add_range(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from",
+        dest="begin",
+        type=_moment,
+        metavar="TIME",
+        help="leave out what is before, such as 2026-11-25T22:00 (local time) or with a zone "
+        "2026-11-25T22:00Z",
+    )
+    parser.add_argument(
+        "--to", dest="end", type=_moment, metavar="TIME", help="leave out this moment and later"
     )
 
 
@@ -157,3 +202,24 @@ def _seconds(text: str) -> float:
             f"{text!r} is not a time in seconds; write a number such as 60"
         )
     return value
+
+
+def _moment(text: str) -> int:
+    """Nanoseconds since 1970 (UTC)."""
+    try:
+        moment = datetime.fromisoformat(text).astimezone()
+        whole = moment.replace(microsecond=0).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time; write it as 2026-11-25T22:43:18 (local time), with a zone as "
+            "2026-11-25T22:43:18Z or 2026-11-25T22:43:18+01:00, or a date alone"
+        ) from None
+    return round(whole) * 1_000_000_000 + moment.microsecond * 1000
+
+
+def _pixels(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 100 <= int(text) <= 20_000:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of pixels; write one from 100 to 20000"
+        )
+    return int(text)

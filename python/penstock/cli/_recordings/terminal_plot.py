@@ -30,34 +30,60 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
 
 
 def dot_plot(
-    at: Sequence[float], values: Sequence[float], *, width: int, height: int, title: str
+    at: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    *,
+    width: int,
+    height: int,
+    title: str,
+    between: tuple[float, float],
+    ends: tuple[str, str],
 ) -> str:
-    """A plot of ``values`` over ``at`` in ``width`` by ``height`` characters, with its limits.
+    """A plot of extremes over ``at`` in ``width`` by ``height`` characters, with its limits.
 
-    Values that are not finite leave a gap.
+    A column of dots is filled from the lowest to the highest value in it. Values that are not
+    finite leave a gap. The columns reach over what ``between`` has; ``ends`` are the words below
+    the first and the last one.
     """
     points = [
-        (x, y) for x, y in zip(at, values, strict=True) if math.isfinite(x) and math.isfinite(y)
+        (x, *pair)
+        for x, *pair in zip(at, low, high, strict=True)
+        if math.isfinite(x) and all(map(math.isfinite, pair))
     ]
     if not points:
         return f"{title}\n  no sample"
-    left, right = min(x for x, _ in points), max(x for x, _ in points)
-    low, high = min(y for _, y in points), max(y for _, y in points)
-    labels = [f"{high:.6g}", f"{low:.6g}"]
+    left, right = between
+    least, most = min(y for _, y, _ in points), max(y for _, _, y in points)
+    labels = [f"{most:.6g}", f"{least:.6g}"]
     margin = max(map(len, labels))
     columns, rows = max(1, width - margin - 2), height
     cells = [[0] * columns for _ in range(rows)]
-    for x, y in points:
-        across = round(_share(x, left, right) * (2 * columns - 1)) if right > left else 0
-        up = round(_share(y, low, high) * (4 * rows - 1)) if high > low else 2 * rows
-        down = 4 * rows - 1 - up
-        cells[down // 4][across // 2] |= _DOTS[down % 4][across % 2]
+
+    def up(y: float) -> int:
+        return round(_share(y, least, most) * (4 * rows - 1)) if most > least else 2 * rows
+
+    filled: dict[int, tuple[int, int]] = {}
+    for x, bottom, top in points:
+        share = min(1.0, max(0.0, _share(x, left, right))) if right > left else 0.0
+        across = round(share * (2 * columns - 1))
+        begin, end = filled.get(across, (4 * rows, 0))
+        filled[across] = min(begin, up(bottom)), max(end, up(top))
+    for across, (begin, end) in filled.items():
+        for level in range(begin, end + 1):
+            down = 4 * rows - 1 - level
+            cells[down // 4][across // 2] |= _DOTS[down % 4][across % 2]
     lines = [title]
     for number, row in enumerate(cells):
         label = labels[0] if number == 0 else labels[1] if number == rows - 1 else ""
         lines.append(f"{label:>{margin}} ┤" + "".join(chr(0x2800 + dots) for dots in row).rstrip())
-    foot = f"{left:.6g} s"
-    lines.append(f"{'':>{margin}}  {foot}{f'{right:.6g} s':>{max(1, columns - len(foot))}}")
+    foot, last = ends
+    room = columns - len(foot)
+    if room > len(last):
+        lines.append(f"{'':>{margin}}  {foot}{last:>{room}}")
+    else:
+        # A date and a zone are wider than a narrow terminal.
+        lines += [f"{'':>{margin}}  {foot}", f"{'':>{margin}}  to {last}"]
     return "\n".join(lines)
 
 

@@ -12,8 +12,9 @@ samples for each bin, whose bins of two devices do not lie one above the other.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ __all__ = ["Bins", "GrowingEnvelope", "Numbers", "Times", "fold"]
 Times: TypeAlias = NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.float64]
 
+_SEARCH_STEPS = 32
+"""A search among a million samples costs less than a look at so many of them."""
 WIDEST = 62
 """The highest power: one bin of 146 years."""
 
@@ -36,8 +39,8 @@ class Bins:
         number: of each bin: that of its first nanosecond since 1970 (UTC), divided by the width.
         low: the lowest value; NaN where no row has a value, as where every poll has failed.
         high: the highest value.
-        first: the first value, in the order of recording.
-        last: the last value.
+        first: the earliest value; where bins of two sources were merged, that of the earlier one.
+        last: the latest value.
         count: how many values the bin has.
     """
 
@@ -61,8 +64,34 @@ class Bins:
             values: NaN where a sample has no value.
             power: of the width of the bins.
         """
+        if bool((t[1:] < t[:-1]).any()):
+            # The clock was set back. A stable sort keeps the order of recording at one moment.
+            order = np.argsort(t, kind="stable")
+            t, values = t[order], values[order]
+        if len(t):
+            bins = (int(t[-1]) >> power) - (int(t[0]) >> power) + 1
+            # The lowest value is NaN if any is.
+            if bins * _SEARCH_STEPS < len(t) and not math.isnan(values.min()):
+                return cls._of_sorted(t, values, power, bins)
         has = ~np.isnan(values)
         return _folded(power, t >> power, values, values, values, values, has.astype(np.int64))
+
+    @classmethod
+    def _of_sorted(cls, t: Times, values: Numbers, power: int, bins: int) -> Bins:
+        """Few bins of many samples in order, without gaps: a search for each border suffices."""
+        number = np.arange(bins, dtype=np.int64) + (int(t[0]) >> power)
+        borders = np.append(np.searchsorted(t, number << power), len(t))
+        count = np.diff(borders)
+        number, starts, ends = number[count > 0], borders[:-1][count > 0], borders[1:][count > 0]
+        return cls(
+            power,
+            number,
+            np.minimum.reduceat(values, starts),
+            np.maximum.reduceat(values, starts),
+            values[starts],
+            values[ends - 1],
+            count[count > 0],
+        )
 
     @classmethod
     def empty(cls, power: int = 0) -> Bins:
@@ -142,21 +171,26 @@ class GrowingEnvelope:
     def __init__(self, limit: int) -> None:
         self._limit = max(2, limit)
         self.bins = Bins.empty()
+        self.span: tuple[int, int] | None = None
+        """The earliest and the latest time so far."""
 
     def add(self, t: Times, values: Numbers) -> None:
         """Add samples as :meth:`Bins.of` takes them."""
         if not len(t):
             return
         power = self.bins.power
+        begin, end = int(t.min()), int(t.max())
         if len(t) > self._limit:
             # A bound that needs no look at each sample: the span has no more bins than this.
-            span = int(t.max()) - int(t.min())
-            power = max(power, (span // self._limit).bit_length())
+            power = max(power, ((end - begin) // self._limit).bit_length())
+        if self.span is not None:
+            begin, end = min(begin, self.span[0]), max(end, self.span[1])
+        self.span = begin, end
         self.bins = self.bins.merged(Bins.of(t, values, min(power, WIDEST)))
         self.bins = self.bins.of_at_most(self._limit)
 
 
-def fold(keys: Times) -> Times:
+def fold(keys: NDArray[Any]) -> Times:
     """Where each run of equal ``keys`` begins, of keys in ascending order."""
     if not len(keys):
         return np.empty(0, np.int64)
@@ -176,7 +210,7 @@ def _folded(
     if not len(number):
         return Bins.empty(power)
     if bool((number[1:] < number[:-1]).any()):
-        # The clock was set back, or two sources overlap. A stable sort keeps the order in a bin.
+        # Two sources overlap. A stable sort keeps their order in a bin.
         order = np.argsort(number, kind="stable")
         number, low, high = number[order], low[order], high[order]
         first, last, count = first[order], last[order], count[order]

@@ -1,1 +1,0 @@
-"""Curves of any length as the extremes of bins, for pictures and pages. Nothing here is public."""

@@ -1,0 +1,1 @@
+"""Curves of any length as the extremes of bins, for pictures and pages."""
