@@ -6,6 +6,7 @@ runs on any loop that AnyIO runs on. The names are those of alicatlib 0.3.
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock.alicat._bus.client import AlicatProtocolClient, BusStatistics
 from penstock.alicat._devices.basis_device import BasisController, BasisMeter
 from penstock.alicat._devices.coda_device import CodaController, CodaMeter
@@ -180,3 +181,5 @@ __all__ = [
     "open_device",
     "probe",
 ]
+
+_claim(globals())

@@ -16,6 +16,7 @@ loop. ``penstock dash`` is the same as a command.
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock.dash._access import ControlToken
 from penstock.dash._application import Dashboard
 from penstock.dash._board import Board, Limits
@@ -37,3 +38,5 @@ __all__ = [
     "listening_socket",
     "serving",
 ]
+
+_claim(globals())

@@ -6,6 +6,7 @@
 ...         print(line, end="")
 """
 
+from penstock._public_names import claim as _claim
 from penstock.files import os as os
 from penstock.files import tempfile
 from penstock.files._file_objects.aligned_buffer import aligned_buffer
@@ -80,3 +81,5 @@ __all__ = [
     "wrap",
     "write_file",
 ]
+
+_claim(globals())

@@ -1,5 +1,6 @@
 """The asyncio event loop on Penstock's native core."""
 
+from penstock._public_names import claim as _claim
 from penstock.loop._event_loop import Loop
 from penstock.loop._running import EventLoopPolicy, install, new_event_loop, run
 from penstock.loop._streams import (
@@ -24,3 +25,5 @@ __all__ = [
     "start_server",
     "start_unix_server",
 ]
+
+_claim(globals())

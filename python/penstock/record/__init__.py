@@ -13,6 +13,7 @@ Runs on every AnyIO backend. CSV needs nothing else; Parquet and Arrow need ``pe
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import ColumnBuffer
@@ -124,3 +125,5 @@ __all__ = [
     "record",
     "recover",
 ]
+
+_claim(globals())

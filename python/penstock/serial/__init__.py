@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock._public_names import claim as _claim
 from penstock.serial._finding.watching import PortEvent, watch_serial_ports
 from penstock.serial._port.error_marks import Fault, MarkedBytes
 from penstock.serial._port.port import SerialConnectable, SerialPort, open_serial_port
@@ -100,6 +101,8 @@ __all__ = [
     "open_serial_port",
     "watch_serial_ports",
 ]
+
+_claim(globals())
 
 
 def __getattr__(name: str) -> object:

@@ -6,6 +6,7 @@
 ``python -m penstock.sim`` runs them in a process of its own.
 """
 
+from penstock._public_names import claim as _claim
 from penstock.sim._line.bus import Bus, Station
 from penstock.sim._line.faults import BusFaults, FaultLog, LoggedFault
 from penstock.sim._line.framing import Framing, LineFraming, Request
@@ -97,3 +98,5 @@ __all__ = [
     "open_rfc2217",
     "open_tcp",
 ]
+
+_claim(globals())

@@ -10,6 +10,7 @@ Importing this package works everywhere. Where the kernel or a container refuses
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock.uring._awaiting import UringAsync
 from penstock.uring._capabilities import Capabilities, probe
 from penstock.uring._context import UringCtx
@@ -49,3 +50,5 @@ __all__ = [
     "read_many",
     "write_many",
 ]
+
+_claim(globals())

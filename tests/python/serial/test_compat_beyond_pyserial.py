@@ -268,7 +268,7 @@ import serial
 import serial.tools.list_ports
 from serial.serialutil import SerialException
 from serial.threaded import LineReader
-assert serial.Serial.__module__ == "penstock.serial.compat._port"
+assert serial.Serial.__module__ == "penstock.serial.compat"
 with serial.Serial({peer.path!r}, 19200, timeout=1) as ser:
     ser.write(b"hello")
     print(ser.name)

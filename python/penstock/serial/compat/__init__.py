@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 
+from penstock._public_names import claim as _claim
 from penstock.serial.compat import _definitions, rs485, serialutil, threaded, tools
 from penstock.serial.compat._base import SerialBase
 from penstock.serial.compat._definitions import *  # noqa: F403 - pyserial's names, all of them
@@ -31,6 +32,8 @@ __all__ = [
     "threaded",
     "tools",
 ]
+
+_claim(globals())
 
 __version__ = "3.5"
 VERSION = __version__

@@ -6,6 +6,9 @@ The client is ``open_serial_port("rfc2217://host:port")``; the server is
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock.serial.rfc2217._server import DEFAULT_PORT, Rfc2217Server, serve_serial_port
 
 __all__ = ["DEFAULT_PORT", "Rfc2217Server", "serve_serial_port"]
+
+_claim(globals())

@@ -8,6 +8,7 @@ the descriptor together with one that closing makes readable.
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock.serial.sync._port import (
     SerialConnectable,
     SerialPort,
@@ -16,3 +17,5 @@ from penstock.serial.sync._port import (
 )
 
 __all__ = ["SerialConnectable", "SerialPort", "configure_portal", "open_serial_port"]
+
+_claim(globals())

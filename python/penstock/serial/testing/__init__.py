@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from penstock._public_names import claim as _claim
 from penstock.serial.testing._bench import PtyBench, PtyEnd, tty0tty_pairs
 from penstock.serial.testing._driver import EmulatedDriver
 from penstock.serial.testing._faults import FaultPlan
@@ -23,3 +24,5 @@ __all__ = [
     "serial_port_pair",
     "tty0tty_pairs",
 ]
+
+_claim(globals())

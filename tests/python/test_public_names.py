@@ -1,0 +1,47 @@
+"""What a package exports says that it comes from a public module, and survives a pickle."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+import traceback
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.files import LogError
+
+
+def is_public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+PACKAGES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(penstock.__path__, "penstock.")
+    if module.ispkg and is_public(module.name) and module.name != "penstock.cli"
+)
+NATIVE = {"penstock._core", "penstock._record", "penstock._uring"}
+
+
+def exported(package: str) -> dict[str, Any]:
+    module = importlib.import_module(package)
+    values = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
+    return {name: each for name, each in values.items() if isinstance(each, type | FunctionType)}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_exported_names_are_those_of_public_modules(package: str) -> None:
+    for name, value in exported(package).items():
+        home = value.__module__
+        assert is_public(home) or home in NATIVE, f"{name} of {home}"
+        if home.startswith("penstock.") and home not in NATIVE and value.__qualname__ == name:
+            assert pickle.loads(pickle.dumps(value)) is value, name
+
+
+def test_a_traceback_names_what_programs_import() -> None:
+    (line,) = traceback.format_exception_only(LogError("a.log", "no marker"))
+    assert line == "penstock.files.LogError: a.log: no marker\n"
