@@ -5,7 +5,15 @@ import os
 import socket
 import ssl
 import traceback
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Sequence,
+)
 from typing import Any, Literal, Self, TypeVar, overload
 
 from _typeshed import ReadableBuffer, StrOrBytesPath, WriteableBuffer
@@ -294,6 +302,11 @@ class FileEngine:
     def copy_range(
         self, source_fd: int, target_fd: int, offset: int, length: int, /
     ) -> FileOperation[int]: ...
+    def lock(self, fd: int, kind: int, /) -> FileOperation[None]: ...
+    def read_many_cached(
+        self, fd: int, size: int, offsets: Sequence[int], /
+    ) -> list[bytes | None]: ...
+    def access_cached(self, path: StrOrBytesPath, mode: int, /) -> bool | None: ...
     def call(self, function: Callable[[], _T], /) -> FileOperation[_T]: ...
     def yield_now(self) -> FileOperation[None]: ...
     def should_yield(self, cost: int, /) -> bool: ...

@@ -22,6 +22,7 @@ extern const FileCall rmdir_call;
 extern const FileCall mkdir_call;
 extern const FileCall link_call;
 extern const FileCall copy_range_call;
+extern const FileCall lock_call;
 extern const FileCall python_call;
 extern const FileCall yield_call;
 

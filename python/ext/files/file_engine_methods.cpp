@@ -2,6 +2,7 @@
 
 #include "files/file_engine.hpp"
 
+#include "files/file_batches.hpp"
 #include "files/file_calls.hpp"
 #include "files/file_memory.hpp"
 #include "files/file_submission.hpp"
@@ -304,6 +305,21 @@ PyObject* engine_copy_range(PyObject* self, PyObject* const* values, Py_ssize_t 
     return as_object(operation);
 }
 
+PyObject* engine_lock(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    Arguments arguments(values, count);
+    if (!arguments.check_count("lock", 2, 2)) {
+        return nullptr;
+    }
+    const int fd = arguments.descriptor(0);
+    const auto type = static_cast<int>(arguments.integer(1, 0));
+    FileOperationObject* operation = arguments.make(self, lock_call);
+    if (operation != nullptr) {
+        operation->fd = fd;
+        operation->flags = type;
+    }
+    return as_object(operation);
+}
+
 PyObject* engine_call(PyObject* self, PyObject* function) {
     FileOperationObject* operation = Arguments(nullptr, 0).make(self, python_call);
     if (operation != nullptr) {
@@ -417,6 +433,12 @@ PyMethodDef file_engine_methods[] = {
     {"mkdir", as_function(&engine_mkdir), METH_FASTCALL, "mkdir(path, mode=0o777)"},
     {"copy_range", as_function(&engine_copy_range), METH_FASTCALL,
      "copy_range(source_fd, target_fd, offset, length) -> int"},
+    {"lock", as_function(&engine_lock), METH_FASTCALL,
+     "lock(fd, type): wait for an open file description lock of the whole file."},
+    {"read_many_cached", as_function(&engine_read_many_cached), METH_FASTCALL,
+     "read_many_cached(fd, size, offsets) -> list; None where a read would have to wait."},
+    {"access_cached", as_function(&engine_access_cached), METH_FASTCALL,
+     "access_cached(path, mode) -> bool, or None if it would have to wait."},
     {"call", &engine_call, METH_O, "Call a function on a worker thread; returns its result."},
     {"yield_now", &engine_yield_now, METH_NOARGS, "yield_now(): yield to other tasks."},
     {"should_yield", &engine_should_yield, METH_O,

@@ -23,6 +23,7 @@ from penstock.files._file_objects.standard_streams import (
 )
 from penstock.files._file_objects.text_file import TextFile
 from penstock.files._file_objects.wrapped_file import WrappedFile, wrap
+from penstock.files._locks import FileLock, lock
 from penstock.files._log.append_log import AppendLog, LogFailed
 from penstock.files._log.log_file import LogLocked, Recovered
 from penstock.files._log.log_format import LogDamaged, LogError, NotALog
@@ -32,6 +33,8 @@ from penstock.files._log.segmented_log import SegmentedLog
 from penstock.files._path_objects.path import Path
 from penstock.files._path_objects.removal import rmtree
 from penstock.files._paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
+from penstock.files._watching.changes import Change
+from penstock.files._watching.watch import Watch, watch
 from penstock.files._whole_files.copying import copy
 from penstock.files._whole_files.reading import read_file, read_files
 from penstock.files._whole_files.writing import write_file
@@ -41,6 +44,8 @@ __all__ = [
     "AppendLog",
     "AsyncFile",
     "BinaryFile",
+    "Change",
+    "FileLock",
     "LogDamaged",
     "LogError",
     "LogFailed",
@@ -52,12 +57,14 @@ __all__ = [
     "Recovered",
     "SegmentedLog",
     "TextFile",
+    "Watch",
     "WrappedFile",
     "aligned_buffer",
     "check_log",
     "copy",
     "follow_log",
     "link",
+    "lock",
     "mkdir",
     "open",
     "read_file",
@@ -78,6 +85,7 @@ __all__ = [
     "stdout_bytes",
     "tempfile",
     "unlink",
+    "watch",
     "wrap",
     "write_file",
 ]

@@ -13,7 +13,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock import _core
@@ -146,6 +146,21 @@ class FileBackend(Protocol):
         self, source_fd: int, target_fd: int, offset: int, length: int, /
     ) -> Operation[int]:
         """copy_file_range(2), from and to the same offset; returns how much was copied."""
+
+    def lock(self, fd: int, kind: int, /) -> Operation[None]:
+        """Wait for an open file description lock of the whole file: ``F_RDLCK`` or ``F_WRLCK``.
+
+        Each wait has a thread, which a cancellation interrupts. InterruptedError: begin again.
+        """
+
+    def read_many_cached(self, fd: int, size: int, offsets: Sequence[int], /) -> list[bytes | None]:
+        """Read a regular file at each offset, now; None where a read would have to wait, or fails.
+
+        Not for a file opened with ``O_DIRECT``.
+        """
+
+    def access_cached(self, path: StrOrBytesPath, mode: int, /) -> bool | None:
+        """Return what ``os.access`` does, now; None if that would have to wait."""
 
     def call(self, function: Callable[[], T], /) -> Operation[T]:
         """Call a Python function on a worker thread; returns or raises what it does."""

@@ -59,7 +59,8 @@ public:
                (current->kind == Kind::open || current->kind == Kind::read_file ||
                 current->kind == Kind::read || current->kind == Kind::readv ||
                 current->kind == Kind::write || current->kind == Kind::writev ||
-                current->kind == Kind::splice);
+                current->kind == Kind::splice ||
+                (current->kind == Kind::call && current->may_block_indefinitely));
     }
 
     Lane* const lane; ///< null for the watcher

@@ -226,7 +226,9 @@ struct FileOperation {
     }
 
     /// Runs `function` on a worker thread, for what is no single system call, such as listing a
-    /// folder. A cancellation does not interrupt it.
+    /// folder. A cancellation interrupts it only if it `may_block_indefinitely`: its system call
+    /// then returns EINTR, after which `function` must return an error. EINTR without a
+    /// cancellation is rare, and the caller begins anew.
     void to_call(Call function) noexcept {
         describe(Kind::call, -1);
         call = function;

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from types import TracebackType
 from typing import Self
 
 import anyio
 
+from penstock.files._watching.inotify import Inotify, Mask
+
 __all__ = ["FileGrowth"]
 
-# inotify(7), <sys/inotify.h>
-_IN_MODIFY, _IN_ATTRIB, _IN_MOVE_SELF, _IN_DELETE_SELF = 0x2, 0x4, 0x800, 0x400
-_IN_CLOEXEC, _IN_NONBLOCK = os.O_CLOEXEC, os.O_NONBLOCK
-_EVENTS = 4096
-
-_libc = ctypes.CDLL(None, use_errno=True)
+# A removal changes the number of links, which is an attribute.
+_EVENTS = Mask.MODIFY | Mask.ATTRIB | Mask.MOVE_SELF | Mask.DELETE_SELF
 
 
 class FileGrowth:
@@ -27,13 +23,11 @@ class FileGrowth:
     """
 
     def __init__(self, path: str) -> None:
-        self._fd = _checked(_libc.inotify_init1(_IN_CLOEXEC | _IN_NONBLOCK), path)
+        self._inotify = Inotify()
         try:
-            # A removal changes the number of links, which is an attribute.
-            events = _IN_MODIFY | _IN_ATTRIB | _IN_MOVE_SELF | _IN_DELETE_SELF
-            _checked(_libc.inotify_add_watch(self._fd, os.fsencode(path), events), path)
+            self._inotify.add(path, _EVENTS)
         except BaseException:
-            os.close(self._fd)
+            self._inotify.close()
             raise
 
     async def wait(self) -> None:
@@ -41,12 +35,8 @@ class FileGrowth:
 
         Cancellation: raised at once, and no change is missed.
         """
-        await anyio.wait_readable(self._fd)
-        try:
-            while len(os.read(self._fd, _EVENTS)) > _EVENTS // 2:
-                pass
-        except BlockingIOError:
-            pass
+        await anyio.wait_readable(self._inotify.fd)
+        self._inotify.read()
 
     def __enter__(self) -> Self:
         return self
@@ -57,11 +47,4 @@ class FileGrowth:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        os.close(self._fd)
-
-
-def _checked(result: int, path: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
-    return result
+        self._inotify.close()

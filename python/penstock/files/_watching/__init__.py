@@ -1,0 +1,1 @@
+"""``files.watch``: changes below folders, from inotify(7)."""
