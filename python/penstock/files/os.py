@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from penstock.files import _paths
+from penstock.files import _metadata, _paths
 from penstock.files import ospath as path
 from penstock.files._backend import current_backend
 from penstock.files._on_worker import on_worker as wrap
@@ -69,7 +69,7 @@ async def _stat(path: StrOrBytesPath | int) -> os.stat_result:
     return await _paths.stat(path)
 
 
-access = wrap(os.access)
+access = _metadata.access
 getcwd = wrap(os.getcwd)
 link = _by_engine(_paths.link, os.link)
 listdir = wrap(os.listdir)

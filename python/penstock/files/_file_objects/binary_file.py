@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 from penstock._core import ReadyValue
+from penstock.files._file_objects.allocation import allocate, punch_hole
 from penstock.files._file_objects.async_file import split_lines
+from penstock.files._file_objects.batches import MOST_AT_ONCE, read_into_many, read_many
 from penstock.files._file_objects.descriptor_file import DETACHED, DescriptorFile, write_now
 
 if TYPE_CHECKING:
@@ -245,6 +248,39 @@ class BinaryFile(DescriptorFile):
             return self._after_flush(self._backend.read_into, buffer, offset)
         return self._backend.read_into(self._fd, buffer, offset, self._alignment)
 
+    async def pread_many(self, size: int, offsets: Iterable[int]) -> list[bytes]:
+        """Read ``size`` bytes at each offset; returns the results in their order.
+
+        One call for many reads: what the page cache has is copied at once, the rest is read with 64
+        requests in flight. A result is shorter only at the end of the file.
+
+        Cancellation: abandons the reads that are in flight.
+        """
+        self._check_readable()
+        self._check_seekable()
+        wanted = offsets if isinstance(offsets, (list, tuple)) else list(offsets)
+        if size < 0 or (wanted and min(wanted) < 0):
+            raise ValueError(f"size {size} or an offset is negative")
+        if self._unwritten_size:
+            await self.flush()
+        if self._alignment > 1:
+            return [await self._read(self._fd, size, each, self._alignment) for each in wanted]
+        cached = self._cached
+        return await read_many(self._backend, self._fd, size, wanted, cached=cached)
+
+    async def preadv(self, buffers: Sequence[WriteableBuffer], offset: int) -> int:
+        """Read at ``offset`` into one buffer after the other; returns the number of bytes.
+
+        It is less than the buffers hold only at the end of the file. They must not be used
+        meanwhile, see ``pread_into``.
+        """
+        self._check_readable()
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative")
+        if self._unwritten_size:
+            await self.flush()
+        return await read_into_many(self._backend, self._fd, buffers, offset, self._alignment)
+
     # ---- writing --------------------------------------------------------------------------------
 
     async def write(self, data: ReadableBuffer) -> int:
@@ -321,6 +357,51 @@ class BinaryFile(DescriptorFile):
         written = await self._backend.write(self._fd, data, offset, self._alignment, self._cached)
         self._drop_read_ahead()
         return written
+
+    async def pwritev(self, buffers: Sequence[ReadableBuffer], offset: int) -> int:
+        """Write one buffer after the other at ``offset``; returns the number of bytes.
+
+        Small ones are joined to one write, see ``pwrite``.
+        """
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        if self._alignment == 1 and sum(map(len, views)) <= MOST_AT_ONCE:
+            return await self.pwrite(b"".join(views), offset)
+        total = 0
+        for view in views:
+            total += await self.pwrite(view, offset + total)
+        return total
+
+    async def fallocate(self, offset: int, length: int, *, keep_size: bool = False) -> None:
+        """Reserve the blocks of a range, so that writing there cannot fail for lack of space.
+
+        A file that ends before the range becomes as long, with zeros, unless ``keep_size``.
+
+        Raises:
+            OSError: with the name; ENOSPC, or EOPNOTSUPP where the file system has no such call.
+        """
+        await self._change_blocks(partial(allocate, self._fd, offset, length, keep_size))
+
+    async def punch_hole(self, offset: int, length: int) -> None:
+        """Free the blocks of a range, which then reads as zeros; the size stays.
+
+        Raises:
+            OSError: with the name; EOPNOTSUPP where the file system has no holes.
+        """
+        await self._change_blocks(partial(punch_hole, self._fd, offset, length))
+
+    async def _change_blocks(self, change: Callable[[], None]) -> None:
+        await self._turns.take()
+        try:
+            self._check_writable()
+            await self._write_out()
+            self._drop_read_ahead()
+            await self._do(self._backend.call(change))
+        except OSError as error:
+            if error.filename is None and not isinstance(error, io.UnsupportedOperation):
+                raise OSError(error.errno, error.strerror, self.name) from error
+            raise
+        finally:
+            self._end_turn()
 
     async def truncate(self, size: int | None = None) -> int:
         await self._turns.take()
