@@ -73,7 +73,7 @@ def test_every_call_that_the_page_names_exists() -> None:
     for name in ("read_file", "read_files", "write_file", "copy", "AppendLog", "open", "stat"):
         assert name in table
     for name in re.findall(r"`(?:await )?(\w+)\(", table):
-        assert name in ("pread", "append") or hasattr(penstock.files, name), name
+        assert name in ("pread", "pread_many", "append") or hasattr(penstock.files, name), name
     for name in ("LogDamaged", "LogFailed", "LogLocked", "read_log"):
         assert name in PAGE
         assert hasattr(penstock.files, name)
