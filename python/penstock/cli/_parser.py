@@ -12,6 +12,7 @@ from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
+from penstock.cli._query.commands import add_query_command
 from penstock.cli._recordings.commands import add_recordings_commands
 from penstock.cli._serial.commands import add_serial_commands
 
@@ -202,6 +203,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     add_dash_command(commands, _EPILOG)
     add_recordings_commands(commands, _EPILOG)
+    add_query_command(commands, _EPILOG)
 
     doctor = commands.add_parser(
         "doctor",

@@ -1,0 +1,1 @@
+"""``penstock query``. Nothing here is public."""

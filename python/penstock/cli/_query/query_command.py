@@ -1,0 +1,166 @@
+"""``penstock query``: SQL over a recording."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from penstock._durable_files import put_file
+from penstock.cli._errors import CommandError, ExitCode, explain_os_error, one_line
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._query.format_names import FORMATS
+from penstock.cli._query.row_formats import WRITERS
+from penstock.cli._recordings.reading import read_parts, warn
+from penstock.record.damage import DamageList
+from penstock.record.errors import RecordError, SinkDependencyError
+from penstock.record.postgres_parts import is_postgres
+from penstock.record.queries.parquet_files import parquet_files
+from penstock.record.queries.session import QueryError, QuerySession
+
+__all__ = ["run_query"]
+
+_T = TypeVar("_T")
+
+
+def run_query(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Run ``options.sql`` over ``options.path`` and write the rows."""
+    try:
+        return _run(options)
+    except Exception:
+        # A call of DuckDB in which the signal arrives makes an error of its own of it.
+        interrupts.raise_if_received()
+        raise
+
+
+def _run(options: argparse.Namespace) -> int:
+    name = _format(options)
+    sql = sys.stdin.read() if options.sql == "-" else options.sql
+    if not sql.strip(" \t\r\n;"):
+        raise CommandError(
+            "the SQL is empty; write one such as 'SELECT count(*) FROM samples'", ExitCode.USAGE
+        )
+    try:
+        with QuerySession(options.memory) as session, _Worker(session) as worker:
+            _attach(session, options, worker)
+            reader = worker.call(partial(session.ask, sql))
+            _write(reader.schema, _batches(reader, worker), options.out, name)
+    except SinkDependencyError as error:
+        raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
+    except QueryError as error:
+        raise CommandError(one_line(error), ExitCode.USAGE) from error
+    except RecordError as error:
+        raise CommandError(
+            f"{one_line(error)}; penstock verify tells what is damaged, and penstock export copies "
+            "the rest",
+            ExitCode.OUTPUT,
+        ) from error
+    return ExitCode.OK
+
+
+class _Worker:
+    """A thread for DuckDB's calls: none of them would notice Ctrl-C in the main thread."""
+
+    def __init__(self, session: QuerySession) -> None:
+        self._session = session
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="query")
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and not isinstance(error, Exception):
+            self._session.interrupt()
+        self._threads.shutdown()
+
+    def call(self, do: Callable[[], _T]) -> _T:
+        """Do it in the thread, and wait; a signal ends the wait."""
+        try:
+            return self._threads.submit(do).result()
+        except Exception as error:
+            explained = self._session.explained(error)
+            if explained is error:
+                raise
+            raise explained from error
+
+
+def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker) -> None:
+    if not is_postgres(options.path):
+        path = Path(options.path)
+        damages = DamageList(strict=False)
+        try:
+            files = parquet_files(path, damages) if path.exists() else None
+        except OSError as error:
+            raise CommandError(
+                f"{path} cannot be read: {error.strerror or one_line(error)}; check the path and "
+                "its permissions",
+                ExitCode.OUTPUT,
+            ) from error
+        if files is not None:
+            for damage in damages.listed:
+                warn(f"{damage}; left out")
+            worker.call(partial(session.attach_files, files))
+            return
+    # In this thread, because reading prints warnings; a signal ends it between two pieces.
+    parts = read_parts(options.path, options.table, pieces=True)
+    session.attach_tables(part.table for part in parts)
+
+
+def _batches(reader: Any, worker: _Worker) -> Iterator[Any]:
+    while (batch := worker.call(partial(next, reader, None))) is not None:
+        yield batch
+
+
+def _format(options: argparse.Namespace) -> str:
+    """The format of the rows, after a check of everything about the output."""
+    if options.out is None:
+        if options.overwrite:
+            raise CommandError("--overwrite needs a file to replace; add --out", ExitCode.USAGE)
+        if options.format == "parquet" and sys.stdout.isatty():
+            raise CommandError(
+                "Parquet is nothing for a terminal; add --out FILE, or choose another --format",
+                ExitCode.USAGE,
+            )
+        return str(options.format or "table")
+    suffix = Path(options.out).suffix[1:]
+    name = options.format or (suffix if suffix in FORMATS else None)
+    if name is None:
+        raise CommandError(
+            f"{options.out} has no format that can be written; add --format, or a suffix of "
+            f"{', '.join('.' + each for each in FORMATS[1:])}",
+            ExitCode.USAGE,
+        )
+    if os.path.lexists(options.out) and not options.overwrite:
+        raise CommandError(
+            f"{options.out} already exists; add --overwrite to replace it or choose another name",
+            ExitCode.OUTPUT,
+        )
+    return str(name)
+
+
+def _write(schema: Any, batches: Iterator[Any], out: str | None, name: str) -> None:
+    write = WRITERS[name]
+    if out is None:
+        sys.stdout.flush()
+        write(schema, batches, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        os.close(put_file(out, partial(_fill, write, schema, batches), overwrite=True))
+    except OSError as error:
+        raise explain_os_error(error, out, kind="file") from error
+
+
+def _fill(
+    write: Callable[[Any, Iterator[Any], BinaryIO], None],
+    schema: Any,
+    batches: Iterator[Any],
+    descriptor: int,
+) -> None:
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        write(schema, batches, file)

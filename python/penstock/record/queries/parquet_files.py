@@ -1,0 +1,113 @@
+"""The Parquet files that hold a recording, where DuckDB can read them by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.record._parts.parts_folder import PartsFolder, parts_path
+from penstock.record._sinks.files import numbered_parts
+from penstock.record.damage import DamageList
+from penstock.record.stored_parts import recordings_at
+
+__all__ = ["ParquetFiles", "parquet_files"]
+
+_SUFFIX = ".parquet"
+_MAGIC = b"PAR1"
+_SMALLEST = 12  # bytes: the magic number at both ends, and the length of the footer
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """Complete Parquet files that hold all rows of a recording.
+
+    Attributes:
+        paths: the files, in the order of recording.
+        partitioned: names of folders such as ``device=fuel`` hold columns.
+    """
+
+    paths: list[Path]
+    partitioned: bool
+
+
+def parquet_files(path: Path, damages: DamageList) -> ParquetFiles | None:
+    """The files of the recording or archive at ``path``; None if rows are elsewhere too.
+
+    Rows are elsewhere while a journal has them: during a recording, or after a kill. A folder that
+    is no recording, but has Parquet files at any depth, is an archive. Files whose names or folders
+    begin with a dot or an underscore are somebody's unfinished work, and no part of it.
+
+    Args:
+        path: the recording.
+        damages: notes files that are no complete Parquet files, and are left out.
+    """
+    if path.is_dir() and not _is_parts_folder(path):
+        recordings = recordings_at(path)
+        if not recordings:
+            return _archive(path, damages)
+        kinds = {_SUFFIX if each.suffix == _SUFFIX else "" for each in recordings}
+        if kinds != {_SUFFIX}:
+            return None  # several formats of one run: which one has most rows is known there
+        found = [_of_recording(each, damages) for each in recordings]
+    else:
+        found = [_of_recording(path, damages)]
+    files: list[Path] = []
+    partitioned = False
+    for each in found:
+        if each is None:
+            return None
+        files += each.paths
+        partitioned |= each.partitioned
+    return ParquetFiles(files, partitioned) if files else None
+
+
+def _of_recording(path: Path, damages: DamageList) -> ParquetFiles | None:
+    if _is_parts_folder(path):
+        folder = PartsFolder(path, _SUFFIX)
+        if any(journal.exists() for _, journal in folder.journals()):
+            return None
+        parts = [part for _, part in folder.parts()]
+        inside = any("=" in name for part in parts for name in part.relative_to(path).parts[:-1])
+        return ParquetFiles(_complete(parts, damages), inside)
+    if path.suffix != _SUFFIX or parts_path(path).is_dir():
+        return None
+    files = [part for _, part in numbered_parts(path)]
+    if not files or any(part.stat().st_size == 0 for part in files):
+        return None  # reserved by a recorder
+    return ParquetFiles(_complete(files, damages), False)
+
+
+def _archive(folder: Path, damages: DamageList) -> ParquetFiles | None:
+    files = _complete(sorted(_files_below(folder)), damages)
+    below = {name for file in files for name in file.relative_to(folder).parts[:-1]}
+    return ParquetFiles(files, any("=" in name for name in below)) if files else None
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in names:
+            if name.endswith(_SUFFIX) and not name.startswith((".", "_")):
+                yield Path(here, name)
+
+
+def _complete(paths: list[Path], damages: DamageList) -> list[Path]:
+    """Those that begin and end as Parquet files do: one torn file would end the whole query."""
+    sound = []
+    for path in paths:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            begin = file.read(len(_MAGIC))
+            file.seek(max(size - len(_MAGIC), 0))
+            end = file.read(len(_MAGIC))
+        if size >= _SMALLEST and begin == end == _MAGIC:
+            sound.append(path)
+        else:
+            damages.note(path, "", "it is no complete Parquet file")
+    return sound
+
+
+def _is_parts_folder(path: Path) -> bool:
+    return (path / ".penstock").is_dir()
