@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _SQL = (
-    "SELECT device, time_bucket(INTERVAL '1 minute', t_utc) AS minute, avg(Mass_Flow) AS flow "
-    "FROM {source} GROUP BY ALL ORDER BY ALL"
+    "SELECT device, time_bucket(INTERVAL '1 minute', t_utc::TIMESTAMPTZ) AS minute, "
+    "avg(Mass_Flow) AS flow FROM {source} GROUP BY ALL ORDER BY ALL"
 )
 _PEER = """
 import duckdb, sys

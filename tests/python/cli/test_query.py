@@ -139,6 +139,17 @@ def test_the_table_for_people_aligns_numbers_to_the_right(tmp_path: Path, query:
     ]
 
 
+def test_samples_are_averaged_by_device_and_minute(tmp_path: Path, query: Query) -> None:
+    path = record_to(tmp_path / "run.parquet")
+    sql = (
+        "SELECT device, time_bucket(INTERVAL '1 minute', t_utc::TIMESTAMPTZ) AS minute, "
+        "avg(Mass_Flow) AS flow FROM samples GROUP BY ALL ORDER BY ALL"
+    )
+    rows = [json.loads(line) for line in query(path, sql, "--format", "jsonl")[0].splitlines()]
+    assert [row["flow"] for row in rows] == [2.0, 100.0]
+    assert rows[0]["minute"] == "2026-11-21T12:00:00.000000Z"
+
+
 def test_a_long_table_tells_how_many_rows_it_leaves_out(tmp_path: Path, query: Query) -> None:
     path = record_to(tmp_path / "run.parquet")
     out, _ = query(path, "SELECT range AS n FROM range(70000)")
