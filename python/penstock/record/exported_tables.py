@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.record._columns.arrow_batches import schema_from_arrow
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._sinks.csv_text import csv_bytes, csv_header
+from penstock.record._sinks.csv_text import csv_bytes, csv_header, quoted
 from penstock.record._sinks.files import replace_file
-from penstock.record._sinks.json_text import json_bytes
+from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_repair import sidecar_path
-from penstock.record.arrow import pyarrow_module
+from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.exported_workbook import write_workbook
 
-__all__ = ["TABLE_WRITERS", "describe_table", "described_in"]
+__all__ = ["TABLE_WRITERS", "TableWriter", "describe_table", "described_in"]
 
 _ROWS_A_WRITE = 65_536
+_ROWS_A_GROUP = 1 << 20
 _TEXTS = (".csv", ".jsonl")  # formats that cannot hold the units themselves
 
 
@@ -28,7 +32,7 @@ def described_in(path: Path) -> Path:
     return sidecar_path(path) if path.suffix in _TEXTS else path
 
 
-def describe_table(path: Path, table: Any, facts: Mapping[str, Any]) -> None:
+def describe_table(path: Path, schema: Any, rows: int, facts: Mapping[str, Any]) -> None:
     """Put units, metadata and ``facts`` beside a text, as its sink does; else do nothing.
 
     Raises:
@@ -37,49 +41,128 @@ def describe_table(path: Path, table: Any, facts: Mapping[str, Any]) -> None:
     """
     if path.suffix not in _TEXTS:
         return
-    schema = schema_from_arrow(table.schema)
+    if _is_recording(schema):
+        known = schema_from_arrow(schema)
+        columns, about = describe_columns(known), json.loads(known.metadata)
+    else:
+        units = units_of(schema)
+        columns = [{"name": name, "unit": units.get(name)} for name in schema.names]
+        about = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     document = {
         "format": f"penstock {path.suffix[1:]} 1",
-        "columns": describe_columns(schema),
-        "recording": json.loads(schema.metadata),
-        "rows": len(table),
+        "columns": columns,
+        "recording": about,
+        "rows": rows,
         **facts,
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     replace_file(described_in(path), text.encode())
 
 
-def _write_csv(table: Any, file: Any) -> None:
-    file.write(csv_header(schema_from_arrow(table.schema).names))
-    for batch in _batches(table):
+def _is_recording(schema: Any) -> bool:
+    """Whether the rows are those of a recording; of a wide table, they are not."""
+    return "device" in schema.names
+
+
+def _write_csv(tables: Iterable[Any], schema: Any, file: Any) -> None:
+    if not _is_recording(schema):
+        file.write(csv_header(schema.names))
+        for row in _rows(tables):
+            file.write(",".join(quoted(_text(value)) for value in row.values()).encode() + b"\r\n")
+        return
+    file.write(csv_header(schema_from_arrow(schema).names))
+    for batch in _batches(tables):
         file.write(csv_bytes(batch, 0, len(batch)))
 
 
-def _write_lines(table: Any, file: Any) -> None:
-    for batch in _batches(table):
+def _write_lines(tables: Iterable[Any], schema: Any, file: Any) -> None:
+    if not _is_recording(schema):
+        for row in _rows(tables):
+            plain = {name: _of_json(value) for name, value in row.items()}
+            file.write(json_line(plain))
+        return
+    for batch in _batches(tables):
         file.write(json_bytes(batch, 0, len(batch)))
 
 
-def _batches(table: Any) -> Iterator[SampleBatch]:
-    for batch in table.to_batches(max_chunksize=_ROWS_A_WRITE):
-        yield SampleBatch.from_arrow(batch)
+def _batches(tables: Iterable[Any]) -> Iterator[SampleBatch]:
+    for table in tables:
+        for batch in table.to_batches(max_chunksize=_ROWS_A_WRITE):
+            yield SampleBatch.from_arrow(batch)
 
 
-def _write_parquet(table: Any, file: Any) -> None:
-    pyarrow_module("pyarrow.parquet").write_table(table, file, compression="zstd")
+def _rows(tables: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Rows as Python's values, times as texts with nine decimals."""
+    pa = pyarrow_module()
+    for table in tables:
+        for number, field in enumerate(table.schema):
+            if pa.types.is_timestamp(field.type):
+                texts = pa.array(map(_time_text, table[field.name].cast(pa.int64()).to_pylist()))
+                table = table.set_column(number, field.name, texts)
+        for batch in table.to_batches(max_chunksize=_ROWS_A_WRITE):
+            yield from batch.to_pylist()
 
 
-def _write_arrow(table: Any, file: Any) -> None:
-    with pyarrow_module("pyarrow.ipc").new_file(file, table.schema) as writer:
-        writer.write_table(table)
+def _time_text(t: int | None) -> str | None:
+    if t is None:
+        return None
+    whole, rest = divmod(t, 1_000_000_000)
+    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-TABLE_WRITERS: Mapping[str, Callable[[Any, Any], None]] = MappingProxyType(
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _of_json(value: Any) -> Any:
+    # JSON has neither NaN nor infinities.
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_parquet(tables: Iterable[Any], schema: Any, file: Any) -> None:
+    parquet = pyarrow_module("pyarrow.parquet")
+    with parquet.ParquetWriter(
+        file, schema, compression="zstd", write_page_checksum=True
+    ) as writer:
+        for table in _grouped(tables):
+            writer.write_table(table)
+
+
+def _grouped(tables: Iterable[Any]) -> Iterator[Any]:
+    """The same rows in fewer tables: each becomes a row group."""
+    pa = pyarrow_module()
+    waiting: list[Any] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= _ROWS_A_GROUP:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _write_arrow(tables: Iterable[Any], schema: Any, file: Any) -> None:
+    with pyarrow_module("pyarrow.ipc").new_file(file, schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+TableWriter: TypeAlias = Callable[[Iterable[Any], Any, Any], None]
+
+TABLE_WRITERS: Mapping[str, TableWriter] = MappingProxyType(
     {
         ".csv": _write_csv,
         ".parquet": _write_parquet,
         ".arrow": _write_arrow,
         ".jsonl": _write_lines,
+        ".xlsx": write_workbook,
     }
 )
-"""By suffix: writes a table to an open binary file. RecordError for a column of no such kind."""
+"""By suffix: writes tables of one schema to an open binary file, one after the other.
+
+RecordError for a column of no such kind, and where a package is missing (SinkDependencyError).
+"""

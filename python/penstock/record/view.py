@@ -21,7 +21,7 @@ from penstock.record.stored_parts import (
     stored_pieces,
 )
 
-__all__ = ["StoredRecording", "joined", "open_recording"]
+__all__ = ["StoredRecording", "fitted", "joined", "open_recording", "united_schema"]
 
 
 def open_recording(
@@ -195,28 +195,27 @@ def joined(tables: Sequence[Any]) -> Any:
     A column that has another type in another part becomes a float if all are numbers, else a text.
     """
     pa = pyarrow_module()
-    tables = [_without_dictionaries(pa, table) for table in tables]
+    tables = [table.cast(plain_schema(table.schema)) for table in tables]
+    schema = united_schema([table.schema for table in tables])
+    return pa.concat_tables([fitted(table, schema) for table in tables])
+
+
+def united_schema(schemas: Sequence[Any]) -> Any:
+    """The columns of all ``schemas``, with the metadata of the last one; see :func:`joined`."""
+    pa = pyarrow_module()
     kinds: dict[str, Any] = {}
-    for table in tables:
-        for field in table.schema:
+    for schema in schemas:
+        for field in schema:
             before = kinds.get(field.name)
             if before is not None and before.type != field.type:
                 field = field.with_type(_common_type(pa, before.type, field.type))
             kinds[field.name] = field.with_nullable(True)
-    schema = pa.schema(list(kinds.values()), tables[-1].schema.metadata)
-    return pa.concat_tables([_fitted(pa, table, schema) for table in tables])
+    return pa.schema(list(kinds.values()), schemas[-1].metadata)
 
 
-def _without_dictionaries(pa: Any, table: Any) -> Any:
-    return table.cast(plain_schema(table.schema))
-
-
-def _common_type(pa: Any, one: Any, other: Any) -> Any:
-    numbers = all(pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in (one, other))
-    return pa.float64() if numbers else pa.string()
-
-
-def _fitted(pa: Any, table: Any, schema: Any) -> Any:
+def fitted(table: Any, schema: Any) -> Any:
+    """The columns of ``schema``; null where the table does not have one."""
+    pa = pyarrow_module()
     columns = []
     for field in schema:
         if field.name in table.schema.names:
@@ -224,6 +223,11 @@ def _fitted(pa: Any, table: Any, schema: Any) -> Any:
         else:
             columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
     return pa.table(columns, schema=schema)
+
+
+def _common_type(pa: Any, one: Any, other: Any) -> Any:
+    numbers = all(pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in (one, other))
+    return pa.float64() if numbers else pa.string()
 
 
 def _named_columns(recording: StoredRecording) -> tuple[list[str], list[Any]]:

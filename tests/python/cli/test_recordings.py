@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
+import zipfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import penstock.record
 from penstock.cli import main
 from penstock.cli._recordings.checks import check
 from penstock.cli._recordings.reading import read_parts
+from penstock.cli._recordings.resampling import Resampler, resample
 from penstock.cli._recordings.terminal_plot import dot_plot, sparkline
 from penstock.cli._recordings.time_axis import TimeAxis, date_text
 from penstock.cli._recordings.units import UnitError, convert_factor, parse_conditions
@@ -274,10 +277,17 @@ def test_two_units_of_a_device_are_not_exported_as_one(
 ) -> None:
     record_into(tmp_path, new_unit="SLPM")
     out = tmp_path / "out.parquet"
-    code, _, err = output(capsys, "export", tmp_path / name, out)
-    assert (code, out.exists()) == (2, False)
-    assert "Mass_Flow of fuel is in SCCM and later in SLPM; add --unit Mass_Flow=SLPM" in err
-    assert output(capsys, "export", tmp_path / name, out, "--unit", "Mass_Flow=SLPM")[0] == 0
+    code, text, _ = output(capsys, "export", tmp_path / name, out)
+    assert code == 0
+    assert "Mass_Flow: its unit changes, so SCCM, SLPM have a column each" in text
+    table = pq.read_table(out)
+    columns = [table[f"Mass_Flow [{unit}]"].to_pylist() for unit in ("SCCM", "SLPM")]
+    assert "Mass_Flow" not in table.column_names
+    assert table.schema.field("Mass_Flow [SLPM]").metadata == {b"unit": b"SLPM"}
+    assert sum(column.count(None) for column in columns) >= len(table)
+    assert max(value for value in columns[1] if value is not None) == 99 * 60.0
+    again = ["--overwrite", "--unit", "Mass_Flow=SLPM"]
+    assert output(capsys, "export", tmp_path / name, out, *again)[0] == 0
     flows = [row["Mass_Flow"] for row in pq.read_table(out).to_pylist() if row["device"] == "fuel"]
     assert max(flow for flow in flows[:50] if flow is not None) < 3
     assert flows[-1] == 60.0 * 99
@@ -601,3 +611,108 @@ def test_a_local_time_axis_names_its_zone(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_an_export_takes_the_rows_and_columns_that_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changing_recording(tmp_path / "run.csv")
+    out = tmp_path / "some.csv"
+    chosen = ["--device", "d", "--field", "Count", "--field", "New"]
+    chosen += ["--from", "1970-01-01T00:00:08Z", "--to", "1970-01-01T00:00:12Z", "--header-units"]
+    assert output(capsys, "export", path, out, *chosen)[0] == 0
+    table = penstock.record.open(out).to_arrow()
+    assert table["device"].to_pylist() == ["d"] * 4
+    assert table["Count"].to_pylist() == [8, 9, 0.5, 0.5]
+    assert table["New"].to_pylist() == [None, None, 1, 1]
+    assert "F" not in table.column_names
+    code, _, err = output(capsys, "export", path, tmp_path / "none.csv", "--field", "Volume")
+    assert (code, "run.csv has no column Volume; it has F, Count" in err) == (2, True)
+    assert not (tmp_path / "none.csv").exists()
+
+
+def test_a_header_names_units_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    out = tmp_path / "out.csv"
+    assert output(capsys, "export", tmp_path / "run.parquet", out, "--header-units")[0] == 0
+    assert b",Mass_Flow [SCCM]," in out.read_bytes().partition(b"\r\n")[0]
+    assert penstock.record.open(out).units()["Mass_Flow [SCCM]"] == "SCCM"
+    assert output(capsys, "verify", out)[0] == 0
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow"])
+def test_a_wide_export_has_a_column_for_each_device_and_quantity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    record_into(tmp_path, units=("SCCM", "SLPM"))
+    out = tmp_path / f"wide{suffix}"
+    options = ["--wide", "--every", "5", "--method", "max", "--field", "Mass_Flow"]
+    options += ["--header-units"]
+    code, text, _ = output(capsys, "export", tmp_path / "run.csv", out, *options)
+    assert code == 0
+    names = ["t_utc", "fuel Mass_Flow [SCCM]", "air Mass_Flow [SLPM]"]
+    if suffix == ".csv":
+        head, *lines = out.read_bytes().decode().split("\r\n")[:-1]
+        assert head == ",".join(names)
+        assert all(line.count(",") == 2 and "Z," in line for line in lines)
+        assert lines[-1].split(",")[1:] == ["5940", "5940"]
+        beside = json.loads((tmp_path / "wide.csv.meta.json").read_bytes())
+        assert [column["unit"] for column in beside["columns"]] == [None, "SCCM", "SLPM"]
+        rows = len(lines)
+    elif suffix == ".jsonl":
+        lines = out.read_text().splitlines()
+        assert list(json.loads(lines[-1])) == names
+        rows = len(lines)
+    else:
+        table = READERS[suffix](out)
+        assert table.column_names == names
+        assert table.schema.field(names[2]).metadata == {b"unit": b"SLPM"}
+        rows = len(table)
+    assert f"{rows} rows" in text
+    assert rows in (2, 3)
+
+
+def test_steps_do_not_end_where_pieces_do() -> None:
+    begin = 1_790_000_000_000_000_000
+    stamps = [begin + number * 10**9 for number in range(100)]
+    table = pa.table(
+        {
+            "device": ["ab"[number % 2] for number in range(100)],
+            "t_utc": pa.array(stamps).cast(pa.timestamp("ns", "UTC")),
+            "F": [float(number) for number in range(100)],
+        }
+    )
+    whole = resample(table, 7, "mean")
+    for size in (1, 3, 10, 99):
+        resampler = Resampler(7, "mean")
+        pieces = [table.slice(first, size) for first in range(0, 100, size)]
+        tables = [each for piece in pieces for each in resampler.of(piece)]
+        found = pa.concat_tables([*tables, *resampler.rest()])
+        keys = [("t_utc", "ascending"), ("device", "ascending")]
+        assert found.sort_by(keys).equals(whole.sort_by(keys))
+
+
+def test_a_workbook_has_units_and_times_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run.xlsx"
+    record_into(tmp_path)
+    if find_spec("xlsxwriter") is None:
+        code, _, err = output(capsys, "export", tmp_path / "run.parquet", out)
+        assert (code, "pip install 'penstock[xlsx]'" in err) == (7, True)
+        assert not out.exists()
+        return
+    assert output(capsys, "export", tmp_path / "run.parquet", out, "--field", "Mass_Flow")[0] == 0
+    with zipfile.ZipFile(out) as book:
+        assert book.testzip() is None
+        sheet = book.read("xl/worksheets/sheet1.xml").decode()
+        about = book.read("xl/worksheets/sheet2.xml").decode()
+    assert "<t>t_utc [UTC]</t>" in sheet
+    assert "<t>Mass_Flow [SCCM]</t>" in sheet
+    assert sheet.count("<row ") == 201
+    assert "<v>5940</v>" in sheet
+    assert "<t>SCCM</t>" in about
+    wide = tmp_path / "wide.xlsx"
+    assert output(capsys, "export", tmp_path / "run.csv", wide, "--wide", "--every", "1")[0] == 0

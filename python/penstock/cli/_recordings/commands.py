@@ -64,11 +64,29 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     export = add(
         "export",
         "write a recording in another format, at other steps, in other units",
-        "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow or .jsonl.",
+        "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow, .jsonl or "
+        ".xlsx.",
     )
     export.add_argument("file", metavar="FILE", help=_RECORDING)
     export.add_argument("out", metavar="OUT", help="the file to write")
     _add_table(export)
+    export.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="only this quantity; may be repeated",
+    )
+    _add_devices(export)
+    _add_range(export)
+    export.add_argument(
+        "--wide",
+        action="store_true",
+        help="one row a time, a column for each device and quantity; best with --every",
+    )
+    export.add_argument(
+        "--header-units", action="store_true", help="name columns as 'Mass_Flow [SCCM]'"
+    )
     export.add_argument(
         "--every", type=_seconds, metavar="SECONDS", help="one row for each device and step"
     )

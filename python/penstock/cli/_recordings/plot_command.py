@@ -100,8 +100,8 @@ def _curves(target: str, bins: int, options: argparse.Namespace) -> _Plotted | N
         fields=options.field,
         devices=options.device,
         times="steady" if options.time == "elapsed" else "wall",
-        begin=getattr(options, "begin", None),
-        end=getattr(options, "end", None),
+        begin=options.begin,
+        end=options.end,
     )
     for part in read_parts(
         target, options.table, needs=("device", "t_utc"), pieces=True, columns=curves.columns

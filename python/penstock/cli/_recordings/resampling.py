@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from penstock.cli._recordings.reading import samples_of
 from penstock.record.arrow import pyarrow_module
 from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS
+from penstock.record.stored_parts import plain_schema
 
-__all__ = ["Method", "resample"]
+__all__ = ["Method", "Resampler", "resample"]
 
 Method = Literal["mean", "min", "max", "first", "last"]
 
@@ -67,3 +69,41 @@ def resample(table: Any, every_s: float, method: Method) -> Any:
     return pa.table(
         list(columns.values()), schema=pa.schema(fields, metadata=table.schema.metadata)
     )
+
+
+class Resampler:
+    """:func:`resample` for tables that come one after the other.
+
+    A step may begin in one table and end in a later one: the rows of each device's last step wait
+    for those that follow.
+    """
+
+    def __init__(self, every_s: float, method: Method) -> None:
+        self._every_s = every_s
+        self._method: Method = method
+        self._waiting: Any = None
+
+    def of(self, table: Any) -> Iterator[Any]:
+        """Tables of the steps that are complete."""
+        pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+        table = samples_of(table).cast(plain_schema(table.schema))
+        if self._waiting is not None:
+            if self._waiting.schema.equals(table.schema, check_metadata=True):
+                table = pa.concat_tables([self._waiting, table])
+                self._waiting = None
+            else:
+                yield from self.rest()
+        step = round(self._every_s * 1e9)
+        numbers = compute.divide(table["t_utc"].cast(pa.int64()), step)
+        steps = pa.table({"device": table["device"], "step": numbers})
+        lasts = steps.group_by("device").aggregate([("step", "max")])
+        place = compute.index_in(table["device"], value_set=lasts["device"].combine_chunks())
+        is_last = compute.equal(numbers, lasts["step_max"].take(place))
+        self._waiting = table.filter(is_last)
+        yield resample(table.filter(compute.invert(is_last)), self._every_s, self._method)
+
+    def rest(self) -> Iterator[Any]:
+        """The last steps."""
+        if self._waiting is not None:
+            yield resample(self._waiting, self._every_s, self._method)
+            self._waiting = None
