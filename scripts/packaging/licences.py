@@ -9,6 +9,7 @@ from __future__ import annotations
 PYTHON = {
     "anyio": "MIT",
     "cryptography": "Apache-2.0 OR BSD-3-Clause",
+    "duckdb": "MIT",
     "matplotlib": "PSF-2.0",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",
     "psycopg": "LGPL-3.0-only",
@@ -22,6 +23,7 @@ PYTHON = {
     "uvicorn": "BSD-3-Clause",
     "uvloop": "MIT OR Apache-2.0",
     "websockets": "BSD-3-Clause",
+    "xlsxwriter": "BSD-2-Clause",
 }
 
 DEBIAN = {

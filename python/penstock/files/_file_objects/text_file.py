@@ -348,14 +348,14 @@ class TextFile(AsyncFile[str]):
         at_end = False
         try:
             while not (end := self._end_of_line(line, 0)) and (
-                limit < 0 or length + len(line) < limit
+                limit < 0 or length + len(line) - self._ends_within_line_end(line) < limit
             ):
                 piece = await self._decode_chunk(decoder)
                 if piece is None:
                     at_end = True
                     break
                 pieces.append(piece)
-                split = line.endswith("\r") and self._newline == "\r\n"
+                split = self._ends_within_line_end(line)
                 known = line[:-1] if split else line
                 lines.append(known)
                 length += len(known)
@@ -375,6 +375,10 @@ class TextFile(AsyncFile[str]):
             self._has_decoded = True
             self._set_position_after(pieces, len(whole))
         return whole
+
+    def _ends_within_line_end(self, text: str) -> bool:
+        """Whether the next character may make the last one a line end of two."""
+        return self._newline == "\r\n" and text.endswith("\r")
 
     def _set_position_after(self, pieces: list[_Piece], length: int) -> None:
         """Consume ``length`` characters of the buffered text, which consists of ``pieces``."""
