@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from penstock._durable_files import sync_folder as sync_folder_of
-from penstock.files._backend import Operation, current_backend
+from penstock.files._backend import current_backend
+from penstock.files._in_flight import results_of
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorOrPath, ReadableBuffer, StrOrBytesPath, StrPath
@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 _COST_OF_ACCESS = 8192  # in bytes that could be copied meanwhile
-_YIELD_CHECK_INTERVAL = 16  # files
 
 # A cancelled await of one of these returns at once; the operation may or may not take effect.
 
@@ -109,30 +108,12 @@ async def stat_many(
     if limit < 1:
         raise ValueError(f"limit {limit} is below 1: no file could be asked for")
     backend = current_backend()
-    found: list[os.stat_result | None] = []
-    asking: deque[Operation[os.stat_result]] = deque()
-
-    async def take() -> None:
-        try:
-            found.append(await asking[0])
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
-            found.append(None)
-        asking.popleft()
-
-    try:
-        for number, path in enumerate(paths):
-            if len(asking) >= limit:
-                await take()
-            if not number % _YIELD_CHECK_INTERVAL and backend.should_yield(0):
-                await backend.yield_now()
-            asking.append(backend.stat(path, follow_symlinks).start())
-        while asking:
-            await take()
-    finally:
-        for begun in asking:
-            begun.close()
+    found: list[os.stat_result | None] = await results_of(
+        backend,
+        (backend.stat(path, follow_symlinks) for path in paths),
+        limit,
+        missing_ok=missing_ok,
+    )
     return found
 
 

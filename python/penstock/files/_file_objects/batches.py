@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from penstock.files._backend import FileBackend, Operation
+from penstock.files._backend import FileBackend
+from penstock.files._in_flight import results_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -35,31 +36,11 @@ async def read_many(
             found += backend.read_many_cached(fd, size, part)
     else:
         found = [None] * len(offsets)
-    if None in found:
-        await _read_missing(backend, fd, size, offsets, found)
+    missing = [number for number, data in enumerate(found) if data is None]
+    reads = (backend.read(fd, size, offsets[number]) for number in missing)
+    for number, data in zip(missing, await results_of(backend, reads, _DEPTH), strict=True):
+        found[number] = data
     return found  # type: ignore[return-value]
-
-
-async def _read_missing(
-    backend: FileBackend, fd: int, size: int, offsets: Sequence[int], found: list[bytes | None]
-) -> None:
-    reading: deque[tuple[int, Operation[bytes]]] = deque()
-    try:
-        for number, offset in enumerate(offsets):
-            if found[number] is not None:
-                continue
-            if len(reading) >= _DEPTH:
-                index, operation = reading[0]
-                found[index] = await operation
-                reading.popleft()
-            reading.append((number, backend.read(fd, size, offset).start()))
-        while reading:
-            index, operation = reading[0]
-            found[index] = await operation
-            reading.popleft()
-    finally:
-        for _, operation in reading:
-            operation.close()
 
 
 async def read_into_many(
@@ -70,22 +51,16 @@ async def read_into_many(
     alignment: int,
 ) -> int:
     """Fill the buffers one after the other, with all reads in flight; returns the count."""
-    reading: deque[tuple[int, Operation[int]]] = deque()
+    lengths = [memoryview(buffer).nbytes for buffer in buffers]
+    places = accumulate(lengths, initial=offset)
+    reads = (
+        backend.read_into(fd, buffer, place, alignment)
+        for buffer, place in zip(buffers, places, strict=False)
+    )
     total = 0
-    ended = False
-    try:
-        for buffer in buffers:
-            length = memoryview(buffer).nbytes
-            reading.append((length, backend.read_into(fd, buffer, offset, alignment).start()))
-            offset += length
-        while reading:
-            length, operation = reading[0]
-            count = await operation
-            reading.popleft()
-            if not ended:
-                total += count
-                ended = count < length
-    finally:
-        for _, operation in reading:
-            operation.close()
+    counts = await results_of(backend, reads, max(len(buffers), 1))
+    for length, count in zip(lengths, counts, strict=True):
+        total += count
+        if count < length:
+            break
     return total

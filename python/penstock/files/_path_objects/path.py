@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from penstock.files import _paths
 from penstock.files._backend import current_backend
 from penstock.files._file_objects.opening import open as open_file
+from penstock.files._file_objects.text_file import check_newline
 from penstock.files._path_objects import text as _text
 from penstock.files._path_objects.batches import Batches
 from penstock.files._path_objects.names import PYTHON, Names, StrPath, fold
@@ -219,7 +220,7 @@ class Path(Names):
         Raises:
             UnicodeDecodeError: for other bytes than the encoding's.
         """
-        _text.check_newline(newline)
+        check_newline(newline)
         encoding = _text.resolve_encoding(encoding)
         data = await read_file(str(self._path))
         return await _text.decode(data, encoding, errors or "strict", newline)
@@ -252,7 +253,7 @@ class Path(Names):
         """
         if not isinstance(data, str):
             raise TypeError(f"data must be str, not {type(data).__name__}; see write_bytes()")
-        _text.check_newline(newline)
+        check_newline(newline)
         encoding = _text.resolve_encoding(encoding)
         encoded = await _text.encode(data, encoding, errors or "strict", newline)
         await write_file(str(self._path), encoded, atomic=atomic)

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import codecs
 import io
-import locale
-import sys
 from typing import Any
 
 from penstock.files._backend import current_backend
+from penstock.files._file_objects.text_file import text_encoding
 
-__all__ = ["check_newline", "decode", "encode", "resolve_encoding"]
+__all__ = ["decode", "encode", "resolve_encoding"]
 
 _SLICE = 1 << 18  # bytes or characters
-_NEWLINES = frozenset({None, "", "\n", "\r", "\r\n"})
-
-
-def check_newline(newline: str | None) -> None:
-    """Raise ValueError for what is no line end."""
-    if newline not in _NEWLINES:
-        raise ValueError(f"newline {newline!r} is none of None, '', '\\n', '\\r' and '\\r\\n'")
 
 
 def resolve_encoding(encoding: str | None) -> str:
     """Return the encoding's name; call from a public coroutine, for the warning of PEP 597."""
-    encoding = io.text_encoding(encoding, 3)
-    if encoding == "locale":
-        encoding = "utf-8" if sys.flags.utf8_mode else locale.getencoding()
-    if not codecs.lookup(encoding)._is_text_encoding:
-        raise LookupError(f"{encoding!r} is not a text encoding")
-    return encoding
+    return text_encoding(io.text_encoding(encoding, 3))
 
 
 async def decode(data: bytes, encoding: str, errors: str, newline: str | None) -> str:
