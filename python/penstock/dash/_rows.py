@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from penstock.dash._curve import Numbers, Times
-from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
-from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
+from penstock.record.arrow import METADATA_KEY, measured_numbers, pyarrow_module, unit_for, units_of
 from penstock.record.shown_quantity import Quantity, choose_quantity
 
 __all__ = ["DeviceRows", "EventRow", "RecordedRows"]
-
-_FIXED = frozenset((*LEADING_COLUMNS, *TRAILING_COLUMNS, *RECORDER_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +62,7 @@ class RecordedRows:
         self._table = table
         self._columns = frozenset(table.column_names)
         self._units = units_of(table.schema)
-        self._numbers = [
-            column.name
-            for column in table.schema
-            if column.name not in _FIXED
-            and (pa.types.is_floating(column.type) or pa.types.is_integer(column.type))
-        ]
+        self._numbers = measured_numbers(table.schema)
         self._t: Times = self._plain("t_utc").cast(pa.int64()).to_numpy()
         self._codes, self._names = self._texts("device")
         self._event_rows = self._valid("event")
@@ -161,8 +153,7 @@ class RecordedRows:
         return choose_quantity(fields)
 
     def _unit(self, field: str, device: str) -> str | None:
-        unit = self._units.get(field)
-        return unit.get(device) if isinstance(unit, dict) else unit
+        return unit_for(self._units, field, device)
 
     def _numbers_of(self, field: str | None, rows: Any) -> Numbers:
         if field is None or field not in self._columns:

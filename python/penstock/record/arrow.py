@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import json
 from array import array
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.record._columns.columns import NumberColumn, TextColumn
 from penstock.record._sampling.source import FieldKind
 from penstock.record.errors import SinkDependencyError
-from penstock.record.schema import TIME_COLUMNS, RecordSchema
+from penstock.record.schema import RESERVED_COLUMNS, TIME_COLUMNS, RecordSchema
 
 if TYPE_CHECKING:
     from penstock.record._columns.batch import SampleBatch
@@ -24,13 +25,21 @@ __all__ = [
     "METADATA_KEY",
     "arrow_schema",
     "arrow_type",
+    "is_number",
+    "iso_times",
     "load_pyarrow",
+    "measured_numbers",
+    "name_with_unit",
     "pyarrow_module",
     "record_batch",
+    "unit_for",
     "units_of",
 ]
 
 METADATA_KEY = b"penstock"
+
+Units: TypeAlias = Mapping[str, "str | dict[str, str]"]
+_ISO = "%Y-%m-%dT%H:%M:%S"
 
 
 def pyarrow_module(name: str = "pyarrow") -> Any:
@@ -94,6 +103,41 @@ def units_of(schema: Any) -> dict[str, str | dict[str, str]]:
         elif b"unit" in metadata:
             found[field.name] = metadata[b"unit"].decode()
     return found
+
+
+def unit_for(units: Units, name: str, device: str) -> str | None:
+    """The unit of a field for one device; ``units`` are those of :func:`units_of`."""
+    unit = units.get(name)
+    return unit.get(device) if isinstance(unit, dict) else unit
+
+
+def name_with_unit(name: str, unit: str) -> str:
+    """The name of a column that tells its unit, such as ``Mass_Flow [SCCM]``."""
+    return name if name.endswith(f"[{unit}]") else f"{name} [{unit}]"
+
+
+def iso_times(column: Any) -> Any:
+    """Time stamps as texts of ISO 8601 with all their decimals; those of a zone in UTC with Z."""
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    if column.type.tz is None:
+        return compute.strftime(column, format=_ISO)
+    utc = column.cast(pa.timestamp(column.type.unit, "UTC"))
+    return compute.strftime(utc, format=_ISO + "Z")
+
+
+def is_number(kind: Any) -> bool:
+    """Whether the values of an Arrow type are floats or whole numbers."""
+    types = pyarrow_module().types
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def measured_numbers(schema: Any) -> list[str]:
+    """The names of the columns that devices measured, numbers only."""
+    return [
+        field.name
+        for field in schema
+        if field.name not in RESERVED_COLUMNS and is_number(field.type)
+    ]
 
 
 def arrow_type(kind: FieldKind) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -17,7 +16,7 @@ from penstock.record._sinks.csv_text import csv_bytes, csv_header, quoted
 from penstock.record._sinks.files import replace_file
 from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_repair import sidecar_path
-from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.arrow import METADATA_KEY, iso_times, pyarrow_module, units_of
 from penstock.record.exported_workbook import write_workbook
 
 __all__ = ["TABLE_WRITERS", "TableWriter", "describe_table", "described_in"]
@@ -92,22 +91,14 @@ def _batches(tables: Iterable[Any]) -> Iterator[SampleBatch]:
 
 
 def _rows(tables: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Rows as Python's values, times as texts with nine decimals."""
+    """Rows as Python's values, times as texts."""
     pa = pyarrow_module()
     for table in tables:
         for number, field in enumerate(table.schema):
             if pa.types.is_timestamp(field.type):
-                texts = pa.array(map(_time_text, table[field.name].cast(pa.int64()).to_pylist()))
-                table = table.set_column(number, field.name, texts)
+                table = table.set_column(number, field.name, iso_times(table[field.name]))
         for batch in table.to_batches(max_chunksize=_ROWS_A_WRITE):
             yield from batch.to_pylist()
-
-
-def _time_text(t: int | None) -> str | None:
-    if t is None:
-        return None
-    whole, rest = divmod(t, 1_000_000_000)
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
 def _text(value: Any) -> str:
@@ -136,11 +127,13 @@ def _grouped(tables: Iterable[Any]) -> Iterator[Any]:
     """The same rows in fewer tables: each becomes a row group."""
     pa = pyarrow_module()
     waiting: list[Any] = []
+    rows = 0
     for table in tables:
         waiting.append(table)
-        if sum(map(len, waiting)) >= _ROWS_A_GROUP:
+        rows += table.num_rows
+        if rows >= _ROWS_A_GROUP:
             yield pa.concat_tables(waiting)
-            waiting = []
+            waiting, rows = [], 0
     if waiting:
         yield pa.concat_tables(waiting)
 

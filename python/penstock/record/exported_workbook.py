@@ -8,7 +8,13 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.arrow import (
+    METADATA_KEY,
+    is_number,
+    name_with_unit,
+    pyarrow_module,
+    units_of,
+)
 from penstock.record.errors import SinkDependencyError
 
 __all__ = ["write_workbook"]
@@ -69,8 +75,8 @@ def _begin(workbook: Any, schema: Any, number: int, bold: Any) -> Any:
         name = field.name
         is_time = pa.types.is_timestamp(field.type)
         unit = "UTC" if is_time else units.get(name)
-        if isinstance(unit, str) and not name.endswith(f"[{unit}]"):
-            name = f"{name} [{unit}]"
+        if isinstance(unit, str):
+            name = name_with_unit(name, unit)
         sheet.write_string(0, place, name, bold)
         sheet.set_column(place, place, _TIME_WIDTH if is_time else max(10, len(name) + 1))
     sheet.freeze_panes(1, 0)
@@ -95,7 +101,7 @@ def _writer(kind: Any, times: Any) -> Callable[[Any, int, int, Any], object]:
         return lambda sheet, row, place, cell: sheet.write_number(row, place, cell, times)
     if pa.types.is_boolean(kind):
         return lambda sheet, row, place, cell: sheet.write_boolean(row, place, cell)
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+    if is_number(kind):
         return _write_number
     return lambda sheet, row, place, cell: sheet.write_string(
         row, place, str(cell)[:_MOST_CHARACTERS]

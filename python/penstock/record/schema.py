@@ -11,6 +11,7 @@ from penstock.record._sampling.source import FieldKind, FieldSchemaLike
 __all__ = [
     "LEADING_COLUMNS",
     "RECORDER_FIELDS",
+    "RESERVED_COLUMNS",
     "TIME_COLUMNS",
     "TRAILING_COLUMNS",
     "Field",
@@ -32,7 +33,8 @@ RECORDER_FIELDS = ("late_s", "first_byte_s", "event", "message", "error_code")
 """The fields that the recorder itself adds behind those of the devices."""
 _LAST_FIELDS = frozenset({"error_code"})
 """Those behind all other columns: who counts columns from the left finds each where it was."""
-_RESERVED = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS + RECORDER_FIELDS)
+RESERVED_COLUMNS = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS + RECORDER_FIELDS)
+"""All but those of the devices' own fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class RecordSchema:
 
 def column_name(field_name: str) -> str:
     """The column of a device's field: its name, with a prefix if a fixed column has that name."""
-    return f"field_{field_name}" if field_name in _RESERVED else field_name
+    return f"field_{field_name}" if field_name in RESERVED_COLUMNS else field_name
 
 
 def text_column_name(column: str) -> str:

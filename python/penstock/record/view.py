@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.record._stored.parquet_pieces import Columns
-from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.arrow import METADATA_KEY, is_number, pyarrow_module, units_of
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
 from penstock.record.postgres_parts import is_postgres, postgres_parts
@@ -226,7 +226,7 @@ def fitted(table: Any, schema: Any) -> Any:
 
 
 def _common_type(pa: Any, one: Any, other: Any) -> Any:
-    numbers = all(pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in (one, other))
+    numbers = is_number(one) and is_number(other)
     return pa.float64() if numbers else pa.string()
 
 

@@ -10,13 +10,12 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from penstock.cli._errors import harmless
-from penstock.record.arrow import pyarrow_module
+from penstock.record.arrow import is_number, iso_times, pyarrow_module
 
 __all__ = ["WRITERS"]
 
 _MOST_ROWS = 200
 _WIDEST = 60
-_ISO = "%Y-%m-%dT%H:%M:%S"
 
 
 def _write_table(schema: Any, batches: Iterator[Any], file: BinaryIO) -> None:
@@ -117,7 +116,8 @@ def _timeless(batch: Any) -> Any:
     """``batch`` with its time stamps as texts, which keep nanoseconds."""
     pa = pyarrow_module()
     columns = [
-        _iso(column) if pa.types.is_timestamp(column.type) else column for column in batch.columns
+        iso_times(column) if pa.types.is_timestamp(column.type) else column
+        for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -137,15 +137,6 @@ def _as_texts(batch: Any) -> Any:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _iso(column: Any) -> Any:
-    compute = pyarrow_module("pyarrow.compute")
-    pa = pyarrow_module()
-    if column.type.tz is None:
-        return compute.strftime(column, format=_ISO)
-    utc = column.cast(pa.timestamp(column.type.unit, "UTC"))
-    return compute.strftime(utc, format=_ISO + "Z")
-
-
 def _cell(value: Any) -> str:
     if value is None:
         return ""
@@ -163,10 +154,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def _is_number(kind: Any) -> bool:
-    pa = pyarrow_module()
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
+    return is_number(kind) or bool(pyarrow_module().types.is_decimal(kind))
 
 
 def _quoted(name: str) -> str:

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
-from penstock.cli._recordings.reading import field_names, units_by_device
+from penstock.cli._recordings.reading import units_by_device
 from penstock.cli._recordings.units import UnitError, convert_factor, parse_conditions
-from penstock.record.arrow import pyarrow_module
+from penstock.record.arrow import measured_numbers, pyarrow_module
 from penstock.record.stored_parts import StoredPart
 
 __all__ = ["conversion", "convert"]
@@ -31,7 +31,7 @@ def convert(
 ) -> None:
     """Convert the columns of ``part`` and put what was done into ``notes``."""
     pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
-    known = field_names(part)
+    known = measured_numbers(part.table.schema)
     for name, unit in wanted.items():
         if name not in known:
             raise CommandError(

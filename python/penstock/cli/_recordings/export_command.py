@@ -30,7 +30,7 @@ from penstock.cli._recordings.resampling import Resampler
 from penstock.cli._recordings.selection import Selection
 from penstock.cli._recordings.united_parts import UnitedParts
 from penstock.cli._recordings.wide_table import wide_table
-from penstock.record.arrow import pyarrow_module, units_of
+from penstock.record.arrow import name_with_unit, pyarrow_module, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.exported_tables import (
     TABLE_WRITERS,
@@ -154,8 +154,6 @@ def _with_units_in_names(schema: Any) -> Any:
     fields = []
     for field in schema:
         unit = units.get(field.name)
-        name = field.name
-        if isinstance(unit, str) and not name.endswith(f"[{unit}]"):
-            name = f"{name} [{unit}]"
+        name = name_with_unit(field.name, unit) if isinstance(unit, str) else field.name
         fields.append(field.with_name(name))
     return pa.schema(fields, schema.metadata)

@@ -13,12 +13,10 @@ from penstock.record.arrow import pyarrow_module, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_parts import is_postgres
 from penstock.record.postgres_server import PostgresServer
-from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
 from penstock.record.stored_parts import StoredPart, was_cut_off
 from penstock.record.view import StoredRecording, open_recording
 
 __all__ = [
-    "field_names",
     "name_of",
     "read_parts",
     "samples_of",
@@ -129,18 +127,6 @@ def _lacking(part: StoredPart, needs: Sequence[str]) -> str:
         if names.count(name) != 1 or not right[name](part.table.schema.field(name).type):
             return name
     return ""
-
-
-def field_names(part: StoredPart) -> list[str]:
-    """The names of the columns that a device measured, numbers only."""
-    pa = pyarrow_module()
-    fixed = {*LEADING_COLUMNS, *TRAILING_COLUMNS, *RECORDER_FIELDS}
-    return [
-        column.name
-        for column in part.table.schema
-        if column.name not in fixed
-        and (pa.types.is_floating(column.type) or pa.types.is_integer(column.type))
-    ]
 
 
 def units_by_device(part: StoredPart, name: str) -> dict[str, str]:

@@ -6,18 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from penstock.cli._recordings.reading import samples_of
-from penstock.record.arrow import pyarrow_module
+from penstock.record.arrow import is_number, pyarrow_module
 from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS
 from penstock.record.stored_parts import plain_schema
 
 __all__ = ["Method", "Resampler", "resample"]
 
 Method = Literal["mean", "min", "max", "first", "last"]
-
-
-def _is_number(kind: Any) -> bool:
-    pa = pyarrow_module()
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
 def resample(table: Any, every_s: float, method: Method) -> Any:
@@ -42,7 +37,7 @@ def resample(table: Any, every_s: float, method: Method) -> Any:
     aggregations = [
         (
             column.name,
-            method if column.name not in fixed and _is_number(column.type) else "last",
+            method if column.name not in fixed and is_number(column.type) else "last",
         )
         for column in decoded.schema
         if column.name != "device"

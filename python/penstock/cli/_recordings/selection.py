@@ -7,11 +7,9 @@ from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.record.arrow import pyarrow_module
-from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
+from penstock.record.schema import RESERVED_COLUMNS
 
 __all__ = ["Selection"]
-
-_FIXED = frozenset((*LEADING_COLUMNS, *TRAILING_COLUMNS, *RECORDER_FIELDS))
 
 
 class Selection:
@@ -26,10 +24,10 @@ class Selection:
 
     def columns(self, schema: Any) -> list[str]:
         """The columns that are exported of a part with this schema."""
-        self._known |= dict.fromkeys(name for name in schema.names if name not in _FIXED)
+        self._known |= dict.fromkeys(name for name in schema.names if name not in RESERVED_COLUMNS)
         if not self._fields:
             return list(schema.names)
-        return [name for name in schema.names if name in _FIXED or name in self._fields]
+        return [name for name in schema.names if name in RESERVED_COLUMNS or name in self._fields]
 
     def of(self, table: Any) -> Any:
         """The rows and columns of a table that are exported."""

@@ -12,7 +12,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.arrow import (
+    METADATA_KEY,
+    name_with_unit,
+    pyarrow_module,
+    unit_for,
+    units_of,
+)
 from penstock.record.stored_parts import plain_schema
 from penstock.record.view import fitted, united_schema
 
@@ -68,9 +74,10 @@ class UnitedParts:
         self._seen |= dict.fromkeys(devices)
         about = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
         self._described |= dict.fromkeys(about.get("devices", {}))
-        for name, unit in units_of(table.schema).items():
+        units = units_of(table.schema)
+        for name in units:
             for device in devices:
-                own = unit if isinstance(unit, str) else unit.get(device)
+                own = unit_for(units, name, device)
                 if own is not None:
                     known = self._units.setdefault(name, {}).setdefault(device, {})
                     known[own] = None
@@ -99,11 +106,12 @@ class UnitedParts:
     def schema(self) -> Any:
         """The columns of all rows, with the units of each."""
         pa = pyarrow_module()
-        parts = [_split(schema.empty_table(), self.split).schema for schema in self._schemas]
+        split = self.split
+        parts = [_split(schema.empty_table(), split).schema for schema in self._schemas]
         schema = united_schema(parts or [self._empty])
         fields = []
         for field in schema:
-            units = self._units_of(field.name)
+            units = {} if field.name in split else self._units_of(field.name)
             if units:
                 agreed = len(set(units.values())) == 1
                 text = (
@@ -114,8 +122,6 @@ class UnitedParts:
         return pa.schema(fields, schema.metadata)
 
     def _units_of(self, name: str) -> Mapping[str, str]:
-        if name in self.split:
-            return {}
         return {device: next(iter(units)) for device, units in self._units.get(name, {}).items()}
 
     def tables(self) -> Iterator[Any]:
@@ -155,6 +161,6 @@ def _split(table: Any, split: Mapping[str, list[str]]) -> Any:
                 own = pa.array([device for device, u in known.items() if u == unit], pa.string())
                 mine = compute.is_in(table["device"], value_set=own)
                 values = compute.if_else(mine, column, nothing)
-            named = pa.field(f"{name} [{unit}]", field.type, metadata={"unit": unit})
+            named = pa.field(name_with_unit(name, unit), field.type, metadata={"unit": unit})
             table = table.add_column(place, named, values)
     return table

@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.cli._recordings.reading import samples_of
-from penstock.record.arrow import pyarrow_module, units_of
-from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
+from penstock.record.arrow import pyarrow_module, unit_for, units_of
+from penstock.record.schema import RESERVED_COLUMNS
 
 __all__ = ["wide_table"]
-
-_FIXED = frozenset((*LEADING_COLUMNS, *TRAILING_COLUMNS, *RECORDER_FIELDS))
 
 
 def wide_table(tables: Iterable[Any], schema: Any, devices: Iterable[str]) -> Any:
@@ -26,7 +24,7 @@ def wide_table(tables: Iterable[Any], schema: Any, devices: Iterable[str]) -> An
         devices: in the order of the columns.
     """
     pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
-    fields = [field for field in schema if field.name not in _FIXED]
+    fields = [field for field in schema if field.name not in RESERVED_COLUMNS]
     names = ["device", "t_utc", *(field.name for field in fields)]
     parts = [samples_of(table).select(names) for table in tables]
     rows = (
@@ -50,9 +48,8 @@ def wide_table(tables: Iterable[Any], schema: Any, devices: Iterable[str]) -> An
             column = own[field.name].take(place)
             if column.null_count == len(column):
                 continue
-            unit = units.get(field.name)
-            text = unit.get(device) if isinstance(unit, dict) else unit
-            about = {"unit": text} if text is not None else None
+            unit = unit_for(units, field.name, device)
+            about = {"unit": unit} if unit is not None else None
             described.append(pa.field(f"{device} {field.name}", field.type, metadata=about))
             columns.append(column)
     return pa.table(columns, schema=pa.schema(described, schema.metadata))

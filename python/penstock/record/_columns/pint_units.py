@@ -6,7 +6,7 @@ import importlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from penstock.record.arrow import pyarrow_module, units_of
+from penstock.record.arrow import pyarrow_module, unit_for, units_of
 from penstock.record.errors import RecordError
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def quantity_of(recording: StoredRecording, name: str, device: str, registry: An
     for table in recording.tables():
         if name not in table.schema.names:
             continue
-        unit = units_of(table.schema).get(name)
-        units.add(unit.get(device) if isinstance(unit, dict) else unit)
+        units.add(unit_for(units_of(table.schema), name, device))
         rows = table.filter(compute.equal(table["device"].cast(pa.string()), device))
         values.append(rows[name])
     if len(units) != 1 or None in units:

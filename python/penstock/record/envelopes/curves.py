@@ -16,9 +16,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
+from penstock.record.arrow import (
+    METADATA_KEY,
+    measured_numbers,
+    pyarrow_module,
+    unit_for,
+    units_of,
+)
 from penstock.record.envelopes.bins import GrowingEnvelope, Numbers, Times, fold
-from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS
 from penstock.record.shown_quantity import choose_quantity
 from penstock.record.stored_parts import StoredPart
 
@@ -28,7 +33,6 @@ TimeSource: TypeAlias = Literal["wall", "steady"]
 """``wall``: the stamps ``t_utc`` as they are. ``steady``: those of the monotonic clock, in a scale
 that agrees with ``t_utc`` at the first row of each boot; a clock that is set moves nothing."""
 
-_FIXED = frozenset((*LEADING_COLUMNS, *TRAILING_COLUMNS, *RECORDER_FIELDS))
 _MISSED_POLLS = 5
 """Without a row for so many intervals the line ends: the recorder was not there."""
 
@@ -101,7 +105,7 @@ class Curves:
 
     def columns(self, schema: Any) -> list[str]:
         """The columns that are needed of a part with this schema, for its reader."""
-        wanted = list(self._fields) if self._fields else list(_numbers(schema))
+        wanted = list(self._fields) if self._fields else measured_numbers(schema)
         if not self._fields:
             devices = _described(schema)
             chosen = {_chosen(wanted, about) for about in (*devices.values(), {})}
@@ -112,7 +116,7 @@ class Curves:
     def add(self, part: StoredPart) -> None:
         """Add a part or a piece of one; it has ``device`` and ``t_utc``."""
         table = part.table
-        numbers = list(_numbers(table.schema))
+        numbers = measured_numbers(table.schema)
         self.known_fields |= dict.fromkeys(numbers)
         self.found_fields.update(name for name in self._fields if name in table.column_names)
         if "event" in table.column_names and table["event"].null_count < table.num_rows:
@@ -138,10 +142,9 @@ class Curves:
                 values = columns[field]
                 if values is None:
                     continue
-                unit = units.get(field)
-                text = unit.get(device) if isinstance(unit, dict) else unit
+                unit = unit_for(units, field, device)
                 shown = np.ascontiguousarray(values[rows])[inside]
-                curve = self._curve(device, field, text, shown)
+                curve = self._curve(device, field, unit, shown)
                 if curve is not None:
                     curve.envelope.add(np.ascontiguousarray(at[rows])[inside], shown)
                     curve.gap_ns = _gap(about) or curve.gap_ns
@@ -174,16 +177,6 @@ class Curves:
             found = RecordedCurve(device, field, unit or "", GrowingEnvelope(self._limit))
             self._found[key] = found
         return found
-
-
-def _numbers(schema: Any) -> list[str]:
-    pa = pyarrow_module()
-    return [
-        column.name
-        for column in schema
-        if column.name not in _FIXED
-        and (pa.types.is_floating(column.type) or pa.types.is_integer(column.type))
-    ]
 
 
 def _described(schema: Any) -> dict[str, dict[str, Any]]:
