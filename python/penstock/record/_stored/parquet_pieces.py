@@ -1,4 +1,4 @@
-"""A Parquet file in pieces of some hundred thousand rows, so that its size does not matter."""
+"""A Parquet file in pieces of some hundred thousand rows, as far as it can be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.record._stored.sound_tables import complete_rows, sound_table
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.damage import UNREADABLE, DamagedError, DamageList, reason_of
 
-__all__ = ["Columns", "chosen_columns", "parquet_pieces"]
+__all__ = ["Columns", "chosen_columns", "parquet_pieces", "parquet_tables"]
 
 Columns: TypeAlias = Sequence[str] | Callable[[Any], Sequence[str]] | None
 """Names of columns, or what chooses them from a part's ``pyarrow.Schema``; None for all."""
@@ -87,7 +87,7 @@ def _pieces(
     names = tuple(schema.names)
     nothing = (schema if columns is None else _only(schema, columns)).empty_table()
     number, begin, is_first = 0, 0, True
-    for at, table in _tables(path, damages, columns):
+    for at, table in parquet_tables(path, damages, columns):
         rest = table
         while rest.num_rows:
             count, about = runs[number]
@@ -111,10 +111,13 @@ def _only(schema: Any, columns: list[str]) -> Any:
     return pyarrow_module().schema([schema.field(name) for name in columns], schema.metadata)
 
 
-def _tables(
-    path: Path, damages: DamageList, columns: list[str] | None
+def parquet_tables(
+    path: Path, damages: DamageList, columns: list[str] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Tables, each with the number of its first row in the file."""
+    """Tables, each with the number of its first row in the file.
+
+    Of a row group that is damaged they are the rows before its first damaged page.
+    """
     pa = pyarrow_module()
     with ParquetFormat("zstd").open(path) as file:
         begin = 0

@@ -11,13 +11,13 @@ from typing import Any
 
 from penstock.record._parts.journal import read_journal
 from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
+from penstock.record._stored.parquet_pieces import parquet_tables
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.errors import RecoveryError
 
 __all__ = ["format_of", "journal_table", "table_of_file"]
 
-_ROWS_AT_A_TIME = 1024
 _FIRST_MESSAGE = 8  # of an Arrow file, behind "ARROW1" and two zero bytes
 
 
@@ -76,22 +76,11 @@ def journal_table(path: Path, damages: DamageList, *, growing: bool) -> Any:
 
 
 def _parquet_batches(path: Path, damages: DamageList) -> Any:
-    """Of each row group the rows before its first damaged page."""
     pa = pyarrow_module()
     with ParquetFormat("zstd").open(path) as file:
-        batches = []
-        for group in range(file.num_row_groups):
-            expected = max(0, file.metadata.row_group(group).num_rows)
-            got = 0
-            try:
-                for batch in file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group]):
-                    batch.validate(full=True)
-                    batches.append(batch)
-                    got += batch.num_rows
-            except UNREADABLE as error:
-                place = f"row group {group + 1}, from row {got + 1} on"
-                damages.note(path, place, reason_of(error), max(0, expected - got))
-        return pa.Table.from_batches(batches, file.schema_arrow)
+        schema = file.schema_arrow
+    batches = [batch for _, table in parquet_tables(path, damages) for batch in table.to_batches()]
+    return pa.Table.from_batches(batches, schema)
 
 
 def _arrow_batches(path: Path, damages: DamageList) -> Any:
