@@ -16,6 +16,16 @@ ROOT = Path(__file__).resolve().parents[3]
 
 Measure = Callable[..., tuple[dict[str, Any], str]]
 
+TEST_TIMEOUT = 600
+"""The first test of a run compiles the programs, beside whatever else the machine compiles."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT))
+
 
 @pytest.fixture
 def measure_page(tmp_path: Path) -> Measure:
