@@ -76,7 +76,9 @@ int execute(PyObject* module) {
         add_ioctl_thread_type(module) && add_serial_abi(module) &&
         add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
         add_websocket_connection_type(module, state) && add_websocket_receive_type(module, state) &&
-        add_http_messages(module) && add_log_search(module) && add_ready_value_type(module) &&
+        add_http_messages(module) && add_http_server_type(module) &&
+        add_http_connection_type(module, state) && add_http_request_types(module, state) &&
+        add_log_search(module) && add_ready_value_type(module) &&
         add_returned_value_type(module, state);
     return done ? 0 : -1;
 }
@@ -93,8 +95,9 @@ int traverse(PyObject* module, visitproc visit, void* arg) {
 /// Before the types are cleared, whose fields the memory is freed by.
 void free_spares(ModuleState* state) noexcept {
     state->keeps_no_spares = true;
-    for (PyObject** spare : {&state->spare_sock_operation, &state->spare_descriptor_waiter,
-                             &state->spare_read_operation, &state->spare_asyncio_read}) {
+    for (PyObject** spare :
+         {&state->spare_sock_operation, &state->spare_descriptor_waiter,
+          &state->spare_read_operation, &state->spare_asyncio_read, &state->spare_http_wait}) {
         if (*spare != nullptr) {
             PyObject_GC_Del(std::exchange(*spare, nullptr));
         }

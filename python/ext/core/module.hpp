@@ -20,6 +20,7 @@ struct ModuleState {
     PyObject* spare_descriptor_waiter;
     PyObject* spare_read_operation;
     PyObject* spare_asyncio_read;
+    PyObject* spare_http_wait;
     bool keeps_no_spares; ///< the module is being cleared
 
     PyObject* stop_iteration_freelist; ///< linked; see `raise_stop_iteration`
@@ -59,6 +60,10 @@ bool add_file_operation_type(PyObject* module, ModuleState* state);
 bool add_websocket_connection_type(PyObject* module, ModuleState* state);
 bool add_websocket_receive_type(PyObject* module, ModuleState* state);
 bool add_http_messages(PyObject* module);
+bool add_http_server_type(PyObject* module);
+bool add_http_connection_type(PyObject* module, ModuleState* state);
+bool add_http_wait_type(PyObject* module, ModuleState* state);
+bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
 bool add_ready_value_type(PyObject* module);
 bool add_returned_value_type(PyObject* module, ModuleState* state);

@@ -1,5 +1,6 @@
 // Receiving on a socket transport: one receive path for each kind of protocol.
 
+#include "asgi/http_connection.hpp"
 #include "core/slow_callback.hpp"
 #include "net/read_buffer.hpp"
 #include "net/received_bytes.hpp"
@@ -132,6 +133,17 @@ void receive_frames(SocketTransportObject* transport) noexcept {
     }
 }
 
+/// Passes requests to the connection of an ASGI server, which runs the application.
+void deliver_to_http(SocketTransportObject* transport, const char* data,
+                     std::size_t size) noexcept {
+    const Ref protocol = Ref::borrow(transport->protocol);
+    DirectSteps& steps = transport->direct_steps;
+    const Feeding feeding = steps.allowed() ? Feeding::from_dispatcher : Feeding::anywhere;
+    if (!steps.timed([&] { return feed_http(http_of(protocol.get()), data, size, feeding); })) {
+        fail_with_raised(transport, data_received_failed);
+    }
+}
+
 /// Calls data_received with a bytes object.
 void receive_bytes(SocketTransportObject* transport) noexcept {
     const ReceivedBytes received(transport->loop, transport->fd, transport->read_hint);
@@ -204,6 +216,10 @@ ReceivePath receive_path_for(const SocketTransportObject* transport, bool buffer
     if (PyObject_TypeCheck(transport->protocol,
                            state_of(Py_TYPE(transport))->websocket_connection_type) != 0) {
         return &receive_frames;
+    }
+    if (PyObject_TypeCheck(transport->protocol,
+                           state_of(Py_TYPE(transport))->http_connection_type) != 0) {
+        return &receive_through_buffer<&deliver_to_http>;
     }
     return buffered                       ? &receive_into_protocols_buffer
            : transport->stream != nullptr ? &receive_through_buffer<&deliver_to_stream>

@@ -1,0 +1,136 @@
+#pragma once
+
+#include "asgi/http_server.hpp"
+#include "awaitable/direct_steps.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <penstock/codec/byte_buffer.hpp>
+#include <penstock/codec/http/request_parser.hpp>
+#include <penstock/io/timer_queue.hpp>
+
+namespace penstock::python {
+
+struct HttpRequestObject;
+
+/// The last head of a connection and the objects that were made of it. A client that repeats its
+/// request, as pollers and load generators do, is not parsed again.
+struct LastHead {
+    std::string text; ///< empty: none
+    PyObject* method = nullptr;
+    PyObject* path = nullptr;
+    PyObject* raw_path = nullptr;
+    PyObject* query = nullptr;
+    PyObject* headers = nullptr; ///< a list, which is copied
+    bool keep_alive = false;
+    bool is_head = false;
+
+    void clear() noexcept;
+    int visit(visitproc visit, void* arg) const noexcept;
+};
+
+/// The bytes of a connection.
+struct HttpBytes {
+    explicit HttpBytes(HttpShared& shared) noexcept : parser(shared.fields, shared.limits) {}
+
+    http::RequestParser parser;
+    codec::ByteBuffer pending; ///< received, and not parsed yet
+    codec::ByteBuffer output;  ///< the head of a response that waits for its body
+    LastHead last;
+};
+
+/// A connection of an ASGI server: a protocol that parses requests, runs the application for each,
+/// and writes its responses. It works on the transports of any asyncio loop; one of Penstock's
+/// socket transports passes it received bytes without an object in between.
+///
+/// One request is answered at a time. What a client pipelines waits in `pending` as it came, and
+/// reading pauses when that is too much.
+struct HttpConnectionObject {
+    PyObject ob_base;
+    HttpServerObject* server; ///< owned; null before `_start`
+    PyObject* transport;      ///< owned; null before `_start` and after connection_lost
+    PyObject* context;        ///< each request runs in a copy of it
+    PyObject* prototype;      ///< the scope, with the parts that are the same for all requests
+    PyObject* weak_references;
+    HttpRequestObject* request; ///< owned; null while the connection waits for a request
+    HttpBytes* bytes;
+    io::ListHook<HttpConnectionObject> of_server;
+    io::MonotonicTime since; ///< when it began to wait
+    std::size_t dropped;     ///< bytes of a body that nobody has read
+    bool listed;
+    bool served;    ///< it has had a request
+    bool ending;    ///< no request follows: what arrives is dropped
+    bool lingering; ///< its side is shut down, and it waits for the client to close
+    bool eof;
+    bool lost;
+    bool feeding;
+    bool continuing; ///< `resume_parsing` is scheduled
+    bool reading_paused;
+    bool writing_paused;
+};
+
+inline HttpConnectionObject* http_of(PyObject* object) noexcept {
+    return reinterpret_cast<HttpConnectionObject*>(object);
+}
+
+/// Parses received bytes. False with an exception set.
+bool feed_http(HttpConnectionObject* connection, const char* data, std::size_t size,
+               Feeding feeding) noexcept;
+
+// Shared by the rooms of a connection.
+
+/// Writes to the transport. False with an exception set.
+bool write_bytes(HttpConnectionObject* connection, std::string_view bytes) noexcept;
+
+/// Writes both in one call where the transport can. False with an exception set.
+bool write_both(HttpConnectionObject* connection, std::string_view head, PyObject* body) noexcept;
+
+/// Whether the transport has bytes that the client has not taken.
+[[nodiscard]] bool writes_wait(const HttpConnectionObject* connection) noexcept;
+
+/// Calls a method of the transport without arguments, if there still is one. False with an
+/// exception set.
+bool call_transport(HttpConnectionObject* connection, const char* method) noexcept;
+
+bool pause_reading(HttpConnectionObject* connection) noexcept;
+bool resume_reading(HttpConnectionObject* connection) noexcept;
+
+enum class Ending : unsigned char {
+    normal, ///< lingers if the client is known to be sending
+    linger,
+    abort, ///< at once, without what waits to be sent
+};
+
+/// Closes after what was written is sent. If the client may still be sending, its bytes are read
+/// and dropped for a while, because a close would reset the connection, and the client might lose
+/// the response. False with an exception set.
+bool end_connection(HttpConnectionObject* connection, Ending how = Ending::normal) noexcept;
+
+/// Lets the next request begin, after the response of the last one is complete. False with an
+/// exception set.
+bool next_request(HttpConnectionObject* connection) noexcept;
+
+/// Answers with a response of the server, and ends the connection. False with an exception set.
+bool refuse(HttpConnectionObject* connection, int status, std::string_view text) noexcept;
+
+/// Calls `function` of the connection in the loop's next iteration. False with an exception set.
+bool call_soon(HttpConnectionObject* connection, const char* method) noexcept;
+
+/// Makes the scope of a request with this head. Null with an exception set. Throws
+/// `std::bad_alloc`.
+Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
+               std::string_view text);
+
+/// The same for a head that is the last one's.
+Ref repeat_scope(HttpConnectionObject* connection) noexcept;
+
+/// Whether `input` begins with the last head again.
+[[nodiscard]] inline bool repeats_head(const HttpConnectionObject* connection,
+                                       std::string_view input) noexcept {
+    const std::string& text = connection->bytes->last.text;
+    return !text.empty() && input.starts_with(text);
+}
+
+} // namespace penstock::python

@@ -1,0 +1,330 @@
+// A request's coroutine: calls the application, drives it, and ends the response after it.
+
+#include "asgi/http_request.hpp"
+
+#include "net/socket_transport.hpp"
+
+#include <utility>
+
+#include <penstock/io/timer_queue.hpp>
+
+namespace penstock::python {
+
+namespace {
+
+PyMethodDef receive_definition = {"receive", &http_receive, METH_NOARGS,
+                                  "receive()\n--\n\nThe next message from the client."};
+PyMethodDef send_definition = {"send", &http_send, METH_O,
+                               "send(message, /)\n--\n\nSend a message to the client."};
+
+/// What the application's call returns, as something that can be sent to. Null with an exception
+/// set.
+Ref awaited(Ref returned) noexcept {
+    if (!returned || PyCoro_CheckExact(returned.get())) {
+        return returned;
+    }
+    const PyAsyncMethods* methods = Py_TYPE(returned.get())->tp_as_async;
+    if (methods != nullptr && methods->am_await != nullptr) {
+        return Ref(methods->am_await(returned.get()));
+    }
+    PyErr_Format(PyExc_TypeError, "the ASGI application returned %.200R, which cannot be awaited",
+                 returned.get());
+    return Ref();
+}
+
+Ref call_application(HttpRequestObject* request) noexcept {
+    const Ref scope(std::exchange(request->scope, nullptr));
+    const Ref receive(PyCFunction_New(&receive_definition, as_object(request)));
+    const Ref send(receive ? PyCFunction_New(&send_definition, as_object(request)) : nullptr);
+    const Ref app = Ref::borrow(request->connection->server->app);
+    if (!send || !app) {
+        return Ref();
+    }
+    PyObject* stack[] = {nullptr, scope.get(), receive.get(), send.get()};
+    return awaited(Ref(
+        PyObject_Vectorcall(app.get(), stack + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
+}
+
+/// The application has failed, or has returned too early: 500 if nothing was sent, else the end of
+/// the connection. False with an exception set.
+bool break_off(HttpRequestObject* request) noexcept {
+    HttpConnectionObject* connection = request->connection;
+    if (request->gone || request->response_complete || !is_current(request)) {
+        return true;
+    }
+    request->keep_alive = false;
+    if (!request->response_started) {
+        return send_text(request, 500, "Internal Server Error");
+    }
+    // The client sees that a body is not whole, except where the close is its end.
+    if (!flush_head(request)) {
+        return false;
+    }
+    request->gone = true;
+    return end_connection(connection,
+                          request->framing == Framing::close ? Ending::abort : Ending::normal);
+}
+
+/// The application has raised the exception that is set. Returns whether the task is to raise it
+/// too; it is then set again.
+bool handle_exception(HttpRequestObject* request) noexcept {
+    const ModuleState* state = request->state();
+    const bool passes_on = PyErr_ExceptionMatches(state->cancelled_error_type) != 0 ||
+                           PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+    Ref exception = take_exception();
+    if (!passes_on && request->connection->server != nullptr) {
+        report(request->connection->server,
+               request->gone ? "exception after the client has gone" : "exception",
+               exception.get());
+    }
+    if (!break_off(request)) {
+        PyErr_WriteUnraisable(as_object(request));
+    }
+    if (passes_on) {
+        raise_exception(std::move(exception));
+    }
+    return passes_on;
+}
+
+/// The application has returned. Errors are reported.
+void handle_return(HttpRequestObject* request, PyObject* value) noexcept {
+    HttpServerObject* server = request->connection->server;
+    if (server == nullptr) {
+        return;
+    }
+    if (value != Py_None) {
+        const Ref text(
+            PyUnicode_FromFormat("ASGI callable should return None, but returned '%S'.", value));
+        if (text) {
+            report(server, "error", text.get());
+        } else {
+            PyErr_Clear();
+        }
+    } else if (request->response_complete || request->gone) {
+        return;
+    } else if (request->disconnected && !request->response_started) {
+        // It has seen that the client has gone, and need not answer.
+        request->gone = true;
+        return;
+    } else {
+        report(server, "error",
+               request->response_started ? "ASGI callable returned without completing response."
+                                         : "ASGI callable returned without starting response.");
+    }
+    if (request->response_complete) {
+        if (is_current(request) && !end_connection(request->connection)) {
+            PyErr_WriteUnraisable(as_object(request));
+        }
+    } else if (!break_off(request)) {
+        PyErr_WriteUnraisable(as_object(request));
+    }
+}
+
+void forget_task(HttpRequestObject* request) noexcept {
+    const Ref task(std::exchange(request->own_task, nullptr));
+    HttpServerObject* server = request->connection->server;
+    if (task && server != nullptr && server->tasks != nullptr &&
+        PySet_Discard(server->tasks, task.get()) < 0) {
+        PyErr_WriteUnraisable(task.get());
+    }
+    if (task && server != nullptr) {
+        report_if_drained(server);
+    }
+}
+
+/// A step of the application has ended. `*result` is what it has yielded or returned.
+PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** result) noexcept {
+    if (sent == PYGEN_NEXT) {
+        if (request->head_held && !request->flush_scheduled && !flush_head(request)) {
+            Py_CLEAR(*result);
+            return PYGEN_ERROR;
+        }
+        return sent;
+    }
+    const Ref application(std::exchange(request->application, nullptr));
+    if (sent == PYGEN_RETURN) {
+        const Ref value(std::exchange(*result, nullptr));
+        handle_return(request, value.get());
+    } else if (handle_exception(request)) {
+        forget_task(request);
+        return PYGEN_ERROR;
+    }
+    if (request->gone && !request->response_complete && is_current(request) &&
+        !end_connection(request->connection)) {
+        PyErr_WriteUnraisable(as_object(request));
+    }
+    forget_task(request);
+    *result = Py_NewRef(Py_None);
+    return PYGEN_RETURN;
+}
+
+/// Makes the task. Null with an exception set.
+Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
+    HttpServerObject* server = request->connection->server;
+    const ModuleState* state = request->state();
+#if PY_VERSION_HEX >= 0x030C0000
+    if (server->eager && feeding == Feeding::from_dispatcher) {
+        const auto* loop = reinterpret_cast<const LoopObject*>(server->loop);
+        const bool plain = loop->task_factory == nullptr || loop->task_factory == Py_None;
+        if (plain &&
+            PyDict_GetItemWithError(state->tasks_names, state->name_task) == state->task_type) {
+            PyObject* stack[] = {nullptr, as_object(request), server->loop, Py_True};
+            return Ref(PyObject_Vectorcall(state->task_type, stack + 1,
+                                           1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                           state->keywords_loop_eager));
+        }
+    }
+#else
+    (void)feeding;
+#endif
+    return Ref(
+        PyObject_CallMethodOneArg(server->loop, state->name_create_task, as_object(request)));
+}
+
+} // namespace
+
+bool start_task(HttpRequestObject* request, Feeding feeding) noexcept {
+    const Ref alive = Ref::borrow(as_object(request));
+    request->started = true;
+    Ref task;
+    {
+        // Its own context, not that of the loop's callback: the task copies it.
+        const ProtocolContext context(request->connection->context);
+        task = make_task(request, feeding);
+    }
+    if (!task) {
+        return false;
+    }
+    if (request->stage != AwaitStage::finished) {
+        // The loop has only a weak reference.
+        request->own_task = task.release();
+        return request->connection->server == nullptr ||
+               PySet_Add(request->connection->server->tasks, request->own_task) == 0;
+    }
+    return true;
+}
+
+PySendResult HttpRequestObject::advance(bool first, PyObject* value, PyObject** result) noexcept {
+    if (first) {
+        application = call_application(this).release();
+    }
+    if (application == nullptr) {
+        return conclude(this, PYGEN_ERROR, result);
+    }
+    const Ref driven = Ref::borrow(application);
+    return conclude(this, PyIter_Send(driven.get(), value, result), result);
+}
+
+PyObject* HttpRequestObject::throw_into(PyObject* self, PyObject* const* arguments,
+                                        Py_ssize_t count) noexcept {
+    const Ref alive = Ref::borrow(self);
+    HttpRequestObject* request = of(self);
+    if (!may_resume(request->stage)) {
+        return nullptr;
+    }
+    PyObject* result = nullptr;
+    PySendResult sent = PYGEN_ERROR;
+    const bool begun = std::exchange(request->stage, AwaitStage::running) != AwaitStage::created;
+    if (!begun || request->application == nullptr) {
+        raise_thrown(arguments, count); // before its first step: the application is not called
+    } else {
+        const Ref driven = Ref::borrow(request->application);
+        const Ref method(PyObject_GetAttr(driven.get(), request->state()->name_throw));
+        if (method) {
+            result = PyObject_Vectorcall(method.get(), arguments, static_cast<std::size_t>(count),
+                                         nullptr);
+        } else {
+            PyErr_Clear();
+            raise_thrown(arguments, count);
+        }
+        if (result != nullptr) {
+            sent = PYGEN_NEXT;
+        } else if (PyErr_ExceptionMatches(PyExc_StopIteration) != 0) {
+            const Ref stop = take_exception();
+            result = PyObject_GetAttrString(stop.get(), "value");
+            sent = result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
+        }
+    }
+    sent = conclude(request, sent, &result);
+    if (sent == PYGEN_NEXT) {
+        request->stage = AwaitStage::suspended;
+    } else {
+        finish(request);
+    }
+    return send_step(sent, result);
+}
+
+void HttpRequestObject::release() noexcept {
+    Py_CLEAR(scope);
+    Py_CLEAR(logged);
+    Py_CLEAR(application);
+    Py_CLEAR(own_task);
+}
+
+int HttpRequestObject::visit(visitproc visit, void* arg) const noexcept {
+    Py_VISIT(scope);
+    Py_VISIT(logged);
+    Py_VISIT(application);
+    Py_VISIT(own_task);
+    for (const HttpWaits* waits : {&receiving, &sending}) {
+        for (HttpWaitObject* wait = waits->front(); wait != nullptr;
+             wait = HttpWaits::after(*wait)) {
+            Py_VISIT(wait);
+        }
+    }
+    return 0;
+}
+
+void HttpRequestObject::tp_dealloc(PyObject* self) noexcept {
+    // Waits own the request, so none is left.
+    delete std::exchange(of(self)->body, nullptr);
+    NativeAwaitable::tp_dealloc(self);
+}
+
+HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noexcept {
+    ModuleState* state = state_of(Py_TYPE(connection->server));
+    HttpRequestObject* request = HttpRequestObject::allocate(state, state->http_request_type);
+    if (request == nullptr) {
+        return nullptr;
+    }
+    // All that follows the object's header, which the collector's allocation leaves as it was.
+    request->connection = http_of(Py_NewRef(as_object(connection)));
+    request->logged = connection->server->log_start != Py_None ? Py_NewRef(scope.get()) : nullptr;
+    request->scope = scope.release();
+    request->application = nullptr;
+    request->own_task = nullptr;
+    request->body = nullptr;
+    new (&request->receiving) HttpWaits();
+    new (&request->sending) HttpWaits();
+    request->length = 0;
+    request->stage = AwaitStage::created;
+    request->framing = Framing::unknown;
+    request->started = request->http_1_0 = request->is_head = request->keep_alive = false;
+    request->wants_continue = request->body_received = request->head_held = false;
+    request->flush_scheduled = request->response_started = request->response_complete = false;
+    request->disconnected = request->gone = false;
+    request->body_complete = true;
+    PyObject_GC_Track(as_object(request));
+    Py_XSETREF(connection->request, request);
+    return request;
+}
+
+bool add_http_request_types(PyObject* module, ModuleState* state) {
+    state->keywords_loop_eager = Py_BuildValue("(ss)", "loop", "eager_start");
+    state->http_disconnect = Py_BuildValue("{ss}", "type", "http.disconnect");
+    state->empty_bytes = PyBytes_FromStringAndSize(nullptr, 0);
+    state->http_empty_request = PyDict_New();
+    if (state->keywords_loop_eager == nullptr || state->http_disconnect == nullptr ||
+        state->empty_bytes == nullptr || state->http_empty_request == nullptr ||
+        PyDict_SetItem(state->http_empty_request, state->name_type, state->name_http_request) !=
+            0 ||
+        PyDict_SetItem(state->http_empty_request, state->name_body, state->empty_bytes) != 0 ||
+        PyDict_SetItem(state->http_empty_request, state->name_more_body, Py_False) != 0) {
+        return false;
+    }
+    state->http_request_type = HttpRequestObject::add_type(module, "penstock._core.HttpRequest",
+                                                           "The coroutine of a request's task.");
+    return state->http_request_type != nullptr && add_http_wait_type(module, state);
+}
+
+} // namespace penstock::python

@@ -1,0 +1,153 @@
+#pragma once
+
+#include "asgi/http_connection.hpp"
+#include "awaitable/native_awaitable.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <penstock/codec/http/body_decoder.hpp>
+#include <penstock/io/intrusive_list.hpp>
+
+namespace penstock::python {
+
+struct HttpRequestObject;
+
+/// A call of `receive`, or the wait of a `send` for room in the transport's buffer.
+struct HttpWaitObject : NativeAwaitable<HttpWaitObject> {
+    PyObject ob_base;
+    HttpRequestObject* request; ///< owned
+    io::ListHook<HttpWaitObject> waiting_hook;
+    WaitingTask task;
+    AwaitStage stage;
+    bool sending;
+    bool listed; ///< among the request's waits, which own it
+
+    static constexpr PyObject* ModuleState::* spare = &ModuleState::spare_http_wait;
+
+    [[nodiscard]] PyObject* owner() const noexcept { return as_object(request); }
+    [[nodiscard]] Ref owning_loop() const noexcept;
+    [[nodiscard]] const char* name() const noexcept { return sending ? "send" : "receive"; }
+    [[nodiscard]] bool is_done() const noexcept {
+        return stage != AwaitStage::suspended || task.cancelled;
+    }
+    bool wake_soon() noexcept;
+    PySendResult advance(bool first, PyObject* value, PyObject** result) noexcept;
+    void release() noexcept;
+    int visit(visitproc visit, void* arg) const noexcept { return visit_task(task, visit, arg); }
+};
+
+struct WaitHook {
+    template <typename Wait> auto& operator()(Wait& wait) const noexcept {
+        return wait.waiting_hook;
+    }
+};
+
+using HttpWaits = io::IntrusiveList<HttpWaitObject, WaitHook{}>;
+
+/// How the end of a response's body is marked.
+enum class Framing : unsigned char {
+    unknown, ///< the head has no Content-Length, and no body was sent yet
+    none,    ///< the response has no body: HEAD, 204, 304
+    length,
+    chunked,
+    close,
+};
+
+/// The part of a body that has arrived and that the application has not received.
+struct RequestBody {
+    http::BodyDecoder decoder;
+    Ref first; ///< the first part; the others are in `rest`
+    codec::ByteBuffer rest;
+
+    [[nodiscard]] std::size_t size() const noexcept {
+        return (first ? static_cast<std::size_t>(PyBytes_GET_SIZE(first.get())) : 0) + rest.size();
+    }
+};
+
+/// A request, its response, and the coroutine of its task: it calls the application and drives what
+/// that returns. When the application has ended, it ends the response, so a task's result is always
+/// None, and nothing has to look at it.
+struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
+    PyObject ob_base;
+    HttpConnectionObject* connection; ///< owned
+    PyObject* scope;                  ///< until the application is called
+    PyObject* logged;                 ///< the scope for the access log, or null
+    PyObject* application;            ///< the application's coroutine, while it runs
+    PyObject* own_task;               ///< owned while it is suspended, or null
+    RequestBody* body;                ///< null without one
+    HttpWaits receiving;              ///< owned
+    HttpWaits sending;                ///< owned
+    std::uint64_t length;             ///< of the body that the response has announced and not sent
+    AwaitStage stage;
+    Framing framing;
+    bool started; ///< the application was called, or its task made
+    bool http_1_0;
+    bool is_head; ///< the method is HEAD
+    bool keep_alive;
+    bool wants_continue; ///< the client waits for 100
+    bool body_complete;  ///< the body has arrived
+    bool body_received;  ///< the application has received the end of the body
+    bool head_held;      ///< the head of the response waits in the connection's output
+    bool flush_scheduled;
+    bool response_started;
+    bool response_complete;
+    bool disconnected; ///< the client has gone, or will not send more: receive() tells it
+    bool gone;         ///< nothing can be sent any more: send() raises
+
+    [[nodiscard]] PyObject* owner() const noexcept { return as_object(connection); }
+    [[nodiscard]] const char* name() const noexcept { return "request"; }
+    [[nodiscard]] PyObject* awaited() const noexcept { return application; }
+    PySendResult advance(bool first, PyObject* value, PyObject** result) noexcept;
+    void release() noexcept;
+    int visit(visitproc visit, void* arg) const noexcept;
+
+    static PyObject* throw_into(PyObject* self, PyObject* const* arguments,
+                                Py_ssize_t count) noexcept;
+    static void tp_dealloc(PyObject* self) noexcept;
+};
+
+inline HttpRequestObject* request_of(PyObject* object) noexcept {
+    return reinterpret_cast<HttpRequestObject*>(object);
+}
+
+/// A request with this scope, which becomes the connection's. Null with an exception set.
+HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noexcept;
+
+/// Runs the application in a new task: at once if `feeding` allows it. False with an exception set.
+bool start_task(HttpRequestObject* request, Feeding feeding) noexcept;
+
+/// Whether the connection still answers this request.
+[[nodiscard]] inline bool is_current(const HttpRequestObject* request) noexcept {
+    return request->connection->request == request;
+}
+
+/// Steps those that wait and need not any more. False with an exception set.
+bool wake(HttpRequestObject* request, Feeding feeding) noexcept;
+
+/// The client has gone. False with an exception set.
+bool disconnect(HttpRequestObject* request, Feeding feeding) noexcept;
+
+/// Stores a part of the body. False with an exception set.
+bool append_to_body(HttpRequestObject* request, std::string_view part) noexcept;
+
+/// send(message) and receive(), the functions that the application is called with.
+PyObject* http_send(PyObject* self, PyObject* message);
+PyObject* http_receive(PyObject* self, PyObject* unused);
+
+/// Writes the head that waits for its body. False with an exception set.
+bool flush_head(HttpRequestObject* request) noexcept;
+
+/// A whole response of the server itself. False with an exception set.
+bool send_text(HttpRequestObject* request, int status, std::string_view text) noexcept;
+
+/// Raises penstock.asgi.ClientDisconnected, an OSError.
+void send_to_gone_client(const HttpRequestObject* request) noexcept;
+
+/// An awaitable of the room in the transport's buffer. Null with an exception set.
+PyObject* wait_for_room(HttpRequestObject* request) noexcept;
+
+} // namespace penstock::python

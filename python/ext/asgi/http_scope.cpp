@@ -1,0 +1,171 @@
+// The scope of a request: a copy of its connection's prototype, and what differs in each request.
+
+#include "asgi/http_connection.hpp"
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <penstock/codec/http/target.hpp>
+
+namespace penstock::python {
+
+namespace {
+
+/// A longer head is not kept for the next request.
+constexpr std::size_t longest_kept = 4096;
+
+Ref bytes_of(std::string_view text) noexcept {
+    return Ref(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+/// Text that the parser has accepted as a token or a target: ASCII.
+Ref ascii_text(std::string_view text) noexcept {
+    Ref made(PyUnicode_New(static_cast<Py_ssize_t>(text.size()), 127));
+    if (made && !text.empty()) {
+        std::memcpy(PyUnicode_1BYTE_DATA(made.get()), text.data(), text.size());
+    }
+    return made;
+}
+
+bool is_plain(std::string_view path) noexcept {
+    for (const char c : path) {
+        if (c == '%' || static_cast<unsigned char>(c) >= 0x80) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// The decoded path, with U+FFFD for what is no UTF-8.
+Ref decoded_path(std::string_view path) {
+    if (is_plain(path)) {
+        return ascii_text(path);
+    }
+    const std::string decoded = http::percent_decode(path);
+    return Ref(
+        PyUnicode_DecodeUTF8(decoded.data(), static_cast<Py_ssize_t>(decoded.size()), "replace"));
+}
+
+Ref list_of_fields(HttpServerObject* server, const http::Fields& fields) noexcept {
+    Ref list(PyList_New(static_cast<Py_ssize_t>(fields.size())));
+    for (std::size_t i = 0; list && i < fields.size(); ++i) {
+        Ref name = server->shared->names.lower(fields[i].name);
+        Ref value = bytes_of(fields[i].value);
+        PyObject* pair = name && value ? PyTuple_New(2) : nullptr;
+        if (pair == nullptr) {
+            return Ref();
+        }
+        PyTuple_SET_ITEM(pair, 0, name.release());
+        PyTuple_SET_ITEM(pair, 1, value.release());
+        PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), pair);
+    }
+    return list;
+}
+
+/// Replaces the dictionary under `key`, if there is one, by a copy: applications write into them.
+bool copy_inside(PyObject* scope, PyObject* key) noexcept {
+    PyObject* shared = PyDict_GetItemWithError(scope, key);
+    if (shared == nullptr || !PyDict_Check(shared)) {
+        return PyErr_Occurred() == nullptr;
+    }
+    const Ref copy(PyDict_Copy(shared));
+    return copy && PyDict_SetItem(scope, key, copy.get()) == 0;
+}
+
+/// `path` behind the root path. Null with an exception set.
+Ref rooted(PyObject* root, Ref path, bool raw) noexcept {
+    if (!path || root == nullptr || PyUnicode_GET_LENGTH(root) == 0) {
+        return path;
+    }
+    if (!raw) {
+        return Ref(PyUnicode_Concat(root, path.get()));
+    }
+    PyObject* joined = PyUnicode_AsUTF8String(root);
+    PyBytes_Concat(&joined, path.get());
+    return Ref(joined);
+}
+
+Ref scope_of(HttpConnectionObject* connection) noexcept {
+    const LastHead& last = connection->bytes->last;
+    const ModuleState* state = state_of(Py_TYPE(connection->server));
+    Ref scope(PyDict_Copy(connection->prototype));
+    const Ref headers(scope ? PyList_GetSlice(last.headers, 0, PyList_GET_SIZE(last.headers))
+                            : nullptr);
+    if (!headers) {
+        return Ref();
+    }
+    const auto set = [&](PyObject* key, PyObject* value) {
+        return PyDict_SetItem(scope.get(), key, value) == 0;
+    };
+    return set(state->name_method, last.method) && set(state->name_path, last.path) &&
+                   set(state->name_raw_path, last.raw_path) &&
+                   set(state->name_query_string, last.query) &&
+                   set(state->name_headers, headers.get()) &&
+                   copy_inside(scope.get(), state->name_asgi) &&
+                   copy_inside(scope.get(), state->name_extensions) &&
+                   copy_inside(scope.get(), state->name_state)
+               ? std::move(scope)
+               : Ref();
+}
+
+} // namespace
+
+void LastHead::clear() noexcept {
+    text.clear();
+    Py_CLEAR(method);
+    Py_CLEAR(path);
+    Py_CLEAR(raw_path);
+    Py_CLEAR(query);
+    Py_CLEAR(headers);
+}
+
+int LastHead::visit(visitproc visit, void* arg) const noexcept {
+    Py_VISIT(headers); // the others are str and bytes
+    return 0;
+}
+
+Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
+               std::string_view text) {
+    const ModuleState* state = state_of(Py_TYPE(connection->server));
+    LastHead& last = connection->bytes->last;
+    last.clear();
+    const http::Target target = http::split_target(head.target);
+    PyObject* root = PyDict_GetItemWithError(connection->prototype, state->name_root_path);
+    last.path = rooted(root, decoded_path(target.path), false).release();
+    last.raw_path = rooted(root, bytes_of(target.path), true).release();
+    last.query = bytes_of(target.query).release();
+    last.method =
+        head.method == "GET" ? Py_NewRef(state->name_get) : ascii_text(head.method).release();
+    last.headers = list_of_fields(connection->server, head.fields).release();
+    if (last.path == nullptr || last.raw_path == nullptr || last.query == nullptr ||
+        last.method == nullptr || last.headers == nullptr) {
+        last.clear();
+        return Ref();
+    }
+    last.keep_alive = head.keep_alive;
+    last.is_head = head.method == "HEAD";
+    Ref scope = scope_of(connection);
+    if (head.minor_version == 0) {
+        const Ref version(PyUnicode_FromString("1.0"));
+        if (!scope || !version ||
+            PyDict_SetItem(scope.get(), state->name_http_version, version.get()) != 0) {
+            return Ref();
+        }
+    }
+    // A body, an upgrade or an expectation begins something that the head alone does not.
+    const bool alone = head.body.kind == http::BodyFraming::Kind::none && !head.upgrade &&
+                       !head.expect_continue && head.minor_version == 1;
+    if (alone && text.size() <= longest_kept) {
+        last.text = text;
+    } else {
+        last.clear();
+    }
+    return scope;
+}
+
+Ref repeat_scope(HttpConnectionObject* connection) noexcept {
+    return scope_of(connection);
+}
+
+} // namespace penstock::python

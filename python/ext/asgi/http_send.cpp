@@ -1,0 +1,509 @@
+// send(): the messages of a response, its head and its body.
+
+#define PY_SSIZE_T_CLEAN // before 3.13, formats with "#" need it
+#include "asgi/http_request.hpp"
+#include "shared/buffer_view.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <penstock/codec/http/head_writer.hpp>
+
+namespace penstock::python {
+
+namespace {
+
+/// A body of at most this size is copied behind its head, and leaves with it in one call.
+constexpr std::size_t copied_body = 16384;
+
+std::string_view text_of(PyObject* string) noexcept {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_Check(string) ? PyUnicode_AsUTF8AndSize(string, &size) : nullptr;
+    if (text == nullptr) {
+        PyErr_Clear();
+        return {};
+    }
+    return {text, static_cast<std::size_t>(size)};
+}
+
+codec::ByteBuffer& output_of(HttpRequestObject* request) noexcept {
+    return request->connection->bytes->output;
+}
+
+void append(codec::ByteBuffer& buffer, std::string_view text) {
+    buffer.append(std::as_bytes(std::span(text)));
+}
+
+std::string_view text_in(codec::ByteBuffer& buffer) noexcept {
+    return {reinterpret_cast<const char*>(buffer.bytes().data()), buffer.size()};
+}
+
+/// Writes what `write` makes with a HeadWriter, with more room until that suffices. False if a text
+/// cannot be sent. Throws std::bad_alloc.
+template <typename Write> bool append_head(codec::ByteBuffer& buffer, Write write) {
+    for (std::size_t size = 512;; size *= 2) {
+        const std::span<std::byte> room = buffer.room(size);
+        http::HeadWriter head({reinterpret_cast<char*>(room.data()), room.size()});
+        write(head);
+        if (!head.overflowed()) {
+            buffer.commit(head.failed() ? 0 : head.text().size());
+            return !head.failed();
+        }
+    }
+}
+
+/// A field of the application. False with an exception set. Throws std::bad_alloc.
+class ResponseFields {
+public:
+    ResponseFields(HttpRequestObject* request, int status) noexcept
+        : request_(request), bodiless_(status == 204 || status == 304),
+          forbids_length_(status == 204) {}
+
+    bool add(PyObject* name, PyObject* value) {
+        if (!PyBytes_Check(name) || !PyBytes_Check(value)) {
+            PyErr_Format(PyExc_TypeError,
+                         "a response header is a pair of bytes, not of %.100s and %.100s",
+                         Py_TYPE(name)->tp_name, Py_TYPE(value)->tp_name);
+            return false;
+        }
+        const std::string_view key(PyBytes_AS_STRING(name),
+                                   static_cast<std::size_t>(PyBytes_GET_SIZE(name)));
+        const std::string_view text(PyBytes_AS_STRING(value),
+                                    static_cast<std::size_t>(PyBytes_GET_SIZE(value)));
+        switch (key.size()) {
+        case 4:
+            has_date |= http::equal_ignoring_case(key, "date");
+            break;
+        case 6:
+            has_server |= http::equal_ignoring_case(key, "server");
+            break;
+        case 10:
+            if (http::equal_ignoring_case(key, "connection")) {
+                http::Field field{.name = key, .value = text};
+                request_->keep_alive = request_->keep_alive &&
+                                       !http::Fields({&field, 1}).has_token("connection", "close");
+                return true; // the server's own says it
+            }
+            break;
+        case 14:
+            if (http::equal_ignoring_case(key, "content-length")) {
+                return set_length(text, value);
+            }
+            break;
+        case 17:
+            if (http::equal_ignoring_case(key, "transfer-encoding")) {
+                return true; // the server's business
+            }
+            break;
+        default:
+            break;
+        }
+        if (!append_head(output_of(request_),
+                         [&](http::HeadWriter& head) { head.field(key, text); })) {
+            PyErr_Format(PyExc_ValueError, "the response header %R: %R cannot be sent", name,
+                         value);
+            return false;
+        }
+        return true;
+    }
+
+    bool has_date = false;
+    bool has_server = false;
+
+private:
+    bool set_length(std::string_view text, PyObject* value) {
+        std::uint64_t length = 0;
+        const char* end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, length);
+        if (text.empty() || parsed.ptr != end || parsed.ec != std::errc() ||
+            length > (std::uint64_t{1} << 63) - 1 || text.front() == '-') {
+            PyErr_Format(PyExc_ValueError, "content-length is not a number of bytes: %R", value);
+            return false;
+        }
+        if (known_ && length != length_) {
+            PyErr_SetString(PyExc_ValueError, "the response has two different content-lengths");
+            return false;
+        }
+        if (forbids_length_ || std::exchange(known_, true)) {
+            return true;
+        }
+        length_ = length;
+        if (!bodiless_ && !request_->is_head) {
+            request_->framing = Framing::length;
+            request_->length = length;
+        }
+        return append_head(output_of(request_),
+                           [&](http::HeadWriter& head) { head.field("content-length", length); });
+    }
+
+    HttpRequestObject* request_;
+    std::uint64_t length_ = 0;
+    bool bodiless_;
+    bool forbids_length_;
+    bool known_ = false;
+};
+
+/// All pairs of an iterable. False with an exception set. Throws std::bad_alloc.
+bool add_all(ResponseFields& fields, PyObject* headers) {
+    const Ref pairs(PySequence_Fast(headers, "the headers of a response must be iterable"));
+    if (!pairs) {
+        return false;
+    }
+    // Nothing of the program runs in between, so a list does not change.
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs.get()); ++i) {
+        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(pairs.get(), i));
+        const Ref pair(PySequence_Fast(item.get(), "a response header must be a pair of bytes"));
+        if (!pair) {
+            return false;
+        }
+        if (PySequence_Fast_GET_SIZE(pair.get()) != 2) {
+            PyErr_Format(PyExc_ValueError, "a response header is a pair of bytes, not %R",
+                         item.get());
+            return false;
+        }
+        if (!fields.add(PySequence_Fast_GET_ITEM(pair.get(), 0),
+                        PySequence_Fast_GET_ITEM(pair.get(), 1))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// The fields that end a head. Throws std::bad_alloc.
+void end_head(HttpRequestObject* request) {
+    codec::ByteBuffer& output = output_of(request);
+    if (request->framing == Framing::chunked) {
+        append(output, "transfer-encoding: chunked\r\n");
+    }
+    if (!request->keep_alive) {
+        append(output, "connection: close\r\n");
+    } else if (request->http_1_0) {
+        append(output, "connection: keep-alive\r\n");
+    }
+    append(output, http::chunk_end); // an empty line
+    request->head_held = false;
+}
+
+/// Decides how the end of the body is marked, before the head is sent. Throws std::bad_alloc.
+void decide_framing(HttpRequestObject* request, std::size_t size, bool more) {
+    if (request->framing != Framing::unknown) {
+        return;
+    }
+    if (!more) {
+        request->framing = Framing::length;
+        request->length = size;
+        append_head(output_of(request),
+                    [&](http::HeadWriter& head) { head.field("content-length", size); });
+    } else if (request->http_1_0) {
+        request->framing = Framing::close;
+        request->keep_alive = false;
+    } else {
+        request->framing = Framing::chunked;
+    }
+}
+
+/// Writes what has gathered. False with an exception set.
+bool write_output(HttpRequestObject* request) noexcept {
+    codec::ByteBuffer& output = output_of(request);
+    if (output.empty()) {
+        return true;
+    }
+    const bool written = write_bytes(request->connection, text_in(output));
+    if (request->connection->bytes != nullptr) {
+        output_of(request).clear(copied_body + 1024);
+    }
+    return written;
+}
+
+bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
+    HttpConnectionObject* connection = request->connection;
+    HttpServerObject* server = connection->server;
+    codec::ByteBuffer& output = output_of(request);
+    output.clear();
+    // What is to come may fail, and the response has then not begun.
+    const bool kept_alive = request->keep_alive;
+    ResponseFields fields(request, status);
+    append_head(output, [&](http::HeadWriter& head) { head.status(status); });
+    if (headers != nullptr && !add_all(fields, headers)) {
+        output.clear();
+        request->keep_alive = kept_alive;
+        request->framing = Framing::unknown;
+        return false;
+    }
+    append(output, server->shared->fixed_fields);
+    if (!fields.has_server) {
+        append(output, server->shared->server_field);
+    }
+    if (server->sends_date && !fields.has_date) {
+        append(output, date_field(*server->shared));
+    }
+    if (request->is_head || status == 204 || status == 304) {
+        request->framing = Framing::none;
+    }
+    // A client that waits for 100 may or may not send its body now.
+    request->keep_alive =
+        request->keep_alive && !request->wants_continue && !server->draining && !connection->eof;
+    request->response_started = true;
+    request->head_held = true;
+    if (request->logged != nullptr) {
+        const Ref log = Ref::borrow(server->log_start);
+        if (!Ref(PyObject_CallFunction(log.get(), "Oi", request->logged, status))) {
+            PyErr_WriteUnraisable(log.get());
+        }
+    }
+    return true;
+}
+
+/// The response is complete. False with an exception set.
+bool complete(HttpRequestObject* request) noexcept {
+    const Ref alive = Ref::borrow(as_object(request));
+    HttpConnectionObject* connection = request->connection;
+    request->response_complete = true;
+    if (!wake(request, Feeding::anywhere)) {
+        return false;
+    }
+    if (!is_current(request)) {
+        return true;
+    }
+    if (!request->keep_alive) {
+        return end_connection(connection);
+    }
+    if (!request->body_complete) {
+        request->body->first = Ref();
+        request->body->rest.clear(0);
+        return resume_reading(connection); // the rest is read and dropped
+    }
+    return next_request(connection);
+}
+
+/// Sends a part of the body. False with an exception set. Throws std::bad_alloc.
+bool send_part(HttpRequestObject* request, PyObject* object, std::string_view data, bool more) {
+    decide_framing(request, data.size(), more);
+    std::string_view sent = request->framing == Framing::none ? std::string_view() : data;
+    const bool counted = request->framing == Framing::length;
+    if (counted && sent.size() > request->length) {
+        PyErr_SetString(PyExc_RuntimeError, "Response content longer than Content-Length");
+        return false;
+    }
+    codec::ByteBuffer& output = output_of(request);
+    if (request->head_held) {
+        end_head(request);
+    }
+    const bool chunk = request->framing == Framing::chunked && !sent.empty();
+    if (chunk) {
+        append(output, http::ChunkHead(sent.size()).text());
+    }
+    if (counted) {
+        request->length -= sent.size();
+    }
+    if (sent.size() > copied_body) {
+        const bool written = write_both(request->connection, text_in(output), object);
+        output.clear(copied_body + 1024);
+        if (!written) {
+            return false;
+        }
+    } else {
+        append(output, sent);
+    }
+    if (chunk) {
+        append(output, http::chunk_end);
+    }
+    if (!more && request->framing == Framing::chunked) {
+        append(output, http::last_chunk);
+    }
+    if (!write_output(request)) {
+        return false;
+    }
+    if (more) {
+        return true;
+    }
+    if (counted && request->length > 0) {
+        PyErr_SetString(PyExc_RuntimeError, "Response content shorter than Content-Length");
+        return false;
+    }
+    return complete(request);
+}
+
+/// An awaitable that is done, or that waits for room. Null with an exception set.
+PyObject* sent(HttpRequestObject* request) noexcept {
+    return request->connection->writing_paused && !request->response_complete
+               ? wait_for_room(request)
+               : Py_NewRef(request->state()->completed);
+}
+
+PyObject* send_start(HttpRequestObject* request, PyObject* message) {
+    const ModuleState* state = request->state();
+    if (request->response_started) {
+        PyErr_SetString(PyExc_RuntimeError, "Expected ASGI message 'http.response.body', but got "
+                                            "'http.response.start'.");
+        return nullptr;
+    }
+    const Ref status = Ref::borrow(PyDict_GetItemWithError(message, state->name_status));
+    const Ref headers = Ref::borrow(PyDict_GetItemWithError(message, state->name_headers));
+    if (!status || PyErr_Occurred() != nullptr) {
+        if (PyErr_Occurred() == nullptr) {
+            PyErr_SetObject(PyExc_KeyError, state->name_status);
+        }
+        return nullptr;
+    }
+    const long code = PyLong_AsLong(status.get());
+    if (code == -1 && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    if (code < 200 || code > 999) {
+        PyErr_Format(PyExc_ValueError, "the status of a response is 200 to 999, not %R",
+                     status.get());
+        return nullptr;
+    }
+    if (!start_response(request, static_cast<int>(code), headers.get())) {
+        return nullptr;
+    }
+    if (request->stage != AwaitStage::running) {
+        // Another task sends, and does not tell when it waits.
+        request->flush_scheduled = true;
+        if (!call_soon(request->connection, "_flush")) {
+            return nullptr;
+        }
+    }
+    return Py_NewRef(state->completed);
+}
+
+PyObject* send_body(HttpRequestObject* request, PyObject* message) {
+    const ModuleState* state = request->state();
+    if (!request->response_started) {
+        PyErr_SetString(PyExc_RuntimeError, "Expected ASGI message 'http.response.start', but got "
+                                            "'http.response.body'.");
+        return nullptr;
+    }
+    const Ref body = Ref::borrow(PyDict_GetItemWithError(message, state->name_body));
+    const Ref flag = Ref::borrow(PyDict_GetItemWithError(message, state->name_more_body));
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    const int more = flag ? PyObject_IsTrue(flag.get()) : 0;
+    if (more < 0) {
+        return nullptr;
+    }
+    PyObject* object = body ? body.get() : state->empty_bytes;
+    if (PyBytes_CheckExact(object)) {
+        return send_part(
+                   request, object,
+                   {PyBytes_AS_STRING(object), static_cast<std::size_t>(PyBytes_GET_SIZE(object))},
+                   more != 0)
+                   ? sent(request)
+                   : nullptr;
+    }
+    BufferView view;
+    if (!view.acquire(object, PyBUF_SIMPLE)) {
+        return nullptr;
+    }
+    const Ref copy(PyBytes_FromStringAndSize(view.data(), view.size()));
+    view.release();
+    // The exporter's code may have changed anything.
+    if (!copy || request->gone || request->response_complete) {
+        return copy ? Py_NewRef(state->completed) : nullptr;
+    }
+    return send_part(request, copy.get(),
+                     {PyBytes_AS_STRING(copy.get()),
+                      static_cast<std::size_t>(PyBytes_GET_SIZE(copy.get()))},
+                     more != 0)
+               ? sent(request)
+               : nullptr;
+}
+
+PyObject* refuse_message(HttpRequestObject* request, PyObject* type) noexcept {
+    if (request->response_complete) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "Unexpected ASGI message %R sent, after response already completed.", type);
+    } else {
+        PyErr_Format(PyExc_RuntimeError, "Expected ASGI message '%s', but got %R.",
+                     request->response_started ? "http.response.body" : "http.response.start",
+                     type);
+    }
+    return nullptr;
+}
+
+} // namespace
+
+PyObject* http_send(PyObject* self, PyObject* message) {
+    HttpRequestObject* request = request_of(self);
+    if (request->gone) {
+        send_to_gone_client(request);
+        return nullptr;
+    }
+    if (!PyDict_Check(message)) {
+        PyErr_Format(PyExc_TypeError, "an ASGI message is a dict, not %.100s",
+                     Py_TYPE(message)->tp_name);
+        return nullptr;
+    }
+    const ModuleState* state = request->state();
+    const Ref type = Ref::borrow(PyDict_GetItemWithError(message, state->name_type));
+    if (!type) {
+        if (PyErr_Occurred() == nullptr) {
+            PyErr_SetObject(PyExc_KeyError, state->name_type);
+        }
+        return nullptr;
+    }
+    if (request->response_complete || !is_current(request)) {
+        return refuse_message(request, type.get());
+    }
+    const Ref alive = Ref::borrow(self);
+    const std::string_view name = text_of(type.get());
+    try {
+        if (name == "http.response.body") {
+            return send_body(request, message);
+        }
+        if (name == "http.response.start") {
+            return send_start(request, message);
+        }
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+    return refuse_message(request, type.get());
+}
+
+bool flush_head(HttpRequestObject* request) noexcept {
+    if (!request->head_held || !is_current(request) || request->connection->bytes == nullptr) {
+        return true;
+    }
+    try {
+        if (request->framing == Framing::unknown) {
+            decide_framing(request, 0, true);
+        }
+        end_head(request);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+    return write_output(request);
+}
+
+bool send_text(HttpRequestObject* request, int status, std::string_view text) noexcept {
+    const Ref headers(Py_BuildValue("((y#y#))", "content-type", Py_ssize_t{12},
+                                    "text/plain; charset=utf-8", Py_ssize_t{25}));
+    const Ref body(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+    try {
+        return headers && body && start_response(request, status, headers.get()) &&
+               send_part(request, body.get(), text, false);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return false;
+    }
+}
+
+void send_to_gone_client(const HttpRequestObject* request) noexcept {
+    ModuleState* state = request->state();
+    if (state->client_disconnected == nullptr) {
+        const Ref module(PyImport_ImportModule("penstock.asgi._errors"));
+        state->client_disconnected =
+            module ? PyObject_GetAttrString(module.get(), "ClientDisconnected") : nullptr;
+    }
+    if (state->client_disconnected != nullptr) {
+        PyErr_SetString(state->client_disconnected, "the client has closed the connection");
+    }
+}
+
+} // namespace penstock::python

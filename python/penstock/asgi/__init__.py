@@ -1,0 +1,16 @@
+"""An ASGI server (HTTP/1.1) on the native loop and codecs.
+
+    async with penstock.asgi.serve(app, port=8000) as server:
+        await server.serve_forever()
+
+Requests are parsed and responses written by native code. Each request runs in a real asyncio task,
+so everything that is written for asyncio or AnyIO works in an application.
+"""
+
+from penstock._public_names import claim as _claim
+from penstock.asgi._errors import ClientDisconnected, LifespanFailed
+from penstock.asgi._server import Server, serve
+
+__all__ = ["ClientDisconnected", "LifespanFailed", "Server", "serve"]
+
+_claim(globals())

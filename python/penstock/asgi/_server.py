@@ -1,0 +1,291 @@
+"""A running ASGI server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket as socket_module
+import ssl as ssl_module
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from penstock import _core
+from penstock.asgi._connection import Connection
+from penstock.asgi._interfaces import as_asgi3
+from penstock.asgi._lifespan import LifespanTask
+from penstock.asgi._log import access_line, reporter
+from penstock.asgi._options import ServerOptions
+from penstock.asgi._types import Application
+
+__all__ = ["Server", "serve"]
+
+_SWEEP_INTERVAL = 1.0
+_AFTER_DISCONNECT = 1.0
+_AFTER_CANCEL = 5.0
+
+
+class Server:
+    """A running ASGI server; `serve` makes it."""
+
+    def __init__(self, app: Application, options: ServerOptions) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._options = options
+        self.root_path = options.root_path
+        self._lifespan = LifespanTask(app, options.lifespan, options.logger)
+        self._drained = asyncio.Event()
+        never = -1.0
+        head_time = never if options.timeout_head is None else options.timeout_head
+        self.native = _core.HttpServer(
+            self._loop,
+            app,
+            self._lifespan.state,
+            reporter(options.logger, self._drained.set),
+            log_start=access_line(options.access_logger) if options.access_log else None,
+            fields=options.response_fields(),
+            date=options.date_header,
+            keep_alive=options.timeout_keep_alive,
+            head_time=head_time,
+            head_size=options.limit_head_size,
+            head_fields=options.limit_head_fields,
+            limit_concurrency=options.limit_concurrency or 0,
+        )
+        self._listeners: list[asyncio.Server] = []
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed = asyncio.Event()
+
+    @property
+    def sockets(self) -> tuple[Any, ...]:
+        """The listening sockets."""
+        return tuple(socket for listener in self._listeners for socket in listener.sockets)
+
+    @property
+    def port(self) -> int:
+        """The port of the first listening socket, for a server that was started with port 0.
+
+        Raises:
+            RuntimeError: If the server does not listen on a port.
+        """
+        for listener in self.sockets:
+            if listener.family in (socket_module.AF_INET, socket_module.AF_INET6):
+                return int(listener.getsockname()[1])
+        raise RuntimeError("the server does not listen on a port")
+
+    @property
+    def open_connections(self) -> int:
+        """The number of open connections."""
+        return self.native.open_connections
+
+    @property
+    def total_requests(self) -> int:
+        """The number of requests since the start."""
+        return self.native.total_requests
+
+    def is_serving(self) -> bool:
+        """Return whether connections are accepted."""
+        return self._closing is None and bool(self._listeners)
+
+    def close(self) -> None:
+        """Stop accepting connections, and end the open ones after their responses.
+
+        `wait_closed` waits for the end. What has not ended after `timeout_graceful_shutdown`
+        receives http.disconnect, is cancelled a second later, and loses its connection.
+        """
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+
+    async def wait_closed(self) -> None:
+        """Wait until `close` was called, the last request has ended and the lifespan too.
+
+        Raises:
+            LifespanFailed: If the application has failed in its shutdown.
+        """
+        await self._closed.wait()
+        assert self._closing is not None
+        await asyncio.shield(self._closing)
+
+    async def serve_forever(self) -> None:
+        """Serve until `close` is called. Cancelling the call closes the server."""
+        try:
+            await self.wait_closed()
+        except asyncio.CancelledError:
+            self.close()
+            await self.wait_closed()
+            raise
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.close()
+        await self.wait_closed()
+
+    async def _start(self, listen: dict[str, Any]) -> None:
+        await self._lifespan.start()
+        try:
+            self._listeners.append(await self._listen(**listen))
+        except BaseException:
+            await self._lifespan.stop()
+            raise
+        self._sweep()
+
+    async def _listen(
+        self,
+        *,
+        host: str | Sequence[str] | None,
+        port: int,
+        uds: str | None,
+        sock: socket_module.socket | None,
+        backlog: int,
+        **others: Any,
+    ) -> asyncio.Server:
+        others["backlog"] = backlog
+        if uds is not None:
+            return await self._loop.create_unix_server(self._connect, uds, **others)
+        if sock is not None:
+            if sock.family == socket_module.AF_UNIX:
+                return await self._loop.create_unix_server(self._connect, sock=sock, **others)
+            return await self._loop.create_server(self._connect, sock=sock, **others)
+        return await self._loop.create_server(self._connect, host, port, **others)
+
+    def _connect(self) -> Any:
+        return Connection(self)
+
+    def _sweep(self) -> None:
+        # One timer for all connections: a time-out of seconds may be late by one.
+        self.native.sweep()
+        self._sweeping = self._loop.call_later(_SWEEP_INTERVAL, self._sweep)
+
+    async def _close(self) -> None:
+        try:
+            for listener in self._listeners:
+                listener.close()
+            self.native.drain()
+            await self._end_requests()
+            await self._lifespan.stop()
+        finally:
+            if self._sweeping is not None:
+                self._sweeping.cancel()
+            self._lifespan.cancel()
+            self._closed.set()
+
+    def _is_drained(self) -> bool:
+        return self.native.open_connections == 0 and not self.native.tasks
+
+    async def _wait_until_drained(self, seconds: float | None) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._is_drained():
+                    self._drained.clear()
+                    await self._drained.wait()
+        except TimeoutError:
+            return self._is_drained()
+        return True
+
+    async def _end_requests(self) -> None:
+        if await self._wait_until_drained(self._options.timeout_graceful_shutdown):
+            return
+        self.native.disconnect()
+        if await self._wait_until_drained(_AFTER_DISCONNECT):
+            return
+        tasks = list(self.native.tasks)
+        if tasks:
+            self._options.logger.error(
+                "Cancel %d running task(s), timeout graceful shutdown exceeded", len(tasks)
+            )
+        for task in tasks:
+            task.cancel("Task cancelled, timeout graceful shutdown exceeded")
+        if tasks:
+            await asyncio.wait(tasks, timeout=_AFTER_CANCEL)
+        for connection in self.native.connections():
+            if connection.transport is not None:
+                connection.transport.abort()
+        await self._wait_until_drained(_AFTER_CANCEL)
+
+
+class serve:  # a function for its users, who await it or enter it
+    """Serve an ASGI application.
+
+    Use it as `async with serve(app, port=8000) as server`, which closes the server at the end, or
+    as `server = await serve(app)`. The application's lifespan begins before the server listens,
+    and ends after its last request.
+
+    Works on any asyncio event loop; on Penstock's, a request takes a shorter way, and on CPython
+    3.12 and later its task begins at once.
+
+    Args:
+        app: The ASGI application.
+        host: The address to listen on, or several; None for all.
+        port: The port to listen on; 0 for a free one, which `Server.port` has.
+        uds: The path of a Unix socket, in place of host and port.
+        sock: A listening socket, in place of host and port.
+        ssl: The TLS context of an https server.
+        backlog: Connections that the kernel keeps until they are accepted.
+        root_path: Where the application is mounted behind a proxy that removes this prefix.
+        lifespan: "on" requires that the application has a lifespan, "off" does not ask it.
+        access_log: Whether each response is logged, by `access_logger`.
+        server_header: Whether responses have the field Server.
+        date_header: Whether responses have the field Date.
+        headers: Further fields of every response.
+        limit_concurrency: Connections or unfinished requests at which a request is answered with
+            status 503.
+        limit_head_size: Bytes of a request's head; beyond it the answer is 431 or 414.
+        limit_head_fields: Fields of a request; beyond it the answer is 431.
+        timeout_keep_alive: Seconds after which an idle connection is closed.
+        timeout_head: Seconds in which a request's head must arrive; None for no limit.
+        timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
+            for no limit.
+        logger: Where errors go; "penstock.asgi" by default.
+        access_logger: Where the access log goes; "penstock.access" by default.
+        **kwargs: Of these options, and of `loop.create_server`, for example `reuse_port`.
+
+    Raises:
+        OSError: If the address cannot be bound.
+        LifespanFailed: If the application refuses to start.
+        ValueError: If an option is out of its range.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        host: str | Sequence[str] | None = "127.0.0.1",
+        port: int = 8000,
+        uds: str | None = None,
+        sock: socket_module.socket | None = None,
+        ssl: ssl_module.SSLContext | None = None,
+        backlog: int = 2048,
+        **kwargs: Any,
+    ) -> None:
+        if sum(each is not None for each in (uds, sock)) > 1:
+            raise ValueError("uds and sock are two places to listen on; leave one out")
+        names = ServerOptions.__dataclass_fields__
+        options = {name: kwargs.pop(name) for name in list(kwargs) if name in names}
+        self._app = as_asgi3(app)
+        self._options = ServerOptions(**options)
+        self._listen: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "uds": uds,
+            "sock": sock,
+            "backlog": backlog,
+            **kwargs,
+        }
+        if ssl is not None:
+            self._listen["ssl"] = ssl
+        self._server: Server | None = None
+
+    def __await__(self) -> Generator[Any, None, Server]:
+        return self._serve().__await__()
+
+    async def __aenter__(self) -> Server:
+        self._server = await self._serve()
+        return self._server
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        assert self._server is not None
+        await self._server.__aexit__(*exc_info)
+
+    async def _serve(self) -> Server:
+        server = Server(self._app, self._options)
+        await server._start(self._listen)
+        return server

@@ -1,0 +1,314 @@
+"""What an application gets: the scope, the body, the order of messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .support import CLOSE, HOST, ask, body_of, connected, echo, respond, serving
+
+Run = Callable[..., Any]
+
+
+def scope_of(run: Run, request: bytes, **options: Any) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.update(scope)
+        await respond(send)
+
+    async def main() -> None:
+        await ask(app, request, **options)
+
+    run(main())
+    return seen
+
+
+def test_scope_of_a_request(run: Run) -> None:
+    scope = scope_of(
+        run, b"GET /a%20b/%C3%A4?x=%201&y HTTP/1.1\r\nX-One: 1\r\nx-one:  2 \r\nHost: test\r\n\r\n"
+    )
+    assert scope["client"][0] == "127.0.0.1"
+    assert type(scope["client"][1]) is int
+    assert scope["server"][0] == "127.0.0.1"
+    del scope["client"], scope["server"]
+    assert scope == {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.5"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/a b/ä",
+        "raw_path": b"/a%20b/%C3%A4",
+        "query_string": b"x=%201&y",
+        "root_path": "",
+        "headers": [(b"x-one", b"1"), (b"x-one", b"2"), (b"host", b"test")],
+        "state": {},
+        "extensions": scope["extensions"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/%C3%28", "/�("),
+        ("/%zz", "/%zz"),
+        ("/a+b", "/a+b"),
+        ("/../x", "/../x"),
+        ("/?", "/"),
+        ("http://test/x?y", "/x"),
+        ("*", "*"),
+    ],
+)
+def test_paths(run: Run, target: str, path: str) -> None:
+    method = b"OPTIONS " if target == "*" else b"GET "
+    assert scope_of(run, method + target.encode() + b" HTTP/1.1\r\n" + CLOSE)["path"] == path
+
+
+def test_root_path_is_in_front_of_the_path(run: Run) -> None:
+    scope = scope_of(run, b"GET /x%20y HTTP/1.1\r\n" + CLOSE, root_path="/api")
+    assert (scope["root_path"], scope["path"]) == ("/api", "/api/x y")
+    assert scope["raw_path"] == b"/api/x%20y"
+
+
+def test_repeated_requests_have_scopes_of_their_own(run: Run) -> None:
+    scopes: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        scopes.append(scope)
+        scope["headers"].append((b"added", b"1"))
+        scope["asgi"]["added"] = scope["extensions"]["added"] = scope["state"]["added"] = 1
+        scope["added"] = 1
+        await respond(send)
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for _ in range(3):
+                client.writer.write(b"GET /x HTTP/1.1\r\n" + HOST + b"\r\n")
+                await client.response()
+
+    run(main())
+    assert scopes[0] == scopes[1] == scopes[2]
+    assert scopes[0]["headers"] == [(b"host", b"test"), (b"added", b"1")]
+    assert scopes[0] is not scopes[1]
+
+
+def chunked(*parts: bytes) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (*parts, b""))
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST / HTTP/1.1\r\nContent-Length: 10\r\n" + CLOSE + b"0123456789",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+        + CLOSE
+        + chunked(b"0123", b"45", b"6789"),
+    ],
+    ids=["length", "chunked"],
+)
+def test_a_body_split_at_every_byte(run: Run, request_bytes: bytes) -> None:
+    async def main() -> None:
+        async with serving(echo) as server:
+            for at in range(1, len(request_bytes), 3):
+                async with connected(server) as client:
+                    client.writer.write(request_bytes[:at])
+                    await asyncio.sleep(0)
+                    client.writer.write(request_bytes[at:])
+                    assert (await client.response())[2] == b"0123456789"
+
+    run(main())
+
+
+def test_pipelined_requests_are_answered_in_their_order(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = await body_of(receive)
+        if scope["path"] == "/1":
+            await asyncio.sleep(0)
+        await respond(send, scope["path"].encode() + body)
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for number in range(50):
+                client.writer.write(
+                    b"POST /%d HTTP/1.1\r\nContent-Length: 2\r\n%b\r\nab" % (number, HOST)
+                )
+            bodies = [(await client.response())[2] for _ in range(50)]
+            assert bodies == [b"/%dab" % number for number in range(50)]
+
+    run(main())
+
+
+def test_nothing_is_served_behind_a_close(run: Run) -> None:
+    async def main() -> None:
+        async with serving(echo) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + CLOSE + b"GET / HTTP/1.1\r\n" + CLOSE)
+            assert (await client.reader.read()).count(b"HTTP/1.1 ") == 1
+            assert server.total_requests == 1
+
+    run(main())
+
+
+def test_100_is_sent_when_the_application_receives(run: Run) -> None:
+    async def main() -> None:
+        request = (
+            b"POST / HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n" + HOST + b"\r\n"
+        )
+        async with serving(echo) as server, connected(server) as client:
+            client.writer.write(request)
+            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.writer.write(b"hello")
+            assert (await client.response())[2] == b"hello"
+
+    run(main())
+
+
+def test_100_is_not_sent_for_a_body_that_nobody_wants(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send, status=413)
+
+    async def main() -> None:
+        request = (
+            b"POST / HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n" + HOST + b"\r\n"
+        )
+        status, fields, _ = await ask(app, request)
+        assert (status, fields["connection"]) == (413, "close")
+
+    run(main())
+
+
+def test_the_rest_of_an_unread_body_is_no_request(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send, scope["path"].encode())
+
+    async def main() -> None:
+        inner = b"GET /inner HTTP/1.1\r\n" + HOST + b"\r\n"
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(
+                b"POST /a HTTP/1.1\r\nContent-Length: %d\r\n%b\r\n" % (len(inner), HOST)
+            )
+            assert (await client.response())[2] == b"/a"
+            client.writer.write(inner + b"GET /b HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert (await client.response())[2] == b"/b"
+
+    run(main())
+
+
+def test_a_large_body_waits_for_the_application(run: Run) -> None:
+    size = 8 << 20
+    begun = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await begun.wait()
+        received = 0
+        largest = 0
+        while True:
+            message = await receive()
+            received += len(message["body"])
+            largest = max(largest, len(message["body"]))
+            if not message["more_body"]:
+                break
+        await respond(send, b"%d %d" % (received, largest))
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%b\r\n" % (size, HOST))
+            client.writer.write(bytes(size))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.writer.drain(), 0.1)
+            begun.set()
+            received, largest = (await client.response())[2].split()
+            assert int(received) == size
+            assert int(largest) < 1 << 20
+
+    run(main())
+
+
+def test_each_request_is_a_task_in_a_context_of_its_own(run: Run) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+    tasks = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        task = asyncio.current_task()
+        assert isinstance(task, asyncio.Task)
+        assert task in asyncio.all_tasks()
+        tasks.append(task)
+        before = variable.get()
+        variable.set(scope["path"])
+        async with asyncio.timeout(10):
+            await asyncio.sleep(0)
+        await respond(send, before.encode())
+
+    async def main() -> None:
+        variable.set("server")
+        async with serving(app) as server, connected(server) as client:
+            for path in (b"/1", b"/2"):
+                client.writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+                assert (await client.response())[2] == b"server"
+        assert len(set(tasks)) == 2
+        assert all(task.result() is None for task in tasks)
+
+    run(main())
+
+
+def test_a_task_factory_is_used(run: Run) -> None:
+    made = []
+
+    def factory(loop: Any, coroutine: Any, **options: Any) -> Any:
+        made.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(factory)
+        status, _, body = await ask(echo, b"GET / HTTP/1.1\r\n" + CLOSE)
+        assert (status, body) == (200, b"")
+        assert any(type(each).__name__ == "HttpRequest" for each in made)
+
+    run(main())
+
+
+def test_a_cancelled_receive_loses_nothing(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(receive(), 0.01)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"go", "more_body": True})
+        await send({"type": "http.response.body", "body": await body_of(receive)})
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"POST / HTTP/1.1\r\nContent-Length: 4\r\n" + HOST + b"\r\n")
+            await client.head()
+            assert await client.reader.readuntil(b"go\r\n") == b"2\r\ngo\r\n"
+            client.writer.write(b"body")
+            rest = await client.reader.readuntil(b"0\r\n\r\n")
+            assert rest == b"4\r\nbody\r\n0\r\n\r\n"
+
+    run(main())
+
+
+def test_several_tasks_may_receive(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert (await receive())["more_body"] is False
+        waiting = [asyncio.ensure_future(receive()) for _ in range(3)]
+        await asyncio.sleep(0)
+        await respond(send)
+        messages = await asyncio.gather(*waiting, receive())
+        ended.set_result(messages)
+
+    async def main() -> None:
+        global ended
+        ended = asyncio.get_running_loop().create_future()
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert (await client.response())[0] == 200
+            assert await ended == [{"type": "http.disconnect"}] * 4
+
+    run(main())
+
+
+ended: asyncio.Future[Any]
