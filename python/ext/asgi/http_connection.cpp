@@ -481,6 +481,7 @@ PyMemberDef connection_members[] = {
      nullptr},
     {"transport", T_OBJECT, offsetof(HttpConnectionObject, transport), READONLY, nullptr},
     {"_server", T_OBJECT, offsetof(HttpConnectionObject, server), READONLY, nullptr},
+    {"_context", T_OBJECT, offsetof(HttpConnectionObject, context), READONLY, nullptr},
     {"_scope", T_OBJECT, offsetof(HttpConnectionObject, prototype), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };

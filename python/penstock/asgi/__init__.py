@@ -1,4 +1,4 @@
-"""An ASGI server (HTTP/1.1) on the native loop and codecs.
+"""An ASGI server (HTTP/1.1 and WebSocket) on the native loop and codecs.
 
     async with penstock.asgi.serve(app, port=8000) as server:
         await server.serve_forever()
@@ -10,7 +10,15 @@ so everything that is written for asyncio or AnyIO works in an application.
 from penstock._public_names import claim as _claim
 from penstock.asgi._errors import ClientDisconnected, LifespanFailed
 from penstock.asgi._server import Server, serve
+from penstock.asgi._uvicorn import HttpProtocol, WebSocketProtocol
 
-__all__ = ["ClientDisconnected", "LifespanFailed", "Server", "serve"]
+__all__ = [
+    "ClientDisconnected",
+    "HttpProtocol",
+    "LifespanFailed",
+    "Server",
+    "WebSocketProtocol",
+    "serve",
+]
 
 _claim(globals())

@@ -6,13 +6,14 @@ import asyncio
 from typing import Any, Protocol
 
 from penstock import _core
+from penstock.asgi._websocket import WebSocketOwner, WebSocketSession
 
 __all__ = ["Connection", "Owner", "scope_of_transport"]
 
 SPEC_VERSION = "2.5"
 
 
-class Owner(Protocol):
+class Owner(WebSocketOwner, Protocol):
     """The server of a connection."""
 
     native: _core.HttpServer
@@ -65,4 +66,12 @@ class Connection(_core.HttpConnection):
         self._start(self._owner.native, transport, scope_of_transport(self._owner, transport))
 
     def _on_websocket(self, scope: dict[str, Any], head: bytes, rest: bytes) -> bool:
-        return False
+        # Called by the native half. Returns whether the connection is no longer its own.
+        owner = self._owner
+        transport = self.transport
+        if owner.websocket is None or transport is None:
+            return False
+        self._release()
+        session = WebSocketSession(owner, owner.native.loop, transport, scope)
+        session.start(self._context, head, rest)
+        return True

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.asgi._proxy import TrustedHosts
+from penstock.asgi._websocket import WebSocketOptions
+
 __all__ = ["Lifespan", "ServerOptions"]
 
 Lifespan = Literal["auto", "on", "off"]
@@ -17,6 +20,8 @@ class ServerOptions:
     """What `serve` takes beside the application and its address; see there."""
 
     root_path: str = ""
+    proxy_headers: bool = False
+    forwarded_allow_ips: str = "127.0.0.1,::1"
     lifespan: Lifespan = "auto"
     access_log: bool = True
     server_header: bool = True
@@ -28,6 +33,12 @@ class ServerOptions:
     timeout_keep_alive: float = 5
     timeout_head: float | None = 30
     timeout_graceful_shutdown: float | None = 30
+    ws: bool = True
+    ws_max_size: int = 16 << 20
+    ws_max_queue: int = 32
+    ws_ping_interval: float | None = 20
+    ws_ping_timeout: float | None = 20
+    ws_per_message_deflate: bool = True
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("penstock.asgi"))
     access_logger: logging.Logger = field(
         default_factory=lambda: logging.getLogger("penstock.access")
@@ -49,10 +60,30 @@ class ServerOptions:
             raise ValueError(f"limit_head_size is at least 256, not {self.limit_head_size}")
         if not 1 <= self.limit_head_fields <= 10_000:
             raise ValueError(f"limit_head_fields is 1 to 10000, not {self.limit_head_fields}")
+        TrustedHosts(self.forwarded_allow_ips)
+        for name in ("ws_max_size", "ws_max_queue"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
+        for name in ("ws_ping_interval", "ws_ping_timeout"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is a positive number of seconds or None, not {value!r}")
         for name in ("timeout_keep_alive", "timeout_head", "timeout_graceful_shutdown"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} is a number of seconds, not {value!r}")
+
+    def websocket(self) -> WebSocketOptions | None:
+        """Return the options of WebSocket connections; None if there are none."""
+        if not self.ws:
+            return None
+        return WebSocketOptions(
+            max_size=self.ws_max_size,
+            max_queue=self.ws_max_queue,
+            ping_interval=self.ws_ping_interval,
+            ping_timeout=self.ws_ping_timeout,
+            per_message_deflate=self.ws_per_message_deflate,
+        )
 
     def response_fields(self) -> list[tuple[bytes, bytes]]:
         """Return the fields that every response gets."""

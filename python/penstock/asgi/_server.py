@@ -14,7 +14,9 @@ from penstock.asgi._interfaces import as_asgi3
 from penstock.asgi._lifespan import LifespanTask
 from penstock.asgi._log import access_line, reporter
 from penstock.asgi._options import ServerOptions
+from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.asgi._types import Application
+from penstock.asgi._websocket import WebSocketSession
 
 __all__ = ["Server", "serve"]
 
@@ -28,6 +30,8 @@ class Server:
 
     def __init__(self, app: Application, options: ServerOptions) -> None:
         self._loop = asyncio.get_running_loop()
+        if options.proxy_headers:
+            app = ProxyHeaders(app, TrustedHosts(options.forwarded_allow_ips))
         self._options = options
         self.root_path = options.root_path
         self._lifespan = LifespanTask(app, options.lifespan, options.logger)
@@ -48,6 +52,13 @@ class Server:
             head_fields=options.limit_head_fields,
             limit_concurrency=options.limit_concurrency or 0,
         )
+        self.app = app
+        self.logger = options.logger
+        self.tasks = self.native.tasks
+        self.fields = options.response_fields()
+        self.sends_date = options.date_header
+        self.websocket = options.websocket()
+        self.websockets: set[WebSocketSession] = set()
         self._listeners: list[asyncio.Server] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -93,6 +104,14 @@ class Server:
         if self._closing is None:
             self._closing = self._loop.create_task(self._close())
 
+    def abort(self) -> None:
+        """Close without waiting: requests are cancelled, and lose their connections."""
+        self.close()
+        self.native.disconnect()
+        for task in list(self.native.tasks):
+            task.cancel("the server was aborted")
+        self._abort_connections()
+
     async def wait_closed(self) -> None:
         """Wait until `close` was called, the last request has ended and the lifespan too.
 
@@ -122,8 +141,10 @@ class Server:
     async def _start(self, listen: dict[str, Any]) -> None:
         await self._lifespan.start()
         try:
-            self._listeners.append(await self._listen(**listen))
+            await self._listen(**listen)
         except BaseException:
+            for listener in self._listeners:
+                listener.close()
             await self._lifespan.stop()
             raise
         self._sweep()
@@ -134,18 +155,21 @@ class Server:
         host: str | Sequence[str] | None,
         port: int,
         uds: str | None,
-        sock: socket_module.socket | None,
+        sock: socket_module.socket | Sequence[socket_module.socket] | None,
         backlog: int,
         **others: Any,
-    ) -> asyncio.Server:
+    ) -> None:
         others["backlog"] = backlog
+        loop, listeners = self._loop, self._listeners
         if uds is not None:
-            return await self._loop.create_unix_server(self._connect, uds, **others)
-        if sock is not None:
-            if sock.family == socket_module.AF_UNIX:
-                return await self._loop.create_unix_server(self._connect, sock=sock, **others)
-            return await self._loop.create_server(self._connect, sock=sock, **others)
-        return await self._loop.create_server(self._connect, host, port, **others)
+            listeners.append(await loop.create_unix_server(self._connect, uds, **others))
+        elif sock is not None:
+            for each in [sock] if isinstance(sock, socket_module.socket) else sock:
+                unix = each.family == socket_module.AF_UNIX
+                create: Any = loop.create_unix_server if unix else loop.create_server
+                listeners.append(await create(self._connect, sock=each, **others))
+        else:
+            listeners.append(await loop.create_server(self._connect, host, port, **others))
 
     def _connect(self) -> Any:
         return Connection(self)
@@ -160,6 +184,8 @@ class Server:
             for listener in self._listeners:
                 listener.close()
             self.native.drain()
+            for session in list(self.websockets):
+                session.shut_down()
             await self._end_requests()
             await self._lifespan.stop()
         finally:
@@ -168,8 +194,14 @@ class Server:
             self._lifespan.cancel()
             self._closed.set()
 
+    def on_websocket_end(self) -> None:
+        """Called by each WebSocket connection that has ended."""
+        if self._closing is not None and self._is_drained():
+            self._drained.set()
+
     def _is_drained(self) -> bool:
-        return self.native.open_connections == 0 and not self.native.tasks
+        native = self.native
+        return native.open_connections == 0 and not native.tasks and not self.websockets
 
     async def _wait_until_drained(self, seconds: float | None) -> bool:
         try:
@@ -196,10 +228,15 @@ class Server:
             task.cancel("Task cancelled, timeout graceful shutdown exceeded")
         if tasks:
             await asyncio.wait(tasks, timeout=_AFTER_CANCEL)
+        self._abort_connections()
+        await self._wait_until_drained(_AFTER_CANCEL)
+
+    def _abort_connections(self) -> None:
         for connection in self.native.connections():
             if connection.transport is not None:
                 connection.transport.abort()
-        await self._wait_until_drained(_AFTER_CANCEL)
+        for session in list(self.websockets):
+            session.abort()
 
 
 class serve:  # a function for its users, who await it or enter it
@@ -217,10 +254,13 @@ class serve:  # a function for its users, who await it or enter it
         host: The address to listen on, or several; None for all.
         port: The port to listen on; 0 for a free one, which `Server.port` has.
         uds: The path of a Unix socket, in place of host and port.
-        sock: A listening socket, in place of host and port.
+        sock: A listening socket, or several, in place of host and port.
         ssl: The TLS context of an https server.
         backlog: Connections that the kernel keeps until they are accepted.
         root_path: Where the application is mounted behind a proxy that removes this prefix.
+        proxy_headers: Whether X-Forwarded-For and X-Forwarded-Proto tell who the client is.
+        forwarded_allow_ips: The proxies whose fields are believed: addresses and networks,
+            separated by commas, "unix" for those on a Unix socket, or "*" for all.
         lifespan: "on" requires that the application has a lifespan, "off" does not ask it.
         access_log: Whether each response is logged, by `access_logger`.
         server_header: Whether responses have the field Server.
@@ -234,6 +274,12 @@ class serve:  # a function for its users, who await it or enter it
         timeout_head: Seconds in which a request's head must arrive; None for no limit.
         timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
             for no limit.
+        ws: Whether the server accepts WebSocket connections.
+        ws_max_size: Bytes of a received message.
+        ws_max_queue: Messages that are received ahead.
+        ws_ping_interval: Seconds between pings; None sends none.
+        ws_ping_timeout: Seconds in which a client must answer one, or send anything.
+        ws_per_message_deflate: Whether messages may be compressed.
         logger: Where errors go; "penstock.asgi" by default.
         access_logger: Where the access log goes; "penstock.access" by default.
         **kwargs: Of these options, and of `loop.create_server`, for example `reuse_port`.
@@ -251,7 +297,7 @@ class serve:  # a function for its users, who await it or enter it
         host: str | Sequence[str] | None = "127.0.0.1",
         port: int = 8000,
         uds: str | None = None,
-        sock: socket_module.socket | None = None,
+        sock: socket_module.socket | Sequence[socket_module.socket] | None = None,
         ssl: ssl_module.SSLContext | None = None,
         backlog: int = 2048,
         **kwargs: Any,

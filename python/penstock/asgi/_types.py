@@ -11,5 +11,5 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Any, Any, Any], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[Any]]
 """An ASGI 3 application: `await app(scope, receive, send)`."""

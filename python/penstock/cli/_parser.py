@@ -15,6 +15,7 @@ from penstock.cli._log.commands import add_log_commands
 from penstock.cli._query.commands import add_query_command
 from penstock.cli._recordings.commands import add_recordings_commands
 from penstock.cli._serial.commands import add_serial_commands
+from penstock.cli._serve.commands import add_serve_command
 
 __all__ = ["build_parser"]
 
@@ -23,7 +24,7 @@ exit codes:
   0    the command did all of its work
   1    an unexpected error, which is a defect of Penstock
   2    the command line is wrong
-  3    the configuration file is missing or malformed
+  3    the configuration file is missing or malformed; of serve, there is no application
   4    a port or required instrument could not be opened; nothing was recorded
   5    a file could not be written or read; what was recorded before is on disk
   6    the run is complete, but some polls or setpoint steps failed
@@ -232,6 +233,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     completion.set_defaults(run=_completion)
 
+    add_serve_command(commands, _EPILOG)
     add_serial_commands(commands, _EPILOG)
     add_log_commands(commands, _EPILOG)
     add_alicat_commands(commands)

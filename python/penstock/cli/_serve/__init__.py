@@ -1,0 +1,1 @@
+"""``penstock serve``: an ASGI application on a port, in one process or several."""

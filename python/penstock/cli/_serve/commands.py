@@ -1,0 +1,247 @@
+"""The grammar of ``penstock serve``: uvicorn's options by uvicorn's names."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from penstock.cli._interrupts import Interrupts
+
+__all__ = ["add_serve_command"]
+
+
+def add_serve_command(commands: Any, epilog: str) -> None:
+    """Add ``serve`` to the subparsers ``commands``."""
+    serve = commands.add_parser(
+        "serve",
+        help="serve an ASGI application over HTTP",
+        description="Serve an ASGI application. The options have uvicorn's names. The exit code is "
+        "3 if the application or its address is not there.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    serve.add_argument("app", metavar="MODULE:ATTRIBUTE", help="the application")
+    _add_places(serve)
+    _add_processes(serve)
+    _add_application(serve)
+    _add_logs(serve)
+    _add_http(serve)
+    _add_websocket(serve)
+    _add_tls(serve)
+    serve.set_defaults(run=_serve)
+
+
+def _add_places(serve: Any) -> None:
+    group = serve.add_argument_group("where it listens")
+    group.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="default: %(default)s"
+    )
+    group.add_argument(
+        "--port", type=_port, default=8000, help="0 for a free one; default: %(default)s"
+    )
+    group.add_argument("--uds", metavar="PATH", help="a Unix socket, in place of host and port")
+    group.add_argument(
+        "--fd", type=_count, metavar="NUMBER", help="an open socket, such as a service manager's"
+    )
+    group.add_argument(
+        "--backlog",
+        type=_positive,
+        default=2048,
+        metavar="CONNECTIONS",
+        help="that wait to be accepted; default: %(default)s",
+    )
+
+
+def _add_processes(serve: Any) -> None:
+    group = serve.add_argument_group("processes")
+    concurrency = os.environ.get("WEB_CONCURRENCY", "")
+    group.add_argument(
+        "--workers",
+        type=_positive,
+        default=int(concurrency) if concurrency.isdecimal() and int(concurrency) > 0 else 1,
+        metavar="NUMBER",
+        help="processes; default: $WEB_CONCURRENCY or 1. One that crashes or hangs is replaced; "
+        "SIGHUP replaces all, SIGTTIN and SIGTTOU add and remove one",
+    )
+    group.add_argument(
+        "--timeout-worker-healthcheck",
+        type=_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="without a sign of the worker's loop, after which it is killed; default: %(default)g",
+    )
+    group.add_argument("--reload", action="store_true", help="start again when a file has changed")
+    group.add_argument(
+        "--reload-dir", action="append", metavar="DIR", help="a folder to watch; default: this one"
+    )
+    group.add_argument("--reload-include", action="append", metavar="PATTERN", help="default: *.py")
+    group.add_argument(
+        "--reload-exclude", action="append", metavar="PATTERN", help="default: .*, .py[cod], ~*"
+    )
+    group.add_argument(
+        "--reload-delay",
+        type=_seconds,
+        default=0.25,
+        metavar="SECONDS",
+        help="between looks; default: %(default)g",
+    )
+    group.add_argument(
+        "--limit-max-requests",
+        type=_positive,
+        metavar="REQUESTS",
+        help="after which a worker is replaced, and a single process ends",
+    )
+    group.add_argument(
+        "--limit-max-requests-jitter",
+        type=_count,
+        default=0,
+        metavar="REQUESTS",
+        help="at most so many more, chosen at random in each process",
+    )
+    group.add_argument(
+        "--timeout-graceful-shutdown",
+        type=_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="that running requests have at the end; default: %(default)g",
+    )
+
+
+def _add_application(serve: Any) -> None:
+    group = serve.add_argument_group("the application")
+    group.add_argument(
+        "--factory", action="store_true", help="call ATTRIBUTE, which returns the application"
+    )
+    group.add_argument("--app-dir", default="", metavar="DIR", help="where MODULE is looked for")
+    group.add_argument("--env-file", metavar="FILE", help="variables that are set before")
+    group.add_argument("--lifespan", choices=("auto", "on", "off"), default="auto")
+    group.add_argument("--interface", choices=("auto", "asgi3", "asgi2"), default="auto")
+    group.add_argument("--root-path", default="", metavar="PATH", help="a proxy has removed it")
+    group.add_argument(
+        "--loop",
+        choices=("auto", "penstock", "asyncio", "uvloop"),
+        default="auto",
+        help="the event loop; auto is Penstock's",
+    )
+
+
+def _add_logs(serve: Any) -> None:
+    group = serve.add_argument_group("logs")
+    group.add_argument(
+        "--log-config", metavar="FILE", help="for logging: .json, .yaml, or its own format"
+    )
+    group.add_argument(
+        "--log-level", choices=("critical", "error", "warning", "info", "debug", "trace")
+    )
+    group.add_argument("--access-log", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument("--use-colors", action=argparse.BooleanOptionalAction, default=None)
+
+
+def _add_http(serve: Any) -> None:
+    group = serve.add_argument_group("HTTP")
+    group.add_argument("--proxy-headers", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument(
+        "--forwarded-allow-ips",
+        default=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1"),
+        metavar="HOSTS",
+        help="proxies to believe: addresses, networks, unix, *; default: %(default)s",
+    )
+    group.add_argument("--server-header", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument("--date-header", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        type=_header,
+        metavar="NAME:VALUE",
+        help="a field of every response; may be given again",
+    )
+    group.add_argument(
+        "--limit-concurrency",
+        type=_positive,
+        metavar="NUMBER",
+        help="connections or requests at which the answer is 503",
+    )
+    group.add_argument(
+        "--timeout-keep-alive",
+        type=_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="after which an idle connection is closed; default: %(default)g",
+    )
+    # A command line for uvicorn may have these; the parser has its own limits.
+    group.add_argument("--http", default="auto", help="no effect: there is one parser")
+    group.add_argument(
+        "--h11-max-incomplete-event-size", type=_positive, metavar="BYTES", help="no effect"
+    )
+
+
+def _add_websocket(serve: Any) -> None:
+    group = serve.add_argument_group("WebSocket")
+    group.add_argument("--ws", default="auto", help="none refuses WebSocket connections")
+    group.add_argument("--ws-max-size", type=_positive, default=16 << 20, metavar="BYTES")
+    group.add_argument("--ws-max-queue", type=_positive, default=32, metavar="MESSAGES")
+    group.add_argument("--ws-ping-interval", type=_seconds, default=20.0, metavar="SECONDS")
+    group.add_argument("--ws-ping-timeout", type=_seconds, default=20.0, metavar="SECONDS")
+    group.add_argument("--ws-per-message-deflate", type=_truth, default=True, metavar="BOOLEAN")
+
+
+def _add_tls(serve: Any) -> None:
+    group = serve.add_argument_group("TLS")
+    group.add_argument("--ssl-certfile", metavar="FILE")
+    group.add_argument("--ssl-keyfile", metavar="FILE")
+    group.add_argument("--ssl-keyfile-password", metavar="TEXT")
+    group.add_argument("--ssl-version", type=_count, metavar="NUMBER", help="of the ssl module")
+    group.add_argument("--ssl-cert-reqs", type=_count, default=0, metavar="NUMBER")
+    group.add_argument("--ssl-ca-certs", metavar="FILE")
+    group.add_argument("--ssl-ciphers", metavar="LIST")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return value
+
+
+def _truth(text: str) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if text.lower() not in words:
+        raise argparse.ArgumentTypeError(f"{text} is neither true nor false")
+    return words[text.lower()]
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text} has no colon between its name and its value")
+    return name.strip(), value.strip()
+
+
+def _serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._serve.serve_command import run_serve
+
+    return run_serve(options, interrupts)

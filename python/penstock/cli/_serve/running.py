@@ -1,0 +1,202 @@
+"""One process that serves: alone, or as a worker."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import os
+import random
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._serve.application import import_application
+from penstock.cli._serve.logs import Loggers
+
+__all__ = ["run_process"]
+
+_TICK = 0.5
+
+
+def run_process(
+    options: argparse.Namespace,
+    loggers: Loggers,
+    sockets: Sequence[socket.socket],
+    place: str,
+    heartbeat: int | None = None,
+) -> int | None:
+    """Import the application and serve it until a signal.
+
+    Args:
+        options: The command's options.
+        loggers: The server's loggers.
+        sockets: Where it listens.
+        place: The same in words.
+        heartbeat: A descriptor that gets a byte each half second, from the loop.
+
+    Returns:
+        The number of the signal that has ended it, or None.
+
+    Raises:
+        CommandError: If the application cannot be imported or started (exit code CONFIG).
+    """
+    app = import_application(options.app, factory=options.factory, folder=options.app_dir)
+    arguments = server_arguments(options, loggers)
+    process = _Process(options, loggers, app, sockets, place, heartbeat)
+    with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
+        return runner.run(process.serve(arguments))
+
+
+def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    if name == "asyncio":
+        return asyncio.SelectorEventLoop
+    if name == "uvloop":
+        try:
+            uvloop: Any = importlib.import_module("uvloop")
+        except ImportError as error:
+            raise CommandError(
+                "--loop uvloop needs the package uvloop: pip install uvloop", ExitCode.MISSING_PART
+            ) from error
+        return uvloop.new_event_loop  # type: ignore[no-any-return]
+    import penstock
+
+    return penstock.new_event_loop
+
+
+def server_arguments(options: argparse.Namespace, loggers: Loggers) -> dict[str, Any]:
+    """Return the arguments of `penstock.asgi.serve`."""
+    same = (
+        "root_path lifespan access_log server_header date_header proxy_headers forwarded_allow_ips "
+        "limit_concurrency timeout_keep_alive timeout_graceful_shutdown backlog ws_max_size "
+        "ws_max_queue ws_per_message_deflate"
+    )
+    return {
+        **{name: getattr(options, name) for name in same.split()},
+        "headers": [tuple(pair) for pair in options.header],
+        "ws": options.ws != "none",
+        "ws_ping_interval": options.ws_ping_interval or None,
+        "ws_ping_timeout": options.ws_ping_timeout or None,
+        "ssl": _tls_context(options),
+        "logger": loggers.error,
+        "access_logger": loggers.access,
+    }
+
+
+def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
+    if options.ssl_certfile is None and options.ssl_keyfile is None:
+        return None
+    if options.ssl_certfile is None:
+        raise CommandError("--ssl-keyfile needs --ssl-certfile too", ExitCode.USAGE)
+    try:
+        protocol = options.ssl_version or ssl.PROTOCOL_TLS_SERVER
+        context = ssl.SSLContext(protocol)
+        context.check_hostname = False
+        context.load_cert_chain(
+            options.ssl_certfile, options.ssl_keyfile, options.ssl_keyfile_password
+        )
+        context.verify_mode = ssl.VerifyMode(options.ssl_cert_reqs)
+        if options.ssl_ca_certs is not None:
+            context.load_verify_locations(options.ssl_ca_certs)
+        if options.ssl_ciphers is not None:
+            context.set_ciphers(options.ssl_ciphers)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise CommandError(
+            f"the certificate or another option of TLS cannot be used: {one_line(error)}",
+            ExitCode.CONFIG,
+        ) from error
+    return context
+
+
+class _Process:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        loggers: Loggers,
+        app: Any,
+        sockets: Sequence[socket.socket],
+        place: str,
+        heartbeat: int | None,
+    ) -> None:
+        self._options = options
+        self._log = loggers.error
+        self._app = app
+        self._sockets = sockets
+        self._place = place
+        self._heartbeat = heartbeat
+        self._server: Any = None
+        self._signum: int | None = None
+        limit = options.limit_max_requests
+        jitter = options.limit_max_requests_jitter
+        self._most_requests = None if limit is None else limit + random.randint(0, jitter)
+
+    async def serve(self, arguments: dict[str, Any]) -> int | None:
+        from penstock import asgi
+
+        loop = asyncio.get_running_loop()
+        main = asyncio.current_task()
+        assert main is not None
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, self._on_signal, signum, main)
+        self._log.info("Started server process [%d]", os.getpid())
+        try:
+            self._server = await asgi.serve(self._app, sock=self._sockets, **arguments)
+        except asgi.LifespanFailed as error:
+            raise CommandError(
+                f"the application has refused to start: {one_line(error)}", ExitCode.CONFIG
+            ) from error
+        except (ValueError, OSError) as error:
+            raise CommandError(one_line(error), ExitCode.CONFIG) from error
+        except asyncio.CancelledError:
+            if self._signum is None:
+                raise
+            return self._signum
+        if self._heartbeat is None:
+            self._log.info("Serving on %s (Press CTRL+C to quit)", self._place)
+        ticking = asyncio.create_task(self._tick())
+        try:
+            if self._signum is not None:
+                self._server.close()
+            await self._server.wait_closed()
+        except asgi.LifespanFailed as error:
+            self._log.error("The application's shutdown has failed: %s", one_line(error))
+        finally:
+            ticking.cancel()
+        self._log.info("Finished server process [%d]", os.getpid())
+        return self._signum
+
+    def _on_signal(self, signum: int, main: asyncio.Task[Any]) -> None:
+        again, self._signum = self._signum, signum
+        if self._server is None:
+            main.cancel()
+        elif again is None:
+            self._log.info("Shutting down")
+            self._server.close()
+        elif signum == signal.SIGINT:
+            self._log.warning("Interrupted again: running requests are cancelled")
+            self._server.abort()
+
+    async def _tick(self) -> None:
+        while True:
+            self._beat()
+            most = self._most_requests
+            if most is not None and self._server.total_requests >= most:
+                self._log.warning("Maximum request limit of %d exceeded. Ending process.", most)
+                self._server.close()
+                self._most_requests = None
+            await asyncio.sleep(_TICK)
+
+    def _beat(self) -> None:
+        if self._heartbeat is None:
+            return
+        try:
+            os.write(self._heartbeat, b".")
+        except BlockingIOError:
+            pass  # it has enough of them to read
+        except BrokenPipeError:
+            self._log.error("The supervisor has gone. Ending process.")
+            self._heartbeat = None
+            self._server.close()

@@ -1,0 +1,50 @@
+"""``penstock serve``: one process, or a supervisor with its workers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+
+from penstock.cli._errors import ExitCode
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._serve.application import read_env_file
+from penstock.cli._serve.changes import ChangedFiles
+from penstock.cli._serve.logs import set_up_logs
+from penstock.cli._serve.running import run_process
+from penstock.cli._serve.sockets import bound_sockets, place_of, remove_socket_file
+from penstock.cli._serve.supervisor import Supervisor
+
+__all__ = ["run_serve"]
+
+
+def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Serve until SIGINT or SIGTERM. Ctrl-C is the usual end: exit code 0."""
+    if options.env_file is not None:
+        for name, value in read_env_file(options.env_file).items():
+            os.environ.setdefault(name, value)
+    loggers = set_up_logs(options)
+    log = loggers.error
+    if options.h11_max_incomplete_event_size is not None:
+        log.warning("--h11-max-incomplete-event-size has no effect: a head has at most 64 KiB")
+    if options.reload and options.workers > 1:
+        log.warning("--workers has no effect with --reload")
+    sockets = bound_sockets(options)
+    try:
+        if options.reload or options.workers > 1:
+            for each in sockets:
+                each.listen(options.backlog)
+                each.set_inheritable(True)
+            place = place_of(options, sockets)
+            log.info("Serving on %s (Press CTRL+C to quit)", place)
+            changed = ChangedFiles(options) if options.reload else lambda: False
+            ended_by = Supervisor(options, sockets, log, changed).run()
+            if ended_by is None:
+                return ExitCode.CONFIG
+        else:
+            ended_by = run_process(options, loggers, sockets, place_of(options, sockets))
+    finally:
+        remove_socket_file(options)
+        for each in sockets:
+            each.close()
+    return ExitCode.TERMINATED if ended_by == signal.SIGTERM else ExitCode.OK

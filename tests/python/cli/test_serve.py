@@ -1,0 +1,204 @@
+"""``penstock serve``: one process, workers, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import httpx
+import pytest
+
+from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
+from penstock.cli import main
+from penstock.cli._serve.application import read_env_file
+from penstock.cli._serve.changes import ChangedFiles
+from tests.python.conftest import CORE_MISSING
+
+pytestmark = pytest.mark.skipif(
+    CORE_MISSING, reason="penstock._core is not built (run 'make build')"
+)
+
+APP = """
+import os
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise TypeError("no lifespan")
+    body = f"{os.getpid()} {scope['client'][0]} {os.environ.get('GREETING')}"
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body.encode()})
+
+def make():
+    return app
+"""
+PACKAGE = Path(__file__).resolve().parents[3] / "python"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "served.py").write_text(APP)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the command; yield the process and the URL that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli", "serve", *options, "--port", "0"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        found = wait_for(process.stderr, r"Serving on (http://\S+)")
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(stream: IO[str], pattern: str) -> re.Match[str]:
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError("".join(lines))
+
+
+def ask(url: str, headers: dict[str, str] | None = None) -> list[str]:
+    return httpx.get(url, headers=headers, trust_env=False).text.split()
+
+
+def test_one_process(folder: Path) -> None:
+    (folder / "variables").write_text("# a comment\nexport GREETING='hello'\n")
+    options = ("served:make", "--factory", "--env-file", "variables", "--header", "X-A: b")
+    with serving(folder, *options) as (process, url):
+        answer = httpx.get(url, headers={"X-Forwarded-For": "203.0.113.9"}, trust_env=False)
+        assert answer.text.split() == [str(process.pid), "203.0.113.9", "hello"]
+        assert answer.headers["x-a"] == "b"
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 143
+        assert out == 'INFO:     203.0.113.9:0 - "GET / HTTP/1.1" 200 OK\n'
+
+
+def test_a_worker_that_dies_is_replaced_and_all_are_at_sighup(folder: Path) -> None:
+    with serving(folder, "served:app", "--workers", "2", "--no-access-log") as (process, url):
+        assert process.stderr is not None
+        for _ in range(2):
+            wait_for(process.stderr, "Application startup complete")
+        first = int(ask(url)[0])
+        assert first != process.pid
+        os.kill(first, signal.SIGKILL)
+        wait_for(process.stderr, rf"Worker \[{first}\] has ended \(-9\)")
+        new = int(wait_for(process.stderr, r"Started server process \[(\d+)\]")[1])
+        wait_for(process.stderr, "Application startup complete")
+        assert int(ask(url)[0]) != first
+        process.send_signal(signal.SIGHUP)
+        finished = {
+            int(wait_for(process.stderr, r"Finished server process \[(\d+)\]")[1]) for _ in range(2)
+        }
+        assert new in finished
+        assert int(ask(url)[0]) not in finished
+        process.send_signal(signal.SIGTERM)
+        wait_for(process.stderr, "Stopped parent process")
+        assert process.wait(60) == 143
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["served"], "write MODULE:ATTRIBUTE"),
+        (["missing:app"], "there is no module 'missing'"),
+        (["served:missing"], "has no attribute 'missing'"),
+        (["served:os"], "is no ASGI application"),
+        (["served:app", "--factory"], "is no factory"),
+        (["served:app", "--host", "256.1.1.1"], "cannot listen on http://256.1.1.1:8000"),
+        (["served:app", "--env-file", "none"], "cannot read none"),
+        (["served:app", "--log-config", "served.py"], "no configuration for logging"),
+        (["served:app", "--port", "0", "--ssl-certfile", "none"], "cannot be used"),
+        (["served:app", "--port", "0", "--lifespan", "on"], "refused to start: no lifespan"),
+        (["served:app", "--port", "0", "--root-path", "x"], "root_path begins with"),
+    ],
+)
+def test_what_cannot_be_served(
+    folder: Path,
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "served", raising=False)
+    assert main(["serve", *words]) == 3
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--port", "x"], ["--port", "70000"], ["--header", "x"]])
+def test_a_wrong_command_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "served:app", *words]) == 2
+
+
+def test_changed_files(folder: Path) -> None:
+    class Options:
+        reload_dir = (str(folder),)
+        reload_include = reload_exclude = None
+        reload_delay = 0.0
+        app_dir = ""
+
+    changed = ChangedFiles(Options())  # type: ignore[arg-type]
+    assert not changed()
+    (folder / "notes.txt").write_text("x")
+    assert not changed()
+    (folder / "other.py").write_text("x")
+    assert changed()
+    assert not changed()
+
+
+def test_env_file(folder: Path) -> None:
+    (folder / "env").write_text("A=1\nB = 'x # y' # z\n\nC=a b # c\nD=\"\"\n")
+    assert read_env_file(str(folder / "env")) == {"A": "1", "B": "x # y", "C": "a b", "D": ""}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "client", "forwarded", "expected"),
+    [
+        ("127.0.0.1", ("127.0.0.1", 5), "1.1.1.1, 2.2.2.2", ("2.2.2.2", 0)),
+        ("127.0.0.1, 2.0.0.0/8", ("127.0.0.1", 5), "1.1.1.1, 2.2.2.2", ("1.1.1.1", 0)),
+        ("*", ("9.9.9.9", 5), "1.1.1.1, 2.2.2.2", ("1.1.1.1", 0)),
+        ("127.0.0.1", ("9.9.9.9", 5), "1.1.1.1", ("9.9.9.9", 5)),
+        ("127.0.0.1", None, "1.1.1.1", None),
+        ("unix", None, "1.1.1.1:80", ("1.1.1.1", 80)),
+        ("::1", ("::1", 5), "[2001:db8::1]:80", ("2001:db8::1", 80)),
+        ("::1", ("::1", 5), "2001:db8::1", ("2001:db8::1", 0)),
+        ("::1", ("::1", 5), "", ("::1", 5)),
+    ],
+)
+def test_proxy_headers(trusted: str, client: object, forwarded: str, expected: object) -> None:
+    seen = []
+
+    def app(scope: object, receive: object, send: object) -> object:
+        seen.append(scope)
+        return None
+
+    headers = [
+        (b"x-forwarded-for", forwarded.encode()),
+        (b"x-forwarded-proto", b"evil"),
+        (b"x-forwarded-proto", b"https"),
+    ]
+    scope = {"type": "websocket", "client": client, "scheme": "ws", "headers": headers}
+    ProxyHeaders(app, TrustedHosts(trusted))(scope, None, None)  # type: ignore[arg-type]
+    believed = expected != client or not forwarded
+    assert seen == [{**scope, "client": expected, "scheme": "wss" if believed else "ws"}]
