@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli import main
+from penstock.cli._query.query_command import _Worker
 from penstock.record import (
     ArrowSink,
     ColumnBuffer,
@@ -31,7 +33,7 @@ from penstock.record import (
 from penstock.record.sink import Sink
 from tests.python.record.batches import NOON_NS, flow_batch
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 
 NAMES = ["run.parquet", "run.arrow", "run.csv", "run.jsonl", "run.sqlite", "parts"]
 MEAN = "SELECT device, avg(Mass_Flow) AS flow, count(*) AS n FROM samples GROUP BY 1 ORDER BY 1"
@@ -324,6 +326,25 @@ def test_a_recording_that_grows_is_read_with_its_journal(tmp_path: Path, query: 
 def query_in_a_process(path: Path, sql: str) -> bytes:
     command = [sys.executable, "-m", "penstock.cli", "query", str(path), sql, "--format", "csv"]
     return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def test_an_interruption_before_the_query_has_begun_ends_it() -> None:
+    database = duckdb.connect()
+    interrupted = threading.Event()
+
+    class Session:
+        def interrupt(self) -> None:
+            database.interrupt()
+            interrupted.set()
+
+    def count() -> object:
+        interrupted.wait()
+        return database.execute("SELECT count(*) FROM range(1000000000000) a WHERE a.range % 7 = 9")
+
+    with pytest.raises(KeyboardInterrupt), _Worker(Session()) as worker:  # type: ignore[arg-type]
+        worker._call = worker._threads.submit(count)
+        raise KeyboardInterrupt
+    assert isinstance(worker._call.exception(), duckdb.InterruptException)
 
 
 def test_ctrl_c_ends_a_long_query(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -24,6 +24,8 @@ from penstock.record.queries.parquet_files import parquet_files
 from penstock.record.queries.session import QueryError, QuerySession
 
 __all__ = ["run_query"]
+
+INTERRUPTION_INTERVAL = 0.05  # Seconds
 
 _T = TypeVar("_T")
 
@@ -69,19 +71,25 @@ class _Worker:
     def __init__(self, session: QuerySession) -> None:
         self._session = session
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="query")
+        self._call: Future[Any] | None = None
 
     def __enter__(self) -> _Worker:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and not isinstance(error, Exception):
-            self._session.interrupt()
+        if error is not None and not isinstance(error, Exception) and self._call is not None:
+            self._call.cancel()
+            # DuckDB forgets an interruption that comes before the query has begun.
+            while not self._call.done():
+                self._session.interrupt()
+                wait([self._call], INTERRUPTION_INTERVAL)
         self._threads.shutdown()
 
     def call(self, do: Callable[[], _T]) -> _T:
         """Do it in the thread, and wait; a signal ends the wait."""
         try:
-            return self._threads.submit(do).result()
+            self._call = call = self._threads.submit(do)
+            return call.result()
         except Exception as error:
             explained = self._session.explained(error)
             if explained is error:
