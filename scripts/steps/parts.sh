@@ -58,10 +58,16 @@ start() {
     say "started: $1"
     # Without job control, a shell starts background commands with SIGINT ignored, which the tests send.
     set -m
-    trap 'kill -- "${!part_jobs[@]/#/-}" 2>/dev/null' EXIT
+    trap kill_parts EXIT
     timed "$1" eval "${part_command[$1]}" &
     set +m
     part_jobs[$!]=$1
+}
+
+# Each part is a process group.
+kill_parts() {
+    local groups=("${!part_jobs[@]}")
+    kill -- "${groups[@]/#/-}" 2>/dev/null
 }
 
 wait_for_one() {

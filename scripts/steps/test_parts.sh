@@ -42,7 +42,8 @@ on_314=(
 
 main_version() { .venv/bin/python -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 
-# python_part VERSION: adds the tests on a CPython: all of them on 3.11 and 3.13, the loop's on the others.
+# python_part VERSION: adds the tests on a CPython: all of them on the machine's, the quick ones on another 3.11 or 3.13,
+# the loop's on the others.
 python_part() {
     local version=$1 venv=build/venv-$1
     [ "$version" != "$(main_version)" ] || venv=.venv
@@ -51,7 +52,10 @@ python_part() {
         return
     fi
     case $version in
-    3.11 | 3.13) part python "CPython $version" python_tests "$venv" ;;
+    "$(main_version)") part python "CPython $version" python_tests "$venv" ;;
+    3.11 | 3.13)
+        part python "CPython $version, the quick tests" python_tests "$venv" -p tests.only_penstock -m "not slow"
+        ;;
     3.14) part python "CPython $version, the loop" python_tests "$venv" "${on_314[@]}" "${loop_tests_only[@]}" ;;
     *) part python "CPython $version, the loop" python_tests "$venv" "${loop_tests_only[@]}" ;;
     esac

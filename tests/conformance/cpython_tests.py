@@ -46,8 +46,8 @@ FILES = (
     "test_unix_events",
     "test_waitfor",
 )
-SECONDS_A_TEST = 15.0
-SECONDS_A_FILE = 100.0
+SECONDS_A_TEST = 60.0
+SECONDS_A_FILE = 400.0
 PROCESSES_A_FILE = 12
 
 _PROCESS = Path(__file__).with_name("cpython_process.py")

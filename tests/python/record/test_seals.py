@@ -249,12 +249,12 @@ def test_no_change_of_the_seals_is_taken_for_proof(tmp_path: Path, name: str) ->
     seals = seals_path(path)
     content = seals.read_bytes()
     chance = random.Random(1)
-    for _ in range(200):
+    for _ in range(100):
         damaged = bytearray(content)
         damaged[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         seals.write_bytes(damaged)
         assert not check_file(path).unchanged
-    for size in range(0, len(content) - 1, 7):
+    for size in range(0, len(content) - 1, 29):
         seals.write_bytes(content[:size])
         assert not check_file(path).unchanged
         assert main(["verify", str(path)]) in (0, 8)
@@ -328,6 +328,9 @@ def values_of(path: Path) -> object:
         return type(error).__name__
 
 
+COPIES = 50
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
@@ -340,7 +343,7 @@ def test_one_flipped_byte_is_found_wherever_a_value_has_changed(
     chance = random.Random(name)
     right = values_of(original.folder / original.opened)
     changed = 0
-    for number in range(200):
+    for number in range(COPIES):
         opened = original.copy(tmp_path / str(number))
         victim = chance.choice(original.files(tmp_path / str(number)))
         content = bytearray(victim.read_bytes())
@@ -351,7 +354,7 @@ def test_one_flipped_byte_is_found_wherever_a_value_has_changed(
             changed += 1
             assert found in (5, 8), f"{victim} of copy {number}"
         shutil.rmtree(tmp_path / str(number))
-    assert changed > 20
+    assert changed > COPIES // 10
 
 
 def test_pages_of_parquet_carry_checksums_that_are_read(tmp_path: Path) -> None:
@@ -360,7 +363,7 @@ def test_pages_of_parquet_carry_checksums_that_are_read(tmp_path: Path) -> None:
     seals_path(path).unlink()
     content = bytearray(path.read_bytes())
     right = values_of(path)
-    for at in range(4, len(content) // 2, 17):
+    for at in range(4, len(content) // 2, 61):
         damaged = bytearray(content)
         damaged[at] ^= 0x55
         path.write_bytes(damaged)
