@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.cli._alicat.commands import add_alicat_commands
+from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._interrupts import Interrupts
@@ -144,6 +144,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     record.set_defaults(run=_record)
 
+    new = commands.add_parser(
+        "new",
+        help="write a configuration file of the instruments that answer",
+        description="Ask for instruments on serial ports, and write a TOML file for penstock "
+        "record with a table for each one. Changes nothing on the instruments.",
+        usage="penstock new [-h] [--units IDS] [--bauds RATES] [--timeout SECONDS] "
+        "[--modbus {rtu,tcp}] run.toml [PORT ...]",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    new.add_argument("file", metavar="run.toml", help="the file, which must not exist")
+    add_search_options(new)
+    new.set_defaults(run=_new)
+
     safe = commands.add_parser(
         "safe",
         help="bring the controllers of a configuration file into their safe states",
@@ -250,6 +265,12 @@ def _demo(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from penstock.cli._recording.demo_command import run_demo
 
     return run_demo(options, interrupts)
+
+
+def _new(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.new_command import run_new
+
+    return run_new(options, interrupts)
 
 
 def _safe(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -13,7 +13,7 @@ from penstock.cli._interrupts import Interrupts
 if TYPE_CHECKING:
     from penstock.alicat import Capability
 
-__all__ = ["add_alicat_commands"]
+__all__ = ["add_alicat_commands", "add_search_options"]
 
 _EPILOG = """\
 exit codes:
@@ -48,22 +48,7 @@ def add_alicat_commands(commands: Any) -> None:
         description="Ask for instruments on serial ports, and print what answers. Changes nothing.",
         **common,
     )
-    scan.add_argument("ports", nargs="*", metavar="PORT", help="(default: all of this machine)")
-    scan.add_argument(
-        "--units",
-        metavar="IDS",
-        help="unit ids to ask for, such as A-F or A,C (default: A); Modbus numbers such as 1-20 "
-        "(default: 1)",
-    )
-    scan.add_argument(
-        "--bauds",
-        default="19200,115200",
-        type=_baud_rates,
-        metavar="RATES",
-        help="baud rates to try, with commas (default: 19200,115200)",
-    )
-    scan.add_argument("--timeout", type=float, default=0.2, metavar="SECONDS")
-    scan.add_argument("--modbus", choices=("rtu", "tcp"), help="ask by Modbus")
+    add_search_options(scan)
     scan.add_argument("--json", action="store_true", help="print a JSON list")
     scan.set_defaults(run=_scan)
 
@@ -222,6 +207,26 @@ def _hardware(text: str) -> Capability:
                 f"{name.strip()!r} is not known; write some of {known}"
             ) from None
     return found
+
+
+def add_search_options(command: argparse.ArgumentParser) -> None:
+    """Add what tells where to look for instruments, for :mod:`penstock.cli._alicat.scan`."""
+    command.add_argument("ports", nargs="*", metavar="PORT", help="(default: all of this machine)")
+    command.add_argument(
+        "--units",
+        metavar="IDS",
+        help="unit ids to ask for, such as A-F or A,C (default: A); Modbus numbers such as 1-20 "
+        "(default: 1)",
+    )
+    command.add_argument(
+        "--bauds",
+        default="19200,115200",
+        type=_baud_rates,
+        metavar="RATES",
+        help="baud rates to try, with commas (default: 19200,115200)",
+    )
+    command.add_argument("--timeout", type=float, default=0.2, metavar="SECONDS")
+    command.add_argument("--modbus", choices=("rtu", "tcp"), help="ask by Modbus")
 
 
 def _scan(options: argparse.Namespace, interrupts: Interrupts) -> int:

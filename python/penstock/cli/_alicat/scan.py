@@ -16,23 +16,46 @@ from penstock.cli._alicat.actions import identification
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["run_scan"]
+__all__ = ["Found", "check_found", "run_scan", "search"]
 
 _LETTERS = re.compile(r"([A-Z])-([A-Z])", re.ASCII)
 _RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 
 
+class Found(list[dict[str, Any]]):
+    """Facts of each instrument that answers, by name, and why others do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: list[str] = []
+
+
 def run_scan(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Print the instruments that answer; exit code DEVICE where none does."""
-    found: list[dict[str, Any]] = []
-    failures: list[str] = []
+    found = search(options, interrupts)
+    if options.json:
+        print(json.dumps(found, indent=2))
+    for entry in () if options.json else found:
+        print(_line_of(entry))
+    check_found(options, found)
+    return ExitCode.OK
+
+
+def search(options: argparse.Namespace, interrupts: Interrupts) -> Found:
+    """The instruments that answer where ``options`` tell to look. None of them is changed.
+
+    Raises:
+        CommandError: the options are wrong.
+        Interrupted: a signal has ended the search.
+    """
+    found = Found()
 
     async def main() -> None:
         with anyio.CancelScope() as scope, interrupts.stopping(scope.cancel):
             if options.modbus is None:
-                await _ask_by_text(options, found, failures)
+                await _ask_by_text(options, found, found.failures)
             else:
-                await _ask_by_modbus(options, found, failures)
+                await _ask_by_modbus(options, found, found.failures)
 
     with interrupts.deferred():
         try:
@@ -40,13 +63,14 @@ def run_scan(options: argparse.Namespace, interrupts: Interrupts) -> int:
         except AlicatConfigurationError as error:
             raise CommandError(one_line(error), ExitCode.USAGE) from error
     interrupts.raise_if_received()
-    if options.json:
-        print(json.dumps(found, indent=2))
-    for entry in () if options.json else found:
-        print(_line_of(entry))
+    return found
+
+
+def check_found(options: argparse.Namespace, found: Found) -> None:
+    """Tell why nothing has answered, if nothing has; CommandError (exit code DEVICE) then."""
     if found:
-        return ExitCode.OK
-    for sentence in dict.fromkeys(failures):
+        return
+    for sentence in dict.fromkeys(found.failures):
         print(f"penstock: {sentence}", file=sys.stderr)
     wider = "--units A-Z" if options.modbus is None else "--units 1-20"
     raise CommandError(
