@@ -1,7 +1,7 @@
 // send(): the messages of a response, its head and its body.
 
 #define PY_SSIZE_T_CLEAN // before 3.13, formats with "#" need it
-#include "asgi/http_request.hpp"
+#include "asgi/http_send.hpp"
 #include "shared/buffer_view.hpp"
 
 #include <algorithm>
@@ -172,52 +172,6 @@ bool add_all(ResponseFields& fields, PyObject* headers) {
     return true;
 }
 
-/// The fields that end a head. Throws std::bad_alloc.
-void end_head(HttpRequestObject* request) {
-    codec::ByteBuffer& output = output_of(request);
-    if (request->framing == Framing::chunked) {
-        append(output, "transfer-encoding: chunked\r\n");
-    }
-    if (!request->keep_alive) {
-        append(output, "connection: close\r\n");
-    } else if (request->http_1_0) {
-        append(output, "connection: keep-alive\r\n");
-    }
-    append(output, http::chunk_end); // an empty line
-    request->head_held = false;
-}
-
-/// Decides how the end of the body is marked, before the head is sent. Throws std::bad_alloc.
-void decide_framing(HttpRequestObject* request, std::size_t size, bool more) {
-    if (request->framing != Framing::unknown) {
-        return;
-    }
-    if (!more) {
-        request->framing = Framing::length;
-        request->length = size;
-        append_head(output_of(request),
-                    [&](http::HeadWriter& head) { head.field("content-length", size); });
-    } else if (request->http_1_0) {
-        request->framing = Framing::close;
-        request->keep_alive = false;
-    } else {
-        request->framing = Framing::chunked;
-    }
-}
-
-/// Writes what has gathered. False with an exception set.
-bool write_output(HttpRequestObject* request) noexcept {
-    codec::ByteBuffer& output = output_of(request);
-    if (output.empty()) {
-        return true;
-    }
-    const bool written = write_bytes(request->connection, text_in(output));
-    if (request->connection->bytes != nullptr) {
-        output_of(request).clear(copied_body + 1024);
-    }
-    return written;
-}
-
 bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
     HttpConnectionObject* connection = request->connection;
     HttpServerObject* server = connection->server;
@@ -255,28 +209,6 @@ bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
         }
     }
     return true;
-}
-
-/// The response is complete. False with an exception set.
-bool complete(HttpRequestObject* request) noexcept {
-    const Ref alive = Ref::borrow(as_object(request));
-    HttpConnectionObject* connection = request->connection;
-    request->response_complete = true;
-    if (!wake(request, Feeding::anywhere)) {
-        return false;
-    }
-    if (!is_current(request)) {
-        return true;
-    }
-    if (!request->keep_alive) {
-        return end_connection(connection);
-    }
-    if (!request->body_complete) {
-        request->body->first = Ref();
-        request->body->rest.clear(0);
-        return resume_reading(connection); // the rest is read and dropped
-    }
-    return next_request(connection);
 }
 
 /// Sends a part of the body. False with an exception set. Throws std::bad_alloc.
@@ -428,6 +360,70 @@ PyObject* refuse_message(HttpRequestObject* request, PyObject* type) noexcept {
 
 } // namespace
 
+void end_head(HttpRequestObject* request) {
+    codec::ByteBuffer& output = output_of(request);
+    if (request->framing == Framing::chunked) {
+        append(output, "transfer-encoding: chunked\r\n");
+    }
+    if (!request->keep_alive) {
+        append(output, "connection: close\r\n");
+    } else if (request->http_1_0) {
+        append(output, "connection: keep-alive\r\n");
+    }
+    append(output, http::chunk_end); // an empty line
+    request->head_held = false;
+}
+
+void decide_framing(HttpRequestObject* request, std::size_t size, bool more) {
+    if (request->framing != Framing::unknown) {
+        return;
+    }
+    if (!more) {
+        request->framing = Framing::length;
+        request->length = size;
+        append_head(output_of(request),
+                    [&](http::HeadWriter& head) { head.field("content-length", size); });
+    } else if (request->http_1_0) {
+        request->framing = Framing::close;
+        request->keep_alive = false;
+    } else {
+        request->framing = Framing::chunked;
+    }
+}
+
+bool write_output(HttpRequestObject* request) noexcept {
+    codec::ByteBuffer& output = output_of(request);
+    if (output.empty()) {
+        return true;
+    }
+    const bool written = write_bytes(request->connection, text_in(output));
+    if (request->connection->bytes != nullptr) {
+        output_of(request).clear(copied_body + 1024);
+    }
+    return written;
+}
+
+bool complete(HttpRequestObject* request) noexcept {
+    const Ref alive = Ref::borrow(as_object(request));
+    HttpConnectionObject* connection = request->connection;
+    request->response_complete = true;
+    if (!wake(request, Feeding::anywhere)) {
+        return false;
+    }
+    if (!is_current(request)) {
+        return true;
+    }
+    if (!request->keep_alive) {
+        return end_connection(connection);
+    }
+    if (!request->body_complete) {
+        request->body->first = Ref();
+        request->body->rest.clear(0);
+        return resume_reading(connection); // the rest is read and dropped
+    }
+    return next_request(connection);
+}
+
 PyObject* http_send(PyObject* self, PyObject* message) {
     HttpRequestObject* request = request_of(self);
     if (request->gone) {
@@ -458,6 +454,12 @@ PyObject* http_send(PyObject* self, PyObject* message) {
         }
         if (name == "http.response.start") {
             return send_start(request, message);
+        }
+        if (name == "http.response.pathsend") {
+            return send_path(request, message);
+        }
+        if (name == "http.response.early_hint") {
+            return send_early_hint(request, message);
         }
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();

@@ -123,7 +123,10 @@ class WebSocketSession(asyncio.Protocol):
             for name in value.decode("latin-1").split(",")
             if name.strip()
         ]
-        scope["extensions"] = {"websocket.http.response": {}}
+        extensions = {"websocket.http.response": {}}
+        if "tls" in scope["extensions"]:
+            extensions["tls"] = scope["extensions"]["tls"]
+        scope["extensions"] = extensions
         # The task copies the context in which it is made.
         self._task = context.run(self._loop.create_task, self._run())
         self._owner.tasks.add(self._task)

@@ -1,0 +1,152 @@
+"""The extensions of a scope: files by their path, early hints, and what is known of TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.python.loop.certificates import client_context, server_context
+
+from .support import CLOSE, HOST, Client, ask, connected, respond, serving
+
+Run = Callable[..., Any]
+SIZE = 1_000_003
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(range(251)) * (SIZE // 251) + b"\0" * (SIZE % 251))
+    return file
+
+
+def sender(path: Path, headers: list[tuple[bytes, bytes]] | None = None) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert "http.response.pathsend" in scope["extensions"]
+        await send({"type": "http.response.start", "status": 200, "headers": headers or []})
+        await send({"type": "http.response.pathsend", "path": str(path)})
+
+    return app
+
+
+def test_a_file_by_its_path(run: Run, path: Path) -> None:
+    async def main() -> None:
+        async with serving(sender(path)) as server, connected(server) as client:
+            for method in (b"GET", b"HEAD", b"GET"):
+                client.writer.write(method + b" / HTTP/1.1\r\n" + HOST + b"\r\n")
+                if method == b"HEAD":
+                    await client.head()
+                    continue
+                status, fields, body = await client.response()
+                assert (status, fields["content-length"]) == (200, str(SIZE))
+                assert body == path.read_bytes()
+
+    run(main())
+
+
+def test_a_file_over_tls(run: Run, path: Path) -> None:
+    async def main() -> None:
+        async with serving(sender(path), ssl=server_context()) as server:
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", server.port, ssl=client_context(), server_hostname="localhost"
+            )
+            writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            assert (await Client(reader, writer).response())[2] == path.read_bytes()
+            writer.close()
+
+    run(main())
+
+
+def test_a_file_that_is_not_there(run: Run, path: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        with pytest.raises(FileNotFoundError):
+            await send({"type": "http.response.pathsend", "path": str(path) + "x"})
+        with pytest.raises(KeyError):
+            await send({"type": "http.response.pathsend"})
+        await send({"type": "http.response.body", "body": b"other"})
+
+    async def main() -> None:
+        assert (await ask(app, b"GET / HTTP/1.1\r\n" + CLOSE))[2] == b"other"
+
+    run(main())
+
+
+def test_a_file_and_a_body_do_not_mix(run: Run, path: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"body", "more_body": True})
+        with pytest.raises(RuntimeError, match="only body"):
+            await send({"type": "http.response.pathsend", "path": str(path)})
+        await send({"type": "http.response.body"})
+
+    async def main() -> None:
+        assert (await ask(app, b"GET / HTTP/1.1\r\n" + CLOSE))[2] == b"body"
+
+    run(main())
+
+
+def test_a_file_of_another_length(run: Run, path: Path) -> None:
+    async def main() -> None:
+        app = sender(path, [(b"content-length", b"5")])
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            await client.head()
+            assert await client.reader.read() == b""
+
+    run(main())
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_early_hints(run: Run, version: bytes) -> None:
+    hint = {"type": "http.response.early_hint", "links": [b"</a>; rel=preload", b"</b>"]}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert "http.response.early_hint" in scope["extensions"]
+        await send(hint)
+        with pytest.raises(ValueError, match="cannot be sent"):
+            await send({**hint, "links": [b"a\r\nb: c"]})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send(hint)
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await send(hint)  # too late: it is left out
+        await send({"type": "http.response.body", "body": b"two"})
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/" + version + b"\r\n" + CLOSE)
+            hints = b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\nlink: </b>\r\n\r\n"
+            answer = await client.reader.read()
+            assert answer.count(hints) == (2 if version == b"1.1" else 0)
+            assert answer.removeprefix(hints * 2).startswith(b"HTTP/1.1 200 OK\r\n")
+
+    run(main())
+
+
+def test_what_is_known_of_tls(run: Run) -> None:
+    seen = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["scheme"], scope["extensions"]["tls"]))
+        await respond(send)
+
+    async def main() -> None:
+        async with serving(app, ssl=server_context()) as server:
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", server.port, ssl=client_context(), server_hostname="localhost"
+            )
+            writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            await reader.read()
+            writer.close()
+
+    run(main())
+    ((scheme, tls),) = seen
+    assert scheme == "https"
+    assert tls["tls_version"] == 0x0304
+    assert tls["cipher_suite"] in (0x1301, 0x1302, 0x1303)
+    assert tls["client_cert_chain"] == []
+    assert {"server_cert", "client_cert_name", "client_cert_error"} <= tls.keys()
