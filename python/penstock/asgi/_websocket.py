@@ -123,7 +123,7 @@ class WebSocketSession(asyncio.Protocol):
             for name in value.decode("latin-1").split(",")
             if name.strip()
         ]
-        extensions = {"websocket.http.response": {}}
+        extensions: dict[str, Any] = {"websocket.http.response": {}}
         if "tls" in scope["extensions"]:
             extensions["tls"] = scope["extensions"]["tls"]
         scope["extensions"] = extensions
