@@ -1,6 +1,5 @@
 // The protocol of an ASGI server's connection: received bytes to requests.
 
-#define PY_SSIZE_T_CLEAN // before 3.13, formats with "#" need it
 #include "asgi/http_connection.hpp"
 
 #include "asgi/http_request.hpp"
@@ -61,9 +60,12 @@ bool begin_request(HttpConnectionObject* connection, Ref scope) noexcept {
 /// False with an exception set.
 bool offer_upgrade(HttpConnectionObject* connection, PyObject* scope, std::string_view head,
                    std::string_view rest, bool& taken) noexcept {
-    const Ref result(PyObject_CallMethod(as_object(connection), "_on_websocket", "Oy#y#", scope,
-                                         head.data(), static_cast<Py_ssize_t>(head.size()),
-                                         rest.data(), static_cast<Py_ssize_t>(rest.size())));
+    const Ref request(PyBytes_FromStringAndSize(head.data(), static_cast<Py_ssize_t>(head.size())));
+    const Ref behind(PyBytes_FromStringAndSize(rest.data(), static_cast<Py_ssize_t>(rest.size())));
+    const Ref result(request && behind
+                         ? PyObject_CallMethod(as_object(connection), "_on_websocket", "OOO", scope,
+                                               request.get(), behind.get())
+                         : nullptr);
     taken = result.get() == Py_True;
     return static_cast<bool>(result);
 }

@@ -3,6 +3,7 @@
 #include "asgi/http_send.hpp"
 
 #include <string>
+#include <utility>
 
 #include <penstock/codec/http/head_writer.hpp>
 
@@ -65,7 +66,7 @@ PyObject* send_path(HttpRequestObject* request, PyObject* message) noexcept {
         PyErr_SetString(PyExc_KeyError, "path");
         return nullptr;
     }
-    if (!request->response_started || !request->head_held) {
+    if (!request->response_started || request->body_begun) {
         PyErr_SetString(PyExc_RuntimeError,
                         "'http.response.pathsend' is the only body of a response: it follows "
                         "'http.response.start'");
@@ -86,7 +87,7 @@ PyObject* HttpRequestObject::begin_file(PyObject* self, PyObject* size) {
         send_to_gone_client(request);
         return nullptr;
     }
-    if (!request->head_held) {
+    if (request->body_begun) {
         PyErr_SetString(PyExc_RuntimeError, "another message was sent before the file");
         return nullptr;
     }
@@ -95,15 +96,21 @@ PyObject* HttpRequestObject::begin_file(PyObject* self, PyObject* size) {
                      bytes, static_cast<unsigned long long>(request->length));
         return nullptr;
     }
+    const bool sends = request->framing != Framing::none && bytes > 0;
     try {
+        request->body_begun = true;
         decide_framing(request, bytes, false);
-        end_head(request);
+        request->length = bytes;
+        if (request->head_held) {
+            end_head(request);
+        }
+        if (request->framing == Framing::chunked && sends) { // the head has left before
+            append_output(request, http::ChunkHead(bytes).text());
+        }
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }
-    return write_output(request)
-               ? PyBool_FromLong(request->framing == Framing::length && bytes > 0 ? 1 : 0)
-               : nullptr;
+    return write_output(request) ? PyBool_FromLong(sends ? 1 : 0) : nullptr;
 }
 
 PyObject* HttpRequestObject::room(PyObject* self, PyObject* /*unused*/) {
@@ -112,8 +119,15 @@ PyObject* HttpRequestObject::room(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* HttpRequestObject::end_file(PyObject* self, PyObject* /*unused*/) {
     HttpRequestObject* request = of(self);
-    request->length = 0;
-    return request->gone || complete(request) ? Py_NewRef(Py_None) : nullptr;
+    const bool sent = std::exchange(request->length, 0) > 0;
+    if (request->gone) {
+        Py_RETURN_NONE;
+    }
+    if (request->framing == Framing::chunked &&
+        !write_bytes(request->connection, sent ? "\r\n0\r\n\r\n" : http::last_chunk)) {
+        return nullptr;
+    }
+    return complete(request) ? Py_NewRef(Py_None) : nullptr;
 }
 
 } // namespace penstock::python

@@ -301,7 +301,8 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noe
     request->framing = Framing::unknown;
     request->started = request->http_1_0 = request->is_head = request->keep_alive = false;
     request->wants_continue = request->body_received = request->head_held = false;
-    request->flush_scheduled = request->response_started = request->response_complete = false;
+    request->body_begun = request->flush_scheduled = request->response_started =
+        request->response_complete = false;
     request->disconnected = request->gone = false;
     request->body_complete = true;
     PyObject_GC_Track(as_object(request));

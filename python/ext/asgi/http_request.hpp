@@ -93,6 +93,7 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     bool body_received;  ///< the application has received the end of the body
     bool head_held;      ///< the head of the response waits in the connection's output
     bool flush_scheduled;
+    bool body_begun; ///< a part of the response's body was sent, or a file is
     bool response_started;
     bool response_complete;
     bool disconnected; ///< the client has gone, or will not send more: receive() tells it
@@ -109,8 +110,8 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
                                 Py_ssize_t count) noexcept;
     static void tp_dealloc(PyObject* self) noexcept;
 
-    /// _begin_file(size): writes the head of a response whose body is a file. Whether the file is to
-    /// be sent.
+    /// _begin_file(size): writes the head of a response whose body is a file. Whether the file is
+    /// to be sent.
     static PyObject* begin_file(PyObject* self, PyObject* size);
     /// _end_file(): the file was sent, and the response is complete.
     static PyObject* end_file(PyObject* self, PyObject* unused);

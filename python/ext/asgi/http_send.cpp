@@ -1,6 +1,5 @@
 // send(): the messages of a response, its head and its body.
 
-#define PY_SSIZE_T_CLEAN // before 3.13, formats with "#" need it
 #include "asgi/http_send.hpp"
 #include "shared/buffer_view.hpp"
 
@@ -213,6 +212,7 @@ bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
 
 /// Sends a part of the body. False with an exception set. Throws std::bad_alloc.
 bool send_part(HttpRequestObject* request, PyObject* object, std::string_view data, bool more) {
+    request->body_begun = true;
     decide_framing(request, data.size(), more);
     std::string_view sent = request->framing == Framing::none ? std::string_view() : data;
     const bool counted = request->framing == Framing::length;
@@ -391,6 +391,10 @@ void decide_framing(HttpRequestObject* request, std::size_t size, bool more) {
     }
 }
 
+void append_output(HttpRequestObject* request, std::string_view text) {
+    append(output_of(request), text);
+}
+
 bool write_output(HttpRequestObject* request) noexcept {
     codec::ByteBuffer& output = output_of(request);
     if (output.empty()) {
@@ -484,8 +488,7 @@ bool flush_head(HttpRequestObject* request) noexcept {
 }
 
 bool send_text(HttpRequestObject* request, int status, std::string_view text) noexcept {
-    const Ref headers(Py_BuildValue("((y#y#))", "content-type", Py_ssize_t{12},
-                                    "text/plain; charset=utf-8", Py_ssize_t{25}));
+    const Ref headers(Py_BuildValue("((yy))", "content-type", "text/plain; charset=utf-8"));
     const Ref body(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
     try {
         return headers && body && start_response(request, status, headers.get()) &&

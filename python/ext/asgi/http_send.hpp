@@ -15,6 +15,9 @@ void decide_framing(HttpRequestObject* request, std::size_t size, bool more);
 /// The fields that end a head. Throws std::bad_alloc.
 void end_head(HttpRequestObject* request);
 
+/// Throws std::bad_alloc.
+void append_output(HttpRequestObject* request, std::string_view text);
+
 /// Writes what has gathered. False with an exception set.
 bool write_output(HttpRequestObject* request) noexcept;
 

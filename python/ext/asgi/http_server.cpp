@@ -1,6 +1,5 @@
 // The type of an ASGI server's native part: settings, counts, and the sweep of idle connections.
 
-#define PY_SSIZE_T_CLEAN // before 3.13, formats with "#" need it
 #include "asgi/http_server.hpp"
 
 #include "asgi/http_connection.hpp"
@@ -54,19 +53,20 @@ bool append_fields(HttpShared& shared, PyObject* fields) {
         return false;
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs.get()); ++i) {
-        const char* name = nullptr;
-        const char* value = nullptr;
-        Py_ssize_t name_size = 0;
-        Py_ssize_t value_size = 0;
+        PyObject* name = nullptr;
+        PyObject* value = nullptr;
         const Ref pair(PySequence_Tuple(PySequence_Fast_GET_ITEM(pairs.get(), i)));
-        if (!pair ||
-            PyArg_ParseTuple(pair.get(), "y#y#", &name, &name_size, &value, &value_size) == 0) {
+        if (!pair || PyArg_ParseTuple(pair.get(), "O!O!", &PyBytes_Type, &name, &PyBytes_Type,
+                                      &value) == 0) {
             return false;
         }
-        const std::string_view key(name, static_cast<std::size_t>(name_size));
-        std::string line(key.size() + static_cast<std::size_t>(value_size) + 4, '\0');
+        const std::string_view key(PyBytes_AS_STRING(name),
+                                   static_cast<std::size_t>(PyBytes_GET_SIZE(name)));
+        const std::string_view text(PyBytes_AS_STRING(value),
+                                    static_cast<std::size_t>(PyBytes_GET_SIZE(value)));
+        std::string line(key.size() + text.size() + 4, '\0');
         http::HeadWriter writer(line);
-        writer.field(key, {value, static_cast<std::size_t>(value_size)});
+        writer.field(key, text);
         if (writer.failed()) {
             PyErr_Format(PyExc_ValueError, "%R is no header field that can be sent", pair.get());
             return false;

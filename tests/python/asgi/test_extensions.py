@@ -48,6 +48,23 @@ def test_a_file_by_its_path(run: Run, path: Path) -> None:
     run(main())
 
 
+def test_a_file_behind_a_head_that_has_left(run: Run, path: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await asyncio.sleep(0.01)
+        await send({"type": "http.response.pathsend", "path": str(path)})
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for _ in range(2):
+                client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+                _, fields, body = await client.response()
+                assert fields["transfer-encoding"] == "chunked"
+                assert body == path.read_bytes()
+
+    run(main())
+
+
 def test_a_file_over_tls(run: Run, path: Path) -> None:
     async def main() -> None:
         async with serving(sender(path), ssl=server_context()) as server:
