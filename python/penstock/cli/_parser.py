@@ -159,6 +159,20 @@ def build_parser() -> argparse.ArgumentParser:
     add_search_options(new)
     new.set_defaults(run=_new)
 
+    note = commands.add_parser(
+        "note",
+        help="write a note into a running recording",
+        description="Record a note as an event, with the present time and the name of its author.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    note.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
+    note.add_argument("text", metavar="TEXT", nargs="+", help="the note")
+    note.add_argument("--device", metavar="NAME", help="the device that it concerns")
+    note.add_argument("--author", metavar="NAME", help="who notes it (default: this user)")
+    note.set_defaults(run=_note)
+
     safe = commands.add_parser(
         "safe",
         help="bring the controllers of a configuration file into their safe states",
@@ -271,6 +285,12 @@ def _new(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from penstock.cli._recording.new_command import run_new
 
     return run_new(options, interrupts)
+
+
+def _note(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.note_command import run_note
+
+    return run_note(options, interrupts)
 
 
 def _safe(options: argparse.Namespace, interrupts: Interrupts) -> int:

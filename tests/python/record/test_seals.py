@@ -363,7 +363,7 @@ def test_pages_of_parquet_carry_checksums_that_are_read(tmp_path: Path) -> None:
     seals_path(path).unlink()
     content = bytearray(path.read_bytes())
     right = values_of(path)
-    for at in range(4, len(content) // 2, 61):
+    for at in range(4, len(content) // 2, 51):
         damaged = bytearray(content)
         damaged[at] ^= 0x55
         path.write_bytes(damaged)

@@ -31,6 +31,7 @@ from penstock.cli._recording.alarms import Alarms
 from penstock.cli._recording.display import Display, show, tell
 from penstock.cli._recording.instruments import controller_of
 from penstock.cli._recording.joining import Joining
+from penstock.cli._recording.notes import take_notes
 from penstock.cli._recording.output import make_folder, remove_if_empty, written_files
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 from penstock.cli._recording.progress import Progress
@@ -285,6 +286,8 @@ async def _record(
                 tasks.start_soon(joining.run, recording, plan.devices)
                 tasks.start_soon(alarms.run_commands)
                 tasks.start_soon(safe_states.run)
+                if plan.formats:
+                    tasks.start_soon(take_notes, recording, plan.out)
                 for device in plan.devices:
                     if device.steps:
                         tasks.start_soon(

@@ -1,0 +1,78 @@
+"""``penstock note``: a note in a running recording."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from penstock.cli._errors import CommandError, ExitCode, explain_os_error
+from penstock.cli._interrupts import Interrupts
+from penstock.cli._recording.control_socket import SOCKET_NAME, connected_to
+
+__all__ = ["run_note"]
+
+_TIMEOUT = 10.0
+"""Seconds."""
+
+
+def run_note(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Ask the recorder of ``options.folder`` to record ``options.text``; return the exit code.
+
+    A signal ends it by :class:`~penstock.cli._errors.Interrupted`.
+    """
+    folder = _folder(Path(options.folder))
+    request = {
+        "note": " ".join(options.text),
+        "device": options.device,
+        "author": options.author,
+    }
+    answer = _ask(folder, json.dumps(request).encode() + b"\n")
+    if "noted" not in answer:
+        raise CommandError(
+            f"the note was not recorded: {answer.get('refused')}",
+            ExitCode.USAGE,
+        )
+    print(f"noted in {folder}: {answer['noted']}")
+    return ExitCode.OK
+
+
+def _folder(run: Path) -> Path:
+    """The folder of a recording that is named by itself, or by one of its files."""
+    if not run.exists():
+        raise CommandError(
+            f"{run} does not exist; give the folder of a running recording", ExitCode.OUTPUT
+        )
+    if run.is_dir() and ((run / SOCKET_NAME).exists() or not (run.parent / SOCKET_NAME).exists()):
+        return run
+    return run.parent
+
+
+def _ask(folder: Path, request: bytes) -> dict[str, str]:
+    try:
+        with connected_to(folder, _TIMEOUT) as connection:
+            connection.sendall(request)
+            line = connection.makefile("rb").readline()
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise CommandError(
+            f"no recorder is running in {folder}, and a recording that has ended is not changed; "
+            "write the note elsewhere",
+            ExitCode.OUTPUT,
+        ) from error
+    except TimeoutError as error:
+        raise CommandError(
+            f"the recorder in {folder} has not answered for {_TIMEOUT:g} s; look whether it is "
+            "stopped, and whether the note is among the rows, before you repeat it",
+            ExitCode.OUTPUT,
+        ) from error
+    except OSError as error:
+        raise explain_os_error(error, folder / SOCKET_NAME, kind="file") from error
+    try:
+        answer: dict[str, str] = json.loads(line)
+    except ValueError as error:
+        raise CommandError(
+            f"the recorder in {folder} ended before it answered; look whether the note is among "
+            "the rows",
+            ExitCode.OUTPUT,
+        ) from error
+    return answer

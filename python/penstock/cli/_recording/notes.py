@@ -1,0 +1,171 @@
+"""Notes of other processes in a running recording: what ``penstock note`` talks to.
+
+A client sends one line of JSON, ``{"note": "bottle changed", "device": "argon", "author": "Ann"}``;
+the last two may be absent. The answer is one line too: ``{"noted": "ann: bottle changed"}`` once
+the note waits among the rows of the recording, or ``{"refused": "the reason"}``.
+
+Who writes it is what the kernel says (SO_PEERCRED in unix(7)), not the client: another ``author``
+is recorded with that name beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from penstock._plain_task_group import plain_task_group
+from penstock.cli._errors import one_line
+from penstock.cli._recording.control_socket import SOCKET_NAME, listening_in
+from penstock.record import Recording
+
+__all__ = ["LONGEST_NOTE", "take_notes"]
+
+LONGEST_NOTE = 4000
+"""Letters."""
+_LONGEST_AUTHOR = 100
+_LONGEST_LINE = 65536
+_CLIENTS = 64
+_TIMEOUT = 5.0
+"""Seconds for a client to send its line and to read the answer."""
+
+
+class _RefusedError(Exception):
+    """A note that is not recorded; the text is the reason."""
+
+
+async def take_notes(recording: Recording, folder: Path) -> None:
+    """Record the notes that come by the socket in ``folder``, until it is cancelled.
+
+    Where no socket can be made (a file system without them, another recorder), the recording goes
+    on with an event ``notes_off``.
+    """
+    try:
+        with listening_in(folder) as listener:
+            async with plain_task_group() as clients:
+                free = anyio.Semaphore(_CLIENTS)
+                while True:
+                    await free.acquire()
+                    try:
+                        connection = await _accepted(listener)
+                    except BaseException:
+                        free.release()
+                        raise
+                    clients.start_soon(_serve, recording, connection, free)
+    except OSError as error:
+        recording.note(
+            f"notes of other processes are not taken: {folder / SOCKET_NAME}: "
+            f"{error.strerror or one_line(error)}",
+            kind="notes_off",
+        )
+
+
+async def _accepted(listener: socket.socket) -> socket.socket:
+    while True:
+        await anyio.wait_readable(listener)
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            continue
+        connection.setblocking(False)
+        return connection
+
+
+async def _serve(recording: Recording, connection: socket.socket, free: anyio.Semaphore) -> None:
+    try:
+        with connection, anyio.move_on_after(_TIMEOUT):
+            try:
+                answer = {"noted": _note(recording, await _line(connection), connection)}
+            except _RefusedError as reason:
+                answer = {"refused": str(reason)}
+            await _send(connection, json.dumps(answer).encode() + b"\n")
+    except OSError:
+        pass  # the client has gone
+    finally:
+        free.release()
+
+
+async def _line(connection: socket.socket) -> bytes:
+    data = b""
+    while b"\n" not in data:
+        if len(data) > _LONGEST_LINE:
+            raise _RefusedError(f"the request is longer than {_LONGEST_LINE} bytes")
+        await anyio.wait_readable(connection)
+        try:
+            piece = connection.recv(_LONGEST_LINE)
+        except BlockingIOError:
+            continue
+        if not piece:
+            break
+        data += piece
+    return data.partition(b"\n")[0]
+
+
+async def _send(connection: socket.socket, data: bytes) -> None:
+    while data:
+        try:
+            data = data[connection.send(data) :]
+        except BlockingIOError:
+            await anyio.wait_writable(connection)
+
+
+def _note(recording: Recording, line: bytes, connection: socket.socket) -> str:
+    request = _request(line)
+    text = _text(request.get("note"), "it", LONGEST_NOTE, "\n\t")
+    user = _user(connection)
+    author = user
+    if request.get("author") is not None:
+        author = _text(request["author"], "the author", _LONGEST_AUTHOR, "")
+        if author != user:
+            author = f"{author} ({user})"
+    device = request.get("device") or ""
+    if recording.summary.finished_at is not None:
+        raise _RefusedError("the recording has just ended")
+    message = f"{author}: {text}"
+    try:
+        recording.note(message, device=device)
+    except (ValueError, TypeError):
+        names = ", ".join(recording.summary.devices)
+        raise _RefusedError(f"there is no device {device!r}; there are {names}") from None
+    return message
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _RefusedError("the request is not a line of JSON") from None
+    if not isinstance(request, dict):
+        raise _RefusedError("the request is no JSON object")
+    return request
+
+
+def _text(value: object, name: str, longest: int, allowed: str) -> str:
+    if not isinstance(value, str):
+        raise _RefusedError(f"{name} is no text")
+    text = value.strip()
+    if not text:
+        raise _RefusedError(f"{name} is empty")
+    if len(text) > longest:
+        raise _RefusedError(f"{name} is longer than {longest} letters")
+    if any((each < " " and each not in allowed) or "\x7f" <= each <= "\x9f" for each in text):
+        raise _RefusedError(f"{name} has control characters")
+    if any("\ud800" <= each <= "\udfff" for each in text):
+        raise _RefusedError(f"{name} is not UTF-8")
+    return text
+
+
+def _user(connection: socket.socket) -> str:
+    _, number, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    )
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}" if number != os.getuid() else "the recorder's user"
