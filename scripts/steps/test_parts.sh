@@ -35,6 +35,8 @@ ruff() { .venv/bin/ruff check . && .venv/bin/ruff format --check .; }
 # Penstock's loop only: asyncio's own hangs in some of these tests on 3.14. Hypothesis counts references in a way that
 # 3.14 changed.
 loop_tests_only=(tests/python/loop tests/conformance/test_cpython_asyncio.py tests/conformance/reports)
+# What has native code or speaks to devices, without the command line and the pages.
+library_tests=(tests/python/{alicat,asgi,files,loop,record,serial,uring,websocket} "${loop_tests_only[@]:1}")
 on_314=(
     -p tests.only_penstock
     -W 'ignore:It looks like `register_random`:hypothesis.errors.HypothesisWarning'
@@ -42,8 +44,8 @@ on_314=(
 
 main_version() { .venv/bin/python -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 
-# python_part VERSION: adds the tests on a CPython: all of them on the machine's, the quick ones on another 3.11 or 3.13,
-# the loop's on the others.
+# python_part VERSION: adds the tests on a CPython: all of them on the machine's, the quick ones of the library on another
+# 3.11 or 3.13, the loop's on the others.
 python_part() {
     local version=$1 venv=build/venv-$1
     [ "$version" != "$(main_version)" ] || venv=.venv
@@ -54,7 +56,8 @@ python_part() {
     case $version in
     "$(main_version)") part python "CPython $version" python_tests "$venv" ;;
     3.11 | 3.13)
-        part python "CPython $version, the quick tests" python_tests "$venv" -p tests.only_penstock -m "not slow"
+        part python "CPython $version, the library" python_tests "$venv" -p tests.only_penstock -m "not slow" \
+            "${library_tests[@]}"
         ;;
     3.14) part python "CPython $version, the loop" python_tests "$venv" "${on_314[@]}" "${loop_tests_only[@]}" ;;
     *) part python "CPython $version, the loop" python_tests "$venv" "${loop_tests_only[@]}" ;;
