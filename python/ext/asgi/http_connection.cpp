@@ -271,7 +271,7 @@ bool feed(HttpConnectionObject* connection, std::string_view data, Feeding feedi
     std::string_view input = data;
     if (!pending.empty()) {
         pending.append(std::as_bytes(std::span(data)));
-        kept = std::move(pending);
+        kept = std::exchange(pending, {});
         input = {reinterpret_cast<const char*>(kept.bytes().data()), kept.size()};
     }
     connection->feeding = true;
@@ -281,7 +281,7 @@ bool feed(HttpConnectionObject* connection, std::string_view data, Feeding feedi
         return parsed;
     }
     if (!input.empty() && !connection->ending) {
-        codec::ByteBuffer later = std::move(pending);
+        codec::ByteBuffer later = std::exchange(pending, {});
         pending.append(std::as_bytes(std::span(input)));
         pending.append(later.bytes());
     }
