@@ -210,11 +210,13 @@ bool parse(HttpConnectionObject* connection, std::string_view& input, Feeding fe
             case HeadStep::failed:
                 return false;
             case HeadStep::incomplete:
-                if (connection->bytes->pending.empty()) {
+                // Not at each part of it: a client that sends a byte a second would never end.
+                if (!std::exchange(connection->head_begun, true)) {
                     connection->since = io::coarse_monotonic_now();
                 }
                 return true;
             case HeadStep::begun:
+                connection->head_begun = false;
                 ++begun;
                 continue;
             }

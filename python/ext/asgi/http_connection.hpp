@@ -60,9 +60,10 @@ struct HttpConnectionObject {
     io::MonotonicTime since; ///< when it began to wait
     std::size_t dropped;     ///< bytes of a body that nobody has read
     bool listed;
-    bool served;    ///< it has had a request
-    bool ending;    ///< no request follows: what arrives is dropped
-    bool lingering; ///< its side is shut down, and it waits for the client to close
+    bool served;     ///< it has had a request
+    bool head_begun; ///< a part of a head has arrived
+    bool ending;     ///< no request follows: what arrives is dropped
+    bool lingering;  ///< its side is shut down, and it waits for the client to close
     bool eof;
     bool lost;
     bool feeding;

@@ -82,6 +82,9 @@ bool resume_reading(HttpConnectionObject* connection) noexcept {
 
 bool end_connection(HttpConnectionObject* connection, Ending how) noexcept {
     const HttpRequestObject* request = connection->request;
+    if (connection->bytes == nullptr) {
+        return true; // it was not started, or the collector has cleared it
+    }
     const bool unread = how == Ending::linger || !connection->bytes->pending.empty() ||
                         connection->reading_paused ||
                         (request != nullptr && !request->body_complete);

@@ -154,7 +154,7 @@ bool is_overdue(const HttpServerObject* server, HttpConnectionObject* connection
     if (connection->request != nullptr || connection->continuing) {
         return false;
     }
-    const bool between = connection->served && connection->bytes->pending.empty();
+    const bool between = connection->served && !connection->head_begun;
     const io::MonotonicTime limit = between ? server->keep_alive : server->head_time;
     return limit >= 0 && now - connection->since > limit;
 }

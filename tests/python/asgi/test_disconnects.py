@@ -238,12 +238,20 @@ def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) 
             connected(server) as idle,
             connected(server) as slow,
         ):
-            slow.writer.write(b"GET / HTTP/1.1\r\nHo")
+            slow.writer.write(b"GET / HTTP/1.1\r\nX: ")
             idle.writer.write(REQUEST)
             await idle.response()
             assert await idle.reader.read() == b""
             assert server.open_connections == 1
+
+            async def drip() -> None:
+                while not slow.writer.is_closing():
+                    slow.writer.write(b"x")
+                    await asyncio.sleep(0.02)
+
+            dripping = asyncio.create_task(drip())
             assert await slow.reader.read() == b""
+            dripping.cancel()
 
     run(main())
 
