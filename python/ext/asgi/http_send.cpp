@@ -115,8 +115,9 @@ public:
 private:
     bool set_length(std::string_view text, PyObject* value) {
         std::uint64_t length = 0;
-        const char* end = text.data() + text.size();
-        const auto parsed = std::from_chars(text.data(), end, length);
+        const char* begin = PyBytes_AS_STRING(value);
+        const char* end = begin + PyBytes_GET_SIZE(value);
+        const auto parsed = std::from_chars(begin, end, length);
         if (text.empty() || parsed.ptr != end || parsed.ec != std::errc() ||
             length > (std::uint64_t{1} << 63) - 1 || text.front() == '-') {
             PyErr_Format(PyExc_ValueError, "content-length is not a number of bytes: %R", value);
