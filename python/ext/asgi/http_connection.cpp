@@ -320,6 +320,7 @@ PyObject* connection_start(PyObject* self, PyObject* arguments) {
     connection->since = io::coarse_monotonic_now();
     connection->server->connections.push_back(*connection);
     connection->listed = true;
+    Py_INCREF(self); // a paused transport of asyncio's is referred to by nothing else
     ++connection->server->open_connections;
     Py_RETURN_NONE;
 }
@@ -349,12 +350,13 @@ PyObject* connection_eof_received(PyObject* self, PyObject* /*unused*/) {
     return disconnect(request, Feeding::anywhere) ? Py_NewRef(Py_True) : nullptr;
 }
 
-/// Takes the connection from its server's list.
+/// Takes the connection from its server's list. The caller holds a reference of its own.
 void unlist(HttpConnectionObject* connection) noexcept {
     if (std::exchange(connection->listed, false)) {
         connection->server->connections.remove(*connection);
         --connection->server->open_connections;
         report_if_drained(connection->server);
+        Py_DECREF(connection);
     }
 }
 

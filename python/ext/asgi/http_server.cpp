@@ -255,6 +255,10 @@ int server_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(server->tasks);
     Py_VISIT(server->report);
     Py_VISIT(server->log_start);
+    for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
+         connection = OpenConnections::after(*connection)) {
+        Py_VISIT(connection);
+    }
     return 0;
 }
 
@@ -266,6 +270,11 @@ int server_clear(PyObject* self) {
     Py_CLEAR(server->tasks);
     Py_CLEAR(server->report);
     Py_CLEAR(server->log_start);
+    while (HttpConnectionObject* connection = server->connections.pop_front()) {
+        connection->listed = false;
+        --server->open_connections;
+        Py_DECREF(connection);
+    }
     return 0;
 }
 

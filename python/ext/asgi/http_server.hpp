@@ -66,7 +66,7 @@ struct HttpServerObject {
     PyObject* report;    ///< report(kind, value): writes to the log
     PyObject* log_start; ///< log_start(scope, status), the access log; or None
     HttpShared* shared;
-    OpenConnections connections;
+    OpenConnections connections; ///< owned
     std::size_t open_connections;
     unsigned long long total_requests;
     std::size_t limit_concurrency; ///< 0: no limit
