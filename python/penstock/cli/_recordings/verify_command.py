@@ -14,6 +14,7 @@ from penstock.cli._recordings.checks import NEEDED, DeviceFindings, Findings, ch
 from penstock.cli._recordings.reading import name_of, read_parts
 from penstock.record import PublicKey, SealFindings, check_seals
 from penstock.record.errors import RecordError
+from penstock.record.format_comparison import compare_formats
 from penstock.record.postgres_parts import is_postgres
 from penstock.record.stored_parts import check_recording, recordings_at
 from penstock.record.view import StoredRecording
@@ -53,6 +54,8 @@ def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings
     columns = NEEDED if proven and not deep else None
     findings = check(read_parts(file, table, tell=found.append, pieces=True, columns=columns))
     findings.seals = seals
+    if not is_postgres(file) and Path(file).is_dir():
+        findings.formats = compare_formats(Path(file), table)
     for recording in found:
         findings.damages += map(str, recording.damages)
         findings.damaged += recording.damage_count
