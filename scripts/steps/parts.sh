@@ -3,6 +3,7 @@
 
 part_logs=build/test-logs/$(basename "$0")
 part_names=()
+parts_without_time=()
 declare -A part_jobs=() part_lane=() part_command=() lane_width=()
 absent=()
 rm -rf "$part_logs"
@@ -32,17 +33,30 @@ part() {
 }
 
 # Runs the parts of all lanes beside each other, so that no core is idle while tests wait. Shows each part's output at
-# its end.
+# its end. After PARTS_SECONDS, if that is set, the parts that run are ended and no further one begins. Such a part has
+# not failed; the report names it.
 run_parts() {
     local name waiting=("${part_names[@]}") later
+    part_timer=
+    if [ -n "${PARTS_SECONDS:-}" ]; then
+        sleep "$((PARTS_SECONDS > 0 ? PARTS_SECONDS : 0))" &
+        part_timer=$!
+    fi
+    trap kill_parts EXIT
     while [ $((${#waiting[@]} + ${#part_jobs[@]})) -gt 0 ]; do
         later=()
         for name in "${waiting[@]}"; do
             if has_room "${part_lane[$name]}"; then start "$name"; else later+=("$name"); fi
         done
         waiting=("${later[@]}")
-        wait_for_one
+        if ! wait_for_one; then
+            parts_without_time=("${part_jobs[@]}" "${waiting[@]}")
+            kill_parts
+            wait
+            break
+        fi
     done
+    [ -z "$part_timer" ] || kill "$part_timer" 2>/dev/null
     trap - EXIT
 }
 
@@ -58,7 +72,6 @@ start() {
     say "started: $1"
     # Without job control, a shell starts background commands with SIGINT ignored, which the tests send.
     set -m
-    trap kill_parts EXIT
     timed "$1" eval "${part_command[$1]}" &
     set +m
     part_jobs[$!]=$1
@@ -67,12 +80,14 @@ start() {
 # Each part is a process group.
 kill_parts() {
     local groups=("${!part_jobs[@]}")
-    kill -- "${groups[@]/#/-}" 2>/dev/null
+    kill -- "${groups[@]/#/-}" $part_timer 2>/dev/null
 }
 
+# Fails if the time is up.
 wait_for_one() {
     local job
-    wait -n -p job "${!part_jobs[@]}"
+    wait -n -p job "${!part_jobs[@]}" $part_timer
+    [ "$job" != "$part_timer" ] || return 1
     cat "$(log_of "${part_jobs[$job]}").log"
     unset "part_jobs[$job]"
 }
@@ -81,7 +96,15 @@ status_of() { cat "$(log_of "$1").status" 2>/dev/null || echo "not ended"; }
 
 failed_parts() {
     local name
-    for name in "${part_names[@]}"; do [ "$(status_of "$name")" = 0 ] || printf '%s\n' "$name"; done
+    for name in "${part_names[@]}"; do
+        [ "$(status_of "$name")" = 0 ] || had_no_time "$name" || printf '%s\n' "$name"
+    done
+}
+
+had_no_time() {
+    local name
+    for name in "${parts_without_time[@]}"; do [ "$name" != "$1" ] || return 0; done
+    return 1
 }
 
 parts_passed() { [ -z "$(failed_parts)" ]; }
@@ -125,6 +148,7 @@ write_times() {
         printf '| part | wall s | CPU s |\n|---|---:|---:|\n'
         for log in $(printf '%s/*.time ' "$@"); do
             log=${log%.time}
+            [ -s "$log.time" ] || continue
             read -r wall cpu < <(times_of "$log")
             name=$(cat "$log.name")
             printf '| %s | %s | %s |\n' "$name" "$wall" "$cpu"
@@ -133,7 +157,7 @@ write_times() {
 }
 
 finish() {
-    local name log
+    local name log passed=()
     say "skipped:"
     skips
     while read -r name; do
@@ -143,6 +167,11 @@ finish() {
     done < <(failed_parts)
     for name in "${absent[@]}"; do say "not tested: $name is not on this machine and could not be downloaded"; done
     for name in "${part_names[@]}"; do
+        if had_no_time "$name"; then
+            say "$name: not run to its end, for lack of time"
+            continue
+        fi
+        passed+=("$name")
         log=$(log_of "$name")
         read -r wall cpu < <(times_of "$log")
         say "$name: $wall s, $cpu s of CPU$([ "$(status_of "$name")" = 0 ] || echo ", FAILED")"
@@ -150,7 +179,7 @@ finish() {
     done
     say "all parts: $SECONDS s"
     if parts_passed; then
-        say "all passed: $(printf '%s, ' "${part_names[@]}" | sed 's/, $//')"
+        say "all passed: $(printf '%s, ' "${passed[@]}" | sed 's/, $//')"
         exit 0
     fi
     fail "failed: $(failed_parts | paste -sd';' | sed 's/;/; /g'); the logs are in $part_logs"
