@@ -93,6 +93,8 @@ def test_a_disk_that_fails_from_some_call_on_keeps_every_durable_row(tmp_path: P
     for name in NAMES:
         errno = random.choice(["EROFS", "EIO"])
         refuse_from_system_call(name, errno, random.randint(1, 12), Path(sys.argv[1]))
+    # Only the side file was made, and stays.
+    refuse_from_system_call("run.csv", "EIO", 2, Path(sys.argv[1]))
     """
     in_process_of_its_own(code, str(tmp_path))
 

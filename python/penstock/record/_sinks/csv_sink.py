@@ -106,7 +106,9 @@ class CsvFile(LineFile):
         if not self._metadata or self._overwrite:
             return []
         sidecar = sidecar_path(path)
-        os.close(create_file(sidecar, overwrite=False))
+        # Left by a run whose disk refused everything after it: `path` is new, and this has nothing.
+        abandoned = sidecar.is_file() and not sidecar.stat().st_size
+        os.close(create_file(sidecar, overwrite=abandoned))
         return [sidecar]
 
     def _describe(self, facts: Mapping[str, Any]) -> None:
