@@ -83,6 +83,7 @@ def server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.timeout(600)  # each example may wait for answers that do not come
 @settings(max_examples=80)
 @given(st.lists(babble, max_size=12), st.booleans())
 def test_client_works_or_raises_serial_error_for_any_server_input(
