@@ -4,7 +4,7 @@
 part_logs=build/test-logs/$(basename "$0")
 part_names=()
 parts_without_time=()
-declare -A part_jobs=() part_lane=() part_command=() lane_width=()
+declare -A part_jobs=() part_lane=() part_command=() part_again=() unsteady_parts=() lane_width=()
 absent=()
 rm -rf "$part_logs"
 mkdir -p "$part_logs"
@@ -32,6 +32,9 @@ part() {
     part_command[$2]=$(printf '%q ' "${@:3}")
 }
 
+# again NAME COMMAND...: runs the failed tests of a part, and no others.
+again() { part_again[$1]=$(printf '%q ' "${@:2}"); }
+
 # Runs the parts of all lanes beside each other, so that no core is idle while tests wait. Shows each part's output at
 # its end. After PARTS_SECONDS, if that is set, the parts that run are ended and no further one begins. Such a part has
 # not failed; the report names it.
@@ -57,7 +60,31 @@ run_parts() {
         fi
     done
     [ -z "$part_timer" ] || kill "$part_timer" 2>/dev/null
+    run_failed_again
     trap - EXIT
+}
+
+# A test that fails beside twelve other processes may be right, and the machine too slow for it. So the failed tests of a
+# part run once more, with nothing beside them. A part of which they pass then is unsteady: it does not fail the run, but
+# the report names its tests, because each of them is a defect, of the test or of what it tests. A sanitizer's finding
+# and a crash of the interpreter are failures, however often they occur.
+run_failed_again() {
+    local name log
+    while read -r name; do
+        [ -n "${part_again[$name]:-}" ] || continue
+        log=$(log_of "$name")
+        # Without a summary of its runner the part ended before its tests did, for example in the build.
+        grep -qE '[0-9]+ (failed|errors?)|tests failed out of' <<<"$(summary_of "$log")" || continue
+        ! grep -qE "sanitizers found|Sanitizer: |node down|worker '[a-z0-9]+' crashed" "$log.log" || continue
+        say "once more, alone: the failed tests of $name"
+        set -m
+        timed "$name, again" eval "${part_again[$name]}" &
+        set +m
+        part_jobs[$!]="$name, again"
+        wait $! && unsteady_parts[$name]=yes
+        part_jobs=()
+        cat "$(log_of "$name, again").log"
+    done < <(failed_parts)
 }
 
 has_room() {
@@ -97,8 +124,17 @@ status_of() { cat "$(log_of "$1").status" 2>/dev/null || echo "not ended"; }
 failed_parts() {
     local name
     for name in "${part_names[@]}"; do
-        [ "$(status_of "$name")" = 0 ] || had_no_time "$name" || printf '%s\n' "$name"
+        [ "$(status_of "$name")" = 0 ] || [ -n "${unsteady_parts[$name]:-}" ] || had_no_time "$name" ||
+            printf '%s\n' "$name"
     done
+}
+
+verdict_of() {
+    if [ -n "${unsteady_parts[$1]:-}" ]; then
+        echo ", UNSTEADY"
+    elif [ "$(status_of "$1")" != 0 ]; then
+        echo ", FAILED"
+    fi
 }
 
 had_no_time() {
@@ -117,14 +153,15 @@ skips() {
     } | sed -E 's/:[0-9]+: /: /' | sort | uniq -c | sed -E 's/^ *([0-9]+) (.*)/    \2  (\1 x)/'
 }
 
-# failures LOG: what ctest printed of each failed test, at most 40 lines of each, and the names that pytest reports. A
-# continuous integration machine may keep only the end of the output.
+# failures LOG: what ctest printed of each failed test, at most 40 lines of each; of pytest, the lines of the errors and
+# the names. A continuous integration machine may keep only the end of the output.
 failures() {
     awk '
         /^ *([0-9]+\/[0-9]+ Test +#| +Start +)[0-9]+:/ { lines = /\*\*\*/ ? 40 : 0 }
         lines-- > 0
         lines < 0 { lines = 0 }
     ' "$1"
+    grep -E '^E   ' "$1" | head -n 40
     grep -E '^(FAILED|ERROR) ' "$1"
 }
 
@@ -156,15 +193,11 @@ write_times() {
     } >"$file"
 }
 
-finish() {
+# What the run has to say, in this order: the end is what a reader of the last lines sees.
+report() {
     local name log passed=()
     say "skipped:"
     skips
-    while read -r name; do
-        [ -n "$name" ] || continue
-        say "failures of $name:"
-        failures "$(log_of "$name").log"
-    done < <(failed_parts)
     for name in "${absent[@]}"; do say "not tested: $name is not on this machine and could not be downloaded"; done
     for name in "${part_names[@]}"; do
         if had_no_time "$name"; then
@@ -174,13 +207,24 @@ finish() {
         passed+=("$name")
         log=$(log_of "$name")
         read -r wall cpu < <(times_of "$log")
-        say "$name: $wall s, $cpu s of CPU$([ "$(status_of "$name")" = 0 ] || echo ", FAILED")"
+        say "$name: $wall s, $cpu s of CPU$(verdict_of "$name")"
         summary_of "$log"
     done
+    for name in "${!unsteady_parts[@]}"; do
+        say "unsteady in $name: failed beside the other parts, passed alone:"
+        failures "$(log_of "$name").log"
+    done
+    while read -r name; do
+        [ -n "$name" ] || continue
+        say "failures of $name:"
+        failures "$(log_of "$name").log"
+    done < <(failed_parts)
     say "all parts: $SECONDS s"
-    if parts_passed; then
-        say "all passed: $(printf '%s, ' "${passed[@]}" | sed 's/, $//')"
-        exit 0
-    fi
+    ! parts_passed || say "all passed: $(printf '%s, ' "${passed[@]}" | sed 's/, $//')"
+}
+
+finish() {
+    report | tee "$part_logs/report.txt"
+    ! parts_passed || exit 0
     fail "failed: $(failed_parts | paste -sd';' | sed 's/;/; /g'); the logs are in $part_logs"
 }

@@ -12,6 +12,12 @@ cpp_tests() {
         PENSTOCK_REQUIRE_LOOPS=1 ctest --preset "$preset" --parallel "$(nproc)"
 }
 
+# cpp_part PRESET: adds the C++ tests of a preset.
+cpp_part() {
+    part cpp "C++ $1" cpp_tests "$1"
+    again "C++ $1" env PENSTOCK_REQUIRE_LOOPS=1 ctest --preset "$1" --rerun-failed
+}
+
 # python_tests VENV [PYTEST ARGUMENT...]
 python_tests() {
     local python=$1/bin/python cache="cache_dir=build/pytest-cache-${1##*/}"
@@ -28,7 +34,13 @@ quick_python_tests() {
         -p tests.private_terminals -p tests.only_penstock -p tests.file_times -m "not slow" "$@"
 }
 
-extension_tests() { scripts/test-extension-asan; }
+# pytest's options for the failed tests of the last run, in one process.
+last_failed=(-n 0 --last-failed --last-failed-no-failures none)
+
+extension_part() {
+    part python "extension under ASan+UBSan" scripts/test-extension-asan
+    again "extension under ASan+UBSan" scripts/test-extension-asan .venv -p tests.only_penstock "${last_failed[@]}"
+}
 
 ruff() { .venv/bin/ruff check . && .venv/bin/ruff format --check .; }
 
@@ -47,19 +59,25 @@ main_version() { .venv/bin/python -I -c 'import sys; print("%d.%d" % sys.version
 # python_part VERSION: adds the tests on a CPython: all of them on the machine's, the quick ones of the library on another
 # 3.11 or 3.13, the loop's on the others.
 python_part() {
-    local version=$1 venv=build/venv-$1
+    local version=$1 venv=build/venv-$1 name options=() paths=()
     [ "$version" != "$(main_version)" ] || venv=.venv
     if [ ! -x "$venv/bin/python" ]; then
         absent+=("CPython $version")
         return
     fi
     case $version in
-    "$(main_version)") part python "CPython $version" python_tests "$venv" ;;
+    "$(main_version)") name="CPython $version" ;;
     3.11 | 3.13)
-        part python "CPython $version, the library" python_tests "$venv" -p tests.only_penstock -m "not slow" \
-            "${library_tests[@]}"
+        name="CPython $version, the library"
+        options=(-p tests.only_penstock -m "not slow")
+        paths=("${library_tests[@]}")
         ;;
-    3.14) part python "CPython $version, the loop" python_tests "$venv" "${on_314[@]}" "${loop_tests_only[@]}" ;;
-    *) part python "CPython $version, the loop" python_tests "$venv" "${loop_tests_only[@]}" ;;
+    *)
+        name="CPython $version, the loop"
+        [ "$version" != 3.14 ] || options=("${on_314[@]}")
+        paths=("${loop_tests_only[@]}")
+        ;;
     esac
+    part python "$name" python_tests "$venv" "${options[@]}" "${paths[@]}"
+    again "$name" python_tests "$venv" "${options[@]}" "${paths[@]}" "${last_failed[@]}"
 }
