@@ -4,13 +4,15 @@
         await server.serve_forever()
 
 Requests are parsed and responses written by native code. Each request runs in a real asyncio task,
-so everything that is written for asyncio or AnyIO works in an application.
+so everything that is written for asyncio or AnyIO works in an application. A WSGI application runs
+in threads.
 """
 
 from penstock._public_names import claim as _claim
 from penstock.asgi._errors import ClientDisconnected, LifespanFailed
 from penstock.asgi._server import Server, serve
 from penstock.asgi._uvicorn import HttpProtocol, WebSocketProtocol
+from penstock.asgi._wsgi.adapter import wsgi
 
 __all__ = [
     "ClientDisconnected",
@@ -19,6 +21,7 @@ __all__ = [
     "Server",
     "WebSocketProtocol",
     "serve",
+    "wsgi",
 ]
 
 _claim(globals())

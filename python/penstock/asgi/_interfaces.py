@@ -1,31 +1,67 @@
-"""The older of the two interfaces of ASGI applications."""
+"""The other interfaces of applications: ASGI 2 and WSGI."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Literal
 
 from penstock.asgi._types import Application, Receive, Scope, Send
 
-__all__ = ["as_asgi3"]
+__all__ = ["Interface", "as_asgi3", "interface_of"]
+
+Interface = Literal["asgi3", "asgi2", "wsgi"]
 
 
-def as_asgi3(app: Any) -> Application:
-    """Return an application of ASGI 3: itself, or one around an application of ASGI 2.
+def interface_of(app: Any) -> Interface:
+    """Return the interface of an application, by what it takes.
+
+    A coroutine function is one of ASGI 3, a plain one with two parameters one of WSGI.
 
     Raises:
         TypeError: If it cannot be called.
     """
     if not callable(app):
-        raise TypeError(f"an ASGI application is callable, unlike {app!r}")
+        raise TypeError(f"an application is callable, unlike {app!r}")
     if inspect.isclass(app):
         has_await = hasattr(app, "__await__")
     elif inspect.isfunction(app) or inspect.ismethod(app):
         has_await = inspect.iscoroutinefunction(app)
     else:
         has_await = inspect.iscoroutinefunction(getattr(app, "__call__", app))  # noqa: B004
-    if has_await or _takes_three(app):
+    if has_await:
+        return "asgi3"
+    try:
+        signature = inspect.signature(app)
+    except ValueError:
+        return "asgi3"  # native code without a signature: today's interface
+    if _takes(signature, 3):
+        return "asgi3"
+    return "wsgi" if _takes(signature, 2) else "asgi2"
+
+
+def as_asgi3(
+    app: Any,
+    interface: Literal["auto"] | Interface = "auto",
+    *,
+    threads: int = 16,
+    multiprocess: bool = False,
+) -> Application:
+    """Return an application of ASGI 3: itself, or one around an application of another interface.
+
+    Raises:
+        TypeError: If it cannot be called.
+        ValueError: If there is no such interface.
+    """
+    if interface not in ("auto", "asgi3", "asgi2", "wsgi"):
+        raise ValueError(f"interface is 'auto', 'asgi3', 'asgi2' or 'wsgi', not {interface!r}")
+    found = interface_of(app)
+    chosen = found if interface == "auto" else interface
+    if chosen == "asgi3":
         return app  # type: ignore[no-any-return]
+    if chosen == "wsgi":
+        from penstock.asgi._wsgi.adapter import wsgi
+
+        return wsgi(app, threads=threads, multiprocess=multiprocess)
 
     async def single(scope: Scope, receive: Receive, send: Send) -> None:
         await app(scope)(receive, send)
@@ -33,11 +69,9 @@ def as_asgi3(app: Any) -> Application:
     return single
 
 
-def _takes_three(app: Any) -> bool:
+def _takes(signature: inspect.Signature, number: int) -> bool:
     try:
-        inspect.signature(app).bind(None, None, None)
+        signature.bind(*[None] * number)
     except TypeError:
         return False
-    except ValueError:
-        return True  # native code without a signature: today's interface
     return True

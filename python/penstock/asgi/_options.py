@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.asgi._interfaces import Interface
 from penstock.asgi._proxy import TrustedHosts
 from penstock.asgi._websocket import WebSocketOptions
 
@@ -19,6 +20,9 @@ Lifespan = Literal["auto", "on", "off"]
 class ServerOptions:
     """What `serve` takes beside the application and its address; see there."""
 
+    interface: Literal["auto"] | Interface = "auto"
+    wsgi_threads: int = 16
+    wsgi_multiprocess: bool = False
     root_path: str = ""
     proxy_headers: bool = False
     forwarded_allow_ips: str = "127.0.0.1,::1"

@@ -240,7 +240,7 @@ class Server:
 
 
 class serve:  # a function for its users, who await it or enter it
-    """Serve an ASGI application.
+    """Serve an application.
 
     Use it as `async with serve(app, port=8000) as server`, which closes the server at the end, or
     as `server = await serve(app)`. The application's lifespan begins before the server listens,
@@ -250,13 +250,16 @@ class serve:  # a function for its users, who await it or enter it
     3.12 and later its task begins at once.
 
     Args:
-        app: The ASGI application.
+        app: The application, of ASGI or WSGI.
         host: The address to listen on, or several; None for all.
         port: The port to listen on; 0 for a free one, which `Server.port` has.
         uds: The path of a Unix socket, in place of host and port.
         sock: A listening socket, or several, in place of host and port.
         ssl: The TLS context of an https server.
         backlog: Connections that the kernel keeps until they are accepted.
+        interface: "asgi3", "asgi2" or "wsgi"; "auto" tells it by what the application takes.
+        wsgi_threads: The most threads that run a WSGI application; see `wsgi`.
+        wsgi_multiprocess: Whether other processes run it.
         root_path: Where the application is mounted behind a proxy that removes this prefix.
         proxy_headers: Whether X-Forwarded-For and X-Forwarded-Proto tell who the client is.
         forwarded_allow_ips: The proxies whose fields are believed: addresses and networks,
@@ -306,8 +309,13 @@ class serve:  # a function for its users, who await it or enter it
             raise ValueError("uds and sock are two places to listen on; leave one out")
         names = ServerOptions.__dataclass_fields__
         options = {name: kwargs.pop(name) for name in list(kwargs) if name in names}
-        self._app = as_asgi3(app)
-        self._options = ServerOptions(**options)
+        self._options = chosen = ServerOptions(**options)
+        self._app = as_asgi3(
+            app,
+            chosen.interface,
+            threads=chosen.wsgi_threads,
+            multiprocess=chosen.wsgi_multiprocess,
+        )
         self._listen: dict[str, Any] = {
             "host": host,
             "port": port,

@@ -37,6 +37,10 @@ async def app(scope, receive, send):
 
 def make():
     return app
+
+def plain(environ, start_response):
+    start_response("200 OK", [])
+    return [str(environ["wsgi.multiprocess"]).encode()]
 """
 PACKAGE = Path(__file__).resolve().parents[3] / "python"
 
@@ -93,6 +97,11 @@ def test_one_process(folder: Path) -> None:
         assert out == 'INFO:     203.0.113.9:0 - "GET / HTTP/1.1" 200 OK\n'
 
 
+def test_a_wsgi_application(folder: Path) -> None:
+    with serving(folder, "served:plain", "--wsgi-threads", "2", "--workers", "2") as (_, url):
+        assert ask(url) == ["True"]
+
+
 def test_a_worker_that_dies_is_replaced_and_all_are_at_sighup(folder: Path) -> None:
     with serving(folder, "served:app", "--workers", "2", "--no-access-log") as (process, url):
         assert process.stderr is not None
@@ -122,7 +131,7 @@ def test_a_worker_that_dies_is_replaced_and_all_are_at_sighup(folder: Path) -> N
         (["served"], "write MODULE:ATTRIBUTE"),
         (["missing:app"], "there is no module 'missing'"),
         (["served:missing"], "has no attribute 'missing'"),
-        (["served:os"], "is no ASGI application"),
+        (["served:os"], "is no application"),
         (["served:app", "--factory"], "is no factory"),
         (["served:app", "--host", "256.1.1.1"], "cannot listen on http://256.1.1.1:8000"),
         (["served:app", "--env-file", "none"], "cannot read none"),

@@ -44,7 +44,7 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
         ) from error
     if not callable(found):
         raise CommandError(
-            f"{name} is {type(found).__name__}, which is no ASGI application", ExitCode.CONFIG
+            f"{name} is {type(found).__name__}, which is no application", ExitCode.CONFIG
         )
     if not factory:
         return found

@@ -15,9 +15,9 @@ def add_serve_command(commands: Any, epilog: str) -> None:
     """Add ``serve`` to the subparsers ``commands``."""
     serve = commands.add_parser(
         "serve",
-        help="serve an ASGI application over HTTP",
-        description="Serve an ASGI application. The options have uvicorn's names. The exit code is "
-        "3 if the application or its address is not there.",
+        help="serve an ASGI or WSGI application over HTTP",
+        description="Serve an ASGI or WSGI application. The options have uvicorn's names. The exit "
+        "code is 3 if the application or its address is not there.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -117,7 +117,19 @@ def _add_application(serve: Any) -> None:
     group.add_argument("--app-dir", default="", metavar="DIR", help="where MODULE is looked for")
     group.add_argument("--env-file", metavar="FILE", help="variables that are set before")
     group.add_argument("--lifespan", choices=("auto", "on", "off"), default="auto")
-    group.add_argument("--interface", choices=("auto", "asgi3", "asgi2"), default="auto")
+    group.add_argument(
+        "--interface",
+        choices=("auto", "asgi3", "asgi2", "wsgi"),
+        default="auto",
+        help="auto tells it by what the application takes",
+    )
+    group.add_argument(
+        "--wsgi-threads",
+        type=_positive,
+        default=16,
+        metavar="NUMBER",
+        help="that run a WSGI application, in each process; default: %(default)s",
+    )
     group.add_argument("--root-path", default="", metavar="PATH", help="a proxy has removed it")
     group.add_argument(
         "--loop",

@@ -70,12 +70,13 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 def server_arguments(options: argparse.Namespace, loggers: Loggers) -> dict[str, Any]:
     """Return the arguments of `penstock.asgi.serve`."""
     same = (
-        "root_path lifespan access_log server_header date_header proxy_headers forwarded_allow_ips "
-        "limit_concurrency timeout_keep_alive timeout_graceful_shutdown backlog ws_max_size "
-        "ws_max_queue ws_per_message_deflate"
+        "interface wsgi_threads root_path lifespan access_log server_header date_header "
+        "proxy_headers forwarded_allow_ips limit_concurrency timeout_keep_alive "
+        "timeout_graceful_shutdown backlog ws_max_size ws_max_queue ws_per_message_deflate"
     )
     return {
         **{name: getattr(options, name) for name in same.split()},
+        "wsgi_multiprocess": options.workers > 1,
         "headers": [tuple(pair) for pair in options.header],
         "ws": options.ws != "none",
         "ws_ping_interval": options.ws_ping_interval or None,

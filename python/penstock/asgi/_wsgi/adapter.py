@@ -1,0 +1,97 @@
+"""The ASGI application around a WSGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import Any
+
+from penstock.asgi._types import Application, Receive, Scope, Send
+from penstock.asgi._wsgi.body import open_body
+from penstock.asgi._wsgi.environ import constant_part, fill_environ
+from penstock.asgi._wsgi.exchange import Exchange
+from penstock.asgi._wsgi.response import Response, WsgiApplication
+from penstock.asgi._wsgi.threads import Threads
+
+__all__ = ["wsgi"]
+
+_JOIN_SECONDS = 5.0
+_TOO_MANY = b"Service Unavailable"
+
+
+def wsgi(
+    app: WsgiApplication, *, threads: int = 16, waiting: int = 1024, multiprocess: bool = False
+) -> Application:
+    """Return an ASGI application that runs a WSGI application (PEP 3333) in a pool of threads.
+
+    The request's body is received as the application reads `wsgi.input`; each part that it yields
+    or writes is sent before it is asked for the next one; a file in `wsgi.file_wrapper` is sent by
+    the kernel where the server can. While the client does not take what was sent, the thread waits.
+    Once it has gone, reads and writes raise `ClientDisconnected`, an OSError, and the iteration
+    ends; `close` of what was returned is called in any case, in the same thread.
+
+    Works on any ASGI server. `serve` and `penstock serve` put it around a WSGI application by
+    themselves. The threads end with the lifespan.
+
+    Args:
+        app: `app(environ, start_response)`, which may be called in several threads at once.
+        threads: The most that run it.
+        waiting: Requests that wait for one of them; more are answered with status 503.
+        multiprocess: What `wsgi.multiprocess` says: whether other processes run the application.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+    if threads < 1:
+        raise ValueError(f"threads is at least 1, not {threads}")
+    if waiting < 0:
+        raise ValueError(f"waiting is at least 0, not {waiting}")
+    return _Adapter(app, Threads(threads, waiting), constant_part(multiprocess=multiprocess))
+
+
+class _Adapter:
+    def __init__(self, app: WsgiApplication, threads: Threads, environ: dict[str, Any]) -> None:
+        self._app = app
+        self._threads = threads
+        self._environ = environ
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            exchange = Exchange(scope, receive, send)
+            context = contextvars.copy_context()
+            if self._threads.submit(lambda: context.run(self._run, exchange)):
+                await exchange.drive()
+            else:
+                await _refuse(send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await send({"type": "websocket.close"})
+
+    def _run(self, exchange: Exchange) -> None:
+        environ = self._environ.copy()
+        try:
+            fill_environ(environ, exchange.scope)
+            environ["wsgi.input"] = open_body(exchange)
+            response = Response(exchange)
+        except Exception as error:
+            exchange.end(error=error)
+        else:
+            response.run(self._app, environ)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            kind = (await receive())["type"]
+            if kind == "lifespan.shutdown":
+                self._threads.end()
+                # A thread that is stuck in the application is left behind.
+                await asyncio.to_thread(self._threads.join, _JOIN_SECONDS)
+            await send({"type": f"{kind}.complete"})
+            if kind == "lifespan.shutdown":
+                return
+
+
+async def _refuse(send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"retry-after", b"1")]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _TOO_MANY})

@@ -1,0 +1,100 @@
+"""The environ of a request, from its ASGI scope."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from penstock.asgi._types import Scope
+from penstock.asgi._wsgi.files import FileWrapper
+
+__all__ = ["constant_part", "fill_environ"]
+
+_MOST_NAMES = 512
+_NAMES: dict[bytes, str] = {}
+
+
+def constant_part(*, multiprocess: bool) -> dict[str, Any]:
+    """Return the part that is the same for all requests."""
+    return {
+        "wsgi.version": (1, 0),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": multiprocess,
+        "wsgi.run_once": False,
+        "wsgi.file_wrapper": FileWrapper,
+        # Reading ends at the body's end, also where its length is not known before.
+        "wsgi.input_terminated": True,
+    }
+
+
+def fill_environ(environ: dict[str, Any], scope: Scope) -> None:
+    """Add the variables of a request.
+
+    A string of WSGI has a byte in each character. PEP 3333 has the names, RFC 3875 their meaning.
+    """
+    root = scope.get("root_path", "").rstrip("/").encode().decode("latin-1")
+    raw_path = scope.get("raw_path")
+    if raw_path is None:
+        path = raw_path_text = scope["path"].encode().decode("latin-1")
+    else:
+        raw_path_text = raw_path.decode("latin-1")
+        path = (
+            unquote_to_bytes(raw_path).decode("latin-1") if "%" in raw_path_text else raw_path_text
+        )
+    if root and path.startswith(root):
+        path = path[len(root) :]
+    query = scope["query_string"].decode("latin-1")
+    environ["REQUEST_METHOD"] = scope["method"]
+    environ["SCRIPT_NAME"] = root
+    environ["PATH_INFO"] = path
+    environ["QUERY_STRING"] = query
+    environ["REQUEST_URI"] = environ["RAW_URI"] = (
+        f"{raw_path_text}?{query}" if query else raw_path_text
+    )
+    environ["SERVER_PROTOCOL"] = f"HTTP/{scope['http_version']}"
+    environ["wsgi.url_scheme"] = scope.get("scheme", "http")
+    client = scope.get("client")
+    if client:
+        environ["REMOTE_ADDR"] = client[0]
+        environ["REMOTE_PORT"] = str(client[1])
+    else:
+        environ["REMOTE_ADDR"] = ""  # a Unix socket's client has none
+    _add_fields(environ, scope["headers"])
+    server = scope.get("server")
+    if server and server[1] is not None:
+        environ["SERVER_NAME"] = server[0]
+        environ["SERVER_PORT"] = str(server[1])
+    else:
+        host, _, port = environ.get("HTTP_HOST", "").rpartition(":")
+        if not port.isdigit():
+            host, port = environ.get("HTTP_HOST", ""), ""
+        environ["SERVER_NAME"] = host or "localhost"
+        environ["SERVER_PORT"] = port or ("443" if environ["wsgi.url_scheme"] == "https" else "80")
+
+
+def _add_fields(environ: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> None:
+    for name, value in headers:
+        key = _NAMES.get(name) or _key(name)
+        if not key:
+            continue
+        text = value.decode("latin-1")
+        before = environ.get(key)
+        if before is not None:
+            text = f"{before}{'; ' if key == 'HTTP_COOKIE' else ','}{text}"
+        environ[key] = text
+
+
+def _key(name: bytes) -> str:
+    """Return the variable of a field; nothing for a field that is left out."""
+    # X_Y would be taken for X-Y, by which a proxy may vouch for the client; Proxy would be taken
+    # for the variable HTTP_PROXY (CVE-2016-5385).
+    if b"_" in name or name in (b"proxy", b"transfer-encoding"):
+        return ""
+    key = name.decode("latin-1").upper().replace("-", "_")
+    if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        key = f"HTTP_{key}"
+    if len(_NAMES) < _MOST_NAMES:
+        _NAMES[name] = key
+    return key

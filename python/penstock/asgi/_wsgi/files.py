@@ -1,0 +1,44 @@
+"""wsgi.file_wrapper: a file that the kernel sends."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["FileWrapper"]
+
+
+class FileWrapper:
+    """An iterable of a file's parts.
+
+    Returned as it is, and on a regular file, the file is sent from its current position without
+    being read into the process.
+
+    Args:
+        filelike: An object with `read`.
+        blksize: Bytes of a part.
+    """
+
+    def __init__(self, filelike: Any, blksize: int = 8192) -> None:
+        self.filelike = filelike
+        self.blksize = blksize
+        if hasattr(filelike, "close"):
+            self.close = filelike.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        while part := self.filelike.read(self.blksize):
+            yield part
+
+    def extent(self) -> tuple[int, int] | None:
+        """Return the position and the number of bytes behind it; None if it is no regular file."""
+        try:
+            descriptor = self.filelike.fileno()
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            position = self.filelike.tell()
+        except (AttributeError, OSError, ValueError):
+            return None
+        return position, max(0, found.st_size - position)
