@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.measure.spread import Spread
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
 
 # The same colour for a contender on every page; grey for the floor.
 COLOURS = {
@@ -38,19 +43,23 @@ class Chart:
     panels: Sequence[Panel]
 
 
+@dataclass(frozen=True)
+class RatioDot:
+    """A ratio, its spread and what it is to, for a chart of ratios; 1 is level."""
+
+    title: str
+    beside: str
+    ratio: Spread
+    colour: str
+
+
 def draw(chart: Chart, path: Path) -> None:
     """Draw the chart into an SVG file that depends only on the figures, not on the date.
 
     Raises:
         ModuleNotFoundError: if matplotlib is not installed.
     """
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "penstock"
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 0.6 + 2.6 * len(chart.panels)), layout="constrained")
+    figure = _figure(9.0, 0.6 + 2.6 * len(chart.panels))
     figure.suptitle(chart.title)
     axes = figure.subplots(len(chart.panels), 1, squeeze=False)[:, 0]
     for panel, axis in zip(chart.panels, axes, strict=True):
@@ -80,4 +89,91 @@ def draw(chart: Chart, path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    _save(figure, path)
+
+
+def draw_ratios(
+    title: str,
+    subjects: Mapping[str, Sequence[RatioDot]],
+    legend: Mapping[str, str],
+    path: Path,
+) -> None:
+    """Draw a dot with its spread for each ratio, one below the other under their subjects.
+
+    The picture is narrow, for a phone. ``legend`` gives the meaning of the colours.
+
+    Raises:
+        ModuleNotFoundError: if matplotlib is not installed.
+    """
+    lines = sum(len(dots) + 1.4 for dots in subjects.values())
+    figure = _figure(6.4, 1.3 + 0.19 * lines)
+    figure.suptitle(title, fontsize=11)
+    axis = figure.subplots()
+    axis.set_xscale("log", base=2)
+    ticks: dict[float, str] = {}
+    line = 0.0
+    for subject, dots in subjects.items():
+        line += 1.4
+        axis.annotate(
+            subject,
+            (0, line - 0.1),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=8.5,
+            fontweight="bold",
+            va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+        )
+        for dot in dots:
+            line += 1
+            ratio = dot.ratio
+            axis.plot([ratio.low, ratio.high], [line, line], color=dot.colour, lw=1.2, alpha=0.6)
+            axis.plot([ratio.median], [line], "o", color=dot.colour, ms=4)
+            axis.annotate(
+                f"{ratio.median:.2f}  {dot.beside}",
+                (ratio.high, line),
+                xytext=(4, 0),
+                textcoords="offset points",
+                fontsize=6.5,
+                va="center",
+            )
+            ticks[line] = dot.title
+    axis.axvline(1, color="#222222", lw=0.8)
+    axis.set_ylim(line + 1, 0)
+    axis.set_yticks(list(ticks), list(ticks.values()), fontsize=7.5)
+    shown = [0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24]
+    low, high = axis.get_xlim()
+    # One wide spread must not crowd the others together; the last name needs room.
+    low, high = max(low, 0.25), high * 1.6
+    axis.set_xlim(low, high)
+    within = [tick for tick in shown if low <= tick <= high]
+    axis.set_xticks(within, [f"{tick:g}" for tick in within], fontsize=8)
+    axis.xaxis.set_minor_locator(_no_ticks())
+    axis.tick_params(top=True, labeltop=True, length=2)
+    axis.spines[["right"]].set_visible(False)
+    axis.grid(axis="x", linewidth=0.4, alpha=0.6)
+    for name, colour in legend.items():
+        axis.plot([], [], "o", color=colour, ms=4, label=name)
+    figure.legend(loc="outside lower center", ncols=len(legend), frameon=False, fontsize=8)
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Figure:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "penstock"
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _no_ticks() -> Locator:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def _save(figure: Figure, path: Path) -> None:
     figure.savefig(path, format="svg", metadata={"Date": None})

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from benchmarks.measure.in_short import draw_summary, sentence
 from benchmarks.measure.native import BENCHMARKS
 from benchmarks.measure.page import Report
 from benchmarks.measure.plots import draw
@@ -17,6 +18,7 @@ DOCUMENTS = BENCHMARKS.parent / "docs" / "benchmarks"
 INDEX = "index"
 SUMMARY = "summary"
 REPRODUCED = "reproduced"
+IN_SHORT = "in short"
 
 
 class MarkersMissing(Exception):
@@ -38,11 +40,12 @@ def publish(
     # Raises before anything is written.
     between_markers(index.read_text(), SUMMARY, "")
     between_markers((documents / f"{REPRODUCED}.md").read_text(), REPRODUCED, "")
-    parts = [report.markdown]
+    pictures = []
     for stem, chart in report.charts.items():
         link = os.path.relpath(results / f"{stem}.svg", document.parent)
-        parts.append(f"![{chart.title}]({link})")
-    text = between_markers(document.read_text(), page, "\n\n".join(parts))
+        pictures.append(f"![{chart.title}]({link})")
+    text = between_markers(document.read_text(), page, report.markdown)
+    text = between_markers(text, f"{page} {IN_SHORT}", "\n\n".join(pictures))
     for stem, chart in report.charts.items():
         draw(chart, results / f"{stem}.svg")
     write_json(results / f"{page}.json", report)
@@ -59,6 +62,23 @@ def write_summary(*, results: Path = RESULTS, documents: Path = DOCUMENTS) -> No
         (reproduced, REPRODUCED, reproduced_text(results)),
     ):
         replace_file(document, between_markers(document.read_text(), name, text))
+    draw_summary(results)
+    for page in pages:
+        document = documents / f"{page}.md"
+        replace_file(document, with_sentence(document.read_text(), page, sentence(results, page)))
+
+
+def with_sentence(document: str, page: str, sentence: str) -> str:
+    """The document with a new sentence before the pictures at its beginning.
+
+    Raises:
+        MarkersMissing: if the document has no such place.
+    """
+    name = f"{page} {IN_SHORT}"
+    begin = document.find("\n![", document.find(f"<!-- {name}: measured -->"))
+    end = document.find(f"<!-- {name}: end -->")
+    pictures = document[begin:end] if 0 <= begin < end else ""
+    return between_markers(document, name, f"{sentence}\n{pictures}")
 
 
 def write_json(path: Path, report: Report) -> None:

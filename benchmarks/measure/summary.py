@@ -36,6 +36,27 @@ class SummaryRow:
     beside: str | None = None
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A row of the summary with its result.
+
+    Attributes:
+        title: what is measured.
+        page: the page that it is from.
+        kind: what the figure is: "CPU", "rate", "p50".
+        peer: whom Penstock is compared with.
+        ratio: how many times as fast or as cheap Penstock is.
+        verdict: won, level or lost.
+    """
+
+    title: str
+    page: str
+    kind: str
+    peer: str
+    ratio: Spread
+    verdict: str
+
+
 SERVER_CPU = "server_cpu_us_per_request"
 REQUESTS = "requests_per_second"
 CPU = "cpu_ns_per_operation"
@@ -75,6 +96,7 @@ LOOP_ROWS = (
     SummaryRow("TLS echo, streams", "tls", ("streams", "1 KiB", "32"), SERVER_CPU),
     SummaryRow("uvicorn", "http", ("uvicorn + httptools",), REQUESTS),
     SummaryRow("aiohttp", "http", ("aiohttp",), REQUESTS),
+    SummaryRow("ASGI hello", "asgi", ("hello, 32 connections",), SERVER_CPU),
     SummaryRow("WebSocket echo", "websocket", ("256 B",), SERVER_CPU),
     SummaryRow("call_soon", "scheduling", ("call_soon",), CPU),
     SummaryRow("300,000 × call_soon, then run", "scheduling", ("call_soon, burst",), CPU),
@@ -174,6 +196,12 @@ CPP_ROWS = (
         ("64 B", "1000"),
         "wall_us_per_message",
     ),
+    SummaryRow(
+        "C++ WebSocket client",
+        "cpp_websocket_client",
+        ("bun", "64 B", "1000"),
+        "wall_us_per_message",
+    ),
 )
 SUBJECTS = (
     ("The event loop", LOOP_ROWS),
@@ -268,6 +296,18 @@ def summary_table(results: Path, rows: Sequence[SummaryRow] = ROWS) -> str:
         )
     header = ["", "figure", "compared with", "ratio", "to the floor", ""]
     return markdown_table(header, table, labels=3, width=None)
+
+
+def compared_rows(results: Path, rows: Sequence[SummaryRow] = ROWS) -> list[Compared]:
+    """Those rows that have been measured beside a peer."""
+    found = []
+    for row, cell in _measured(results, rows):
+        peer, ratio = _peer(row, cell), _ratio_to_peer(row, cell)
+        if peer is not None and ratio is not None:
+            found.append(
+                Compared(row.title, row.page, kind(row.metric), peer, ratio, verdict(ratio))
+            )
+    return found
 
 
 def _measured(

@@ -20,6 +20,7 @@ import pytest
 from benchmarks.measure.affinity import Cores, children_on, choose_cores, kernel_workers_on
 from benchmarks.measure.closed_loop import Sample, in_turns
 from benchmarks.measure.cpu_time import cpu_time_ns
+from benchmarks.measure.in_short import sentence
 from benchmarks.measure.page import Report
 from benchmarks.measure.plots import Chart, Panel
 from benchmarks.measure.processes import Failed, Unavailable, launch, run, server
@@ -29,6 +30,7 @@ from benchmarks.measure.publish import (
     MarkersMissing,
     between_markers,
     publish,
+    with_sentence,
 )
 from benchmarks.measure.reproduced import TABLES, plain_number, reproduced_text
 from benchmarks.measure.reproduced import lacking_rows as lacking_published_rows
@@ -299,6 +301,10 @@ def test_tables_replace_only_what_is_between_the_pages_markers() -> None:
 
 SUMMARY = "<!-- summary: measured -->\n<!-- summary: end -->\n"
 REPRODUCED = "<!-- reproduced: measured -->\n<!-- reproduced: end -->\n"
+ECHO = (
+    "<!-- echo in short: measured -->\n<!-- echo in short: end -->\n"
+    "<!-- echo: measured -->\n<!-- echo: end -->\n"
+)
 
 
 def test_a_published_page_has_its_results_plots_and_tables(tmp_path: Path) -> None:
@@ -306,7 +312,7 @@ def test_a_published_page_has_its_results_plots_and_tables(tmp_path: Path) -> No
     documents = tmp_path / "docs" / "pages"
     documents.mkdir(parents=True)
     document = documents / "echo.md"
-    document.write_text("<!-- echo: measured -->\n<!-- echo: end -->\n")
+    document.write_text(ECHO)
     (documents / "index.md").write_text(SUMMARY)
     (documents / "reproduced.md").write_text(REPRODUCED)
     panel = Panel("1 KiB", ["protocol", "sock"], {"zloop": [Spread(2.0, 1.0, 3.0), None]})
@@ -316,9 +322,43 @@ def test_a_published_page_has_its_results_plots_and_tables(tmp_path: Path) -> No
     drawn = (results / "echo.svg").read_bytes()
     assert b"<svg" in drawn
     assert json.loads((results / "echo.json").read_text()) == {"page": "echo"}
-    assert "| table |\n\n![Echo](../../benchmarks/results/echo.svg)\n" in document.read_text()
+    shown = document.read_text()
+    assert shown == (
+        "<!-- echo in short: measured -->\n![Echo](../../benchmarks/results/echo.svg)\n"
+        "<!-- echo in short: end -->\n<!-- echo: measured -->\n| table |\n<!-- echo: end -->\n"
+    )
     publish("echo", report, results=results, documents=documents)
+    assert document.read_text() == shown
     assert (results / "echo.svg").read_bytes() == drawn
+
+
+def test_a_page_begins_with_its_result(tmp_path: Path) -> None:
+    rows = [row for row in ROWS if row.page == "echo"][:3]
+    ratios = {"median": 0.5, "low": 0.4, "high": 0.6}, {"median": 0.8, "low": 0.7, "high": 0.9}
+    lost = {"median": 2.0, "low": 1.9, "high": 2.1}
+    cells = [
+        {
+            "labels": list(row.labels),
+            "best_peer": {row.metric: "zloop"},
+            "penstock_to": {row.metric: {"zloop": ratio}},
+        }
+        for row, ratio in zip(rows, (*ratios, lost), strict=True)
+    ]
+    result = tmp_path / "echo.json"
+    result.write_text(json.dumps({"cells": cells}))
+    assert sentence(tmp_path, "echo") == (
+        "**Against the best peer of each row: 2 won, 1 lost.** "
+        f"{rows[0].title}: 2.00 times as cheap as zloop; "
+        f"{rows[2].title}: 0.50 times as cheap as zloop."
+    )
+    assert sentence(tmp_path, "start") == ""
+    result.write_text(json.dumps({"cells": cells[:1]}))
+    assert sentence(tmp_path, "echo") == (
+        f"**{rows[0].title}: Penstock is 2.00 times as cheap as zloop, the best peer: won.**"
+    )
+    picture = "![Echo](echo.svg)"
+    document = ECHO.replace("measured -->\n", f"measured -->\nold\n\n{picture}\n", 1)
+    assert f"-->\nnew\n\n{picture}\n<!--" in with_sentence(document, "echo", "new")
 
 
 @pytest.mark.parametrize("without", ["echo", "index", "reproduced"])
@@ -326,7 +366,7 @@ def test_a_page_without_a_place_in_the_documents_publishes_nothing(
     without: str, tmp_path: Path
 ) -> None:
     texts = {
-        "echo": "<!-- echo: measured -->\n<!-- echo: end -->\n",
+        "echo": ECHO,
         "index": SUMMARY,
         "reproduced": REPRODUCED,
     }
