@@ -15,6 +15,8 @@ ModuleState* state_of_module(PyObject* module) noexcept;
 PyObject* csv_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* json_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* copy_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* line_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* rising_stamps(PyObject* module, PyObject* arguments) noexcept;
 PyObject* attribute_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* float_cells(PyObject* module, PyObject* cells) noexcept;

@@ -17,6 +17,7 @@ from penstock._public_names import claim as _claim
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import ColumnBuffer
+from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._parts.recovery import Recovery, recover
 from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
 from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
@@ -84,6 +85,7 @@ __all__ = [
     "FieldValue",
     "GroupedPollSource",
     "InMemorySink",
+    "InfluxSink",
     "JsonlSink",
     "LossWindow",
     "OverflowPolicy",

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.record._influx.influx_address import is_influx
+from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.arrow_sink import ArrowSink
 from penstock.record._sinks.csv_sink import CsvSink
@@ -43,7 +45,9 @@ def sink_for(
 
     ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
     files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server,
-    whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals.
+    whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals. ``influx://``
+    and ``influxs://`` are servers of which nothing is overwritten or continued: their rows are
+    added.
 
     Raises:
         ValueError: for another suffix.
@@ -58,6 +62,8 @@ def sink_for(
             loss_seconds=loss_seconds,
             loss_rows=loss_rows,
         )
+    if is_influx(text):
+        return InfluxSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(

@@ -107,6 +107,24 @@ async def test_segments_end_and_are_removed_by_age(
         assert await numbers_in(log) == [2]
 
 
+async def test_segments_are_removed_that_a_reader_is_done_with(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    async with SegmentedLog(folder, segment_size=SMALL) as log:
+        found: list[int] = []
+        async with aclosing(log.follow()) as records:
+            for number in range(23):
+                await log.append(payload(number))
+                found.append(int(await anext(records)))
+                await log.remove_before(number + 1)
+                assert log.first == number - number % 5  # the segment of the last record
+        assert found == list(range(23))
+        await log.remove_before(1000)
+        assert names(folder) == [20]
+        assert (log.first, log.count, await numbers_in(log)) == (20, 23, [20, 21, 22])
+    with pytest.raises(LogError, match="closed"):
+        await log.remove_before(23)
+
+
 async def test_a_segment_that_cannot_be_removed_fails_no_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -184,6 +185,23 @@ class SegmentedLog:
             if self._open_log.count:
                 await run_whole(self._rotate)
 
+    async def remove_before(self, number: int) -> None:
+        """Remove the segments that hold only records before ``number``.
+
+        For a reader that is done with them. Never the segment that is written. One that the file
+        system does not let go of stays, with a RuntimeWarning, until the next call.
+
+        Cancellation: waits for the removal that has begun.
+
+        Raises:
+            LogError: if the log is not open.
+        """
+        if self._closed or self._log is None:
+            raise LogError(self._folder, f"the log is {'closed' if self._closed else 'not open'}")
+        if bisect_right(self._segments, number) > 1:
+            async with self._rotating:
+                await run_whole(partial(self._remove_before, number))
+
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
         """Iterate over the durable records, from the oldest one that is kept.
 
@@ -285,24 +303,38 @@ class SegmentedLog:
             kept = await current_backend().call(lambda: self._remove_old(list(segments)))
             self._segments = kept
 
+    async def _remove_before(self, number: int, _: Stop) -> None:
+        segments = list(self._segments)
+        many = bisect_right(segments, number) - 1
+        if many > 0:
+            remove = partial(self._remove_first, segments, many)
+            self._segments = await current_backend().call(remove)
+
     def _remove_old(self, segments: list[int]) -> list[int]:
         """Remove what need not be kept; return what is left."""
         files = [os.stat(self._path(first)) for first in segments]
         total = sum(file.st_size for file in files)
         oldest = time.time() - self._keep_age if self._keep_age is not None else -1.0
         most = self._keep_size if self._keep_size is not None else total
-        removed = 0
+        many = 0
         for file in files[:-1]:
             if total <= most and file.st_mtime >= oldest:
                 break
-            path = self._path(segments[removed])
+            total -= file.st_size
+            many += 1
+        return self._remove_first(segments, many)
+
+    def _remove_first(self, segments: list[int], many: int) -> list[int]:
+        """Remove the first ``many`` segments; return what is left."""
+        removed = 0
+        for first in segments[:many]:
+            path = self._path(first)
             try:
                 os.unlink(path)
             except OSError as error:
                 # The records are safe, so no append fails. The next rotation tries it again.
                 warnings.warn(f"{path} could not be removed: {error}", RuntimeWarning, stacklevel=2)
                 break
-            total -= file.st_size
             removed += 1
         if removed:
             sync_folder(self._path(0))

@@ -1,0 +1,98 @@
+"""Batches as compressed lines of InfluxDB's protocol."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock._record import line_rows
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.columns import TextColumn
+from penstock.record._columns.row_columns import row_columns
+from penstock.record._influx.line_text import field_label, quoted_text, series_head
+from penstock.record._network.row_stamps import RowStamps
+
+if TYPE_CHECKING:
+    from penstock._record import Column
+
+__all__ = ["LineEncoder"]
+
+# The tag, the stamp, and what follows from the others.
+_NO_FIELDS = frozenset({"device", "t_utc", "requested_at", "received_at"})
+_GZIP = 16 + zlib.MAX_WBITS
+_NO_EVENT = b"\xff\xff\xff\xff"
+
+
+class LineEncoder:
+    """Makes lines of rows, each with an identity of its own.
+
+    A point is its measurement, its tags and its stamp. Samples are in ``measurement``, events in
+    ``events``; the device is the only tag, because a tag that is there only sometimes makes another
+    series; and no two rows of a series have one stamp.
+    """
+
+    kind = b"ILP1"
+
+    def __init__(self, measurement: str, events: str) -> None:
+        self._measurement = measurement
+        self._events = events
+        self._stamps = RowStamps()
+        self._heads: dict[tuple[bool, str], bytes] = {}
+        self._labels: dict[str, bytes] = {}
+        self._pieces: list[bytes] = []
+        self._rows = 0
+        self.size = 0
+
+    def add(self, batch: SampleBatch) -> None:
+        if not len(batch):
+            return
+        codes, series = self._series(batch)
+        given: Any = batch.raw("t_utc")
+        stamps = self._stamps.unique(given, codes, [f"{event:d}{name}" for event, name in series])
+        names = [name for name in batch.schema.names if name not in _NO_FIELDS]
+        heads: Column = ("s", codes, None, [self._head(each) for each in series])
+        lines = line_rows(
+            [heads, *row_columns(batch, names, quoted_text), ("t", stamps, None, None)],
+            [self._label(name) for name in names],
+            0,
+            len(batch),
+        )
+        self._pieces.append(lines)
+        self._rows += len(batch)
+        self.size += len(lines)
+
+    def take(self) -> list[tuple[int, bytes]]:
+        if not self._rows:
+            return []
+        rows, text = self._rows, b"".join(self._pieces)
+        self._pieces, self._rows, self.size = [], 0, 0
+        return [(rows, zlib.compress(text, 1, _GZIP))]
+
+    def _series(self, batch: SampleBatch) -> tuple[array[int], Sequence[tuple[bool, str]]]:
+        """The series of each row, as a place in a list."""
+        devices = batch.raw("device")
+        assert isinstance(devices, TextColumn)
+        series = [(False, name) for name in devices.table]
+        events = batch.raw("event") if batch.schema.kind_of("event") is not None else None
+        if isinstance(events, TextColumn) and events.codes.tobytes() != _NO_EVENT * len(batch):
+            count = len(series)
+            series += [(True, name) for name in devices.table]
+            pairs = zip(devices.codes, events.codes, strict=True)
+            return array("i", [code + count * (event >= 0) for code, event in pairs]), series
+        return devices.codes, series
+
+    def _head(self, series: tuple[bool, str]) -> bytes:
+        head = self._heads.get(series)
+        if head is None:
+            event, device = series
+            measurement = self._events if event else self._measurement
+            head = self._heads[series] = series_head(measurement, device)
+        return head
+
+    def _label(self, name: str) -> bytes:
+        label = self._labels.get(name)
+        if label is None:
+            label = self._labels[name] = field_label(name)
+        return label

@@ -1,0 +1,134 @@
+"""A sink of another machine: rows to payloads, payloads to the spool, outside the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._network.loop_thread import LoopThread
+from penstock.record._network.protocol import Encoder, Transport
+from penstock.record._network.spool_sender import SpoolSender
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.errors import SinkWriteError
+from penstock.record.sink import ThreadedSink
+
+__all__ = ["NetworkSink", "SpooledFile"]
+
+# Rows of so many bytes are one payload, even within half of a loss window.
+_PAYLOAD_BYTES = 2 << 20
+
+
+class SpooledFile:
+    """A :class:`~penstock.record.sink.RecordFile` whose disk is a spool.
+
+    Args:
+        encoder: makes the payloads.
+        transport: takes them.
+        folder: of the spool; created when it is opened, and removed when it is closed empty.
+        most_bytes: the spool's largest size.
+        patience: seconds that ``close`` waits for the other side.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        transport: Transport,
+        folder: Path,
+        *,
+        most_bytes: int,
+        patience: float,
+    ) -> None:
+        self.transport = transport
+        self.sender = SpoolSender(transport, encoder.kind, folder, most_bytes)
+        self._encoder = encoder
+        self._patience = patience
+        self._loop = LoopThread(f"sink of {transport}")
+        self._open = False
+
+    def open(self) -> None:
+        self._loop.start()
+        try:
+            self._loop.call(self.sender.open)
+        except BaseException:
+            self._loop.stop()
+            raise
+        self._open = True
+
+    def write(self, batch: SampleBatch) -> None:
+        if not self._open:
+            raise SinkWriteError(f"{self.transport} accepts no more rows after it was closed")
+        self._encoder.add(batch)
+        if self._encoder.size >= _PAYLOAD_BYTES:
+            self.sync()
+
+    def sync(self) -> None:
+        if payloads := self._encoder.take():
+            self._loop.call(self.sender.append, payloads)
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        if not self._open:
+            return
+        self._open = False
+        failure: Exception | None = None
+        try:
+            self.sync()
+        except SinkWriteError as error:
+            failure = error
+        try:
+            self._loop.call(self.sender.finish, self._patience)
+        finally:
+            self._loop.stop()
+        if failure is not None:
+            raise failure
+        if refused := self.sender.rows_refused:
+            raise SinkWriteError(
+                f"{self.transport} refused {refused} rows, and has all others; {self.refusals()}"
+            )
+
+    def refusals(self) -> str:
+        """Where the refused rows are, and why they were refused."""
+        told = getattr(self.transport, "refusals", None)
+        return str(told()) if told is not None else "it did not say why"
+
+
+class NetworkSink(ThreadedSink):
+    """A sink of another machine. Rows are durable in the spool within the loss window."""
+
+    def __init__(self, file: SpooledFile, window: LossWindow) -> None:
+        super().__init__(file, window)
+        self._spooled = file
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
+
+    @property
+    def server(self) -> str:
+        """The other side, without secrets."""
+        return str(self._spooled.transport)
+
+    @property
+    def spool(self) -> Path:
+        """The folder of rows that the other side does not have yet."""
+        return self._spooled.sender.folder
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The spool, while it is there."""
+        return (self.spool,) if self.spool.exists() else ()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why rows wait in the spool; None while they are taken. Any thread may read it."""
+        return self._spooled.sender.trouble
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows of this run in the spool. Any thread may read it."""
+        return self._spooled.sender.rows_waiting
+
+    @property
+    def rows_refused(self) -> int:
+        """Rows that the other side will never take. Any thread may read it."""
+        return self._spooled.sender.rows_refused

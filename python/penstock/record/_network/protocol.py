@@ -1,0 +1,77 @@
+"""What a protocol adds to a spool: the bytes of rows, and the way to the other side."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.record._columns.batch import SampleBatch
+
+__all__ = ["Away", "Encoder", "Misconfigured", "Transport"]
+
+
+class Away(Exception):
+    """The other side does not take a payload now. The same payload is sent again, later.
+
+    Attributes:
+        retry_after: seconds that the other side asks for; None leaves them to the sender.
+    """
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class Misconfigured(Away):
+    """The other side answers, and refuses: a token, a name or an address is wrong.
+
+    Found at ``open`` it ends the attempt. Later it is tried again, rarely: somebody may mend it.
+    """
+
+
+class Encoder(Protocol):
+    """Makes payloads of rows. Called by one thread at a time.
+
+    What a payload holds is decided here, before it is spooled: also a time stamp that is moved to
+    make a row unique. So a replay sends the same bytes.
+    """
+
+    kind: bytes
+    """Four letters, in front of each payload in the spool."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that wait, about."""
+
+    def add(self, batch: SampleBatch) -> None:
+        """Let rows wait."""
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """The payloads of all rows that wait, each with the number of its rows."""
+
+
+class Transport(Protocol):
+    """The way to the other side. Its methods run on the sink's own loop, one at a time."""
+
+    async def check(self) -> None:
+        """Ask whether the other side would take rows.
+
+        Raises:
+            Misconfigured: it never will.
+            Away: it does not answer; it may later.
+        """
+
+    async def send(self, payload: bytes) -> int:
+        """Return when the other side has taken the payload; how many of its rows it has refused.
+
+        A refused row is kept somewhere by the transport, named, and never sent again. Cancellation:
+        the payload may have arrived, or not.
+
+        Raises:
+            Away: as a whole or in part it may not have arrived.
+        """
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+    def __str__(self) -> str:
+        """The other side, without secrets."""

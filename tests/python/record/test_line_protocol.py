@@ -1,0 +1,199 @@
+"""Lines of InfluxDB's protocol: what the native writer makes, and what can be taken from a line."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from array import array
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock._record import line_rows
+from penstock.record import SampleBatch
+from penstock.record._influx.influx_address import InfluxAddress
+from penstock.record._influx.line_encoder import LineEncoder
+from penstock.record._influx.line_text import (
+    field_label,
+    line_without_field,
+    quoted_text,
+    series_head,
+)
+from tests.python.record.batches import batch_of, bounded, rows, typed_batch
+
+many_rows = st.lists(rows, min_size=1, max_size=12)
+
+
+def lines_of(*batches: SampleBatch) -> list[bytes]:
+    encoder = LineEncoder("samples", "events")
+    for batch in batches:
+        encoder.add(batch)
+    [(count, payload)] = encoder.take()
+    assert count == sum(map(len, batches))
+    return zlib.decompress(payload, 31).split(b"\n")[:-1]
+
+
+def parsed(line: bytes) -> tuple[bytes, dict[str, Any], int]:
+    """The head, the fields and the stamp of a line, read character by character."""
+    parts: list[bytes] = [b""]
+    quoted = escaped = False
+    for byte in line:
+        character = bytes([byte])
+        if escaped:
+            escaped = False
+        elif character == b"\\":
+            escaped = True
+        elif character == b'"' and len(parts) > 1:
+            quoted = not quoted
+        elif not quoted and (character == b" " or (character == b"," and len(parts) > 1)):
+            parts.append(b"")
+            continue
+        parts[-1] += character
+    head, *pairs, stamp = parts
+    fields: dict[str, Any] = {}
+    for pair in pairs:
+        name, _, text = pair.partition(b"=")
+        if text.startswith(b'"'):
+            value: Any = text[1:-1].replace(b'\\"', b'"').replace(b"\\\\", b"\\").decode()
+        elif text.endswith(b"i"):
+            value = int(text[:-1])
+        elif text in (b"t", b"f"):
+            value = text == b"t"
+        else:
+            value = float(text)
+        fields[name.decode()] = value
+    return head, fields, int(stamp)
+
+
+@bounded
+@given(many_rows)
+def test_lines_have_the_values_of_the_rows(drawn: list[dict[str, Any]]) -> None:
+    batch = batch_of(drawn)
+    lines = lines_of(batch)
+    assert len(lines) == len(drawn)
+    seen: set[tuple[bytes, int]] = set()
+    for line, row in zip(lines, batch, strict=True):
+        head, fields, stamp = parsed(line)
+        assert head == series_head("samples", row.device)
+        seen.add((head, stamp))
+        expected: dict[str, Any] = {"t_mono_ns": row.t_mono_ns, "latency_s": row.latency_s}
+        for name, value in (
+            *row.values.items(),
+            ("unit_id", row.unit_id),
+            ("status", row.status),
+            ("error", row.error),
+        ):
+            if isinstance(value, str):
+                value = value.replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0")
+            if value not in (None, "") and not (
+                isinstance(value, float) and not math.isfinite(value)
+            ):
+                expected[name] = value
+        assert fields == expected
+    assert len(seen) == len(drawn)
+
+
+def test_a_row_without_a_field_is_no_line() -> None:
+    heads = ("s", array("i", [0, 0]), None, [b"m"])
+    values = ("f", array("d", [math.nan, 2.5]), None, None)
+    stamps = ("t", array("q", [1, 2]), None, None)
+    assert line_rows([heads, values, stamps], [b"v="], 0, 2) == b"m v=2.5 2\n"
+    assert line_rows([heads, stamps], [], 0, 2) == b""
+
+
+def test_arguments_are_checked() -> None:
+    heads = ("s", array("i", [0]), None, [b"m"])
+    stamps = ("t", array("q", [1]), None, None)
+    with pytest.raises(ValueError, match="first column is text"):
+        line_rows([stamps, heads], [], 0, 1)
+    with pytest.raises(ValueError, match="0 fields and 1 labels"):
+        line_rows([heads, stamps], [b"v="], 0, 1)
+    with pytest.raises(TypeError):
+        line_rows([heads, stamps, stamps], ["v="], 0, 1)  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="shorter than 2 rows"):
+        line_rows([heads, stamps], [], 0, 2)
+
+
+def test_values_of_every_kind() -> None:
+    [line, *_] = lines_of(typed_batch())
+    assert parsed(line)[1] == {
+        "t_mono_ns": 5_000_000,
+        "latency_s": 0.005,
+        "Flow": 1.5,
+        "Count": 2**53 + 1,
+        "Open": True,
+        "Gas": "N2",
+        "Calibrated": 1_795_262_400_250_000_000,
+    }
+
+
+def test_names_are_escaped() -> None:
+    assert series_head("a b,c", "d=e f,g\\") == b"a\\ b\\,c,device=d\\=e\\ f\\,g\\."
+    assert series_head("samples", "") == b"samples"
+    assert field_label("time") == b"field_time="
+    assert quoted_text('a "b" \\ c\n') == '"a \\"b\\" \\\\ c\\n"'
+
+
+@bounded
+@given(many_rows, st.sampled_from(["Mass_Flow", "Gas", "t_mono_ns"]))
+def test_a_field_is_taken_from_a_line(drawn: list[dict[str, Any]], name: str) -> None:
+    for line in lines_of(batch_of(drawn)):
+        head, fields, stamp = parsed(line)
+        without = line_without_field(line, "samples", name)
+        if name not in fields:
+            assert without is None
+        else:
+            assert without is not None
+            del fields[name]
+            assert parsed(without) == (head, fields, stamp)
+        assert line_without_field(line, "sample", name) is None
+
+
+def test_the_only_field_leaves_nothing() -> None:
+    assert line_without_field(b"m,device=a v=1 5", "m", "v") == b""
+    assert line_without_field(b"m v=1", "m", "v") == b""
+    assert line_without_field(b"m w=1 5", "m", "v") is None
+    assert line_without_field(b"", "m", "v") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "shown"),
+    [
+        ("influx://host/lab", "/write?db=lab", "influx://host:8086/lab"),
+        ("influx://h:1/a%2Fb?rp=x y", "/write?db=a%2Fb&rp=x%20y", "influx://h:1/a/b"),
+        (
+            "influxs://[::1]:9/org/my%20bucket",
+            "/api/v2/write?org=org&bucket=my%20bucket&precision=ns",
+            "influxs://[::1]:9/org/my bucket",
+        ),
+        (
+            "influx://host/lab?api=3",
+            "/api/v3/write_lp?db=lab&precision=nanosecond",
+            "influx://host:8086/lab",
+        ),
+    ],
+)
+def test_addresses(url: str, target: str, shown: str) -> None:
+    address = InfluxAddress.parse(url)
+    assert (address.target, str(address)) == (target, shown)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("influx://me:secret@host/lab", "holds no user and no password.*INFLUX_TOKEN"),
+        ("influx://host/lab?token=secret", "unknown option token"),
+        ("influx://host", "no address of a database"),
+        ("influx://host/a/b/c", "no address of a database"),
+        ("influx://host:x/lab", "no valid port"),
+        ("influx://host/lab?api=2", "contradicts itself"),
+        ("influx://host/org/bucket?rp=x", "contradicts itself"),
+        ("influx://host/lab?api=4", "contradicts itself"),
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_secret(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        InfluxAddress.parse(url)
+    assert "secret" not in str(refused.value)

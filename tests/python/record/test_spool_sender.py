@@ -1,0 +1,246 @@
+"""The spool and its sender, with another side that is scripted or fails at random."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.record import SinkWriteError
+from penstock.record._network import spool_sender
+from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.sent_mark import SentMark
+from penstock.record._network.spool_sender import SpoolSender
+
+
+class OtherSide:
+    """Takes payloads, or does what the next entry of ``script`` says."""
+
+    def __init__(self, *script: str) -> None:
+        self.taken: list[bytes] = []
+        self.script = list(script)
+        self.tried = asyncio.Event()
+        self.closed = False
+
+    def __str__(self) -> str:
+        return "test://"
+
+    async def check(self) -> None:
+        if self.script and self.script[0] == "refuse":
+            raise Misconfigured("no such place")
+
+    async def send(self, payload: bytes) -> int:
+        what = self.script.pop(0) if self.script else "take"
+        self.tried.set()
+        if what == "hang":
+            await asyncio.sleep(3600)
+        if what in ("take", "lost answer", "bad row"):
+            self.taken.append(payload)
+        if what in ("lost answer", "away"):
+            raise Away(what)
+        if what == "break":
+            raise RuntimeError("a defect")
+        return what == "bad row"
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def payloads(*numbers: int) -> list[tuple[int, bytes]]:
+    return [(1, b"%d" % number) for number in numbers]
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_sender, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(spool_sender, "_LONGEST_PAUSE_S", 0.002)
+
+
+def sender(other: OtherSide, folder: Path, most: int = 1 << 30) -> SpoolSender:
+    return SpoolSender(other, b"TEST", folder, most)
+
+
+def test_payloads_are_sent_in_order_and_the_folder_goes(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = OtherSide()
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1))
+        await spool.append(payloads(2))
+        await spool.finish(5)
+        assert other.taken == [b"0", b"1", b"2"]
+        assert other.closed
+        assert spool.rows_waiting == 0
+
+    penstock.run(main())
+    assert not (tmp_path / "spool").exists()
+
+
+def test_what_is_not_taken_is_sent_by_the_next_one_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        spool = sender(OtherSide("take", *["away"] * 1000), tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1, 2))
+        with pytest.raises(SinkWriteError, match=r"\(away\): they wait in"):
+            await spool.finish(5)
+        other = OtherSide()
+        again = sender(other, tmp_path / "spool")
+        await again.open()
+        await again.append(payloads(3))
+        await again.finish(5)
+        assert other.taken == [b"1", b"2", b"3"]
+
+    penstock.run(main())
+
+
+def test_finish_tries_once_more_in_place_of_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_sender, "_FIRST_PAUSE_S", 3600)
+
+    async def main() -> None:
+        other = OtherSide("away")
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1))
+        await other.tried.wait()
+        await spool.finish(30)
+        assert other.taken == [b"0", b"1"]
+
+    penstock.run(main())
+
+
+def test_finish_gives_up_a_side_that_hangs(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = OtherSide("hang")
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0))
+        await other.tried.wait()
+        with pytest.raises(SinkWriteError, match="it was too slow"):
+            await spool.finish(0.01)
+
+    penstock.run(main())
+    assert (tmp_path / "spool" / "sent").exists()
+
+
+def test_a_refusal_at_open_leaves_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(SinkWriteError, match="cannot write to test://: no such place"):
+            await sender(OtherSide("refuse"), tmp_path / "spool").open()
+
+    penstock.run(main())
+    assert not (tmp_path / "spool").exists()
+
+
+def test_a_full_spool_refuses_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = OtherSide(*["away"] * 1000)
+        spool = sender(other, tmp_path / "spool", 100)
+        await spool.open()
+        await spool.append([(1, b"x" * 60)])
+        await other.tried.wait()
+        with pytest.raises(SinkWriteError, match=r"is full with .* bytes, because test://"):
+            await spool.append([(1, b"x" * 60)])
+        other.script.clear()
+        await spool.finish(5)
+        assert other.taken == [b"x" * 60]
+
+    penstock.run(main())
+
+
+def test_a_defect_of_a_transport_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = OtherSide("break")
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0))
+        await other.tried.wait()
+        with pytest.raises(SinkWriteError, match="a defect"):
+            await spool.append(payloads(1))
+        with pytest.raises(SinkWriteError, match="a defect"):
+            await spool.finish(5)
+
+    penstock.run(main())
+
+
+def test_a_spool_of_another_sink_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        spool = sender(OtherSide(*["away"] * 1000), tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0))
+        with pytest.raises(SinkWriteError):
+            await spool.finish(5)
+        other = SpoolSender(OtherSide(), b"ELSE", tmp_path / "spool", 1 << 30)
+        await other.open()
+        with pytest.raises(SinkWriteError, match="rows for another kind of sink"):
+            await other.finish(5)
+
+    penstock.run(main())
+
+
+def test_a_mark_of_removed_segments_is_ignored(tmp_path: Path) -> None:
+    mark = SentMark(tmp_path)
+    assert mark.open(0, 9) == 0
+    mark.write(7)
+    mark.close()
+    assert mark.open(0, 9) == 7
+    mark.close()
+    assert mark.open(0, 3) == 0  # the log begins anew
+    mark.close()
+    assert mark.open(0, 9) == 0
+    mark.close()
+    (tmp_path / "sent").write_bytes(b"torn")
+    assert mark.open(2, 9) == 2
+    mark.remove()
+    assert not (tmp_path / "sent").exists()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_payload_arrives_in_order_whatever_fails(tmp_path: Path, seed: int) -> None:
+    """Failures, lost answers, and copies of the folder as a kill would leave it at any moment."""
+    chance = random.Random(seed)
+    folder = tmp_path / "spool"
+
+    async def main() -> None:
+        taken: list[bytes] = []
+        number = 0
+        for _ in range(6):
+            doings = ["take"] * 3 + ["away", "lost answer"]
+            other = OtherSide(*chance.choices(doings, k=chance.randrange(40)))
+            other.taken = taken
+            spool = sender(other, folder)
+            spool._log._segment_size = 2000
+            await spool.open()
+            for _ in range(chance.randrange(30)):
+                many = chance.randrange(1, 9)
+                await spool.append(payloads(*range(number, number + many)))
+                number += many
+                for _ in range(chance.randrange(3)):
+                    await asyncio.sleep(0)
+            # What a kill leaves: all that is durable, and a mark that may be an older one.
+            shutil.copytree(folder, tmp_path / "killed")
+            spool._sender.cancel()  # type: ignore[union-attr]
+            await asyncio.wait([spool._sender])  # type: ignore[list-item]
+            spool._mark.close()
+            await spool._log.close()
+            shutil.rmtree(folder)
+            (tmp_path / "killed").rename(folder)
+        last = OtherSide()
+        last.taken = taken
+        spool = sender(last, folder)
+        await spool.open()
+        await spool.finish(60)
+        once = list(dict.fromkeys(taken))
+        assert once == [b"%d" % each for each in range(number)]
+        # A payload that comes again is one whose answer was lost, or the mark of it.
+        for before, after in pairwise(taken):
+            assert int(after) <= int(before) + 1
+
+    penstock.run(main())
+    assert not folder.exists()
