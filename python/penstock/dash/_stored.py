@@ -58,7 +58,7 @@ class StoredRows:
         """
         self._mark = _mark_of(self._recording.path)
         skip = dict(self._seen)
-        for part in self._recording.parts():
+        for part in self._recording.pieces():
             rows = RecordedRows(part.table)
             counts = rows.counts()
             new = rows.without_first(skip) if skip else part.table

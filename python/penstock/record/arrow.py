@@ -131,6 +131,16 @@ def is_number(kind: Any) -> bool:
     return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
+def common_type(one: Any, other: Any) -> Any:
+    """The Arrow type that has the values of both: a float if all are numbers, else a text."""
+    pa = pyarrow_module()
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    return pa.float64() if is_number(one) and is_number(other) else pa.string()
+
+
 def measured_numbers(schema: Any) -> list[str]:
     """The names of the columns that devices measured, numbers only."""
     return [

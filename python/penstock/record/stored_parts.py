@@ -16,11 +16,12 @@ from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_pat
 from penstock.record._sinks.files import numbered_parts, part_path
 from penstock.record._sinks.line_repair import rows_of_text
 from penstock.record._sinks.sqlite_log import lock_path
-from penstock.record._stored.parquet_pieces import Columns, parquet_pieces
+from penstock.record._stored.csv_tables import csv_pieces, csv_table
+from penstock.record._stored.json_lines import jsonl_pieces, jsonl_table
 from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
-from penstock.record._stored.sqlite_tables import sqlite_tables
+from penstock.record._stored.sqlite_tables import sqlite_pieces, sqlite_tables
 from penstock.record._stored.table_files import format_of, journal_table, table_of_file
-from penstock.record._stored.text_tables import csv_pieces, csv_table, jsonl_table
+from penstock.record._stored.table_pieces import Columns, table_pieces
 from penstock.record.arrow import METADATA_KEY, pyarrow_module, units_of
 from penstock.record.damage import UNREADABLE, DamageList
 from penstock.record.errors import RecordError
@@ -111,7 +112,7 @@ def recordings_at(path: Path) -> list[Path]:
 def stored_pieces(
     path: Path, table: str, damages: DamageList, columns: Columns = None
 ) -> Iterator[StoredPart]:
-    """What :func:`stored_parts` yields, in pieces where parts may be larger than the memory.
+    """What :func:`stored_parts` yields, in pieces: a part may be larger than the memory.
 
     Args:
         path: as there.
@@ -125,8 +126,9 @@ def stored_pieces(
     elif path.is_dir():
         for recording in _chosen(path, table, damages):
             yield from stored_pieces(recording, table, damages, columns)
-    elif path.suffix not in (".csv", ".parquet"):
-        yield from stored_parts(path, table, damages)
+    elif path.suffix in _SQLITE:
+        for piece, names, is_first in sqlite_pieces(path, table, damages, columns):
+            yield StoredPart(path, sound_table(path, piece, damages), names, is_first)
     else:
         for part in _files_in_order(path, damages):
             yield from _pieces_of_file(part, damages, columns)
@@ -135,15 +137,16 @@ def stored_pieces(
 
 
 def _pieces_of_file(path: Path, damages: DamageList, columns: Columns) -> Iterator[StoredPart]:
-    if path.suffix == ".csv":
+    if path.suffix in (".csv", ".jsonl"):
         first = True
-        for piece, names in csv_pieces(path, damages, columns):
+        read = csv_pieces if path.suffix == ".csv" else jsonl_pieces
+        for piece, names in read(path, damages, columns):
             yield StoredPart(path, sound_table(path, piece, damages), names, first)
             first = False
         return
     # A single file is reserved under its name while its parts grow.
-    if path.suffix == ".parquet" and path.stat().st_size:
-        pieces = parquet_pieces(path, damages, columns)
+    if path.stat().st_size:
+        pieces = table_pieces(path, damages, columns)
         if pieces is not None:
             for piece, names, is_first in pieces:
                 yield StoredPart(path, piece, names, is_first)

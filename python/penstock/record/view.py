@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.record._stored.parquet_pieces import Columns
-from penstock.record.arrow import METADATA_KEY, is_number, pyarrow_module, units_of
+from penstock.record._stored.table_pieces import Columns
+from penstock.record.arrow import METADATA_KEY, common_type, pyarrow_module, units_of
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
 from penstock.record.postgres_parts import is_postgres, postgres_parts
@@ -103,8 +103,8 @@ class StoredRecording:
     ) -> Iterator[StoredPart]:
         """The parts as :meth:`parts` has them, but long ones in pieces, one behind the other.
 
-        So a recording may be larger than the memory, as far as its format allows: Arrow and JSON
-        Lines files and databases are read whole.
+        So a recording may be larger than the memory. Tables of a PostgreSQL server alone are read
+        whole.
 
         Args:
             columns: those that are needed, or a function that chooses them from the
@@ -208,7 +208,7 @@ def united_schema(schemas: Sequence[Any]) -> Any:
         for field in schema:
             before = kinds.get(field.name)
             if before is not None and before.type != field.type:
-                field = field.with_type(_common_type(pa, before.type, field.type))
+                field = field.with_type(common_type(before.type, field.type))
             kinds[field.name] = field.with_nullable(True)
     return pa.schema(list(kinds.values()), schemas[-1].metadata)
 
@@ -223,11 +223,6 @@ def fitted(table: Any, schema: Any) -> Any:
         else:
             columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
     return pa.table(columns, schema=schema)
-
-
-def _common_type(pa: Any, one: Any, other: Any) -> Any:
-    numbers = is_number(one) and is_number(other)
-    return pa.float64() if numbers else pa.string()
 
 
 def _named_columns(recording: StoredRecording) -> tuple[list[str], list[Any]]:

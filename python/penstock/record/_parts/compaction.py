@@ -256,7 +256,8 @@ class _Sealed(io.RawIOBase):
 
 
 def _digest(path: Path, table_format: TableFormat, seal: WholeFileSeal) -> None:
-    seal.add_rows(table_format.read_stamps(path))
+    for table in table_format.pieces(path, ["t_utc"]):
+        seal.add_rows(table.column("t_utc"))
     with open(path, "rb") as file:
         while piece := file.read(_PIECE):
             seal.write(piece)
@@ -281,11 +282,12 @@ def _tables(
     pa = pyarrow_module()
     waiting: list[Any] = []
     for part in parts:
-        waiting.append(table_format.read(part).cast(schema))
-        if seal is not None:
-            seal.add_rows(waiting[-1].column("t_utc"))
-        if sum(table.num_rows for table in waiting) >= _ROWS_AT_A_TIME:
-            yield sealed_table(pa.concat_tables(waiting))
-            waiting = []
+        for table in table_format.pieces(part):
+            waiting.append(table.cast(schema))
+            if seal is not None:
+                seal.add_rows(waiting[-1].column("t_utc"))
+            if sum(table.num_rows for table in waiting) >= _ROWS_AT_A_TIME:
+                yield sealed_table(pa.concat_tables(waiting))
+                waiting = []
     if waiting:
         yield sealed_table(pa.concat_tables(waiting))

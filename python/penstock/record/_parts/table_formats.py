@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -16,6 +16,7 @@ ArrowCompression = Literal["zstd", "lz4", "none"]
 ARROW_COMPRESSIONS = ("zstd", "lz4", "none")
 
 _LARGEST_ROW_GROUP = 1_048_576
+_ROWS_OF_A_PIECE = 262_144
 _DELTA_CODED = ("t_utc", "t_mono_ns", "requested_at", "received_at")
 
 
@@ -34,8 +35,8 @@ class TableFormat(Protocol):
     def read(self, path: Path) -> Any:
         """The whole file as a table, validated: a damaged one could end the process."""
 
-    def read_stamps(self, path: Path) -> Any:
-        """The column ``t_utc``."""
+    def pieces(self, path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """The rows in order in tables of moderate size, validated; of all columns or some."""
 
     def read_schema(self, path: Path) -> Any:
         """The schema with its metadata, without reading the rows."""
@@ -88,9 +89,12 @@ class ParquetFormat:
         table.validate(full=True)
         return table
 
-    def read_stamps(self, path: Path) -> Any:
+    def pieces(self, path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        pa = pyarrow_module()
         with self.open(path) as file:
-            return file.read(columns=["t_utc"]).column("t_utc")
+            for batch in file.iter_batches(_ROWS_OF_A_PIECE, columns=columns):
+                batch.validate(full=True)
+                yield pa.Table.from_batches([batch])
 
     def open(self, path: Path) -> Any:
         """The file as a ``pyarrow.parquet.ParquetFile`` that checks the checksums of its pages."""
@@ -138,15 +142,35 @@ class ArrowFormat:
         table.validate(full=True)
         return table
 
-    def read_stamps(self, path: Path) -> Any:
-        return self.read(path).column("t_utc")
+    def pieces(self, path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        pa = pyarrow_module()
+        with self.open(path, columns) as reader:
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate(full=True)
+                yield pa.Table.from_batches([batch])
 
     def read_schema(self, path: Path) -> Any:
         with self._open(path) as reader:
             return reader.schema
 
     def count_rows(self, path: Path) -> int:
-        return int(self.read(path).num_rows)
+        # The format has no count: each batch tells its own, and one column costs least.
+        with self._open(path) as reader:
+            first = reader.schema.names[:1]
+        return sum(table.num_rows for table in self.pieces(path, first))
+
+    def open(self, path: Path, columns: Sequence[str] | None = None) -> Any:
+        """The file as a ``pyarrow.RecordBatchFileReader`` of all columns or some."""
+        pa = pyarrow_module()
+        if columns is None:
+            return self._open(path)
+        with self._open(path) as reader:
+            names = reader.schema.names
+        # An empty list would stand for all of them.
+        numbers = [number for number, name in enumerate(names) if name in columns] or [0]
+        options = pa.ipc.IpcReadOptions(included_fields=numbers)
+        return pa.ipc.open_file(pa.OSFile(str(path)), options=options)
 
     def _open(self, path: Path) -> Any:
         pa = pyarrow_module()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from penstock._durable_files import sync_folder, write_fully
 from penstock._torn_end import Cut, EndTooLargeError, cut_end
@@ -24,6 +23,8 @@ _HEAD_BEGINS = b'{"run": '
 # A batch has at most 65,536 rows of some kilobytes each.
 _LARGEST_BATCH = 1 << 28
 _LONGEST_HEAD = 1 << 16
+_LONGEST_LINE = 1 << 24  # of some thousand columns
+_BLOCK = 1 << 20
 
 
 @dataclass(slots=True)
@@ -59,26 +60,44 @@ class SpooledBatch:
         return json.dumps(facts).encode() + b"\n"
 
 
-def _read_batch(file: BinaryIO) -> SpooledBatch | None:
-    """The next batch of a spool; None at its end, or where it is torn or damaged."""
-    head = file.readline()
+def _head_at(file: BinaryIO, size: int) -> dict[str, Any] | None:
+    """What the head at the file's position says; None if no whole batch of ``size`` bytes begins.
+
+    The position is then that of its rows.
+    """
+    head = file.readline(_LONGEST_LINE)
     try:
         facts = json.loads(head)
-        rows = file.read(size := facts.pop("bytes"))
-        whole = head.endswith(b"\n") and 0 <= size == len(rows)
-        return SpooledBatch(**facts, rows=[rows]) if whole else None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        rows = facts["bytes"]
+        SpooledBatch(**{name: value for name, value in facts.items() if name != "bytes"})
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    whole = head.endswith(b"\n") and isinstance(rows, int) and 0 <= rows <= size - file.tell()
+    return facts if whole else None
 
 
-def _follows(file: BinaryIO) -> bool:
-    """Whether the head of a batch is somewhere behind the beginning of the one at the position."""
-    tail = file.read()
-    at = tail.find(_HEAD_BEGINS, 1)
-    while at >= 0:
-        if _read_batch(BytesIO(tail[at:])) is not None:
-            return True
-        at = tail.find(_HEAD_BEGINS, at + 1)
+def _ends(file: BinaryIO, size: int) -> int:
+    """Where the whole batches from the file's position on end. None of them is read."""
+    end = file.tell()
+    while (facts := _head_at(file, size)) is not None:
+        end = file.seek(facts["bytes"], os.SEEK_CUR)
+    return end
+
+
+def _follows(file: BinaryIO, end: int, size: int) -> bool:
+    """Whether a whole batch is somewhere behind the beginning of the one at ``end``."""
+    overlap = len(_HEAD_BEGINS) - 1
+    at = end + 1
+    while at < size:
+        file.seek(at)
+        block = file.read(_BLOCK)
+        place = block.find(_HEAD_BEGINS)
+        while place >= 0:
+            file.seek(at + place)
+            if _head_at(file, size) is not None:
+                return True
+            place = block.find(_HEAD_BEGINS, place + 1)
+        at += max(1, len(block) - overlap) if len(block) == _BLOCK else len(block) or 1
     return False
 
 
@@ -130,22 +149,36 @@ class PostgresSpool:
                 os.ftruncate(self._descriptor, end)
                 raise
 
-    def read(self, *, force: bool = False) -> list[SpooledBatch]:
-        """All batches. One that a kill has torn is cut off, and kept beside the file.
+    def read(self, *, force: bool = False) -> Iterator[SpooledBatch]:
+        """All batches, each read when it is asked for: a server may have been away for weeks.
+
+        One that a kill has torn is cut off at once, and kept beside the file.
 
         Raises:
             RecoveryError: there are batches behind one that cannot be read, without ``force``; or
                 the file is not a spool. It is unchanged then.
             SinkWriteError: the disk refuses.
         """
-        found: list[SpooledBatch] = []
+        return self._batches(self._cut_torn_end(force))
+
+    def _batches(self, end: int) -> Iterator[SpooledBatch]:
+        at = 0
+        while at < end:
+            with explained("read", self.path), open(self.path, "rb") as file:
+                file.seek(at)
+                facts = _head_at(file, end)
+                assert facts is not None, "it was whole"
+                rows = file.read(facts.pop("bytes"))
+                at = file.tell()
+            yield SpooledBatch(**facts, rows=[rows])
+
+    def _cut_torn_end(self, force: bool) -> int:
+        """Leave whole batches alone; where they end."""
         with explained("read", self.path), open(self.path, "rb") as file:
-            end = 0
-            while (batch := _read_batch(file)) is not None:
-                found.append(batch)
-                end = file.tell()
-            file.seek(end)
-            more = "another batch follows the one that cannot be read" if _follows(file) else ""
+            size = os.fstat(file.fileno()).st_size
+            end = _ends(file, size)
+            behind = end < size and _follows(file, end, size)
+            more = "another batch follows the one that cannot be read" if behind else ""
             file.seek(0)
             if not (end or more or _may_be_torn_head(file.read(_LONGEST_HEAD))):
                 raise RecoveryError(
@@ -160,7 +193,7 @@ class PostgresSpool:
                 raise RecoveryError(str(error)) from error
         if cut is not None:
             self.cuts.append(cut)
-        return found
+        return end
 
     def clear(self) -> None:
         """Drop the batches: the database has them."""

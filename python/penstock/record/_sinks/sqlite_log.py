@@ -14,6 +14,7 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from penstock._torn_end import Cut, EndTooLargeError, check_size, keep_copy
 from penstock.record._sinks.files import take_lock_file
@@ -86,25 +87,33 @@ def release_lock(database: Path, lock: int) -> None:
 def read_log(path: Path) -> LogEnd | None:
     """What is in a log; None if there is none, or nothing in it. OSError."""
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            return _log_end(file, os.fstat(file.fileno()).st_size)
     except FileNotFoundError:
         return None
-    if len(data) < _HEAD.size:
-        return LogEnd(0, len(data)) if data else None
-    magic, _, page, _, salt1, salt2, sum1, sum2 = _HEAD.unpack_from(data)
+
+
+def _log_end(file: BinaryIO, there: int) -> LogEnd | None:
+    """Frame by frame: while a reader holds an old state, a log grows without end."""
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return LogEnd(0, len(head)) if head else None
+    magic, _, page, _, salt1, salt2, sum1, sum2 = _HEAD.unpack(head)
     order = ">" if magic & 1 else "<"
-    if magic & ~1 != _MAGIC or (sums := _checksum(order, data[:24], (0, 0))) != (sum1, sum2):
-        return LogEnd(0, len(data), "the head of the log is damaged, so none of it would be read")
-    end, at, good = _HEAD.size, _HEAD.size, True
-    size, lost = end, 0
-    while at + _FRAME.size + page <= len(data):
-        _, commit, one, other, sum1, sum2 = _FRAME.unpack_from(data, at)
-        body = data[at + _FRAME.size : at + _FRAME.size + page]
+    if magic & ~1 != _MAGIC or (sums := _checksum(order, head[:24], (0, 0))) != (sum1, sum2):
+        return LogEnd(0, there, "the head of the log is damaged, so none of it would be read")
+    end = at = size = _HEAD.size
+    good, lost = True, 0
+    while at + _FRAME.size + page <= there:
+        frame = file.read(_FRAME.size + page)
+        if len(frame) < _FRAME.size + page:
+            break  # SQLite has shortened it meanwhile
+        _, commit, one, other, sum1, sum2 = _FRAME.unpack_from(frame)
         mine = (one, other) == (salt1, salt2)
         if good:
-            sums = _checksum(order, data[at : at + 8] + body, sums)
+            sums = _checksum(order, frame[:8] + frame[_FRAME.size :], sums)
             good = mine and sums == (sum1, sum2)
-        at += _FRAME.size + page
+        at += len(frame)
         if mine:
             size = at
             if commit and good:

@@ -18,11 +18,12 @@ from penstock.record._stored.sound_tables import (
     described_schema,
     plain_schema,
 )
+from penstock.record._stored.table_pieces import Columns, chosen_columns
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.damage import DamageList, reason_of
 from penstock.record.recorder_lock import is_being_recorded
 
-__all__ = ["connected", "sqlite_tables"]
+__all__ = ["connected", "sqlite_pieces", "sqlite_tables"]
 
 _ROWS_AT_A_TIME = 4096
 # Rows that are asked for one by one around damaged pages; beyond them whole ranges are left out.
@@ -34,11 +35,46 @@ _PAGE = re.compile(r"page (\d+)")
 
 def sqlite_tables(path: Path, table: str, damages: DamageList) -> Iterator[Any]:
     """The tables that a sink with this name for its table has made, in order."""
+    pa = pyarrow_module()
+    pieces: list[Any] = []
+    for piece, _, is_first in sqlite_pieces(path, table, damages):
+        if is_first and pieces:
+            yield pa.concat_tables(pieces)
+            pieces = []
+        pieces.append(piece)
+    if pieces:
+        yield pa.concat_tables(pieces)
+
+
+def sqlite_pieces(
+    path: Path, table: str, damages: DamageList, columns: Columns = None
+) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
+    """The rows of these tables, some thousand at a time, with the names of all columns.
+
+    The third value tells whether a piece is the first of its table.
+
+    Args:
+        path: the database.
+        table: the name given to the sink.
+        damages: notes what cannot be read.
+        columns: the columns that are needed, of those that there are.
+    """
     _check_log(path, damages)
     try:
         with closing(connected(path)) as database:
             for name, schema in _listed(database, path, table, damages):
-                yield _table(database, path, name, schema, damages)
+                names = tuple(schema.names)
+                chosen = chosen_columns(columns, schema)
+                read = schema
+                if chosen is not None:
+                    pa = pyarrow_module()
+                    read = pa.schema([schema.field(each) for each in chosen], schema.metadata)
+                first = True
+                for piece in _pieces(database, path, name, read, damages):
+                    yield piece, names, first
+                    first = False
+                if first:
+                    yield read.empty_table(), names, True
             _check_pages(database, path, damages)
     except _DATABASE_ERRORS as error:
         damages.note(path, "", f"the database cannot be read: {reason_of(error)}")
@@ -84,9 +120,9 @@ def _listed(
             yield name, plain_schema(arrow_schema(schema))
 
 
-def _table(
+def _pieces(
     database: sqlite3.Connection, path: Path, name: str, schema: Any, damages: DamageList
-) -> Any:
+) -> Iterator[Any]:
     pa = pyarrow_module()
     columns = ", ".join(map(_quoted, schema.names))
 
@@ -101,10 +137,8 @@ def _table(
     def refuse(row: tuple[Any, ...], reason: str) -> None:
         damages.note(path, f"table {_shown(name)}, row {row[0]}", reason, 1)
 
-    tables = []
     for rows in _rows(database, path, name, columns, damages):
-        tables += converted(rows, convert, refuse)
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+        yield from converted(rows, convert, refuse)
 
 
 def _rows(

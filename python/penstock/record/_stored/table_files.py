@@ -11,14 +11,13 @@ from typing import Any
 
 from penstock.record._parts.journal import read_journal
 from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
-from penstock.record._stored.parquet_pieces import parquet_tables
+from penstock.record._stored.arrow_tables import arrow_schema_of, arrow_tables
+from penstock.record._stored.parquet_tables import parquet_tables
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.errors import RecoveryError
 
 __all__ = ["format_of", "journal_table", "table_of_file"]
-
-_FIRST_MESSAGE = 8  # of an Arrow file, behind "ARROW1" and two zero bytes
 
 
 def format_of(path: Path) -> TableFormat:
@@ -42,10 +41,7 @@ def table_of_file(path: Path, damages: DamageList) -> Any:
         reason = reason_of(error)
     before = damages.count
     try:
-        if table_format.suffix == ".arrow":
-            table = _arrow_batches(path, damages)
-        else:
-            table = _parquet_batches(path, damages)
+        table = _sound_batches(path, damages)
     except UNREADABLE as error:
         damages.note(path, "", f"it cannot be read: {reason_of(error)}")
         return None
@@ -75,45 +71,11 @@ def journal_table(path: Path, damages: DamageList, *, growing: bool) -> Any:
     return content.table
 
 
-def _parquet_batches(path: Path, damages: DamageList) -> Any:
+def _sound_batches(path: Path, damages: DamageList) -> Any:
     pa = pyarrow_module()
-    with ParquetFormat("zstd").open(path) as file:
-        schema = file.schema_arrow
-    batches = [batch for _, table in parquet_tables(path, damages) for batch in table.to_batches()]
+    if path.suffix == ".arrow":
+        schema, read = arrow_schema_of(path), arrow_tables
+    else:
+        schema, read = ParquetFormat("zstd").read_schema(path), parquet_tables
+    batches = [batch for _, table in read(path, damages) for batch in table.to_batches()]
     return pa.Table.from_batches(batches, schema)
-
-
-def _arrow_batches(path: Path, damages: DamageList) -> Any:
-    """The batches that can be read, by the index at the file's end, or without it."""
-    pa = pyarrow_module()
-    try:
-        reader = pa.ipc.open_file(pa.OSFile(str(path)))
-    except UNREADABLE as error:
-        damages.note(path, "the index at its end", reason_of(error))
-        return _arrow_stream(path, damages)
-    batches = []
-    for number in range(reader.num_record_batches):
-        try:
-            batch = reader.get_batch(number)
-            batch.validate(full=True)
-        except UNREADABLE as error:
-            damages.note(path, f"batch {number + 1}", reason_of(error))
-        else:
-            batches.append(batch)
-    return pa.Table.from_batches(batches, reader.schema)
-
-
-def _arrow_stream(path: Path, damages: DamageList) -> Any:
-    """The batches up to the first damaged one: a file is a stream with an index behind it."""
-    pa = pyarrow_module()
-    batches: list[Any] = []
-    with open(path, "rb") as file:
-        file.seek(_FIRST_MESSAGE)
-        reader = pa.ipc.open_stream(file)
-        try:
-            for batch in reader:
-                batch.validate(full=True)
-                batches.append(batch)
-        except UNREADABLE as error:
-            damages.note(path, f"batch {len(batches) + 1} and those behind it", reason_of(error))
-        return pa.Table.from_batches(batches, reader.schema)

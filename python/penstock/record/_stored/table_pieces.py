@@ -1,4 +1,4 @@
-"""A Parquet file in pieces of some hundred thousand rows, as far as it can be read."""
+"""A Parquet or Arrow file in pieces, each run of it apart, as far as it can be read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any, TypeAlias
 
 from penstock.record._parts.parts_folder import RUNS_KEY
 from penstock.record._parts.table_formats import ParquetFormat
+from penstock.record._stored.arrow_tables import arrow_schema_of, arrow_tables
+from penstock.record._stored.parquet_tables import parquet_tables
 from penstock.record._stored.sound_tables import complete_rows, sound_table
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
-from penstock.record.damage import UNREADABLE, DamagedError, DamageList, reason_of
+from penstock.record.damage import UNREADABLE, DamagedError, DamageList
 
-__all__ = ["Columns", "chosen_columns", "parquet_pieces", "parquet_tables"]
+__all__ = ["Columns", "chosen_columns", "table_pieces"]
 
 Columns: TypeAlias = Sequence[str] | Callable[[Any], Sequence[str]] | None
 """Names of columns, or what chooses them from a part's ``pyarrow.Schema``; None for all."""
 
-_ROWS_AT_A_TIME = 1 << 18
-_ROWS_AROUND_DAMAGE = 1024
+_ALL_ROWS = 1 << 62
 
 
 def chosen_columns(columns: Columns, schema: Any) -> list[str] | None:
@@ -30,7 +31,7 @@ def chosen_columns(columns: Columns, schema: Any) -> list[str] | None:
     return [name for name in schema.names if name in wanted]
 
 
-def parquet_pieces(
+def table_pieces(
     path: Path, damages: DamageList, columns: Columns
 ) -> Iterator[tuple[Any, tuple[str, ...], bool]] | None:
     """The rows of a file in order, of each run apart; None if it can only be read as a whole.
@@ -43,11 +44,13 @@ def parquet_pieces(
         columns: the columns that are needed.
     """
     try:
-        with ParquetFormat("zstd").open(path) as file:
-            stored = file.schema_arrow
-            rows = file.metadata.num_rows
+        is_arrow = path.suffix == ".arrow"
+        stored = arrow_schema_of(path) if is_arrow else _parquet_schema(path)
         metadata = dict(stored.metadata or {})
-        runs = _runs(metadata.pop(RUNS_KEY, None), rows, metadata)
+        listed = metadata.pop(RUNS_KEY, None)
+        runs = [(_ALL_ROWS, metadata)]
+        if listed is not None:
+            runs = _runs(listed, _rows_in(path, stored), metadata)
         schema = stored.with_metadata(metadata or None)
         # What is wrong with the schema is put right, and noted, where the file is read at once.
         quiet = DamageList(strict=True)
@@ -64,10 +67,24 @@ def parquet_pieces(
     return _pieces(path, damages, schema, chosen_columns(columns, schema), runs)
 
 
-def _runs(listed: bytes | None, rows: int, metadata: dict[bytes, bytes]) -> list[tuple[int, Any]]:
+def _parquet_schema(path: Path) -> Any:
+    with ParquetFormat("zstd").open(path) as file:
+        return file.schema_arrow
+
+
+def _rows_in(path: Path, schema: Any) -> int:
+    """All rows, also those that cannot be read; ValueError if some cannot even be counted."""
+    if path.suffix != ".arrow":
+        return ParquetFormat("zstd").count_rows(path)
+    quiet = DamageList(strict=False)
+    end = max((at + len(t) for at, t in arrow_tables(path, quiet, schema.names[:1])), default=0)
+    if quiet.count:
+        raise ValueError("its rows cannot be counted")
+    return end
+
+
+def _runs(listed: bytes, rows: int, metadata: dict[bytes, bytes]) -> list[tuple[int, Any]]:
     """How many rows each run has, and its metadata; ValueError where that does not fit."""
-    if listed is None:
-        return [(rows, metadata)]
     found = []
     for run in json.loads(listed):
         about = json.dumps(run["recording"], ensure_ascii=False).encode()
@@ -87,7 +104,8 @@ def _pieces(
     names = tuple(schema.names)
     nothing = (schema if columns is None else _only(schema, columns)).empty_table()
     number, begin, is_first = 0, 0, True
-    for at, table in parquet_tables(path, damages, columns):
+    read = arrow_tables if path.suffix == ".arrow" else parquet_tables
+    for at, table in read(path, damages, columns):
         rest = table
         while rest.num_rows:
             count, about = runs[number]
@@ -109,37 +127,3 @@ def _pieces(
 
 def _only(schema: Any, columns: list[str]) -> Any:
     return pyarrow_module().schema([schema.field(name) for name in columns], schema.metadata)
-
-
-def parquet_tables(
-    path: Path, damages: DamageList, columns: list[str] | None = None
-) -> Iterator[tuple[int, Any]]:
-    """Tables, each with the number of its first row in the file.
-
-    Of a row group that is damaged they are the rows before its first damaged page.
-    """
-    pa = pyarrow_module()
-    with ParquetFormat("zstd").open(path) as file:
-        begin = 0
-        for group in range(file.num_row_groups):
-            rows = max(0, file.metadata.row_group(group).num_rows)
-            done = 0
-            for size in (_ROWS_AT_A_TIME, _ROWS_AROUND_DAMAGE):
-                try:
-                    skip, skipped = done, 0
-                    for batch in file.iter_batches(size, row_groups=[group], columns=columns):
-                        batch.validate(full=True)
-                        fresh = batch.slice(max(0, skip - skipped))
-                        skipped += batch.num_rows
-                        if fresh.num_rows:
-                            yield begin + done, pa.Table.from_batches([fresh])
-                            done += fresh.num_rows
-                    break
-                except UNREADABLE as error:
-                    if isinstance(error, OSError) and error.errno is not None:
-                        raise
-                    reason = reason_of(error)
-            else:
-                place = f"row group {group + 1}, from row {done + 1} on"
-                damages.note(path, place, reason, max(0, rows - done))
-            begin += rows
