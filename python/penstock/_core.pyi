@@ -388,6 +388,7 @@ class HttpServer:
         date: bool,
         keep_alive: float,
         head_time: float,
+        body_time: float,
         head_size: int,
         head_fields: int,
         limit_concurrency: int,

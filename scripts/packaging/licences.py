@@ -8,8 +8,10 @@ from __future__ import annotations
 
 PYTHON = {
     "anyio": "MIT",
+    "brotli": "MIT",
     "cryptography": "Apache-2.0 OR BSD-3-Clause",
     "duckdb": "MIT",
+    "gunicorn": "MIT",
     "matplotlib": "PSF-2.0",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",
     "psycopg": "LGPL-3.0-only",
@@ -24,6 +26,7 @@ PYTHON = {
     "uvloop": "MIT OR Apache-2.0",
     "websockets": "BSD-3-Clause",
     "xlsxwriter": "BSD-2-Clause",
+    "zstandard": "BSD-3-Clause",
 }
 
 DEBIAN = {

@@ -143,18 +143,17 @@ HeadStep take_head(HttpConnectionObject* connection, std::string_view& input) {
     return handle_head(connection, input) ? HeadStep::begun : HeadStep::failed;
 }
 
-/// The body is malformed. False with an exception set.
-bool refuse_body(HttpConnectionObject* connection) noexcept {
+/// The rest of the body is lost, for the reason that the log gets. False with an exception set.
+bool refuse_body(HttpConnectionObject* connection, int status, const char* reason) noexcept {
     const Ref alive = Ref::borrow(as_object(connection->request));
     HttpRequestObject* request = connection->request;
-    report(connection->server, "warning", "Invalid HTTP request received.");
+    report(connection->server, "warning", reason);
     request->keep_alive = false;
     request->disconnected = true;
     request->wants_continue = false;
     const bool answered = request->response_started;
     request->gone |= !answered;
-    return (answered ? end_connection(connection)
-                     : refuse(connection, 400, "Invalid HTTP request received.")) &&
+    return (answered ? end_connection(connection) : refuse(connection, status, reason)) &&
            wake(request, Feeding::anywhere);
 }
 
@@ -162,6 +161,7 @@ bool refuse_body(HttpConnectionObject* connection) noexcept {
 bool take_body(HttpConnectionObject* connection, std::string_view& input) {
     using Kind = http::BodyDecoder::Part::Kind;
     HttpRequestObject* request = connection->request;
+    connection->since = io::coarse_monotonic_now();
     while (!request->body_complete) {
         const http::BodyDecoder::Part part = request->body->decoder.next(input);
         switch (part.kind) {
@@ -172,7 +172,7 @@ bool take_body(HttpConnectionObject* connection, std::string_view& input) {
             return true;
         case Kind::failed:
             input = {};
-            return refuse_body(connection);
+            return refuse_body(connection, 400, "Invalid HTTP request received.");
         case Kind::data:
             break;
         }
@@ -526,6 +526,10 @@ bool feed_http(HttpConnectionObject* connection, const char* data, std::size_t s
         PyErr_NoMemory();
         return false;
     }
+}
+
+bool end_stalled_request(HttpConnectionObject* connection) noexcept {
+    return refuse_body(connection, 408, "The request's body has stalled.");
 }
 
 bool next_request(HttpConnectionObject* connection) noexcept {

@@ -116,6 +116,10 @@ bool next_request(HttpConnectionObject* connection) noexcept;
 /// Answers with a response of the server, and ends the connection. False with an exception set.
 bool refuse(HttpConnectionObject* connection, int status, std::string_view text) noexcept;
 
+/// The body of the request does not continue: 408, and the application receives http.disconnect.
+/// False with an exception set.
+bool end_stalled_request(HttpConnectionObject* connection) noexcept;
+
 /// Calls `function` of the connection in the loop's next iteration. False with an exception set.
 bool call_soon(HttpConnectionObject* connection, const char* method) noexcept;
 

@@ -1,4 +1,4 @@
-// Messages of extensions: http.response.early_hint and http.response.pathsend.
+// Messages of extensions: http.response.early_hint, pathsend and zerocopysend.
 
 #include "asgi/http_send.hpp"
 
@@ -77,34 +77,48 @@ PyObject* send_path(HttpRequestObject* request, PyObject* message) noexcept {
                                as_object(request), path.get());
 }
 
-PyObject* HttpRequestObject::begin_file(PyObject* self, PyObject* size) {
-    HttpRequestObject* request = of(self);
-    const std::size_t bytes = PyLong_AsSize_t(size);
-    if (bytes == static_cast<std::size_t>(-1) && PyErr_Occurred() != nullptr) {
+PyObject* send_file(HttpRequestObject* request, PyObject* message) noexcept {
+    if (!request->response_started) {
+        PyErr_SetString(PyExc_RuntimeError, "Expected ASGI message 'http.response.start', but got "
+                                            "'http.response.zerocopysend'.");
         return nullptr;
     }
+    request->flush_scheduled = true; // the head waits for the size of the part
+    return PyObject_CallMethod(as_object(request->connection), "_send_file", "OO",
+                               as_object(request), message);
+}
+
+PyObject* HttpRequestObject::begin_file(PyObject* self, PyObject* arguments) {
+    HttpRequestObject* request = of(self);
+    Py_ssize_t size = 0;
+    int more = 0;
+    int alone = 0;
+    if (PyArg_ParseTuple(arguments, "npp", &size, &more, &alone) == 0) {
+        return nullptr;
+    }
+    const auto bytes = static_cast<std::size_t>(size);
     if (request->gone || !is_current(request)) {
         send_to_gone_client(request);
         return nullptr;
     }
-    if (request->body_begun) {
+    if (request->response_complete || (alone != 0 && request->body_begun)) {
         PyErr_SetString(PyExc_RuntimeError, "another message was sent before the file");
         return nullptr;
     }
-    if (request->framing == Framing::length && request->length != bytes) {
-        PyErr_Format(PyExc_RuntimeError, "the file has %zu bytes, and Content-Length is %llu",
-                     bytes, static_cast<unsigned long long>(request->length));
+    if (request->framing == Framing::length &&
+        (more != 0 ? request->length < bytes : request->length != bytes)) {
+        PyErr_Format(PyExc_RuntimeError, "the file has %zd bytes, and Content-Length leaves %llu",
+                     size, static_cast<unsigned long long>(request->length));
         return nullptr;
     }
     const bool sends = request->framing != Framing::none && bytes > 0;
     try {
         request->body_begun = true;
-        decide_framing(request, bytes, false);
-        request->length = bytes;
+        decide_framing(request, bytes, more != 0);
         if (request->head_held) {
             end_head(request);
         }
-        if (request->framing == Framing::chunked && sends) { // the head has left before
+        if (request->framing == Framing::chunked && sends) {
             append_output(request, http::ChunkHead(bytes).text());
         }
     } catch (const std::bad_alloc&) {
@@ -117,17 +131,26 @@ PyObject* HttpRequestObject::room(PyObject* self, PyObject* /*unused*/) {
     return wait_for_room(of(self));
 }
 
-PyObject* HttpRequestObject::end_file(PyObject* self, PyObject* /*unused*/) {
+PyObject* HttpRequestObject::end_file(PyObject* self, PyObject* arguments) {
     HttpRequestObject* request = of(self);
-    const bool sent = std::exchange(request->length, 0) > 0;
+    Py_ssize_t size = 0;
+    int more = 0;
+    if (PyArg_ParseTuple(arguments, "np", &size, &more) == 0) {
+        return nullptr;
+    }
     if (request->gone) {
         Py_RETURN_NONE;
     }
-    if (request->framing == Framing::chunked &&
-        !write_bytes(request->connection, sent ? "\r\n0\r\n\r\n" : http::last_chunk)) {
-        return nullptr;
+    if (request->framing == Framing::length) {
+        request->length -= static_cast<std::size_t>(size);
+    } else if (request->framing == Framing::chunked) {
+        std::string text(size > 0 ? http::chunk_end : std::string_view());
+        text += more != 0 ? std::string_view() : http::last_chunk;
+        if (!text.empty() && !write_bytes(request->connection, text)) {
+            return nullptr;
+        }
     }
-    return complete(request) ? Py_NewRef(Py_None) : nullptr;
+    return more != 0 || complete(request) ? Py_NewRef(Py_None) : nullptr;
 }
 
 } // namespace penstock::python

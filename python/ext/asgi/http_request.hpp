@@ -110,20 +110,20 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
                                 Py_ssize_t count) noexcept;
     static void tp_dealloc(PyObject* self) noexcept;
 
-    /// _begin_file(size): writes the head of a response whose body is a file. Whether the file is
-    /// to be sent.
-    static PyObject* begin_file(PyObject* self, PyObject* size);
-    /// _end_file(): the file was sent, and the response is complete.
-    static PyObject* end_file(PyObject* self, PyObject* unused);
+    /// _begin_file(size, more, alone): writes what precedes a file that is a part of the body, the
+    /// last one or not, or all of it. Whether the file is to be sent.
+    static PyObject* begin_file(PyObject* self, PyObject* arguments);
+    /// _end_file(size, more): as many bytes of a file were sent.
+    static PyObject* end_file(PyObject* self, PyObject* arguments);
 
     /// _room(): an awaitable of the room in the transport's buffer.
     static PyObject* room(PyObject* self, PyObject* unused);
 
     static auto own_methods() noexcept {
         return std::array{
-            PyMethodDef{"_begin_file", &begin_file, METH_O, nullptr},
+            PyMethodDef{"_begin_file", &begin_file, METH_VARARGS, nullptr},
             PyMethodDef{"_room", &room, METH_NOARGS, nullptr},
-            PyMethodDef{"_end_file", &end_file, METH_NOARGS, nullptr},
+            PyMethodDef{"_end_file", &end_file, METH_VARARGS, nullptr},
         };
     }
 };

@@ -463,6 +463,9 @@ PyObject* http_send(PyObject* self, PyObject* message) {
         if (name == "http.response.pathsend") {
             return send_path(request, message);
         }
+        if (name == "http.response.zerocopysend") {
+            return send_file(request, message);
+        }
         if (name == "http.response.early_hint") {
             return send_early_hint(request, message);
         }

@@ -30,4 +30,7 @@ PyObject* send_early_hint(HttpRequestObject* request, PyObject* message);
 /// The message http.response.pathsend: an awaitable. Null with an exception set.
 PyObject* send_path(HttpRequestObject* request, PyObject* message) noexcept;
 
+/// The message http.response.zerocopysend: an awaitable. Null with an exception set.
+PyObject* send_file(HttpRequestObject* request, PyObject* message) noexcept;
+
 } // namespace penstock::python

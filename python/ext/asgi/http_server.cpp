@@ -82,11 +82,21 @@ PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
 }
 
 /// HttpServer(loop, app, state, report, *, log_start, fields, date, keep_alive, head_time,
-/// head_size, head_fields, limit_concurrency)
+/// body_time, head_size, head_fields, limit_concurrency)
 int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    static const char* names[] = {"loop",      "app",       "state",       "report",
-                                  "log_start", "fields",    "date",        "keep_alive",
-                                  "head_time", "head_size", "head_fields", "limit_concurrency",
+    static const char* names[] = {"loop",
+                                  "app",
+                                  "state",
+                                  "report",
+                                  "log_start",
+                                  "fields",
+                                  "date",
+                                  "keep_alive",
+                                  "head_time",
+                                  "body_time",
+                                  "head_size",
+                                  "head_fields",
+                                  "limit_concurrency",
                                   nullptr};
     HttpServerObject* server = server_of(self);
     PyObject* loop = nullptr;
@@ -98,13 +108,14 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     int date = 0;
     double keep_alive = 0;
     double head_time = 0;
+    double body_time = 0;
     Py_ssize_t head_size = 0;
     Py_ssize_t head_fields = 0;
     Py_ssize_t limit_concurrency = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOpddnnn:HttpServer",
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOpdddnnn:HttpServer",
                                      const_cast<char**>(names), &loop, &app, &state, &reporter,
                                      &log_start, &fields, &date, &keep_alive, &head_time,
-                                     &head_size, &head_fields, &limit_concurrency)) {
+                                     &body_time, &head_size, &head_fields, &limit_concurrency)) {
         return -1;
     }
     if (server->shared != nullptr) {
@@ -135,6 +146,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     server->log_start = Py_NewRef(log_start);
     server->keep_alive = nanoseconds_of(keep_alive);
     server->head_time = nanoseconds_of(head_time);
+    server->body_time = nanoseconds_of(body_time);
     server->limit_concurrency = static_cast<std::size_t>(limit_concurrency);
     server->sends_date = date != 0;
     server->eager = may_be_eager(state_of(Py_TYPE(self)), loop);
@@ -151,12 +163,30 @@ bool is_overdue(const HttpServerObject* server, HttpConnectionObject* connection
         constexpr io::MonotonicTime linger = 2'000'000'000;
         return now - connection->since > linger;
     }
-    if (connection->request != nullptr || connection->continuing) {
+    if (const HttpRequestObject* request = connection->request) {
+        // Only a client that the server waits for lets time pass.
+        const bool waits = request->response_complete || !request->receiving.empty();
+        if (request->body_complete || !waits || connection->reading_paused) {
+            connection->since = now;
+        }
+        return server->body_time >= 0 && now - connection->since > server->body_time;
+    }
+    if (connection->continuing) {
         return false;
     }
     const bool between = connection->served && !connection->head_begun;
     const io::MonotonicTime limit = between ? server->keep_alive : server->head_time;
     return limit >= 0 && now - connection->since > limit;
+}
+
+/// Ends a connection whose client has let its time pass. False with an exception set.
+bool end_overdue(HttpConnectionObject* connection) noexcept {
+    if (connection->lingering) {
+        return end_connection(connection, Ending::abort);
+    }
+    const HttpRequestObject* request = connection->request;
+    return request != nullptr && !request->response_complete ? end_stalled_request(connection)
+                                                             : end_connection(connection);
 }
 
 /// sweep(): closes connections that have been idle for too long. Idle ones free their memory.
@@ -181,7 +211,7 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     }
     for (const Ref& object : overdue) {
         HttpConnectionObject* connection = http_of(object.get());
-        if (!end_connection(connection, connection->lingering ? Ending::abort : Ending::normal)) {
+        if (!end_overdue(connection)) {
             return nullptr;
         }
     }

@@ -72,6 +72,7 @@ struct HttpServerObject {
     std::size_t limit_concurrency; ///< 0: no limit
     io::MonotonicTime keep_alive;  ///< how long a connection may be idle; negative: for ever
     io::MonotonicTime head_time;   ///< how long a head may take; negative: for ever
+    io::MonotonicTime body_time;   ///< how long a body may stall; negative: for ever
     bool eager;                    ///< requests may run in eager tasks
     bool sends_date;
     bool draining; ///< no connection is kept after its response

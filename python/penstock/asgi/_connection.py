@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from typing import Any, Protocol
 
@@ -39,7 +40,11 @@ def _own_address(value: Any) -> tuple[str, int | None] | None:
 def scope_of_transport(owner: Owner, transport: asyncio.BaseTransport) -> dict[str, Any]:
     """Return a scope with all its keys, and the values that all requests share."""
     tls = transport.get_extra_info("ssl_object")
-    extensions: dict[str, Any] = {"http.response.pathsend": {}, "http.response.early_hint": {}}
+    extensions: dict[str, Any] = {
+        "http.response.pathsend": {},
+        "http.response.zerocopysend": {},
+        "http.response.early_hint": {},
+    }
     if tls is not None:
         extensions["tls"] = tls_extension(tls)
     return {
@@ -79,28 +84,65 @@ class Connection(_core.HttpConnection):
         file = await loop.run_in_executor(None, open, path, "rb")
         try:
             size = os.fstat(file.fileno()).st_size
-            transport = self.transport
-            if request._begin_file(size) and transport is not None:
-                try:
-                    sent = await loop.sendfile(transport, file, 0, size)
-                except NotImplementedError:  # uvloop
-                    sent = await self._copy_file(request, transport, file, size)
-                except (ConnectionError, RuntimeError) as error:
-                    if self.transport is not None and not self.transport.is_closing():
-                        raise
-                    raise ClientDisconnected("the client has closed the connection") from error
-                if sent != size:
-                    raise RuntimeError(f"{path} has become shorter while it was sent")
-            request._end_file()
+            if request._begin_file(size, False, True):
+                await self._send_part(request, file, 0, size)
+            request._end_file(size, False)
         finally:
             file.close()
 
+    async def _send_file(self, request: Any, message: Any) -> None:
+        # Called by the native half for http.response.zerocopysend.
+        file = message["file"]
+        more = bool(message.get("more_body", False))
+        descriptor = file.fileno()
+        seek = getattr(file, "seek", None) or functools.partial(os.lseek, descriptor)
+        position = seek(0, os.SEEK_CUR)
+        offset = message.get("offset")
+        start = position if offset is None else int(offset)
+        size = max(0, os.fstat(descriptor).st_size - start)
+        count = message.get("count")
+        if count is not None:
+            if count < 0:
+                raise ValueError(f"the count of a part is not negative, unlike {count}")
+            size = min(size, int(count))
+        if request._begin_file(size, more, False):
+            try:
+                await self._send_part(request, file, start, size)
+            finally:
+                # Without an offset the file is read on from where the part ends, as by sendfile(2).
+                seek(start + size if offset is None else position, os.SEEK_SET)
+        request._end_file(size, more)
+        if more:
+            await request._room()
+
+    async def _send_part(self, request: Any, file: Any, start: int, size: int) -> None:
+        transport = self.transport
+        if transport is None:
+            raise ClientDisconnected("the client has closed the connection")
+        try:
+            if transport.get_extra_info("ssl_object") is not None:
+                sent = await self._copy_file(request, transport, file, start, size)
+            else:
+                sent = await self._owner.native.loop.sendfile(transport, file, start, size)
+        except NotImplementedError:  # uvloop
+            sent = await self._copy_file(request, transport, file, start, size)
+        except (ConnectionError, RuntimeError) as error:
+            if self.transport is not None and not self.transport.is_closing():
+                raise
+            raise ClientDisconnected("the client has closed the connection") from error
+        if sent != size:
+            name = getattr(file, "name", file)
+            raise RuntimeError(f"{name} has become shorter while it was sent")
+
     async def _copy_file(
-        self, request: Any, transport: asyncio.Transport, file: Any, size: int
+        self, request: Any, transport: asyncio.Transport, file: Any, start: int, size: int
     ) -> int:
+        descriptor = file.fileno()
         left = size
         while left and (
-            part := await self._owner.native.loop.run_in_executor(None, file.read, min(left, _PART))
+            part := await self._owner.native.loop.run_in_executor(
+                None, os.pread, descriptor, min(left, _PART), start + size - left
+            )
         ):
             transport.write(part)
             left -= len(part)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.asgi._interfaces import Interface
 from penstock.asgi._proxy import TrustedHosts
+from penstock.asgi._types import Scope
 from penstock.asgi._websocket import WebSocketOptions
 
 __all__ = ["Lifespan", "ServerOptions"]
@@ -27,7 +28,7 @@ class ServerOptions:
     proxy_headers: bool = False
     forwarded_allow_ips: str = "127.0.0.1,::1"
     lifespan: Lifespan = "auto"
-    access_log: bool = True
+    access_log: bool | Callable[[Scope, int], object] = True
     server_header: bool = True
     date_header: bool = True
     headers: Sequence[tuple[str, str]] = ()
@@ -36,6 +37,7 @@ class ServerOptions:
     limit_head_fields: int = 128
     timeout_keep_alive: float = 5
     timeout_head: float | None = 30
+    timeout_body: float | None = 60
     timeout_graceful_shutdown: float | None = 30
     ws: bool = True
     ws_max_size: int = 16 << 20
@@ -72,7 +74,8 @@ class ServerOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is a positive number of seconds or None, not {value!r}")
-        for name in ("timeout_keep_alive", "timeout_head", "timeout_graceful_shutdown"):
+        times = ("keep_alive", "head", "body", "graceful_shutdown")
+        for name in (f"timeout_{each}" for each in times):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} is a number of seconds, not {value!r}")

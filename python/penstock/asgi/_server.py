@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket as socket_module
 import ssl as ssl_module
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from penstock import _core
@@ -15,7 +15,7 @@ from penstock.asgi._lifespan import LifespanTask
 from penstock.asgi._log import access_line, reporter
 from penstock.asgi._options import ServerOptions
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
-from penstock.asgi._types import Application
+from penstock.asgi._types import Application, Scope
 from penstock.asgi._websocket import WebSocketSession
 
 __all__ = ["Server", "serve"]
@@ -37,17 +37,17 @@ class Server:
         self._lifespan = LifespanTask(app, options.lifespan, options.logger)
         self._drained = asyncio.Event()
         never = -1.0
-        head_time = never if options.timeout_head is None else options.timeout_head
         self.native = _core.HttpServer(
             self._loop,
             app,
             self._lifespan.state,
             reporter(options.logger, self._drained.set),
-            log_start=access_line(options.access_logger) if options.access_log else None,
+            log_start=_log_start(options),
             fields=options.response_fields(),
             date=options.date_header,
             keep_alive=options.timeout_keep_alive,
-            head_time=head_time,
+            head_time=never if options.timeout_head is None else options.timeout_head,
+            body_time=never if options.timeout_body is None else options.timeout_body,
             head_size=options.limit_head_size,
             head_fields=options.limit_head_fields,
             limit_concurrency=options.limit_concurrency or 0,
@@ -239,6 +239,12 @@ class Server:
             session.abort()
 
 
+def _log_start(options: ServerOptions) -> Callable[[Scope, int], object] | None:
+    if callable(options.access_log):
+        return options.access_log
+    return access_line(options.access_logger) if options.access_log else None
+
+
 class serve:  # a function for its users, who await it or enter it
     """Serve an application.
 
@@ -265,7 +271,8 @@ class serve:  # a function for its users, who await it or enter it
         forwarded_allow_ips: The proxies whose fields are believed: addresses and networks,
             separated by commas, "unix" for those on a Unix socket, or "*" for all.
         lifespan: "on" requires that the application has a lifespan, "off" does not ask it.
-        access_log: Whether each response is logged, by `access_logger`.
+        access_log: Whether each response is logged, by `access_logger`; or a function that is
+            called with the scope and the status when a response begins.
         server_header: Whether responses have the field Server.
         date_header: Whether responses have the field Date.
         headers: Further fields of every response.
@@ -275,6 +282,8 @@ class serve:  # a function for its users, who await it or enter it
         limit_head_fields: Fields of a request; beyond it the answer is 431.
         timeout_keep_alive: Seconds after which an idle connection is closed.
         timeout_head: Seconds in which a request's head must arrive; None for no limit.
+        timeout_body: Seconds without a byte of a body that the application waits for, after which
+            the answer is 408; None for no limit.
         timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
             for no limit.
         ws: Whether the server accepts WebSocket connections.

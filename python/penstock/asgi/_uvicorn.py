@@ -61,6 +61,7 @@ class _Owner:
             date=self.sends_date,
             keep_alive=config.timeout_keep_alive,
             head_time=-1,
+            body_time=-1,
             head_size=config.h11_max_incomplete_event_size or 65536,
             head_fields=128,
             limit_concurrency=config.limit_concurrency or 0,

@@ -167,3 +167,70 @@ def test_what_is_known_of_tls(run: Run) -> None:
     assert tls["cipher_suite"] in (0x1301, 0x1302, 0x1303)
     assert tls["client_cert_chain"] == []
     assert {"server_cert", "client_cert_name", "client_cert_error"} <= tls.keys()
+
+
+def parts_sender(path: Path, *parts: dict[str, Any], headers: Any = ()) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert "http.response.zerocopysend" in scope["extensions"]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        with path.open("rb") as file:
+            for part in parts:
+                if "body" in part:
+                    await send({"type": "http.response.body", **part})
+                else:
+                    await send({"type": "http.response.zerocopysend", "file": file, **part})
+
+    return app
+
+
+def test_parts_of_a_file_among_parts_of_a_body(run: Run, path: Path) -> None:
+    whole = path.read_bytes()
+    app = parts_sender(
+        path,
+        {"offset": 5, "count": 10, "more_body": True},
+        {"body": b"between", "more_body": True},
+        {"count": 3, "more_body": True},  # at the file's position, which an offset does not move
+        {"count": 0, "more_body": True},
+        {"more_body": True},  # from where the last one has ended
+        {"body": b"end"},
+    )
+    expected = whole[5:15] + b"between" + whole + b"end"
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for _ in range(2):
+                client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+                _, fields, body = await client.response()
+                assert fields["transfer-encoding"] == "chunked"
+                assert body == expected
+            client.writer.write(b"HEAD / HTTP/1.1\r\n" + HOST + b"\r\n")
+            await client.head()
+            client.writer.write(b"GET / HTTP/1.0\r\n" + HOST + b"\r\n")
+            assert (await client.response())[2] == expected
+
+    run(main())
+
+
+def test_a_part_of_a_file_as_the_whole_body(run: Run, path: Path) -> None:
+    app = parts_sender(path, {"offset": 7, "count": 20})
+    status, fields, body = run(ask(app, b"GET / HTTP/1.1\r\n" + CLOSE))
+    assert (status, fields["content-length"], body) == (200, "20", path.read_bytes()[7:27])
+
+
+def test_parts_of_a_file_within_a_content_length(
+    run: Run, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = ({"count": 10, "more_body": True}, {"count": 6})
+    fits = parts_sender(path, *parts, headers=[(b"content-length", b"16")])
+    assert run(ask(fits, b"GET / HTTP/1.1\r\n" + CLOSE))[2] == path.read_bytes()[:16]
+    assert not caplog.records
+    exceeds = parts_sender(path, *parts, headers=[(b"content-length", b"15")])
+
+    async def main() -> None:
+        async with serving(exceeds) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            await client.head()
+            assert await client.reader.read() == path.read_bytes()[:10]
+
+    run(main())
+    assert "the file has 6 bytes, and Content-Length leaves 5" in caplog.text

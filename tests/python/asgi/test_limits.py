@@ -84,6 +84,35 @@ def test_bad_options(run: Run, option: dict[str, Any]) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_body_that_stalls(run: Run, begins: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        received: asyncio.Queue[str] = asyncio.Queue()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await asyncio.sleep(0.02)  # time that is not the client's
+            if begins:
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                message = await receive()
+                received.put_nowait(message["type"])
+                if message["type"] == "http.disconnect":
+                    return
+
+        async with serving(app, timeout_body=0) as server, connected(server) as client:
+            client.writer.write(POST + b"Content-Length: 9\r\n\r\nabc")
+            server.native.sweep()
+            assert await received.get() == "http.request"
+            answer = asyncio.ensure_future(client.reader.read())
+            while not (await asyncio.wait([answer], timeout=0.01))[0]:
+                server.native.sweep()
+            assert answer.result().startswith(b"HTTP/1.1 200" if begins else b"HTTP/1.1 408")
+            assert await received.get() == "http.disconnect"
+
+    run(main())
+    assert caplog.records[0].getMessage() == "The request's body has stalled."
+
+
 def test_unix_socket(run: Run, tmp_path: Path) -> None:
     scopes = []
 

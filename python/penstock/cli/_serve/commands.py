@@ -26,6 +26,7 @@ def add_serve_command(commands: Any, epilog: str) -> None:
     _add_places(serve)
     _add_processes(serve)
     _add_application(serve)
+    _add_layers(serve)
     _add_logs(serve)
     _add_http(serve)
     _add_websocket(serve)
@@ -101,6 +102,19 @@ def _add_processes(serve: Any) -> None:
         help="at most so many more, chosen at random in each process",
     )
     group.add_argument(
+        "--limit-max-memory",
+        type=_size,
+        metavar="BYTES",
+        help="of a process, after which it is replaced or ends; 512M, 2G",
+    )
+    group.add_argument(
+        "--limit-max-memory-jitter",
+        type=_size,
+        default=0,
+        metavar="BYTES",
+        help="at most so much more, chosen at random in each process",
+    )
+    group.add_argument(
         "--timeout-graceful-shutdown",
         type=_seconds,
         default=30.0,
@@ -139,6 +153,30 @@ def _add_application(serve: Any) -> None:
     )
 
 
+def _add_layers(serve: Any) -> None:
+    group = serve.add_argument_group("around the application")
+    group.add_argument(
+        "--static",
+        action="append",
+        default=[],
+        type=_static,
+        metavar="PREFIX=DIR",
+        help="files of a folder below a prefix of the path; may be given again",
+    )
+    group.add_argument(
+        "--compress",
+        action="store_true",
+        help="compress what gains by it: gzip; br and zstd with the packages brotli and zstandard",
+    )
+    group.add_argument(
+        "--metrics",
+        metavar="ADDRESS",
+        type=_metrics_address,
+        help="serve metrics for Prometheus on HOST:PORT, PORT or unix:PATH",
+    )
+    group.add_argument("--check", action="store_true", help="say whether it would start, and end")
+
+
 def _add_logs(serve: Any) -> None:
     group = serve.add_argument_group("logs")
     group.add_argument(
@@ -148,6 +186,12 @@ def _add_logs(serve: Any) -> None:
         "--log-level", choices=("critical", "error", "warning", "info", "debug", "trace")
     )
     group.add_argument("--access-log", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument(
+        "--access-log-format",
+        choices=("uvicorn", "json"),
+        default="uvicorn",
+        help="json has an object with the duration on each line; default: %(default)s",
+    )
     group.add_argument("--use-colors", action=argparse.BooleanOptionalAction, default=None)
 
 
@@ -182,6 +226,20 @@ def _add_http(serve: Any) -> None:
         default=5.0,
         metavar="SECONDS",
         help="after which an idle connection is closed; default: %(default)g",
+    )
+    group.add_argument(
+        "--timeout-head",
+        type=_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="in which a request's head arrives; 0: no limit; default: %(default)g",
+    )
+    group.add_argument(
+        "--timeout-body",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="without a byte of an awaited body; 0: no limit; default: %(default)g",
     )
     # A command line for uvicorn may have these; the parser has its own limits.
     group.add_argument("--http", default="auto", help="no effect: there is one parser")
@@ -223,6 +281,31 @@ def _count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return value
+
+
+def _size(text: str) -> int:
+    units = {"K": 10, "M": 20, "G": 30}
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    if not number.isdecimal() or (unit and unit not in units):
+        raise argparse.ArgumentTypeError(f"{text} is no size, such as 512M")
+    return int(number) << units.get(unit, 0)
+
+
+def _static(text: str) -> tuple[str, str]:
+    prefix, equals, folder = text.partition("=")
+    if not equals or not folder or not prefix.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text} is no PREFIX=DIR with a prefix such as /static")
+    return prefix, folder
+
+
+def _metrics_address(text: str) -> str:
+    from penstock.cli._serve.metrics.endpoint import check_address
+
+    try:
+        check_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _port(text: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import http
 import importlib
 import json
 import logging
@@ -13,16 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._serve.access_log import access_text, painted
 
-__all__ = ["Loggers", "set_up_logs"]
+__all__ = ["Loggers", "line_prefix", "set_up_logs"]
 
 _TRACE = 5
 _COLOURS = {"DEBUG": 36, "INFO": 32, "WARNING": 33, "ERROR": 31, "CRITICAL": 91, "TRACE": 34}
-_STATUS_COLOURS = {1: 97, 2: 32, 3: 33, 4: 31, 5: 91}
 
 
 class Loggers:
-    """The two loggers of the server: of errors, and of requests."""
+    """The two loggers of the server: of errors, and of requests.
+
+    Attributes:
+        own_access: Whether the access log has no handler of the user's, so that its lines need
+            not pass through logging.
+        colours: Whether lines are painted.
+    """
+
+    own_access = False
+    colours = False
 
     def __init__(self, prefix: str, error: str, access: str) -> None:
         self.parent = logging.getLogger(prefix)
@@ -34,18 +42,19 @@ _OWN = ("penstock", "penstock.asgi", "penstock.access")
 _UVICORNS = ("uvicorn", "uvicorn.error", "uvicorn.access")
 
 
+def line_prefix(level: str, colours: bool) -> str:
+    """Return what a line begins with."""
+    text = painted(level, _COLOURS.get(level, 0)) if colours else level
+    return f"{text}:{' ' * (9 - len(level))}"
+
+
 class _Formatter(logging.Formatter):
     def __init__(self, colours: bool) -> None:
         super().__init__()
         self._colours = colours
 
-    def _painted(self, text: str, colour: int) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._colours else text
-
     def formatMessage(self, record: logging.LogRecord) -> str:
-        level = record.levelname
-        prefix = self._painted(level, _COLOURS.get(level, 0)) + ":" + " " * (8 - len(level))
-        return f"{prefix} {self._text(record)}"
+        return line_prefix(record.levelname, self._colours) + self._text(record)
 
     def _text(self, record: logging.LogRecord) -> str:
         return record.message
@@ -56,15 +65,8 @@ class _AccessFormatter(_Formatter):
         if not isinstance(record.args, tuple) or len(record.args) != 5:
             return record.message
         client, method, path, version, status = record.args
-        line = f"{method} {path} HTTP/{version}"
-        if self._colours:
-            line = f"\x1b[1m{line}\x1b[0m"
-        try:
-            phrase = http.HTTPStatus(int(str(status))).phrase
-        except ValueError:
-            phrase = ""
-        colour = _STATUS_COLOURS.get(int(str(status)) // 100, 0)
-        return f'{client} - "{line}" {self._painted(f"{status} {phrase}".rstrip(), colour)}'
+        texts = (str(client), str(method), str(path), str(version))
+        return access_text(*texts, int(str(status)), self._colours)
 
 
 def set_up_logs(options: argparse.Namespace) -> Loggers:
@@ -91,6 +93,8 @@ def set_up_logs(options: argparse.Namespace) -> Loggers:
             logger.handlers = [handler]
             logger.propagate = False
             logger.setLevel(logging.INFO)
+        loggers.own_access = True
+        loggers.colours = colours
     if options.log_level is not None:
         level = _TRACE if options.log_level == "trace" else options.log_level.upper()
         for logger in (loggers.parent, loggers.error, loggers.access):

@@ -6,16 +6,18 @@ import argparse
 import asyncio
 import importlib
 import os
-import random
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
-from penstock.cli._serve.application import import_application
+from penstock.cli._serve.layers import Layers
+from penstock.cli._serve.limits import ProcessLimits, resident_memory
 from penstock.cli._serve.logs import Loggers
+from penstock.cli._serve.metrics.memory import Counters
 
 __all__ = ["run_process"]
 
@@ -28,6 +30,7 @@ def run_process(
     sockets: Sequence[socket.socket],
     place: str,
     heartbeat: int | None = None,
+    counters: Counters | None = None,
 ) -> int | None:
     """Import the application and serve it until a signal.
 
@@ -37,6 +40,7 @@ def run_process(
         sockets: Where it listens.
         place: The same in words.
         heartbeat: A descriptor that gets a byte each half second, from the loop.
+        counters: Where it counts its requests.
 
     Returns:
         The number of the signal that has ended it, or None.
@@ -44,11 +48,15 @@ def run_process(
     Raises:
         CommandError: If the application cannot be imported or started (exit code CONFIG).
     """
-    app = import_application(options.app, factory=options.factory, folder=options.app_dir)
-    arguments = server_arguments(options, loggers)
-    process = _Process(options, loggers, app, sockets, place, heartbeat)
-    with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
-        return runner.run(process.serve(arguments))
+    layers = Layers(options, loggers, counters)
+    try:
+        arguments = server_arguments(options, loggers)
+        arguments["access_log"] = layers.access_log
+        process = _Process(options, loggers, layers, sockets, place, heartbeat, counters)
+        with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
+            return runner.run(process.serve(arguments))
+    finally:
+        layers.close()
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -70,15 +78,17 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 def server_arguments(options: argparse.Namespace, loggers: Loggers) -> dict[str, Any]:
     """Return the arguments of `penstock.asgi.serve`."""
     same = (
-        "interface wsgi_threads root_path lifespan access_log server_header date_header "
-        "proxy_headers forwarded_allow_ips limit_concurrency timeout_keep_alive "
-        "timeout_graceful_shutdown backlog ws_max_size ws_max_queue ws_per_message_deflate"
+        "root_path lifespan server_header date_header proxy_headers forwarded_allow_ips "
+        "limit_concurrency timeout_keep_alive timeout_graceful_shutdown backlog ws_max_size "
+        "ws_max_queue ws_per_message_deflate"
     )
     return {
         **{name: getattr(options, name) for name in same.split()},
-        "wsgi_multiprocess": options.workers > 1,
+        "interface": "asgi3",
         "headers": [tuple(pair) for pair in options.header],
         "ws": options.ws != "none",
+        "timeout_head": options.timeout_head or None,
+        "timeout_body": options.timeout_body or None,
         "ws_ping_interval": options.ws_ping_interval or None,
         "ws_ping_timeout": options.ws_ping_timeout or None,
         "ssl": _tls_context(options),
@@ -117,22 +127,22 @@ class _Process:
         self,
         options: argparse.Namespace,
         loggers: Loggers,
-        app: Any,
+        layers: Layers,
         sockets: Sequence[socket.socket],
         place: str,
         heartbeat: int | None,
+        counters: Counters | None,
     ) -> None:
         self._options = options
         self._log = loggers.error
-        self._app = app
+        self._layers = layers
         self._sockets = sockets
         self._place = place
         self._heartbeat = heartbeat
         self._server: Any = None
         self._signum: int | None = None
-        limit = options.limit_max_requests
-        jitter = options.limit_max_requests_jitter
-        self._most_requests = None if limit is None else limit + random.randint(0, jitter)
+        self._counters = counters
+        self._limits = ProcessLimits(options)
 
     async def serve(self, arguments: dict[str, Any]) -> int | None:
         from penstock import asgi
@@ -143,8 +153,10 @@ class _Process:
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signum, self._on_signal, signum, main)
         self._log.info("Started server process [%d]", os.getpid())
+        if self._counters is not None:
+            self._counters.begin(os.getpid(), time.time())
         try:
-            self._server = await asgi.serve(self._app, sock=self._sockets, **arguments)
+            self._server = await asgi.serve(self._layers.app, sock=self._sockets, **arguments)
         except asgi.LifespanFailed as error:
             raise CommandError(
                 f"the application has refused to start: {one_line(error)}", ExitCode.CONFIG
@@ -181,14 +193,25 @@ class _Process:
             self._server.abort()
 
     async def _tick(self) -> None:
+        lag = 0.0
         while True:
             self._beat()
-            most = self._most_requests
-            if most is not None and self._server.total_requests >= most:
-                self._log.warning("Maximum request limit of %d exceeded. Ending process.", most)
+            self._tell(lag)
+            reason = self._limits.exceeded(self._server.total_requests)
+            if reason is not None:
+                self._log.warning("%s Ending process.", reason)
                 self._server.close()
-                self._most_requests = None
+            before = time.monotonic()
             await asyncio.sleep(_TICK)
+            lag = max(0.0, time.monotonic() - before - _TICK)
+
+    def _tell(self, lag: float) -> None:
+        counters = self._counters
+        if counters is not None:
+            counters.set("connections", self._server.open_connections)
+            counters.set("in_progress", self._layers.in_progress)
+            counters.set("loop_lag", lag)
+            counters.set("memory", resident_memory())
 
     def _beat(self) -> None:
         if self._heartbeat is None:

@@ -10,7 +10,10 @@ from penstock.cli._errors import ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._serve.application import read_env_file
 from penstock.cli._serve.changes import ChangedFiles
+from penstock.cli._serve.checking import check
 from penstock.cli._serve.logs import set_up_logs
+from penstock.cli._serve.metrics.endpoint import MetricsEndpoint
+from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.running import run_process
 from penstock.cli._serve.sockets import bound_sockets, place_of, remove_socket_file
 from penstock.cli._serve.supervisor import Supervisor
@@ -29,8 +32,15 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
         log.warning("--h11-max-incomplete-event-size has no effect: a head has at most 64 KiB")
     if options.reload and options.workers > 1:
         log.warning("--workers has no effect with --reload")
+    if options.check:
+        return check(options, loggers)
     sockets = bound_sockets(options)
+    shared = endpoint = None
     try:
+        if options.metrics is not None:
+            shared = SharedCounters()
+            endpoint = MetricsEndpoint(options.metrics, shared)
+            log.info("Metrics on %s", endpoint.place)
         if options.reload or options.workers > 1:
             for each in sockets:
                 each.listen(options.backlog)
@@ -38,12 +48,16 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
             place = place_of(options, sockets)
             log.info("Serving on %s (Press CTRL+C to quit)", place)
             changed = ChangedFiles(options) if options.reload else lambda: False
-            ended_by = Supervisor(options, sockets, log, changed).run()
+            ended_by = Supervisor(options, sockets, log, changed, shared).run()
             if ended_by is None:
                 return ExitCode.CONFIG
         else:
-            ended_by = run_process(options, loggers, sockets, place_of(options, sockets))
+            counters = None if shared is None else shared.place(shared.take() or 0)
+            place = place_of(options, sockets)
+            ended_by = run_process(options, loggers, sockets, place, counters=counters)
     finally:
+        if endpoint is not None:
+            endpoint.close()
         remove_socket_file(options)
         for each in sockets:
             each.close()

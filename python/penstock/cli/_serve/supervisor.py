@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.cli._errors import ExitCode
+from penstock.cli._serve.metrics.memory import SharedCounters
 
 __all__ = ["Supervisor", "options_of_worker"]
 
@@ -27,7 +28,11 @@ _SHORTEST_LIFE = 1.0
 class _Worker:
     """A process, and the pipe on which its loop gives signs of life."""
 
-    def __init__(self, settings: bytes, sockets: Sequence[socket.socket]) -> None:
+    def __init__(
+        self, settings: bytes, sockets: Sequence[socket.socket], metrics: SharedCounters | None
+    ) -> None:
+        self.place = metrics.take() if metrics is not None else None
+        shared = [] if metrics is None or self.place is None else [metrics.descriptor]
         given, to_give = os.pipe()
         self.pipe, heartbeat = os.pipe()
         os.set_blocking(self.pipe, False)
@@ -38,8 +43,9 @@ class _Worker:
                 [
                     *(sys.executable, "-m", "penstock.cli._serve.worker"),
                     *(str(given), str(heartbeat), numbers),
+                    *(str(number) for each in shared for number in (each, self.place)),
                 ],
-                pass_fds=[given, heartbeat, *(each.fileno() for each in sockets)],
+                pass_fds=[given, heartbeat, *shared, *(each.fileno() for each in sockets)],
                 # Ctrl-C in a terminal goes to its whole group; the supervisor ends the workers.
                 process_group=0,
             )
@@ -81,6 +87,7 @@ class Supervisor:
         sockets: What the workers listen on.
         log: Where it tells what happens.
         changed: Returns whether the workers are to be replaced; looked at several times a second.
+        metrics: Where the workers count.
     """
 
     def __init__(
@@ -89,11 +96,13 @@ class Supervisor:
         sockets: Sequence[socket.socket],
         log: logging.Logger,
         changed: Callable[[], bool] = lambda: False,
+        metrics: SharedCounters | None = None,
     ) -> None:
         self._options = options
         self._sockets = sockets
         self._log = log
         self._changed = changed
+        self._metrics = metrics
         self._count = 1 if options.reload else options.workers
         given = {name: value for name, value in vars(options).items() if name != "run"}
         self._settings = json.dumps(given).encode()
@@ -137,7 +146,7 @@ class Supervisor:
             os.close(writer)
 
     def _start(self) -> _Worker:
-        worker = _Worker(self._settings, self._sockets)
+        worker = _Worker(self._settings, self._sockets, self._metrics)
         self._workers.append(worker)
         return worker
 
@@ -164,7 +173,9 @@ class Supervisor:
             self._count += 1
         elif signum == signal.SIGTTOU and self._count > 1:
             self._count -= 1
-            self._workers[-1].signal(signal.SIGTERM)
+            running = [worker for worker in self._workers if not worker.stopping]
+            if len(running) > self._count:
+                running[-1].signal(signal.SIGTERM)
 
     def _look_after_workers(self) -> bool:
         """Replace workers that have ended or hang. False if none can start."""
@@ -196,6 +207,8 @@ class Supervisor:
     def _forget(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         worker.close()
+        if self._metrics is not None and worker.place is not None:
+            self._metrics.give_back(worker.place)
 
     def _replace_all(self, *, before: bool) -> None:
         """Replace each worker by a new one, which is ready before the old one ends.

@@ -1,4 +1,7 @@
-"""The process of a worker: ``python -m penstock.cli._serve.worker SETTINGS HEARTBEAT SOCKETS``."""
+"""The process of a worker.
+
+``python -m penstock.cli._serve.worker SETTINGS HEARTBEAT SOCKETS [MEMORY PLACE]``
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ import sys
 
 from penstock.cli._errors import CommandError
 from penstock.cli._serve.logs import set_up_logs
+from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.running import run_process
 from penstock.cli._serve.supervisor import options_of_worker
 
 
-def main(settings: str, heartbeat: str, sockets: str) -> int:
+def main(settings: str, heartbeat: str, sockets: str, *metrics: str) -> int:
     """Serve on the sockets that the supervisor has passed. Return the exit code."""
+    counters = None
+    if metrics:
+        memory, place = map(int, metrics)
+        counters = SharedCounters(memory).place(place)
     try:
         options = options_of_worker(int(settings))
         listening = [socket.socket(fileno=int(number)) for number in sockets.split(",")]
-        run_process(options, set_up_logs(options), listening, "", int(heartbeat))
+        run_process(options, set_up_logs(options), listening, "", int(heartbeat), counters)
     except CommandError as error:
         print(f"penstock: {error}", file=sys.stderr, flush=True)
         return int(error.code)

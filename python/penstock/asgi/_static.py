@@ -1,0 +1,280 @@
+"""Files of a folder below a prefix of the path: `penstock serve --static PREFIX=DIR`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mimetypes
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import formatdate, parsedate_to_datetime
+from urllib.parse import quote
+
+from penstock.asgi._codings import accepted_codings, gains_by_coding
+from penstock.asgi._types import Application, Receive, Scope, Send
+
+__all__ = ["StaticFiles"]
+
+_INDEX = "index.html"
+_SIBLINGS = {"br": ".br", "zstd": ".zst", "gzip": ".gz"}
+_COPIED = 65536
+"""A file of at most this size is read and leaves with its head; a longer one is sent by the kernel.
+"""
+_PART = 1 << 17
+_RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII)
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass
+class _File:
+    descriptor: int
+    size: int
+    mtime_ns: int
+    coding: str | None = None
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    @property
+    def etag(self) -> str:
+        coding = f"-{self.coding}" if self.coding else ""
+        return f'"{self.mtime_ns:x}-{self.size:x}{coding}"'
+
+
+class StaticFiles:
+    """An application that answers with files, and passes other requests to another application.
+
+    A name that leads out of the folder, also by a symbolic link, is not found; neither is one with
+    a component that begins with a dot, except ".well-known". A folder is answered with its file
+    index.html, at its name with a slash; folders are not listed. A file beside it with the suffix
+    .br, .zst or .gz, at least as new, is sent in its place to a client that accepts it.
+
+    Below the prefix, what is no file is answered with 404; with the prefix "/", it is passed to
+    the application.
+
+    Args:
+        app: The other application.
+        prefix: The beginning of the paths, with a slash.
+        folder: The folder.
+
+    Raises:
+        ValueError: If the prefix does not begin with a slash.
+        OSError: If there is no such folder.
+    """
+
+    def __init__(self, app: Application, prefix: str, folder: str) -> None:
+        if not prefix.startswith("/"):
+            raise ValueError(f"a prefix of a path begins with '/', unlike {prefix!r}")
+        self._app = app
+        self._prefix = prefix.rstrip("/")
+        mimetypes.init()  # reads files of the system, now and not at the first request
+        self._folder = os.path.realpath(folder)
+        if not stat.S_ISDIR(os.stat(self._folder).st_mode):
+            raise NotADirectoryError(20, "is no folder", folder)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = self._name(scope) if scope["type"] == "http" else None
+        if name is None:
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] not in ("GET", "HEAD"):
+            if not self._prefix:
+                await self._app(scope, receive, send)
+                return
+            await _answer(send, 405, [(b"allow", b"GET, HEAD")])
+            return
+        with contextlib.ExitStack() as opened:
+            found = self._open(name, opened)
+            if found is None:
+                if self._prefix:
+                    await _answer(send, 404)
+                else:
+                    await self._app(scope, receive, send)
+            elif isinstance(found, str):
+                query = scope["query_string"]
+                target = quote(scope["path"]).encode() + b"/" + (query and b"?" + query)
+                # Two slashes at its front would name a host.
+                await _answer(send, 308, [(b"location", b"/" + target.lstrip(b"/"))])
+            else:
+                await self._send(name, found, scope, send, opened)
+
+    def _name(self, scope: Scope) -> str | None:
+        """Return the part behind the prefix; None if the path does not begin with that."""
+        path: str = scope["path"]
+        root = scope.get("root_path", "").rstrip("/")
+        if root and path.startswith(root + "/"):
+            path = path[len(root) :]
+        if not path.startswith(self._prefix + "/"):
+            return None
+        return path[len(self._prefix) + 1 :]
+
+    def _open(self, name: str, opened: contextlib.ExitStack) -> _File | str | None:
+        """Return the file, a text if the folder has an index but lacks its slash, or None."""
+        parts = name.split("/")
+        if not parts[-1]:
+            parts[-1] = _INDEX
+        for part in parts:
+            if not part or "\0" in part or (part.startswith(".") and part != ".well-known"):
+                return None
+        path = os.path.join(self._folder, *parts)
+        found = self._open_path(path, opened)
+        if found is not None:
+            return found
+        if name and not name.endswith("/") and os.path.isfile(os.path.join(path, _INDEX)):
+            return "slash"
+        return None
+
+    def _open_path(self, path: str, opened: contextlib.ExitStack) -> _File | None:
+        try:
+            # A FIFO would wait for its other end.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, UnicodeEncodeError):
+            return None
+        opened.callback(os.close, descriptor)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        # The name of what was opened, so that no link can change in between.
+        if not os.readlink(f"/proc/self/fd/{descriptor}").startswith(self._folder + os.sep):
+            return None
+        return _File(descriptor, found.st_size, found.st_mtime_ns)
+
+    def _best(
+        self, name: str, found: _File, headers: Headers, opened: contextlib.ExitStack
+    ) -> _File:
+        """Return the file, or one beside it with the same content compressed."""
+        path = os.path.join(self._folder, name + _INDEX if name[-1:] in ("", "/") else name)
+        for coding in accepted_codings(headers, tuple(_SIBLINGS)):
+            sibling = self._open_path(path + _SIBLINGS[coding], opened)
+            if sibling is not None and sibling.mtime_ns >= found.mtime_ns:
+                sibling.coding = coding
+                return sibling
+        return found
+
+    async def _send(
+        self, name: str, found: _File, scope: Scope, send: Send, opened: contextlib.ExitStack
+    ) -> None:
+        fields = dict(scope["headers"])
+        content_type = mimetypes.guess_type(name or _INDEX)[0] or "application/octet-stream"
+        if name.endswith("/"):
+            content_type = "text/html"
+        asked = fields.get(b"range", b"").decode("latin-1")
+        varies = gains_by_coding(content_type)
+        if varies and not asked:
+            found = self._best(name, found, scope["headers"], opened)
+        if content_type.startswith("text/"):
+            content_type += "; charset=utf-8"
+        modified = formatdate(found.mtime_ns // 1_000_000_000, usegmt=True)
+        headers = [
+            (b"etag", found.etag.encode()),
+            (b"last-modified", modified.encode()),
+            (b"accept-ranges", b"bytes"),
+        ]
+        if varies:
+            headers.append((b"vary", b"accept-encoding"))
+        if _is_unchanged(fields, found, modified):
+            await _answer(send, 304, headers)
+            return
+        start, size, status = 0, found.size, 200
+        if asked and _range_applies(fields, found, modified):
+            extent = _extent(asked, found.size)
+            if extent is not None:
+                start, size = extent
+                status = 206
+                if size == 0:
+                    text = f"bytes */{found.size}"
+                    await _answer(send, 416, [*headers, (b"content-range", text.encode())])
+                    return
+                text = f"bytes {start}-{start + size - 1}/{found.size}"
+                headers.append((b"content-range", text.encode()))
+        headers.append((b"content-type", content_type.encode()))
+        headers.append((b"content-length", b"%d" % size))
+        headers.append((b"x-content-type-options", b"nosniff"))
+        if found.coding is not None:
+            headers.append((b"content-encoding", found.coding.encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        if scope["method"] == "HEAD" or size == 0:
+            await send({"type": "http.response.body", "body": b""})
+        elif size <= _COPIED:
+            body = os.pread(found.descriptor, size, start)
+            await send({"type": "http.response.body", "body": body})
+        elif "http.response.zerocopysend" in (scope.get("extensions") or ()):
+            message = {"type": "http.response.zerocopysend", "file": found}
+            await send({**message, "offset": start, "count": size})
+        else:
+            await _send_by_parts(send, found.descriptor, start, size)
+
+
+async def _send_by_parts(send: Send, descriptor: int, start: int, size: int) -> None:
+    loop = asyncio.get_running_loop()
+    end = start + size
+    while start < end:
+        part = await loop.run_in_executor(
+            None, os.pread, descriptor, min(_PART, end - start), start
+        )
+        if not part:
+            raise RuntimeError("a file has become shorter while it was sent")
+        start += len(part)
+        await send({"type": "http.response.body", "body": part, "more_body": start < end})
+
+
+async def _answer(send: Send, status: int, headers: Headers | None = None) -> None:
+    body = (
+        b""
+        if status in (304, 308)
+        else {404: b"Not Found", 405: b"Method Not Allowed"}.get(status, b"Range Not Satisfiable")
+    )
+    given = [*(headers or ())]
+    if body:
+        given.append((b"content-type", b"text/plain; charset=utf-8"))
+    await send({"type": "http.response.start", "status": status, "headers": given})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _is_unchanged(fields: dict[bytes, bytes], found: _File, modified: str) -> bool:
+    """Return whether the client has the file (RFC 9110, section 13.2.2)."""
+    tags = fields.get(b"if-none-match")
+    if tags is not None:
+        return found.etag in set(_tags(tags.decode("latin-1")))
+    since = fields.get(b"if-modified-since", b"").decode("latin-1")
+    if since == modified:
+        return True
+    if not since:
+        return False
+    try:
+        moment = parsedate_to_datetime(since)
+        return moment.timestamp() >= found.mtime_ns // 1_000_000_000
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def _tags(text: str) -> Iterator[str]:
+    for entry in text.split(","):
+        yield entry.strip().removeprefix("W/")
+
+
+def _range_applies(fields: dict[bytes, bytes], found: _File, modified: str) -> bool:
+    condition = fields.get(b"if-range")
+    return condition is None or condition.decode("latin-1").strip() in (found.etag, modified)
+
+
+def _extent(asked: str, size: int) -> tuple[int, int] | None:
+    """Return the start and the length of a range; length 0 if the file does not have it.
+
+    None for what is no single range, which is answered with the whole file.
+    """
+    match = _RANGE.fullmatch(asked)
+    if match is None or match[1] == match[2] == "" or max(map(len, match.groups())) > 18:
+        return None
+    if not match[1]:
+        length = min(size, int(match[2]))
+        return size - length, length
+    start = int(match[1])
+    last = int(match[2]) if match[2] else size - 1
+    if match[2] and last < start:
+        return None
+    return start, max(0, min(last + 1, size) - start)

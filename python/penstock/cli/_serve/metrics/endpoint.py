@@ -1,0 +1,105 @@
+"""Where the metrics are read: a port or a Unix socket of its own, served by a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import socket
+import socketserver
+import threading
+from typing import Any
+
+from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._serve.metrics.page import metrics_page
+
+__all__ = ["MetricsEndpoint", "check_address"]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    shared: SharedCounters
+    timeout = 10
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] not in ("/", "/metrics"):
+            self.send_error(404)
+            return
+        body = metrics_page(self.shared).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        return str(self.client_address)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass  # it is asked every few seconds, for ever
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+def check_address(text: str) -> tuple[int, Any]:
+    """Return the family and the address that a text means: HOST:PORT, PORT, or unix:PATH.
+
+    Raises:
+        ValueError: If it means none.
+    """
+    if text.startswith("unix:"):
+        return socket.AF_UNIX, text.removeprefix("unix:")
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535 or (colon and not host):
+        raise ValueError(f"{text} is no HOST:PORT, PORT or unix:PATH")
+    host = host.removeprefix("[").removesuffix("]")
+    return socket.AF_INET6 if ":" in host else socket.AF_INET, (host or "127.0.0.1", int(port))
+
+
+class MetricsEndpoint:
+    """Serves the metrics until it is closed.
+
+    Raises:
+        CommandError: If the address cannot be had (exit code CONFIG).
+    """
+
+    def __init__(self, text: str, shared: SharedCounters) -> None:
+        family, address = check_address(text)
+        self._path = address if family == socket.AF_UNIX else None
+        handler = type("_SharedHandler", (_Handler,), {"shared": shared})
+        kind = type("_FamilyServer", (_Server,), {"address_family": family})
+        try:
+            if self._path is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._path)
+            self._server = kind(address, handler)
+        except OSError as error:
+            raise CommandError(
+                f"cannot serve metrics on {text}: {error.strerror or one_line(error)}; choose "
+                "another address with --metrics",
+                ExitCode.CONFIG,
+            ) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="penstock-metrics", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def place(self) -> str:
+        """Where it is read."""
+        if self._path is not None:
+            return f"unix:{self._path}"
+        host, port = self._server.server_address[:2]
+        return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)

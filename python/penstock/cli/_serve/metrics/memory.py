@@ -1,0 +1,107 @@
+"""Counters of all workers in shared memory, a place for each worker."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+
+__all__ = ["BOUNDS", "Counters", "SharedCounters"]
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histogram of durations, in seconds."""
+
+_STATUSES = 600
+_GAUGES = ("alive", "connections", "in_progress", "loop_lag", "memory", "started", "pid")
+_LENGTH = _STATUSES + len(BOUNDS) + 1 + 1 + len(_GAUGES)
+_PLACES = 256
+
+
+class Counters:
+    """The counters of one worker. Written by its process alone, and read by another one.
+
+    An aligned number of 8 bytes is written at once, so no lock is needed.
+    """
+
+    def __init__(self, numbers: memoryview[float]) -> None:
+        self._numbers = numbers
+
+    def begin(self, pid: int, started: float) -> None:
+        """Reset what is not counted over the whole time: a new process takes the place over."""
+        for name in _GAUGES:
+            self.set(name, 0.0)
+        self.set("pid", pid)
+        self.set("started", started)
+        self.set("alive", 1.0)
+
+    def count(self, status: int, seconds: float) -> None:
+        """Count a response."""
+        numbers = self._numbers
+        numbers[status if 0 <= status < _STATUSES else 0] += 1.0
+        place = _STATUSES
+        for bound in BOUNDS:
+            if seconds <= bound:
+                break
+            place += 1
+        numbers[place] += 1.0
+        numbers[_STATUSES + len(BOUNDS) + 1] += seconds
+
+    def set(self, gauge: str, value: float) -> None:
+        """Set one of the gauges."""
+        self._numbers[_LENGTH - len(_GAUGES) + _GAUGES.index(gauge)] = value
+
+    def gauge(self, gauge: str) -> float:
+        """Return a gauge."""
+        return float(self._numbers[_LENGTH - len(_GAUGES) + _GAUGES.index(gauge)])
+
+    def statuses(self) -> Iterator[tuple[int, float]]:
+        """Return how often each status was sent."""
+        return ((status, count) for status, count in enumerate(self._numbers[:_STATUSES]) if count)
+
+    def durations(self) -> list[float]:
+        """Return how many responses lie in each part of the histogram; the last has no bound."""
+        return list(self._numbers[_STATUSES : _STATUSES + len(BOUNDS) + 1])
+
+    def seconds(self) -> float:
+        """Return the sum of the durations."""
+        return float(self._numbers[_STATUSES + len(BOUNDS) + 1])
+
+
+class SharedCounters:
+    """The places of all workers.
+
+    A worker's counts stay when it ends, and its successor adds to them.
+
+    Args:
+        descriptor: The memory, if another process has made it.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            descriptor = os.memfd_create("penstock-metrics")
+            os.ftruncate(descriptor, _PLACES * _LENGTH * 8)
+        self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, _PLACES * _LENGTH * 8)
+        self._numbers = memoryview(self._memory).cast("d")
+        self._free = list(range(_PLACES))
+
+    def place(self, number: int) -> Counters:
+        """Return the counters of a place."""
+        return Counters(self._numbers[number * _LENGTH : (number + 1) * _LENGTH])
+
+    def take(self) -> int | None:
+        """Return a free place, or None."""
+        return self._free.pop(0) if self._free else None
+
+    def give_back(self, number: int) -> None:
+        """Let a place be taken by another worker. The lowest ones are taken first."""
+        self.place(number).set("alive", 0.0)
+        self._free.append(number)
+        self._free.sort()
+
+    def used(self) -> Iterator[tuple[int, Counters]]:
+        """Return the counters of the places that were ever taken."""
+        for number in range(_PLACES):
+            counters = self.place(number)
+            if counters.gauge("started"):
+                yield number, counters

@@ -1,0 +1,57 @@
+"""An application around another one, which tells of each response and its duration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.asgi._errors import is_disconnect
+from penstock.asgi._types import Application, Message, Receive, Scope, Send
+
+__all__ = ["CLIENT_HAS_GONE", "Observed"]
+
+CLIENT_HAS_GONE = 499
+"""The status of a response that nobody waits for any more; nginx's."""
+
+Observer = Callable[[Scope, int, float], object]
+
+
+class Observed:
+    """Calls `observers` with the scope, the status and the seconds of each response.
+
+    Args:
+        app: The other application.
+        observers: Called when the application has ended. The status is 500 if it has failed before
+            a response, as the server then answers.
+    """
+
+    def __init__(self, app: Application, observers: Sequence[Observer]) -> None:
+        self._app = app
+        self._observers = observers
+        self.in_progress = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        status = 0
+
+        def note_status(message: Message) -> Any:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
+        began = time.perf_counter()
+        self.in_progress += 1
+        try:
+            return await self._app(scope, receive, note_status)
+        except BaseException as error:
+            if is_disconnect(error):
+                status = status or CLIENT_HAS_GONE
+            raise
+        finally:
+            self.in_progress -= 1
+            seconds = time.perf_counter() - began
+            for observer in self._observers:
+                observer(scope, status or 500, seconds)

@@ -1,0 +1,219 @@
+"""``penstock serve``: metrics, access log, static files, compression, limits, --check."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock.cli import main
+from penstock.cli._serve.access_log import AccessBlocks
+from penstock.cli._serve.limits import ProcessLimits, resident_memory
+from penstock.cli._serve.metrics.endpoint import MetricsEndpoint, check_address
+from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._serve.metrics.page import metrics_page
+from tests.python.conftest import CORE_MISSING
+
+from .test_serve import ask, folder, serving, wait_for  # noqa: F401
+
+pytestmark = pytest.mark.skipif(
+    CORE_MISSING, reason="penstock._core is not built (run 'make build')"
+)
+
+TEXT = """
+async def text(scope, receive, send):
+    if scope["path"] == "/fails":
+        raise KeyError("x")
+    headers = [(b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"text " * 200})
+"""
+
+
+def read_metrics(path: Path) -> dict[str, float]:
+    transport = httpx.HTTPTransport(uds=os.fspath(path))
+    with httpx.Client(transport=transport, trust_env=False) as client:
+        assert client.get("http://metrics/else").status_code == 404
+        answer = client.get("http://metrics/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    pairs = (line.rsplit(" ", 1) for line in answer.text.splitlines() if line[0] != "#")
+    return {name: float(value) for name, value in pairs}
+
+
+def test_all_layers_with_two_workers(folder: Path) -> None:  # noqa: F811
+    (folder / "texts.py").write_text(TEXT)
+    (folder / "public").mkdir()
+    (folder / "public/a.txt").write_text("static")
+    options = ("texts:text", "--workers", "2", "--lifespan", "off", "--metrics", "unix:metrics")
+    options += ("--access-log-format", "json", "--static", "/s=public", "--compress")
+    with serving(folder, *options) as (process, url):
+        assert process.stderr is not None
+        answer = httpx.get(url, headers={"Accept-Encoding": "gzip"}, trust_env=False)
+        assert (answer.text, answer.headers["content-encoding"]) == ("text " * 200, "gzip")
+        assert httpx.get(url + "/s/a.txt", trust_env=False).text == "static"
+        assert httpx.get(url + "/s/b.txt", trust_env=False).status_code == 404
+        assert httpx.get(url + "/fails", trust_env=False).status_code == 500
+        # The counts stay when their processes have ended.
+        process.send_signal(signal.SIGHUP)
+        for _ in range(2):
+            wait_for(process.stderr, "Finished server process")
+        found = read_metrics(folder / "metrics")
+        assert {
+            name: value for name, value in found.items() if name.startswith("penstock_requests_t")
+        } == {f'penstock_requests_total{{status="{status}"}}': 1 for status in (404, 500)} | {
+            'penstock_requests_total{status="200"}': 2
+        }
+        assert found["penstock_request_duration_seconds_count"] == 4
+        assert found['penstock_request_duration_seconds_bucket{le="+Inf"}'] == 4
+        assert found["penstock_workers"] >= 2  # an old one may not be gone
+        assert sum(name.startswith("penstock_resident_memory_bytes") for name in found) >= 2
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert not (folder / "metrics").exists()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert sorted((line["path"], line["status"]) for line in lines) == [
+        ("/", 200),
+        ("/fails", 500),
+        ("/s/a.txt", 200),
+        ("/s/b.txt", 404),
+    ]
+    assert all(line["seconds"] >= 0 and line["client"].startswith("127.0.0.1:") for line in lines)
+
+
+def test_workers_are_added_and_removed(folder: Path) -> None:  # noqa: F811
+    options = ("--workers", "1", "--reload", "--metrics", "unix:m")
+    with serving(folder, "served:app", *options) as (process, url):
+        assert process.stderr is not None
+        first = wait_for(process.stderr, r"Started server process \[(\d+)\]")[1]
+        wait_for(process.stderr, "Application startup complete")
+        process.send_signal(signal.SIGTTIN)
+        second = wait_for(process.stderr, r"Started server process \[(\d+)\]")[1]
+        wait_for(process.stderr, "Application startup complete")
+        assert read_metrics(folder / "m")["penstock_workers"] == 2
+        process.send_signal(signal.SIGTTOU)
+        assert wait_for(process.stderr, r"Finished server process \[(\d+)\]")[1] == second
+        process.send_signal(signal.SIGTTOU)  # one is always left
+        assert ask(url)[0] == first
+
+
+def test_a_worker_beyond_its_memory_is_replaced(folder: Path) -> None:  # noqa: F811
+    options = ("--reload", "--limit-max-memory", "1M", "--limit-max-memory-jitter", "1K")
+    with serving(folder, "served:app", *options) as (process, _):
+        assert process.stderr is not None
+        assert wait_for(process.stderr, r"Memory limit of 1 MiB exceeded \((\d+) MiB\)")
+        wait_for(process.stderr, r"Worker \[\d+\] has ended \(0\)")
+        wait_for(process.stderr, "Started server process")
+
+
+def test_limits_have_a_jitter() -> None:
+    class Options:
+        limit_max_requests = 100
+        limit_max_requests_jitter = 50
+        limit_max_memory = None
+        limit_max_memory_jitter = 0
+
+    found = {
+        next(n for n in range(200) if limits.exceeded(n) is not None)
+        for limits in (ProcessLimits(Options()) for _ in range(100))  # type: ignore[arg-type]
+    }
+    assert len(found) > 1 and min(found) >= 100 and max(found) <= 150
+    assert resident_memory() > 1 << 20
+
+
+def test_check(
+    folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delitem(sys.modules, "served", raising=False)
+    assert main(["serve", "served:app", "--check"]) == 0
+    assert capsys.readouterr().out == "served:app can be served\n"
+    assert main(["serve", "served:app", "--check", "--static", "/s=none"]) == 3
+    assert "--static /s=none cannot be served" in capsys.readouterr().err
+    assert main(["serve", "served:app", "--check", "--root-path", "x"]) == 3
+    assert main(["serve", "served:app", "--check", "--ssl-certfile", "none"]) == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--static", "x=."],
+        ["--static", "/x"],
+        ["--metrics", "host:port"],
+        ["--metrics", ":80"],
+        ["--limit-max-memory", "1X"],
+    ],
+)
+def test_a_wrong_command_line(words: list[str]) -> None:
+    assert main(["serve", "served:app", *words]) == 2
+
+
+def test_the_metrics_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_address("9000") == (socket.AF_INET, ("127.0.0.1", 9000))
+    assert check_address("[::1]:0") == (socket.AF_INET6, ("::1", 0))
+    endpoint = MetricsEndpoint("127.0.0.1:0", SharedCounters())
+    try:
+        port = endpoint.place.rpartition(":")[2].partition("/")[0]
+        assert "penstock_workers 0" in httpx.get(endpoint.place, trust_env=False).text
+        assert main(["serve", "x:y", "--port", "0", "--metrics", port]) == 3
+        assert "cannot serve metrics on" in capsys.readouterr().err
+    finally:
+        endpoint.close()
+
+
+def test_the_page_of_metrics() -> None:
+    shared = SharedCounters()
+    other = SharedCounters(shared.descriptor)  # as in another process
+    place = shared.take()
+    assert place is not None
+    counters = other.place(place)
+    counters.begin(7, 1000.5)
+    for status, seconds in ((200, 0.0005), (200, 0.3), (404, 60.0)):
+        counters.count(status, seconds)
+    page = metrics_page(shared).splitlines()
+    assert 'penstock_requests_total{status="200"} 2' in page
+    buckets = [line for line in page if "_bucket" in line]
+    assert buckets[0].endswith('le="0.001"} 1') and buckets[-1].endswith('le="+Inf"} 3')
+    assert 'penstock_start_time_seconds{worker="0",pid="7"} 1000.5' in page
+    shared.give_back(place)
+    page = metrics_page(shared).splitlines()
+    assert "penstock_workers 0" in page
+    assert "penstock_request_duration_seconds_count 3" in page
+
+
+def test_lines_of_the_access_log_are_written_in_blocks() -> None:
+    written: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    scope = {
+        "client": ("1.2.3.4", 5),
+        "method": "GET",
+        "path": "/a\nb",
+        "query_string": b"q",
+        "http_version": "1.1",
+    }
+
+    async def log() -> None:
+        for number in range(600):
+            blocks.log_start(scope, 200 + number)
+
+    blocks = AccessBlocks(Stream(), "INFO:     ", False)
+    asyncio.run(log())
+    blocks.close()
+    lines = "".join(written).splitlines()
+    assert len(lines) == 600 and len(written) < 5
+    assert lines[0] == 'INFO:     1.2.3.4:5 - "GET /a%0Ab?q HTTP/1.1" 200 OK'
+    assert lines[-1] == 'INFO:     1.2.3.4:5 - "GET /a%0Ab?q HTTP/1.1" 799'
