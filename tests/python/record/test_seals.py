@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pyarrow.parquet
 import pytest
 
 import penstock.record
@@ -33,6 +34,7 @@ from penstock.record import (
     SigningKey,
     SinkDependencyError,
     SinkExistsError,
+    SqliteSink,
     recover,
 )
 from penstock.record._seals.recording_check import check_seals
@@ -240,6 +242,74 @@ def test_files_without_seals_are_told_and_left_alone(tmp_path: Path) -> None:
     found = only(path)
     assert (found.rows, found.ended, found.problems) == (20, ["not sealed", "closed"], [])
     assert "rows 1 to 10 were found" in found.remarks[0]
+
+
+def write_without_seals(path: Path, rows: int) -> None:
+    kinds: dict[str, Callable[..., Any]] = {
+        "run.csv": CsvSink,
+        "run.jsonl": JsonlSink,
+        "run.sqlite": SqliteSink,
+    }
+
+    async def record() -> None:
+        async with kinds[path.name](path, seals=False) as sink:
+            await sink.write_batch(flow_batch(rows))
+            sink.add_metadata({"summary": "all was well"})
+
+    anyio.run(record)
+
+
+def as_cut(path: Path) -> None:
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("DELETE FROM samples WHERE rowid > 60")
+        return
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:61] + lines[121:]))
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.jsonl", "run.sqlite"])
+def test_rows_that_are_missing_are_told_also_without_seals(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    write_without_seals(path, 120)
+    assert main(["verify", str(path)]) == 0
+    assert "not sealed, so changes of values cannot be seen" in capsys.readouterr().out
+    as_cut(path)
+    (found,) = check_seals(path)
+    (problem,) = found.problems
+    assert problem.startswith("rows 61 to 120")
+    assert "are missing: 120 rows were stated at its end, and 60 are there" in problem
+    assert main(["verify", str(path)]) == 8
+    assert "120 rows were stated at its end" in capsys.readouterr().out
+
+
+def test_rows_behind_the_stated_end_are_no_problem_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    write_without_seals(path, 120)
+    assert only(path).ended == ["closed"]
+    with path.open("ab") as file:
+        file.write(path.read_bytes().splitlines(keepends=True)[-1])
+    found = only(path)
+    assert (found.problems, found.ended, found.sealed) == ([], ["cut off"], False)
+    assert found.remarks == ["row 121 were written behind the last stated end, or added since"]
+
+
+def test_a_part_with_fewer_rows_than_its_line_states_is_told_without_seals(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+
+    async def record() -> None:
+        async with ParquetSink(path, seals=False, part_rows=50) as sink:
+            for start in range(0, 150, 50):
+                await sink.write_batch(flow_batch(50, first=start))
+
+    anyio.run(record)
+    assert not only(path).problems
+    part = path / "part-000002.parquet"
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(part).slice(0, 20), part)
+    assert only(path).problems == ["part 2 has 20 rows in place of 50"]
+    assert main(["verify", str(path)]) == 8
 
 
 @pytest.mark.parametrize("name", TEXTS)

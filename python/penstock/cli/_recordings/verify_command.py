@@ -80,8 +80,13 @@ def _check_seals(file: str, key: PublicKey | None) -> list[SealFindings]:
 
 def _sealed_as_text(seal: SealFindings) -> list[str]:
     name = harmless(str(seal.path))
-    if not seal.sealed and not seal.problems:
-        return [f"  {name}: not sealed, so changes cannot be seen"]
+    notes = [
+        *(f"    changed: {harmless(problem)}" for problem in seal.problems),
+        *(f"    unproven: {harmless(remark)}" for remark in seal.remarks),
+    ]
+    if not seal.sealed:
+        stated = f"; {', then '.join(seal.ended)}, {seal.rows} rows stated" if seal.ended else ""
+        return [f"  {name}: not sealed, so changes of values cannot be seen{stated}", *notes]
     if seal.unchanged:
         signed = ", signed" if seal.signed else ""
         return [
@@ -92,8 +97,7 @@ def _sealed_as_text(seal: SealFindings) -> list[str]:
     state = "changed" if seal.problems else "unchanged as far as it is sealed"
     return [
         f"  {name}: {state}; {ended}, {seal.rows} rows sealed{_between(seal)}",
-        *(f"    changed: {harmless(problem)}" for problem in seal.problems),
-        *(f"    unproven: {harmless(remark)}" for remark in seal.remarks),
+        *notes,
     ]
 
 

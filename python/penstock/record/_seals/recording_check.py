@@ -10,6 +10,7 @@ from penstock.record._seals.part_list import ListedPart, PartList, file_digest, 
 from penstock.record._seals.row_check import check_database
 from penstock.record._seals.seal_check import SealFindings, check_file
 from penstock.record._seals.signing import PublicKey
+from penstock.record._seals.stated_rows import check_stated_part, check_stated_text
 from penstock.record._sinks.files import numbered_parts
 from penstock.record._sinks.sqlite_log import lock_path
 from penstock.record._stored.table_files import format_of
@@ -42,11 +43,13 @@ def check_seals(path: str | os.PathLike[str], key: PublicKey | None = None) -> l
             return []
         growing = is_being_recorded([lock_path(path)])
         return [check_database(path, growing=growing, key=key)]
-    found = [
-        check_file(part, growing=is_being_recorded([part]), key=key)
-        for _, part in numbered_parts(path)
-        if part.stat().st_size or is_being_recorded([part])
-    ]
+    found = []
+    for _, part in numbered_parts(path):
+        growing = is_being_recorded([part])
+        if part.stat().st_size or growing:
+            found.append(check_file(part, growing=growing, key=key))
+            if not found[-1].sealed and part.suffix in (".csv", ".jsonl"):
+                check_stated_text(part, found[-1], growing=growing)
     if parts_path(path).is_dir():
         found += _check_folder(parts_path(path), key, path)
     return found
@@ -135,3 +138,5 @@ def _check_part(
             findings.problems.append(f"{file} has changed: part {part.number}, of {rows} rows")
         elif not part.sealed:
             findings.remarks.append(f"{file} is not sealed")
+    if not part.sealed and not joined:
+        check_stated_part(folder.path, part, findings)

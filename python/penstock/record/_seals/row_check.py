@@ -21,6 +21,7 @@ from penstock.record._seals.running_digest import DIGEST_BYTES
 from penstock.record._seals.seal import ENDS
 from penstock.record._seals.seal_check import HOW, SealFindings, rows_from_to
 from penstock.record._seals.signing import PublicKey
+from penstock.record._seals.stated_rows import check_stated_tables
 from penstock.record._stored.sound_tables import described_schema
 from penstock.record._stored.sqlite_tables import connected
 from penstock.record.damage import UNREADABLE, reason_of
@@ -50,6 +51,8 @@ def check_database(
             if seals is not None:
                 findings.sealed = True
                 _check(database, seals, findings, growing, key)
+            elif not growing:
+                check_stated_tables(database, findings)
     except _ERRORS as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -21,6 +21,7 @@ from penstock.record.errors import RecoveryError
 from penstock.record.schema import LEADING_COLUMNS
 
 __all__ = [
+    "HEAD_BEGINS",
     "HEAD_KEY",
     "RepairedLines",
     "described_beside",
@@ -34,7 +35,7 @@ HEAD_KEY = "penstock"
 
 _HEADS = 8  # lines that tell whose file it is: the first ones may be damaged
 _LONGEST_HEAD = 1 << 20
-_HEAD_BEGINS = b'{"penstock": {'
+HEAD_BEGINS = b'{"penstock": {'
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def rows_of_text(path: Path, *, quoted: bool) -> int:
             return text_end(file, csv_layout(file.readline())).rows
         rows = text_end(file, json_layout()).rows
         file.seek(0)
-        return rows - sum(line.startswith(_HEAD_BEGINS) for line in file)
+        return rows - sum(line.startswith(HEAD_BEGINS) for line in file)
 
 
 def repair_lines(descriptor: int, path: Path, *, quoted: bool, force: bool) -> RepairedLines:
@@ -100,7 +101,7 @@ def repair_lines(descriptor: int, path: Path, *, quoted: bool, force: bool) -> R
         file.seek(0)
         found = text_end(file, layout)
         file.seek(0)
-        others = 1 if quoted else sum(line.startswith(_HEAD_BEGINS) for line in file)
+        others = 1 if quoted else sum(line.startswith(HEAD_BEGINS) for line in file)
     try:
         cut = cut_end(descriptor, path, found.end, force=force)
     except EndTooLargeError as error:
@@ -137,7 +138,7 @@ def _is_our_csv(path: Path, head: bytes) -> bool:
 
 def _is_our_json(heads: list[bytes]) -> bool:
     for head in filter(None, heads):
-        if _HEAD_BEGINS.startswith(head) or head.startswith(_HEAD_BEGINS):
+        if HEAD_BEGINS.startswith(head) or head.startswith(HEAD_BEGINS):
             return True
         row = json_object(head)
         if isinstance(row, dict) and row.keys() >= set(LEADING_COLUMNS):
