@@ -40,6 +40,9 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         action="store_true",
         help="also cut off an end that is more than a kill can tear; it is kept too",
     )
+    recover.add_argument(
+        "--sign", metavar="KEY", help="the key of a signed recording: what is sealed here is signed"
+    )
     recover.add_argument("--json", action="store_true", help="print a JSON object for each file")
     recover.set_defaults(run=_recover)
 

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._keys import signing_key
 
 __all__ = ["recover_files"]
 
@@ -15,6 +16,7 @@ def recover_files(options: argparse.Namespace) -> int:
     from penstock.record import RecordError, recover
     from penstock.record.postgres_parts import is_postgres
 
+    key = signing_key(options.sign)
     for file in options.files:
         if is_postgres(file):
             raise CommandError(
@@ -23,7 +25,7 @@ def recover_files(options: argparse.Namespace) -> int:
                 ExitCode.USAGE,
             )
         try:
-            result = recover(file, force=options.force)
+            result = recover(file, force=options.force, sign=key)
         except RecordError as error:
             raise CommandError(one_line(error), ExitCode.OUTPUT) from error
         if options.json:

@@ -91,7 +91,9 @@ def compact(
     return [*before, *targets]
 
 
-def finish_compaction(folder: PartsFolder, path: Path, table_format: TableFormat) -> bool:
+def finish_compaction(
+    folder: PartsFolder, path: Path, table_format: TableFormat, key: SigningKey | None = None
+) -> bool:
     """Complete a compaction that was cut off, so that the folder has gone; False if none was.
 
     A file that was made of a folder counts as all of it. So a folder of which there is one must not
@@ -99,7 +101,9 @@ def finish_compaction(folder: PartsFolder, path: Path, table_format: TableFormat
     """
     if not _done_files(folder, path, table_format):
         return False
-    compact(folder, path, table_format, facts={}, overwrite=False, append=True, ended="cut off")
+    compact(
+        folder, path, table_format, facts={}, overwrite=False, append=True, key=key, ended="cut off"
+    )
     return True
 
 

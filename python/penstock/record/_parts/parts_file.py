@@ -127,7 +127,9 @@ class PartsFile:
             if self._append:
                 # The rows of a run that was cut off come first, and only once.
                 beside = self.path if self.single else None
-                recovered = recover_folder(folder, self._format, beside, force=self._force)
+                recovered = recover_folder(
+                    folder, self._format, beside, force=self._force, key=self._key
+                )
                 self.cuts.extend(recovered.cuts)
                 if self.single and folder.has_begun():
                     self._finish_earlier_run()
@@ -230,7 +232,7 @@ class PartsFile:
 
     def _finish_earlier_run(self) -> None:
         """Join the parts of a run that was cut off while it did so, and begin another folder."""
-        if finish_compaction(self.folder, self.path, self._format):
+        if finish_compaction(self.folder, self.path, self._format, self._key):
             self.folder.unlock()
             with explained("create", self.path):
                 self.folder.create()

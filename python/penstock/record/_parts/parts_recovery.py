@@ -14,6 +14,7 @@ from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.part_list import file_digest, read_part_list
 from penstock.record._seals.seal_check import check_file
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.files import explained
 from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import unreadable_is
@@ -31,7 +32,12 @@ class RecoveredFolder:
 
 
 def recover_folder(
-    folder: PartsFolder, table_format: TableFormat, beside: Path | None = None, *, force: bool
+    folder: PartsFolder,
+    table_format: TableFormat,
+    beside: Path | None = None,
+    *,
+    force: bool,
+    key: SigningKey | None = None,
 ) -> RecoveredFolder:
     """Write the part of each journal, and remove the journal.
 
@@ -76,12 +82,12 @@ def recover_folder(
                     for file in write_part(folder, number, rows, table_format, options)
                 ]
                 facts = _facts(journal, table, missing)
-                folder.note(number, files, table.num_rows, facts)
+                folder.note(number, files, table.num_rows, facts, key)
                 added += missing
             elif number not in noted:
                 # Killed between the part and its line in the list.
                 digests = [(path, *file_digest(path)) for path in mine]
-                folder.note(number, digests, there, _facts(journal, table, 0))
+                folder.note(number, digests, there, _facts(journal, table, 0), key)
             if contents[journal].fault:
                 cuts.append(_keep(journal, contents[journal], beside or journal))
             remove_journal(journal)

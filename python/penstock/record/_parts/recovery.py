@@ -16,6 +16,7 @@ from penstock.record._parts.parts_folder import PartsFolder, locked, parts_path
 from penstock.record._parts.parts_recovery import recover_folder
 from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
 from penstock.record._seals.seal_writer import seal_what_is_found
+from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.files import explained, lock_file, part_path
 from penstock.record._sinks.line_repair import RepairedLines, repair_lines
 from penstock.record._sinks.sqlite_log import (
@@ -60,7 +61,9 @@ class Recovery:
         return bool(self.rows or self.cuts or self.row_ended)
 
 
-def recover(path: str | os.PathLike[str], *, force: bool = False) -> Recovery:
+def recover(
+    path: str | os.PathLike[str], *, force: bool = False, sign: SigningKey | None = None
+) -> Recovery:
     """Repair a recording that was cut off, in place.
 
     A folder of parts gets the rows of its journal. So does a single Parquet or Arrow file, whose
@@ -73,7 +76,11 @@ def recover(path: str | os.PathLike[str], *, force: bool = False) -> Recovery:
         path: the recording.
         force: also cut off an end that is more than a kill can tear: several rows, batches or
             transactions, or more than 64 KiB of a text. It is kept as well.
+        sign: the key of a recording that is signed. Without it, what is sealed here has no
+            signature: rows behind the last seal of a text file stay unproven, and a part or a
+            single file that is made here has digests alone.
 
+    RecordError if the seals of a text file are signed with another key.
     RecoveryError when there is no such recording, its content cannot be understood, or its end is
     too large to be a torn one; the recording is unchanged then.
     SinkWriteError when the disk refuses or another process is still recording to it;
@@ -84,14 +91,14 @@ def recover(path: str | os.PathLike[str], *, force: bool = False) -> Recovery:
         target = target.with_suffix("")
     table_format: TableFormat = ArrowFormat("zstd") if _is_arrow(target) else ParquetFormat("zstd")
     if target.is_dir():
-        return _recover_folder(PartsFolder(target, table_format.suffix), table_format, force)
+        return _recover_folder(PartsFolder(target, table_format.suffix), table_format, force, sign)
     folder = PartsFolder(parts_path(target), table_format.suffix)
     if target.suffix == table_format.suffix and folder.path.is_dir():
-        return _recover_single(target, folder, table_format, force)
+        return _recover_single(target, folder, table_format, force, sign)
     if not target.exists():
         raise RecoveryError(f"{target} does not exist: give the path of the recorded file")
     if target.suffix in (".csv", ".jsonl"):
-        return _recover_lines(target, force)
+        return _recover_lines(target, force, sign)
     if target.suffix in (".sqlite", ".sqlite3", ".db"):
         return _recover_database(target, force)
     if target.suffix in (".parquet", ".arrow"):
@@ -117,19 +124,25 @@ def _is_arrow(path: Path) -> bool:
     return path.suffix == ".arrow" or (path.is_dir() and any(path.glob("part-*.arrow")))
 
 
-def _recover_folder(folder: PartsFolder, table_format: TableFormat, force: bool) -> Recovery:
+def _recover_folder(
+    folder: PartsFolder, table_format: TableFormat, force: bool, key: SigningKey | None
+) -> Recovery:
     if not folder.exists():
         if not any(folder.path.iterdir()):
             return Recovery(folder.path)  # killed when it had just been created
         raise RecoveryError(f"{folder.path} is not the folder of a recording: it has no .penstock")
     table_format.load()
     with locked(folder):
-        found = recover_folder(folder, table_format, force=force)
+        found = recover_folder(folder, table_format, force=force, key=key)
     return Recovery(folder.path, found.rows, tuple(found.cuts))
 
 
 def _recover_single(
-    path: Path, folder: PartsFolder, table_format: TableFormat, force: bool
+    path: Path,
+    folder: PartsFolder,
+    table_format: TableFormat,
+    force: bool,
+    key: SigningKey | None,
 ) -> Recovery:
     table_format.load()
     if not folder.exists() and not any(folder.path.iterdir()):
@@ -145,7 +158,7 @@ def _recover_single(
             RecoveryError, path, f"what is whole is in the parts in {folder.path}, or in it"
         ):
             before = _rows_in(path, table_format)
-            found = recover_folder(folder, table_format, path, force=force)
+            found = recover_folder(folder, table_format, path, force=force, key=key)
             compact(
                 folder,
                 path,
@@ -153,6 +166,7 @@ def _recover_single(
                 facts={},
                 overwrite=False,
                 append=True,
+                key=key,
                 ended="cut off",
             )
             return Recovery(path, _rows_in(path, table_format) - before, tuple(found.cuts))
@@ -167,13 +181,13 @@ def _rows_in(path: Path, table_format: TableFormat) -> int:
     return rows
 
 
-def _recover_lines(path: Path, force: bool) -> Recovery:
+def _recover_lines(path: Path, force: bool, key: SigningKey | None) -> Recovery:
     """Repair a text file and the parts that follow it: a resumed run is in another one."""
     found: list[RepairedLines] = []
     cuts: list[Cut] = []
     while (part := part_path(path, len(found) + 1)).exists():
         try:
-            found.append(_repaired(part, force))
+            found.append(_repaired(part, force, key))
         except RecordError as error:
             if cuts:  # they are not undone, and nothing else would name their copies
                 raise type(error)(f"{error}. Before it, {'; '.join(map(str, cuts))}") from error
@@ -182,7 +196,7 @@ def _recover_lines(path: Path, force: bool) -> Recovery:
     return Recovery(path, cuts=tuple(cuts), row_ended=any(each.ended for each in found))
 
 
-def _repaired(path: Path, force: bool) -> RepairedLines:
+def _repaired(path: Path, force: bool, key: SigningKey | None) -> RepairedLines:
     with explained("open", path):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -191,7 +205,7 @@ def _repaired(path: Path, force: bool) -> RepairedLines:
             found = repair_lines(descriptor, path, quoted=path.suffix == ".csv", force=force)
             for leftover in find_leftovers(os.fspath(path) + ".meta.json"):
                 os.unlink(leftover)
-            seal_what_is_found(path, found.size, found.rows)
+            seal_what_is_found(path, found.size, found.rows, key)
     finally:
         os.close(descriptor)
     return found

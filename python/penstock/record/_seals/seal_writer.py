@@ -238,18 +238,19 @@ class SealWriter:
         self.seal()
 
 
-def seal_what_is_found(of: Path, size: int, rows: int) -> None:
+def seal_what_is_found(of: Path, size: int, rows: int, key: SigningKey | None) -> None:
     """Seal what a run that was cut off has written behind its last seal, if anything.
 
     A run that has ended as it should has nothing there; what is there then is somebody else's.
-    Signed seals stay as they are: the key is the recorder's.
+    Without their key, signed seals stay as they are. RecordError if they are signed with another.
     """
     found = read_seals(seals_path(of))
-    if found is None or found.fault or found.public_key:
+    if found is None or found.fault or (found.public_key and key is None):
         return
     if found.last.kind in ENDS or found.last.end >= size:
         return
-    writer = SealWriter.resume(of, size, rows, None)
+    # A signature among seals without any would prove nothing.
+    writer = SealWriter.resume(of, size, rows, key if found.public_key else None)
     try:
         os.fsync(writer._descriptor)
     finally:
