@@ -169,6 +169,8 @@ def show(url: str, process: subprocess.Popen[str]) -> float:
         # All 64 charts are within sight.
         page = browser.new_page(viewport={"width": 1900, "height": 5000})
         page.goto(url)
+        page.wait_for_selector(".tile")
+        page.evaluate("() => { window.penstock.tiled = false; window.penstock.arrange(); }")
         page.wait_for_selector(".card canvas")
         paint: float = page.evaluate(
             "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
@@ -188,7 +190,9 @@ def follow(url: str) -> None:
     assert found is not None
     with connect(f"ws://{found[1]}/live", compression=None, max_size=None) as socket:
         socket.send('{"type": "hello", "token": null}')
-        view = {"type": "view", "id": 1, "devices": Source.names, "width": 400, "span": 60}
+        keys = ("Mass_Flow [SCCM]", "Mass_Flow_Setpt [SCCM]")
+        curves = [[name, key] for name in Source.names for key in keys]
+        view = {"type": "view", "id": 1, "curves": curves, "width": 400, "span": 60}
         socket.send(json.dumps(view))
         try:
             while True:

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from penstock._public_names import claim as _claim
 from penstock.dash._access import ControlToken
+from penstock.dash._alarms import Limits
 from penstock.dash._application import Dashboard
-from penstock.dash._board import Board, Limits
+from penstock.dash._board import Board
 from penstock.dash._board_sink import BoardSink
+from penstock.dash._charts import ChartPlan
 from penstock.dash._controls import AlicatControls, ControlError, Controls
 from penstock.dash._serving import listening_socket, serving
 from penstock.dash._stored import follow
@@ -29,6 +31,7 @@ __all__ = [
     "AlicatControls",
     "Board",
     "BoardSink",
+    "ChartPlan",
     "ControlError",
     "ControlToken",
     "Controls",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from importlib.resources import files
 
 import anyio
@@ -93,15 +93,32 @@ class Dashboard:
             return PlainTextResponse(
                 "write /csv?from=T&to=T with times in seconds since 1970", status_code=400
             )
-        devices = query.getlist("device") or list(self.board.devices)
+        devices, keys = query.getlist("device"), query.getlist("quantity")
+        if keys and len(keys) != len(devices):
+            return PlainTextResponse(
+                "write a quantity behind each device: device=argon&quantity=Mass_Flow [SCCM]",
+                status_code=400,
+            )
+        curves = list(zip(devices, keys, strict=True)) if keys else self._shown_curves(devices)
         return StreamingResponse(
-            csv_rows(self.board, devices, begin, end),
+            csv_rows(self.board, curves, begin, end),
             media_type="text/csv; charset=utf-8",
             headers={
                 "content-disposition": 'attachment; filename="penstock.csv"',
                 "cache-control": "no-store",
             },
         )
+
+    def _shown_curves(self, devices: Sequence[str]) -> list[tuple[str, str]]:
+        """Of these devices, or of all, the quantity and the setpoint that are shown by default."""
+        found = []
+        for device in self.board.devices.values():
+            if devices and device.name not in devices:
+                continue
+            for quantity in (device.quantities.shown, device.quantities.setpoint):
+                if quantity is not None:
+                    found.append((device.name, quantity.key))
+        return found
 
 
 def _page_files() -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What the page shows: every device's curve and state, alarms, and the event log.
+"""What the page shows: every device's curves and state, alarms, and the event log.
 
 Plain data on one event loop. A recorder's sink or the reader of a recording fills it, and the
 browsers' connections read it.
@@ -9,64 +9,70 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from penstock.dash._curve import Curve
+from penstock.dash._alarms import Alarm, FailureWatch, Limits, LimitState
+from penstock.dash._charts import ChartPlan
+from penstock.dash._quantities import Quantities
 from penstock.dash._rows import DeviceRows, EventRow, RecordedRows
+from penstock.record.envelopes.history import History
 from penstock.record.shown_quantity import Quantity
 
-__all__ = ["Board", "Limits", "ShownDevice"]
+__all__ = ["Board", "ShownDevice"]
 
-_RAW_ROWS = 2_000_000
-"""Samples of all devices that are kept as they are: about 160 MB."""
+_RAW_NUMBERS = 16_000_000
+"""Of the samples of all devices that are kept as they are: about 130 MB."""
 _EVENTS = 1000
 _GAP_SECONDS = 60.0
 """How long a failed poll or a missed slot is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The range of values without an alarm, ends included; None means without an end."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def breach(self, low: float, high: float) -> tuple[str, float] | None:
-        """Which limit a range of values passes, and by which value; None if it is inside."""
-        if self.high is not None and high > self.high:
-            return "high", high
-        if self.low is not None and low < self.low:
-            return "low", low
-        return None
+_RECORDED_ALARMS = {"alarm": True, "alarm_ended": False}
+"""The kinds of the recorder's events that begin and end an alarm."""
 
 
 @dataclass(slots=True)
 class ShownDevice:
-    """One device: its curve, its last row, its counts and alarms.
+    """One device: its curves, its last row, its counts and alarms.
 
-    ``missed`` counts skipped slots, ``errors`` failed polls. ``limit`` is the limit that the newest
-    samples pass, ``"low"`` or ``"high"``. ``gap_t`` is the time of the last failed poll or missed
-    slot, 0 without one. All times are nanoseconds since 1970.
+    ``missed`` counts skipped slots, ``errors`` failed polls. ``error`` is the reason of the last
+    failed poll. ``gap_t`` is the time of the last failed poll or missed slot, 0 without one. All
+    times are nanoseconds since 1970. ``recorded`` has the alarms that the recorder has raised, by
+    their field. ``seen`` has the alarms that a person has acknowledged, by kind and time.
     """
 
     name: str
-    curve: Curve
+    history: History
     unit_id: str = ""
-    quantity: Quantity | None = None
-    value: float | None = None
-    setpoint: float | None = None
+    quantities: Quantities = field(default_factory=Quantities)
     status: str = ""
     error: str | None = None
     errors: int = 0
     missed: int = 0
     gap_t: int = 0
-    limit: str | None = None
-    silent: bool = False
+    limits: list[LimitState] = field(default_factory=list)
+    recorded: dict[str, Alarm] = field(default_factory=dict)
+    failures: FailureWatch = field(default_factory=FailureWatch)
+    silent_since: int | None = None
+    seen: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def value(self) -> float | None:
+        """The last answer of the quantity that is shown by default."""
+        shown = self.quantities.shown
+        return shown.value if shown is not None else None
+
+    @property
+    def setpoint(self) -> float | None:
+        """The setpoint of that quantity."""
+        setpoint = self.quantities.setpoint
+        return setpoint.value if setpoint is not None else None
+
+    @property
+    def quantity(self) -> Quantity | None:
+        """The quantity that is shown by default."""
+        return self.quantities.main
 
 
 @dataclass(slots=True)
@@ -75,13 +81,15 @@ class Board:
 
     ``live`` tells whether more rows are expected; ``ended`` is why none are, for people. Where
     rows are expected, a device without one for ``silence_s`` seconds, and for five of its own
-    periods, raises an alarm.
+    periods, raises an alarm. ``limits`` has those of each device, one or several.
+    ``charts`` stand before those of the devices.
     """
 
     title: str
     live: bool = True
     silence_s: float = 5.0
-    limits: Mapping[str, Limits] = field(default_factory=dict)
+    limits: Mapping[str, Limits | Sequence[Limits]] = field(default_factory=dict)
+    charts: Sequence[ChartPlan] = ()
     devices: dict[str, ShownDevice] = field(default_factory=dict)
     ended: str | None = None
     revision: int = 0
@@ -90,27 +98,23 @@ class Board:
     """The events so far; the log has the newest of them."""
     _description: bytes = b"{}"
     _log: deque[EventRow] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+    _fields: dict[str, None] = field(default_factory=dict)
 
     def expect(self, names: Mapping[str, Quantity | None]) -> None:
         """Show devices before their first sample."""
         for name, quantity in names.items():
-            self._device(name, len(names)).quantity = quantity
+            self._device(name, len(names)).quantities.expect(quantity)
         self.revision += 1
 
     def add(self, table: Any) -> None:
         """Add the rows of a ``pyarrow.Table`` or ``RecordBatch`` of a recording."""
-        rows = RecordedRows(table)
-        known = {
-            name: device.quantity
-            for name, device in self.devices.items()
-            if device.quantity is not None
-        }
+        rows = RecordedRows(table, self._fields)
         if rows.description != self._description:
             self._description = rows.description
             self.revision += 1  # a device that has just come can do more
             self._expect_described()
         count = max(len(rows.names), len(self.devices))
-        for found in rows.devices(known):
+        for found in rows.devices():
             self._add_rows(self._device(found.name, count), found)
         for event in rows.events():
             self._add_event(event)
@@ -128,39 +132,55 @@ class Board:
     @property
     def span(self) -> tuple[int, int] | None:
         """The times of the first and the newest sample."""
-        curves = [device.curve for device in self.devices.values() if device.curve.rows]
-        if not curves:
+        found = [device.history for device in self.devices.values() if device.history.rows]
+        if not found:
             return None
-        return min(curve.first or 0 for curve in curves), max(curve.last or 0 for curve in curves)
+        return min(one.first or 0 for one in found), max(one.last or 0 for one in found)
 
     def watch_silence(self, now: int) -> None:
         """Raise and clear the alarms of devices that send nothing; called about once a second."""
         if not self.live or self.ended is not None:
             return
         for device in self.devices.values():
-            last = device.curve.last
+            last = device.history.last
             if last is None:
                 continue
-            patience = max(self.silence_s, 5 * device.curve.period)
+            patience = max(self.silence_s, 5 * device.history.period)
             silent = now - last > patience * 1e9
-            if silent and not device.silent:
+            if silent and device.silent_since is None:
                 self.log("alarm", f"no sample for {patience:.3g} s", device.name, now)
-            elif device.silent and not silent:
+                device.silent_since = now
+            elif device.silent_since is not None and not silent:
                 self.log("alarm_cleared", "samples arrive again", device.name, now)
-            device.silent = silent
+                device.silent_since = None
 
-    def alarms(self, device: ShownDevice, now: int) -> list[str]:
-        """The words of the alarms of a device at ``now``."""
-        found = []
-        if device.limit is not None:
-            found.append(device.limit)
-        if device.silent:
-            found.append("silent")
-        if device.error is not None:
-            found.append("failing")
+    def alarms(self, device: ShownDevice, now: int) -> list[Alarm]:
+        """The alarms of a device at ``now``."""
+        found = [
+            Alarm(state.passed, state.text, state.since)
+            for state in device.limits
+            if state.passed is not None
+        ]
+        found += device.recorded.values()
+        if device.silent_since is not None:
+            found.append(Alarm("silent", "no samples arrive", device.silent_since))
+        if device.failures.failing:
+            text = device.error or "polls fail"
+            found.append(Alarm("failing", text, device.failures.since))
         elif self.live and device.gap_t and now - device.gap_t < _GAP_SECONDS * 1e9:
-            found.append("gaps")
-        return found
+            found.append(Alarm("gaps", "a poll failed or a slot was missed", device.gap_t))
+        known = {(alarm.kind, alarm.since) for alarm in found}
+        device.seen &= known
+        return [replace(alarm, seen=(alarm.kind, alarm.since) in device.seen) for alarm in found]
+
+    def acknowledge(self, name: str, now: int) -> bool:
+        """Mark all alarms of a device as seen; whether there were any that were not."""
+        device = self.devices[name]
+        new = [each for each in self.alarms(device, now) if not (each.seen or each.is_mild)]
+        device.seen |= {(alarm.kind, alarm.since) for alarm in new}
+        for alarm in new:
+            self.log("acknowledged", alarm.text, name, now)
+        return bool(new)
 
     def _expect_described(self) -> None:
         # In the order of the configuration: files keep rows in that of arrival, or by device.
@@ -172,7 +192,11 @@ class Board:
     def _device(self, name: str, count: int) -> ShownDevice:
         device = self.devices.get(name)
         if device is None:
-            device = self.devices[name] = ShownDevice(name, Curve(_RAW_ROWS // max(1, count)))
+            history = History(_RAW_NUMBERS // max(1, count))
+            device = self.devices[name] = ShownDevice(name, history)
+            limits = self.limits.get(name, ())
+            judged = (limits,) if isinstance(limits, Limits) else limits
+            device.limits = [LimitState(each) for each in judged]
             self.revision += 1
         return device
 
@@ -180,54 +204,61 @@ class Board:
         self._log.append(event)
         self.events_seen += 1
         device = self.devices.get(event.device)
-        if device is not None and event.kind == "missed_slots":
+        if device is None:
+            return
+        if event.kind == "missed_slots":
             # The sentence of the recorder begins with the number.
             number = event.message.partition(" ")[0]
             device.missed += int(number) if number.isdecimal() else 1
             device.gap_t = max(device.gap_t, event.t)
+        elif event.kind in _RECORDED_ALARMS:
+            # And that of an alarm with the field.
+            name = event.message.partition(" ")[0]
+            if _RECORDED_ALARMS[event.kind]:
+                device.recorded[name] = Alarm("limit", event.message, event.t)
+            else:
+                device.recorded.pop(name, None)
 
     def _add_rows(self, device: ShownDevice, rows: DeviceRows) -> None:
-        if rows.quantity is not None and rows.quantity != device.quantity:
-            device.quantity = rows.quantity
+        quantities = device.quantities
+        columns, last = {}, {}
+        changed = False
+        for column in rows.columns:
+            self._fields[column.field] = None
+            quantity, is_new = quantities.measure(column.field, column.unit)
+            changed |= is_new
+            columns[quantity.key] = column.values
+            if rows.answered is not None:
+                last[quantity.key] = _number(column.values[rows.answered])
+        if rows.columns and (quantities.choose() or changed):
             self.revision += 1
         device.unit_id = rows.unit_id or device.unit_id
-        device.curve.append(rows.t, rows.value, rows.setpoint)
-        device.errors += rows.errors
+        device.history.append(rows.t, columns)
+        device.errors += int(rows.failed.sum())
         device.gap_t = max(device.gap_t, rows.last_error_t)
-        device.error = rows.error
+        device.error = rows.error or device.error
+        device.failures.add(rows.failed.tolist(), device.history.period, int(rows.t[-1]))
         if rows.answered is not None:
             # Behind a failed poll the last answer stays, and the tile marks it as old.
-            device.value = _number(rows.value[rows.answered])
-            device.setpoint = _number(rows.setpoint[rows.answered])
+            quantities.answer(last)
             device.status = rows.status
-        limits = self.limits.get(device.name)
-        if limits is not None:
-            self._check_limits(device, limits, rows)
+        for state in device.limits:
+            if state.limits.judged:
+                self._judge(device, state, rows)
 
-    def _check_limits(self, device: ShownDevice, limits: Limits, rows: DeviceRows) -> None:
-        values = rows.value[~np.isnan(rows.value)]
-        if not len(values):
+    def _judge(self, device: ShownDevice, state: LimitState, rows: DeviceRows) -> None:
+        quantity = device.quantities.shown
+        if state.limits.field is not None:
+            quantity = device.quantities.of_field(state.limits.field)
+        if quantity is None:
             return
-        unit = f" {device.quantity.unit}" if device.quantity and device.quantity.unit else ""
-        last = float(values[-1])
-        # All samples count: a single one beyond a limit may be thinned away on its way to a chart's
-        # eye, but is in the log.
-        worst = limits.breach(float(values.min()), float(values.max()))
-        if worst is not None and device.limit is None:
-            which, value = worst
-            limit = limits.high if which == "high" else limits.low
-            word = "above" if which == "high" else "below"
-            message = f"{value:g}{unit} is {word} the limit {limit:g}{unit}"
-            self.log("alarm", message, device.name, int(rows.t[-1]))
-            device.limit = which
-        now = limits.breach(last, last)
-        if now is not None:
-            device.limit = now[0]
-        elif device.limit is not None:
-            message = f"{last:g}{unit} is within the limits again"
-            self.log("alarm_cleared", message, device.name, int(rows.t[-1]))
-            device.limit = None
+        unit = f" {quantity.unit}" if quantity.unit else ""
+        for column in rows.columns:
+            if column.field == quantity.field:
+                t = int(rows.t[-1])
+                for kind, message in state.judge(column.values, unit, t):
+                    self.log(kind, message, device.name, t)
 
 
 def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return None if value != value else float(value)

@@ -23,9 +23,9 @@ from penstock import __version__
 from penstock.dash._access import ControlToken
 from penstock.dash._board import Board, ShownDevice
 from penstock.dash._controls import ControlError, Controls
-from penstock.dash._curve import Points
 from penstock.dash._wire import (
     BadMessageError,
+    CurveName,
     View,
     answer_id,
     number_in,
@@ -33,13 +33,15 @@ from penstock.dash._wire import (
     parse_message,
     parse_view,
 )
+from penstock.record.envelopes.history import Extremes
+from penstock.record.shown_quantity import Quantity
 
 __all__ = ["Connection"]
 
 _TICK_S = 0.25
 _UNCONFIRMED = 2
-_DEVICES_A_MESSAGE = 16
-"""So many charts are packed without a pause: a millisecond, in which no poll begins."""
+_CURVES_A_MESSAGE = 32
+"""So many curves are packed without a pause: a millisecond, in which no poll begins."""
 _UNTIL_THE_END = 2**63 - 1
 _MOST_CHANGES = 4
 """Changes that one browser may have under way."""
@@ -67,8 +69,8 @@ class Connection:
         self._granted = granted
         self._greeted = False
         self._view: View | None = None
-        self._sent_until: dict[str, int] = {}
-        self._sent_rows: dict[str, int] = {}
+        self._sent_until: dict[CurveName, int] = {}
+        self._sent_rows: dict[CurveName, int] = {}
         self._events_sent = 0
         self._revision = -1
         self._sent = 0
@@ -137,7 +139,7 @@ class Connection:
             self._confirmed = max(
                 self._confirmed, min(self._sent, int(number_in(message, "seq", 0, 2**53)))
             )
-        elif kind in ("setpoint", "gas", "gases"):
+        elif kind in ("setpoint", "gas", "gases", "acknowledge"):
             tasks.start_soon(self._change, kind, message, answer_id(message))
         else:
             raise BadMessageError(f"the type {kind[:20]!r} is not known")
@@ -174,6 +176,9 @@ class Connection:
             raise ControlError("too many changes are under way; wait for their answers")
         if not isinstance(device, str) or device not in self._board.devices:
             raise ControlError("there is no such device")
+        if kind == "acknowledge":
+            found = self._board.acknowledge(device, time.time_ns())
+            return {"text": "acknowledged" if found else "there is no new alarm"}
         if kind == "gases":
             return {"gases": list(await controls.gases(device))}
         if message.get("confirmed") is not True:
@@ -238,15 +243,15 @@ class Connection:
         view = self._view
         if view is None:
             return
-        found: list[tuple[str, int, Points]] = []
-        for name in view.devices:
-            device = self._board.devices.get(name)
+        found: list[tuple[CurveName, int, Extremes]] = []
+        for name in view.curves:
+            device = self._board.devices.get(name[0])
             if device is None:
                 continue
-            news = self._news_of(device, view, now)
+            news = self._news_of(device, name, view, now)
             if news is not None:
                 found.append(news)
-            if len(found) == _DEVICES_A_MESSAGE:
+            if len(found) == _CURVES_A_MESSAGE:
                 await self._socket.send_bytes(pack_points(view.number, found))
                 found = []
                 await anyio.lowlevel.checkpoint()
@@ -255,9 +260,11 @@ class Connection:
         if found:
             await self._socket.send_bytes(pack_points(view.number, found))
 
-    def _news_of(self, device: ShownDevice, view: View, now: int) -> tuple[str, int, Points] | None:
-        curve, name = device.curve, device.name
-        if self._sent_rows.get(name) == curve.rows:
+    def _news_of(
+        self, device: ShownDevice, name: CurveName, view: View, now: int
+    ) -> tuple[CurveName, int, Extremes] | None:
+        history = device.history
+        if self._sent_rows.get(name) == history.rows:
             return None
         sent_until = self._sent_until.get(name)
         if sent_until is None:
@@ -267,16 +274,15 @@ class Connection:
         end = view.end if view.span is None else _UNTIL_THE_END
         if begin > end:
             return None
-        points = curve.query(begin, end, view.bucket)
+        points = history.envelope(name[1], begin, end, view.bucket)
         if sent_until is not None:
-            # The one before the range, of a bucket that the browser has.
-            first = int(points.t.searchsorted(sent_until))
-            points = Points(points.t[first:], *(column[first:] for column in points.columns))
-        self._sent_rows[name] = curve.rows
+            # The one before the range is of a bin that the browser has.
+            points = points.since(sent_until)
+        self._sent_rows[name] = history.rows
         if len(points):
-            # The last bucket may get more samples; it is sent again with them.
-            self._sent_until[name] = int(points.t[-1]) // view.bucket * view.bucket
-        return name, begin if sent_until is not None else 0, points
+            # The last bin may get more samples; it is sent again with them.
+            self._sent_until[name] = points.end
+        return name, begin if sent_until is not None else 0, points.without_long_gaps()
 
     def _right_edge(self, now: int) -> int:
         span = self._board.span
@@ -292,36 +298,55 @@ class Connection:
             "version": __version__,
             "title": board.title,
             "control": access,
-            "devices": [
+            "layout": [chart.described() for chart in board.charts],
+            "devices": [self._describe(device, access) for device in board.devices.values()],
+        }
+
+    def _describe(self, device: ShownDevice, access: str) -> dict[str, Any]:
+        quantities, controls = device.quantities, self._controls
+        shown, setpoint = quantities.shown, quantities.setpoint
+        return {
+            "name": device.name,
+            "unit_id": device.unit_id,
+            "quantities": [
                 {
-                    "name": device.name,
-                    "unit_id": device.unit_id,
-                    "quantity": device.quantity.label if device.quantity is not None else "",
-                    "unit": (device.quantity.unit or "") if device.quantity is not None else "",
-                    "setpoint": device.quantity is not None
-                    and device.quantity.setpoint is not None,
-                    "limits": _limits_of(board, device),
-                    "abilities": list(controls.abilities(device.name))
-                    if controls is not None and access != "none"
-                    else [],
+                    "key": quantity.key,
+                    "field": quantity.field,
+                    "label": Quantity(quantity.field, None, None).label,
+                    "unit": quantity.unit or "",
                 }
-                for device in board.devices.values()
+                for quantity in quantities.all
             ],
+            "main": shown.key if shown is not None else None,
+            "setpoint": setpoint.key if setpoint is not None else None,
+            "limits": [
+                {"field": limits.field, "low": limits.low, "high": limits.high}
+                for limits in (state.limits for state in device.limits)
+            ],
+            "abilities": list(controls.abilities(device.name))
+            if controls is not None and access != "none"
+            else [],
         }
 
     def _state_of(self, device: ShownDevice, now: int) -> dict[str, Any]:
-        last = device.curve.last
+        history = device.history
+        last = history.last
+        failing = device.failures.failing
         return {
             "value": device.value,
             "setpoint": device.setpoint,
+            "values": [quantity.value for quantity in device.quantities.all],
             "status": device.status,
-            "error": device.error,
+            "error": device.error if failing else None,
             "t": last / 1e9 if last is not None else None,
-            "samples": device.curve.rows,
+            "samples": history.rows,
             "errors": device.errors,
             "missed": device.missed,
-            "period": device.curve.period,
-            "alarms": self._board.alarms(device, now),
+            "period": history.period,
+            "alarms": [
+                [alarm.kind, alarm.text, alarm.since / 1e9, alarm.seen]
+                for alarm in self._board.alarms(device, now)
+            ],
         }
 
     async def _send_text(self, message: Mapping[str, Any]) -> None:
@@ -329,11 +354,6 @@ class Connection:
             # Closed for a bad message, while a change was under way.
             raise WebSocketDisconnect(_POLICY_VIOLATION)
         await self._socket.send_text(_as_json(message))
-
-
-def _limits_of(board: Board, device: ShownDevice) -> list[float | None] | None:
-    limits = board.limits.get(device.name)
-    return None if limits is None else [limits.low, limits.high]
 
 
 def _as_reason(text: str) -> str:

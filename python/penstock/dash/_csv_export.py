@@ -11,6 +11,7 @@ import anyio.lowlevel
 import numpy as np
 
 from penstock.dash._board import Board
+from penstock.dash._wire import CurveName
 
 __all__ = ["csv_rows"]
 
@@ -21,36 +22,34 @@ _COLUMNS = (
     "unit",
     "value_min",
     "value_max",
-    "setpoint_min",
-    "setpoint_max",
 )
 _ROWS_AT_ONCE = 256
 """So many rows take a millisecond, in which no poll begins."""
 
 
 async def csv_rows(
-    board: Board, devices: Sequence[str], begin: int, end: int
+    board: Board, curves: Sequence[CurveName], begin: int, end: int
 ) -> AsyncIterator[str]:
-    """The samples of ``devices`` from ``begin`` to ``end``, in nanoseconds since 1970.
+    """The samples of ``curves`` from ``begin`` to ``end``, in nanoseconds since 1970.
 
     They are the samples themselves, whose minimum and maximum are equal, as far back as the board
     keeps them; before that, the extremes of neighbours that it keeps. A failed poll has no values.
     """
     yield ",".join(_COLUMNS) + "\r\n"
-    for name in devices:
+    for name, key in curves:
         device = board.devices.get(name)
-        if device is None:
+        quantity = device.quantities.of_key(key) if device is not None else None
+        if device is None or quantity is None:
             continue
-        quantity = device.quantity
-        about = (quantity.name if quantity else "", (quantity.unit or "") if quantity else "")
-        points = device.curve.query(begin, end, 1)
+        about = (quantity.field, quantity.unit or "")
+        points = device.history.envelope(key, begin, end, 1)
         inside = np.flatnonzero((points.t >= begin) & (points.t <= end))
         for start in range(0, len(inside), _ROWS_AT_ONCE):
             rows = inside[start : start + _ROWS_AT_ONCE]
             text = io.StringIO()
             writer = csv.writer(text)
             times = np.datetime_as_string(points.t[rows].astype("datetime64[ns]")).tolist()
-            cells = [column[rows].tolist() for column in points.columns]
+            cells = [column[rows].tolist() for column in (points.low, points.high)]
             for t, *numbers in zip(times, *cells, strict=True):
                 writer.writerow((name, f"{t}Z", *about, *map(_number, numbers)))
             yield text.getvalue()

@@ -12,14 +12,15 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.dash._curve import Points
+from penstock.record.envelopes.history import Extremes
 
 __all__ = [
     "BadMessageError",
+    "CurveName",
     "View",
     "answer_id",
     "number_in",
@@ -28,7 +29,7 @@ __all__ = [
     "parse_view",
 ]
 
-_MOST_DEVICES = 1024
+_MOST_CURVES = 4096
 _LONGEST_ID = 64
 _HIGHEST_ID = 2**53
 """The highest whole number that every JSON parser keeps exactly (RFC 8259, section 6)."""
@@ -38,19 +39,23 @@ _LATEST_S = 9e9
 """The year 2255: nanoseconds since 1970 must fit into 64 bits."""
 
 
+CurveName: TypeAlias = tuple[str, str]
+"""A device and one of its quantities."""
+
+
 class BadMessageError(ValueError):
     """A message that the page never sends."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a browser shows: devices, a range of time and the number of points across it.
+    """What a browser shows: curves, a range of time and the number of points across it.
 
     Either the last ``span`` nanoseconds, or those from ``begin`` to ``end`` since 1970.
     """
 
     number: int
-    devices: tuple[str, ...]
+    curves: tuple[CurveName, ...]
     points: int
     span: int | None
     begin: int = 0
@@ -84,17 +89,17 @@ def parse_view(message: dict[str, Any]) -> View:
     Raises:
         BadMessageError: a part is missing or out of range.
     """
-    devices = message.get("devices")
+    curves = message.get("curves")
     if (
-        not isinstance(devices, list)
-        or len(devices) > _MOST_DEVICES
-        or not all(isinstance(name, str) for name in devices)
+        not isinstance(curves, list)
+        or len(curves) > _MOST_CURVES
+        or not all(_is_curve_name(curve) for curve in curves)
     ):
-        raise BadMessageError("devices is not a list of names")
+        raise BadMessageError("curves is not a list of pairs of device and quantity")
     number = _whole(message, "id", 0, 2**53)
     points = _whole(message, "width", 0, 2**53)
     points = min(max(points, _NARROWEST), _WIDEST)
-    names = tuple(dict.fromkeys(devices))
+    names = tuple(dict.fromkeys((device, key) for device, key in curves))
     if message.get("span") is not None:
         span = number_in(message, "span", 1e-3, _LONGEST_S)
         return View(number, names, points, round(span * 1e9))
@@ -141,25 +146,36 @@ def _whole(message: dict[str, Any], key: str, low: int, high: int) -> int:
     return int(number_in(message, key, low, high))
 
 
-def pack_points(view: int, found: Sequence[tuple[str, int, Points]]) -> bytes:
-    """Points of several devices in one binary message.
+def _is_curve_name(curve: object) -> bool:
+    return (
+        isinstance(curve, list) and len(curve) == 2 and all(isinstance(part, str) for part in curve)
+    )
 
-    Each is ``(device, from, points)``: the points replace those that the browser has from that time
+
+def pack_points(view: int, found: Sequence[tuple[CurveName, int, Extremes]]) -> bytes:
+    """Points of several curves in one binary message.
+
+    Each is ``(name, from, points)``: the points replace those that the browser has from that time
     on, in nanoseconds since 1970. Times go as seconds: their digits below a microsecond are lost,
-    which no chart shows.
+    which no chart shows. A curve of which each point is one sample is ``flat``, and has no highest
+    values beside the lowest ones.
     """
-    head = json.dumps(
-        {
-            "view": view,
-            "devices": [
-                {"name": name, "from": begin / 1e9, "rows": len(points)}
-                for name, begin, points in found
-            ],
-        }
-    ).encode()
-    head += b" " * (-(len(head) + 4) % 8)
-    pieces = [len(head).to_bytes(4, "little"), head]
-    for _, _, points in found:
+    described = []
+    pieces = []
+    for (device, key), begin, points in found:
+        flat = np.array_equal(points.low, points.high, equal_nan=True)
+        described.append(
+            {
+                "device": device,
+                "key": key,
+                "from": begin / 1e9,
+                "rows": len(points),
+                "flat": flat,
+            }
+        )
         pieces.append((points.t / 1e9).astype("<f8", copy=False).tobytes())
-        pieces += [np.ascontiguousarray(column, "<f8").tobytes() for column in points.columns]
-    return b"".join(pieces)
+        columns = (points.low,) if flat else (points.low, points.high)
+        pieces += [np.ascontiguousarray(column, "<f8").tobytes() for column in columns]
+    head = json.dumps({"view": view, "curves": described}).encode()
+    head += b" " * (-(len(head) + 4) % 8)
+    return b"".join([len(head).to_bytes(4, "little"), head, *pieces])

@@ -9,7 +9,7 @@ import shutil
 import struct
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import penstock
 from penstock.dash import Board, Controls, Dashboard, listening_socket, serving
 from tests.python.conftest import skip_absent
 from tests.python.dash.page_state import PATIENCE_MS
+from tests.python.dash.tables import FLOW
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser as Chromium
@@ -102,7 +103,7 @@ class Browser:
         self.socket.send(json.dumps(message))
 
     def receive(self) -> dict[str, Any]:
-        """The next message; points are unpacked into lists by device."""
+        """The next message; points are unpacked: of each curve times, lowest and highest values."""
         data = self.socket.recv(timeout=30)
         if isinstance(data, str):
             message: dict[str, Any] = json.loads(data)
@@ -111,14 +112,20 @@ class Browser:
         head: dict[str, Any] = json.loads(data[4 : 4 + size])
         numbers = array("d", data[4 + size :])
         offset = 0
-        for device in head["devices"]:
-            rows = device["rows"]
-            device["columns"] = [
-                numbers[offset + n * rows : offset + (n + 1) * rows].tolist() for n in range(5)
-            ]
-            offset += 5 * rows
+        for curve in head["curves"]:
+            rows = curve["rows"]
+            columns = []
+            for _ in range(2 if curve["flat"] else 3):
+                columns.append(numbers[offset : offset + rows].tolist())
+                offset += rows
+            curve["columns"] = [columns[0], columns[1], columns[-1]]
         assert offset == len(numbers)
         return {"type": "points", **head}
+
+    def view(self, *devices: str, keys: Sequence[str] = (FLOW,), **options: Any) -> None:
+        """Ask for the points of these quantities of each device."""
+        curves = [[device, key] for device in devices for key in keys]
+        self.send(type="view", curves=curves, **options)
 
     def wait_for(self, kind: str, **wanted: Any) -> dict[str, Any]:
         """Read, and confirm states, until a message of this type has these entries."""

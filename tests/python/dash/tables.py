@@ -17,6 +17,7 @@ FIELDS = (
     Field("Gas", "text"),
 )
 SCHEMA = RecordSchema(FIELDS)
+FLOW, AIM, PRESSURE = "Mass_Flow [SCCM]", "Mass_Flow_Setpt [SCCM]", "Abs_Press [PSIA]"
 
 
 def moment(seconds: float) -> datetime:

@@ -73,7 +73,11 @@ def test_zoom_by_keys_and_the_csv_of_what_is_visible(
         page.get_by_role("link", name="CSV").click()
     download.value.save_as(tmp_path / "visible.csv")
     with open(tmp_path / "visible.csv", newline="", encoding="utf-8") as file:
-        found = [row["value_max"] for row in csv.DictReader(file) if row["device"] == "oxygen"]
+        found = [
+            row["value_max"]
+            for row in csv.DictReader(file)
+            if (row["device"], row["quantity"]) == ("oxygen", "Mass_Flow")
+        ]
     wanted = [
         repr(row.values["Mass_Flow"]).removesuffix(".0")
         for row in wave("oxygen", 150)
@@ -127,7 +131,7 @@ def test_the_page_reconnects_when_the_server_is_there_again(serve: Any, page: Pa
     board.add(table([sample("oxygen", 21.0, 77.0)]))
     serve(board, port=first.port)
     expect(page.locator("#connection")).to_have_text("recorded")
-    expect(page.locator('[data-device="oxygen"] .value')).to_have_text("77")
+    expect(page.locator('[data-device="oxygen"] .value')).to_have_text("77.000")
     rows = page.locator("#events tr").count()
     assert rows == board.events_seen  # the log is not there twice
 

@@ -108,4 +108,6 @@ def test_the_tab_key_reaches_each_chart(serve: Any, page: Page) -> None:
     page.get_by_role("button", name="Theme: system").focus()
     for name in NAMES:
         page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name=f"Curves of {name}")).to_be_focused()
+        page.keyboard.press("Tab")
         expect(page.get_by_role("img", name=f"Chart of {name}")).to_be_focused()

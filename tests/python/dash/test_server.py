@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from penstock.dash import Board, ControlError, Limits
 from penstock.record.shown_quantity import Quantity
 from tests.python.conftest import CORE_MISSING
-from tests.python.dash.tables import START, sample, table, wave
+from tests.python.dash.tables import AIM, FLOW, PRESSURE, START, sample, table, wave
 
 pytestmark = pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built")
 
@@ -83,19 +83,27 @@ def test_snapshot_has_the_values_of_the_recording(serve: Any, browse: Any) -> No
     browser = browse(serve(recorded("argon", "oxygen")))
     hello = browser.wait_for("hello")
     assert [device["name"] for device in hello["devices"]] == ["argon", "oxygen"]
-    assert hello["devices"][0]["unit"] == "SCCM"
+    argon = hello["devices"][0]
+    assert [quantity["key"] for quantity in argon["quantities"]] == [PRESSURE, FLOW, AIM]
+    assert [quantity["unit"] for quantity in argon["quantities"]] == ["PSIA", "SCCM", "SCCM"]
+    assert (argon["main"], argon["setpoint"]) == (FLOW, AIM)
     assert hello["control"] == "none"
     span = {"from": BEGIN - 1, "to": BEGIN + 20}
-    browser.send(type="view", id=1, devices=["argon", "oxygen"], width=4096, **span)
+    browser.view("argon", "oxygen", keys=(FLOW, AIM, PRESSURE), id=1, width=4096, **span)
     points = browser.wait_for("points", view=1)
     rows = wave("argon", 200)
-    for device in points["devices"]:
-        t, low, high, setpoint_low, setpoint_high = device["columns"]
+    wanted = {
+        FLOW: [row.values["Mass_Flow"] for row in rows],
+        AIM: [100.0] * 200,
+        PRESSURE: [14.7] * 200,
+    }
+    assert len(points["curves"]) == 6
+    for curve in points["curves"]:
+        t, low, high = curve["columns"]
         assert t == pytest.approx([row.t_utc.timestamp() for row in rows], abs=1e-6)
-        assert low == high == [row.values["Mass_Flow"] for row in rows]
-        assert setpoint_low == setpoint_high == [100.0] * 200
+        assert low == high == wanted[curve["key"]]
     state = browser.wait_for("state")
-    assert state["devices"]["argon"]["value"] == rows[-1].values["Mass_Flow"]
+    assert state["devices"]["argon"]["values"] == [14.7, rows[-1].values["Mass_Flow"], 100.0]
     assert state["devices"]["argon"]["samples"] == 200
     assert (state["first"], state["live"]) == (pytest.approx(BEGIN), False)
 
@@ -106,12 +114,10 @@ def test_thinned_points_keep_lowest_and_highest(serve: Any, browse: Any) -> None
     board = Board("run", live=False)
     board.add(table(rows))
     browser = browse(serve(board))
-    browser.send(
-        type="view", id=1, devices=["argon"], width=50, **{"from": BEGIN, "to": BEGIN + 100}
-    )
-    (device,) = browser.wait_for("points")["devices"]
-    t, low, high, _, _ = device["columns"]
-    assert 50 <= len(t) <= 52
+    browser.view("argon", id=1, width=50, **{"from": BEGIN, "to": BEGIN + 100})
+    (curve,) = browser.wait_for("points")["curves"]
+    t, low, high = curve["columns"]
+    assert 50 <= len(t) <= 102
     assert max(high) == 999.0
     assert min(low) == min(row.values["Mass_Flow"] for row in rows)
 
@@ -124,34 +130,36 @@ def test_increments_and_the_snapshot_agree_with_one_later_snapshot(serve: Any, b
     rows = wave("argon", 600)
     served.do(board.add, table(rows[:100]))
     span = {"from": BEGIN, "to": BEGIN + 60}
-    browser.send(type="view", id=1, devices=["argon"], width=77, **span)
-    shown: list[list[float]] = [[] for _ in range(5)]
+    browser.view("argon", id=1, width=77, **span)
+    shown: list[list[float]] = [[] for _ in range(3)]
     samples = 0
     given = 100
     while samples < 600:
         message = browser.receive()
         if message["type"] == "points":
-            (device,) = message["devices"]
-            kept = sum(t < device["from"] for t in shown[0])
-            shown = [old[:kept] + new for old, new in zip(shown, device["columns"], strict=True)]
+            (curve,) = message["curves"]
+            kept = sum(t < curve["from"] for t in shown[0])
+            shown = [old[:kept] + new for old, new in zip(shown, curve["columns"], strict=True)]
         elif message["type"] == "state":
             samples = message["devices"]["argon"]["samples"]
             if given < 600:
                 served.do(board.add, table(rows[given : given + 50]))
                 given += 50
             browser.send(type="ack", seq=message["seq"])
-    browser.send(type="view", id=2, devices=["argon"], width=77, **span)
-    (device,) = browser.wait_for("points", view=2)["devices"]
-    assert shown == device["columns"]
+    browser.view("argon", id=2, width=77, **span)
+    (curve,) = browser.wait_for("points", view=2)["curves"]
+    assert shown[1:] == curve["columns"][1:]
+    # A sample alone in its bin is at its own time while it is kept as it is.
+    assert shown[0] == pytest.approx(curve["columns"][0], abs=60 / 77)
 
 
 def test_a_live_view_ends_now_and_a_recorded_one_at_the_newest_sample(
     serve: Any, browse: Any
 ) -> None:
     browser = browse(serve(recorded("argon")))
-    browser.send(type="view", id=1, devices=["argon"], width=1000, span=2.0)
-    (device,) = browser.wait_for("points")["devices"]
-    assert device["columns"][0][0] == pytest.approx(BEGIN + 199 / 20 - 2, abs=0.06)
+    browser.view("argon", id=1, width=1000, span=2.0)
+    (curve,) = browser.wait_for("points")["curves"]
+    assert curve["columns"][0][0] == pytest.approx(BEGIN + 199 / 20 - 2, abs=0.06)
 
 
 def test_a_browser_that_confirms_nothing_gets_two_messages_and_then_the_newest(
@@ -162,9 +170,7 @@ def test_a_browser_that_confirms_nothing_gets_two_messages_and_then_the_newest(
     served.do(board.add, table(wave("argon", 10)))
     slow, quick = browse(served), browse(served)
     for browser in (slow, quick):
-        browser.send(
-            type="view", id=1, devices=["argon"], width=50, **{"from": BEGIN, "to": BEGIN + 600}
-        )
+        browser.view("argon", id=1, width=50, **{"from": BEGIN, "to": BEGIN + 600})
     for number in range(12):
         served.do(board.add, table(wave("argon", 10, begin=1 + number)))
         # Each round ends when the quick one has it, which takes at least a tick.
@@ -190,12 +196,10 @@ def test_a_browser_that_reads_nothing_delays_nobody(serve: Any, browse: Any) -> 
     stuck = browse(served, max_queue=1, close_timeout=0.1)
     browser = browse(served)
     for each in (stuck, browser):
-        each.send(
-            type="view", id=1, devices=names, width=4096, **{"from": BEGIN, "to": BEGIN + 100}
-        )
+        each.view(*names, id=1, width=4096, **{"from": BEGIN, "to": BEGIN + 100})
     found: set[str] = set()
     while len(found) < 40:
-        found |= {device["name"] for device in browser.wait_for("points")["devices"]}
+        found |= {curve["device"] for curve in browser.wait_for("points")["curves"]}
     served.do(board.add, table(wave("device 0", 10, begin=200)))
     # A server that waited for the other one would never send this.
     while browser.wait_for("state")["devices"]["device 0"]["samples"] < 2010:
@@ -210,9 +214,10 @@ def test_alarms_events_and_new_devices_reach_the_browser(serve: Any, browse: Any
     browser.wait_for("state")
     served.do(board.add, table([sample("argon", 0, 500.0)]))
     hello = browser.wait_for("hello")
-    assert hello["devices"][0]["limits"] == [None, 120]
+    assert hello["devices"][0]["limits"] == [{"field": None, "low": None, "high": 120}]
     state = browser.wait_for("state")
-    assert "high" in state["devices"]["argon"]["alarms"]
+    (alarm,) = state["devices"]["argon"]["alarms"]
+    assert alarm == ["high", "500 SCCM is above the limit 120 SCCM", pytest.approx(BEGIN), False]
     assert [event[1:3] for event in state["events"]] == [["argon", "alarm"]]
 
 
@@ -354,11 +359,11 @@ def test_a_change_under_way_is_finished_when_the_browser_leaves(serve: Any, brow
         '{"type": 1}',
         '{"type": "other"}',
         '{"type": "view"}',
-        '{"type": "view", "id": 1, "devices": ["argon"], "width": 10, "span": -1}',
-        '{"type": "view", "id": 1, "devices": ["argon"], "width": 10, "from": 5, "to": 5}',
-        '{"type": "view", "id": 1, "devices": ["argon"], "width": 10, "span": NaN}',
-        '{"type": "view", "id": 1, "devices": ["argon"], "width": 1e999, "span": 1}',
-        '{"type": "view", "id": 1, "devices": "argon", "width": 10, "span": 1}',
+        '{"type": "view", "id": 1, "curves": [["argon", "x"]], "width": 10, "span": -1}',
+        '{"type": "view", "id": 1, "curves": [["argon", "x"]], "width": 10, "from": 5, "to": 5}',
+        '{"type": "view", "id": 1, "curves": [["argon", "x"]], "width": 10, "span": NaN}',
+        '{"type": "view", "id": 1, "curves": [["argon", "x"]], "width": 1e999, "span": 1}',
+        '{"type": "view", "id": 1, "curves": ["argon"], "width": 10, "span": 1}',
         '{"type": "ack", "seq": 1' + "0" * 5000 + "}",
         "[" * 20_000,
     ],
@@ -451,7 +456,7 @@ def test_a_browser_learns_that_the_recording_has_ended_before_its_connection_clo
     served = serve(board)
     browser = browse(served)
     served.do(board.add, table(wave("argon", 10)))
-    browser.send(type="view", id=1, devices=["argon"], width=50, span=1e9)
+    browser.view("argon", id=1, width=50, span=1e9)
     while browser.wait_for("state")["devices"].get("argon", {}).get("samples") != 10:
         pass
     if not confirming:
@@ -485,6 +490,8 @@ def test_csv_has_the_samples_of_the_range(serve: Any) -> None:
     assert headers["content-type"].startswith("text/csv")
     assert "attachment" in headers["content-disposition"]
     found = list(csv.DictReader(io.StringIO(body.decode(), newline="")))
+    assert {row["quantity"] for row in found} == {"Mass_Flow", "Mass_Flow_Setpt"}
+    found = [row for row in found if row["quantity"] == "Mass_Flow"]
     wanted = rows[100:201]
     assert [row["value_min"] for row in found] == [row["value_max"] for row in found]
     assert [float(row["value_min"] or math.nan) for row in found] == pytest.approx(
@@ -497,8 +504,11 @@ def test_csv_has_the_samples_of_the_range(serve: Any) -> None:
         "SCCM",
     )
     _, _, everything = get(serve(board), f"/csv?from={BEGIN}&to={BEGIN + 99}")
-    assert everything.count(b"\r\n") == 411
+    assert everything.count(b"\r\n") == 821
     assert b'"2"" line"' in everything
+    chosen = f"/csv?from={BEGIN}&to={BEGIN + 99}&device=argon&quantity=Abs_Press+[PSIA]"
+    assert get(serve(board), chosen)[2].count(b",Abs_Press,PSIA,14.7,14.7\r\n") == 399
+    assert get(serve(board), f"{chosen}&device=argon")[0] == 400
 
 
 @pytest.mark.parametrize(

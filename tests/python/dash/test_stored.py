@@ -55,7 +55,7 @@ def counted(rows: StoredRows) -> dict[str, int]:
     board = Board("run")
     for table in rows.new_tables():
         board.add(table)
-    return {name: device.curve.rows for name, device in board.devices.items()}
+    return {name: device.history.rows for name, device in board.devices.items()}
 
 
 @pytest.mark.parametrize("kind", SINKS)
@@ -83,9 +83,9 @@ async def test_a_board_follows_a_recording(tmp_path: Path) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow, board, penstock.record.open(sink.path))
             await reached(lambda: board.devices)
-            assert board.devices["argon"].curve.rows == 10
+            assert board.devices["argon"].history.rows == 10
             await sink.write_batch(batch(wave("argon", 10, begin=1)))
-            await reached(lambda: board.devices["argon"].curve.rows == 20)
+            await reached(lambda: board.devices["argon"].history.rows == 20)
             await reached(lambda: board.live)
             tasks.cancel_scope.cancel()
 
@@ -102,7 +102,7 @@ async def test_a_recording_that_cannot_be_read_any_more_is_in_the_log(tmp_path: 
         await reached(lambda: board.events_since(0))
         tasks.cancel_scope.cancel()
     assert "run.parquet cannot be read" in board.events_since(0)[0].message
-    assert board.devices["argon"].curve.rows == 10
+    assert board.devices["argon"].history.rows == 10
 
 
 @pytest.mark.parametrize("kind", SINKS)
@@ -148,7 +148,7 @@ async def test_a_board_is_live_as_long_as_the_recorder_has_the_files(
             assert board.live
             await sink.write_batch(batch(wave("argon", 10, begin=1)))
         await reached(lambda: not board.live)
-        assert board.devices["argon"].curve.rows == 20
+        assert board.devices["argon"].history.rows == 20
         tasks.cancel_scope.cancel()
 
 

@@ -1,15 +1,11 @@
-// One device: its tile, and its chart of value and setpoint.
+// One card: what a device or a choice of curves has by now, and the chart of it.
 
-import { Drag } from "./drag.js";
-import { alarmWord, clockTime, shown, shownAlong } from "./words.js";
+import { Chart } from "./chart.js";
+import { alarmWord, Digits, shown } from "./words.js";
 
-const COLUMNS = 5;
+const COLORS = ["--value", "--curve-2", "--curve-3", "--curve-4", "--curve-5", "--curve-6"];
 
-function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-function element(tag, className, parent, text = "") {
+export function element(tag, className, parent, text = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
   made.textContent = text;
@@ -17,58 +13,125 @@ function element(tag, className, parent, text = "") {
   return made;
 }
 
-// uPlot's own labels in 24 hours: [step in seconds, label, and below it what follows a new day].
-const TIME_LABELS = [
-  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
-  [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
-  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
-  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [0.001, "{HH}:{mm}:{ss}.{fff}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-];
-
-// Labels with milliseconds are longer.
-function labelSpace(plot, axis, begin, end, width) {
-  return ((end - begin) / width) * 60 < 1 ? 86 : 60;
-}
-
 export class Card {
-  constructor(device, page) {
+  // `plan` is {title, curves: [{device, key, side}], log: {left, right}}; of a card of one device
+  // `device` is what the server has told of it, else null.
+  constructor(plan, device, page) {
+    this.plan = plan;
     this.device = device;
     this.page = page;
     this.state = null;
     this.visible = false;
-    this.clear();
-    this.plot = null;
+    this.curves = this.describeCurves();
     this.root = document.createElement("article");
     this.root.className = "card";
-    this.root.dataset.device = device.name;
-    const top = element("div", "top", this.root);
-    const name = element("h2", "", top, device.name);
-    const about = [device.unit_id && `unit ${device.unit_id}`, device.quantity].filter(Boolean);
-    element("span", "about", name, about.length ? ` ${about.join(", ")}` : "");
-    this.root.setAttribute("aria-label", `${device.name}, ${device.quantity}`);
-    this.buttons = element("div", "buttons", top);
-    const line = element("div", "", this.root);
-    this.value = element("span", "value", line, "–");
-    element("span", "unit", line, ` ${device.unit} `);
-    this.aim = element("span", "aim", line);
-    this.marks = element("div", "marks", this.root);
-    this.error = element("div", "error", this.root);
-    this.chart = element("div", "chart", this.root);
-    this.chart.setAttribute("role", "img");
-    this.chart.tabIndex = 0;
-    this.chart.setAttribute("aria-describedby", "chart-keys");
-    this.chart.addEventListener("keydown", (event) => this.pressed(event));
-    this.chart.addEventListener("blur", () => this.page.readAll(null));
-    this.chart.addEventListener("pointermove", () => this.page.readAll(null, false));
-    this.read = element("div", "read", this.root);
-    this.counts = element("div", "counts", this.root);
+    if (device) this.root.dataset.device = device.name;
+    this.makeHead();
+    this.chartRoot = element("div", "chart", this.root);
+    this.chartRoot.setAttribute("role", "img");
+    this.chartRoot.tabIndex = 0;
+    this.chartRoot.setAttribute("aria-describedby", "chart-keys");
+    this.chartRoot.addEventListener("keydown", (event) => this.pressed(event));
+    this.chartRoot.addEventListener("blur", () => page.readAll(null));
+    this.chartRoot.addEventListener("pointermove", () => page.readAll(null, false));
+    const foot = element("div", "foot", this.root);
+    this.readLine = element("div", "read", foot);
+    this.counts = element("div", "counts", foot);
+    this.chart = new Chart(this.chartRoot, this, this.curves, plan.log, this.limits());
     this.setControls([]);
+  }
+
+  get title() {
+    return this.plan.title || this.device?.name || this.curves.map((curve) => curve.device).filter((name, n, all) => all.indexOf(name) === n).join(", ");
+  }
+
+  // The curves with what the server and the newest state tell of them.
+  describeCurves() {
+    let painted = 0;
+    return this.plan.curves.map(({ device, key, side }) => {
+      const found = this.page.devices.get(device);
+      const quantity = found.quantities.find((each) => each.key === key) || { label: key, unit: "", field: key };
+      const isAim = key === found.setpoint;
+      const digits = this.page.digitsOf(device, key);
+      const own = this.plan.curves.some((other) => other.device === device && other.key === found.main);
+      const dashed = isAim && own && this.device !== null;
+      return {
+        device,
+        key,
+        side,
+        digits,
+        dashed,
+        isAim,
+        unit: quantity.unit,
+        field: quantity.field,
+        color: dashed ? "--setpoint" : COLORS[painted++ % COLORS.length],
+        name: this.device?.name === device ? quantity.label : `${device} ${quantity.label}`,
+        period: () => this.page.facts?.devices[device]?.period || 0,
+        value: () => this.page.valueOf(device, key),
+      };
+    });
+  }
+
+  // Lines of the limits of the curves' fields; a limit without a field is of the main quantity.
+  limits() {
+    const found = [];
+    for (const curve of this.curves) {
+      const device = this.page.devices.get(curve.device);
+      for (const { field, low, high } of device.limits) {
+        const isOf = field === null ? curve.key === device.main : curve.field === field;
+        if (isOf) for (const value of [low, high]) found.push({ value, side: curve.side });
+      }
+    }
+    return found;
+  }
+
+  makeHead() {
+    const top = element("div", "top", this.root);
+    const name = element("h2", "", top, this.title);
+    const { device } = this;
+    const quantity = this.curves[0] && device ? this.curves[0].name : "";
+    const about = device ? [device.unit_id && `unit ${device.unit_id}`, quantity].filter(Boolean) : [];
+    element("span", "about", name, about.length ? ` ${about.join(", ")}` : "");
+    this.root.setAttribute("aria-label", device ? `${device.name}, ${quantity}` : this.title);
+    const tools = element("div", "buttons", top);
+    this.buttons = element("div", "buttons", tools);
+    const choose = element("button", "plain", tools, "Curves…");
+    choose.type = "button";
+    choose.setAttribute("aria-label", `Curves of ${this.title}`);
+    choose.onclick = () => this.page.chooseCurves(this);
+    const line = element("div", "now", this.root);
+    this.values = [];
+    const simple = device !== null && this.curves.length > 0;
+    if (simple) {
+      this.value = element("span", "value", line, "–");
+      element("span", "unit", line, ` ${this.curves[0].unit} `);
+      this.values.push([this.curves[0], this.value, ""]);
+      this.curves[0].says = "";
+    }
+    for (const curve of this.curves.slice(simple ? 1 : 0)) {
+      if (curve.dashed) {
+        const aim = element("span", "aim", line);
+        curve.says = "setpoint";
+        this.values.push([curve, aim, "setpoint "]);
+        continue;
+      }
+      curve.says = curve.name;
+      const entry = element("span", "entry", line);
+      const swatch = element("span", "swatch", entry);
+      swatch.style.setProperty("--swatch", `var(${curve.color})`);
+      element("span", "about", entry, `${curve.name} `);
+      const value = element("b", "", entry);
+      element("span", "unit", entry, curve.unit ? ` ${curve.unit}` : "");
+      this.values.push([curve, value, ""]);
+    }
+    const status = element("div", "status", this.root);
+    this.marks = element("div", "marks", status);
+    this.error = element("div", "error", status);
   }
 
   setControls(abilities) {
     this.buttons.replaceChildren();
+    if (!this.device) return;
     for (const ability of abilities) {
       const label = ability === "setpoint" ? "Setpoint…" : "Gas…";
       const button = element("button", "", this.buttons, label);
@@ -78,194 +141,86 @@ export class Card {
     }
   }
 
-  setState(state) {
-    this.state = state;
-    this.value.textContent = shown(state.value);
-    this.value.classList.toggle("old", state.error !== null || state.alarms.includes("silent"));
-    this.aim.textContent = this.device.setpoint ? `setpoint ${shown(state.setpoint)}` : "";
-    const marks = [
-      ...state.alarms.map((word) => [alarmWord(word), word === "gaps" ? "mark" : "mark bad"]),
-      ...state.status.split(",").filter(Boolean).map((code) => [code, "mark"]),
-    ];
-    if (!marks.length) marks.push([state.t === null ? "waiting" : "ok", "mark ok"]);
+  // What the dialogs of a device need to know.
+  get setpoint() {
+    return this.device.setpoint === null ? null : this.page.valueOf(this.device.name, this.device.setpoint);
+  }
+
+  get unit() {
+    const found = this.device.quantities.find((quantity) => quantity.key === (this.device.setpoint ?? this.device.main));
+    return found?.unit ?? "";
+  }
+
+  // Show the newest state of the page.
+  showState(facts) {
+    for (const [curve, where, before] of this.values) where.textContent = before + shown(curve.value(), curve.digits);
+    const names = this.plan.curves.map((curve) => curve.device).filter((name, n, all) => all.indexOf(name) === n);
+    if (this.device && !names.length) names.push(this.device.name);
+    const states = names.map((name) => [name, facts.devices[name]]).filter(([, state]) => state);
+    if (this.device) this.state = facts.devices[this.device.name];
+    const old = states.some(([, state]) => state.alarms.some(([kind]) => kind === "failing" || kind === "silent"));
+    this.value?.classList.toggle("old", old);
+    const marks = [];
+    for (const [name, state] of states) {
+      const of = this.device ? "" : `${name}: `;
+      for (const [kind, text, , seen] of state.alarms) {
+        marks.push([of + alarmWord(kind), `mark${kind === "gaps" ? "" : seen ? " seen" : " bad"}`, text]);
+      }
+      if (this.device) for (const code of state.status.split(",").filter(Boolean)) marks.push([code, "mark", ""]);
+    }
+    if (!marks.length) marks.push([states.some(([, state]) => state.t !== null) ? "ok" : "waiting", "mark ok", ""]);
     const key = JSON.stringify(marks);
     if (key !== this.marksKey) {
       this.marksKey = key;
       this.marks.replaceChildren();
-      for (const [text, className] of marks) element("span", className, this.marks, text);
+      for (const [text, className, title] of marks) element("span", className, this.marks, text).title = title;
     }
-    const bad = state.alarms.some((word) => word !== "gaps");
-    this.root.classList.toggle("alarm", bad);
-    this.error.textContent = state.error || "";
-    const counts = [`${state.samples} samples`];
-    if (state.errors) counts.push(`${state.errors} failed`);
-    if (state.missed) counts.push(`${state.missed} missed`);
+    const alarms = states.flatMap(([, state]) => state.alarms).filter(([kind]) => kind !== "gaps");
+    this.root.classList.toggle("alarm", alarms.some(([, , , seen]) => !seen));
+    this.root.classList.toggle("seen", alarms.length > 0 && alarms.every(([, , , seen]) => seen));
+    const error = states.map(([, state]) => state.error).find(Boolean) || "";
+    this.error.textContent = error;
+    this.error.title = error;
+    const sum = (what) => states.reduce((n, [, state]) => n + state[what], 0);
+    const counts = [`${sum("samples")} samples`];
+    if (sum("errors")) counts.push(`${sum("errors")} failed`);
+    if (sum("missed")) counts.push(`${sum("missed")} missed`);
     this.counts.textContent = counts.join(", ");
   }
 
-  clear() {
-    this.data = Array.from({ length: COLUMNS }, () => []);
+  get plot() {
+    return this.chart.plot;
   }
 
-  // Replace the points from `from` on by new ones.
-  take(from, columns) {
-    const t = this.data[0];
-    let kept = t.length;
-    while (kept > 0 && t[kept - 1] >= from) kept--;
-    for (let n = 0; n < COLUMNS; n++) {
-      this.data[n].length = kept;
-      for (const value of columns[n]) this.data[n].push(Number.isNaN(value) ? null : value);
-    }
-  }
-
-  // Forget what lies before the visible range, but for one point that the line begins at.
-  forgetBefore(moment) {
-    const t = this.data[0];
-    let gone = 0;
-    while (gone + 1 < t.length && t[gone + 1] < moment) gone++;
-    if (gone > 64) for (const column of this.data) column.splice(0, gone);
-  }
-
-  // The points, with an empty one where samples are missing.
-  withGaps(bucket) {
-    const [t] = this.data;
-    const longest = Math.max(3 * bucket, 5 * (this.state?.period || 0), 0.5);
-    let found = null;
-    for (let n = 1; n < t.length; n++) {
-      if (t[n] - t[n - 1] > longest && found === null) found = this.data.map((c) => c.slice(0, n));
-      if (found === null) continue;
-      if (t[n] - t[n - 1] > longest) {
-        found[0].push((t[n] + t[n - 1]) / 2);
-        for (let c = 1; c < COLUMNS; c++) found[c].push(null);
-      }
-      for (let c = 0; c < COLUMNS; c++) found[c].push(this.data[c][n]);
-    }
-    return found || this.data;
+  get data() {
+    return this.chart.data;
   }
 
   draw(range, bucket) {
     if (!this.visible) return;
-    const data = this.withGaps(bucket);
-    const { clientWidth: width, clientHeight: height } = this.chart;
-    if (this.plot === null) {
-      this.plot = new uPlot(this.options(width, height), data, this.chart);
-    } else {
-      if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
-      this.plot.setData(data, false);
-    }
-    this.plot.batch(() => {
-      this.plot.setScale("x", { min: range[0], max: range[1] });
-      this.plot.setScale("y", this.extent(data, range));
-    });
-    const points = data[0].length;
-    this.chart.setAttribute(
+    this.chart.draw(this.page.points, range, bucket);
+    const found = this.chart.range;
+    const unit = this.curves[0]?.unit ?? "";
+    this.chartRoot.setAttribute(
       "aria-label",
-      points
-        ? `Chart of ${this.device.name}: from ${shown(this.low)} to ${shown(this.high)} ${this.device.unit}`
-        : `Chart of ${this.device.name}: no samples in this range`,
+      found
+        ? `Chart of ${this.title}: from ${shown(found[0], this.curves[0].digits)} to ${shown(found[1], this.curves[0].digits)} ${unit}`
+        : `Chart of ${this.title}: no samples in this range`,
     );
   }
 
-  extent(data, range) {
-    let low = Infinity;
-    let high = -Infinity;
-    this.low = this.high = null;
-    for (let n = 0; n < data[0].length; n++) {
-      if (data[0][n] < range[0] || data[0][n] > range[1]) continue;
-      for (let c = 1; c < COLUMNS; c++) {
-        const value = data[c][n];
-        if (value === null) continue;
-        if (value < low) low = value;
-        if (value > high) high = value;
-      }
-    }
-    if (low > high) return { min: 0, max: 1 };
-    this.low = low;
-    this.high = high;
-    const margin = (high - low) * 0.06 || Math.abs(high) * 0.02 || 1;
-    return { min: low - margin, max: high + margin };
+  // Notes for the devices of this card, and for the whole recording.
+  notes() {
+    const names = new Set(this.curves.map((curve) => curve.device));
+    return this.page.notes.filter(({ device }) => !device || names.has(device));
   }
 
-  options(width, height) {
-    const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-    const value = { stroke: color("--value"), width: 1.5, points: { show: false }, spanGaps: false };
-    const aim = { stroke: color("--setpoint"), width: 1.5, dash: [5, 3], points: { show: false } };
-    return {
-      width,
-      height,
-      legend: { show: false },
-      scales: { x: { time: true, auto: false }, y: { auto: false } },
-      axes: [
-        { ...axis, size: 38, space: labelSpace, values: TIME_LABELS },
-        { ...axis, size: 52, values: (plot, splits, n, space, step) => shownAlong(splits, step) },
-      ],
-      series: [{}, { ...value }, { ...value }, { ...aim }, { ...aim }],
-      bands: [{ series: [2, 1], fill: color("--band") }],
-      cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false } },
-      hooks: {
-        ready: [(plot) => this.prepare(plot)],
-        setCursor: [(plot) => this.readAt(plot)],
-        drawAxes: [(plot) => this.drawLimits(plot)],
-      },
-    };
+  read() {
+    this.readLine.textContent = this.chart.readingAtCursor();
   }
 
-  prepare(plot) {
-    this.chosen = element("div", "chosen", plot.over);
-    this.chosen.hidden = true;
-    new Drag(plot.over, (x) => plot.posToVal(x, "x"), {
-      dragging: (range, event) => {
-        this.page.markChosen(range);
-        // A mouse moves the cursor itself.
-        if (event.pointerType !== "mouse") {
-          const box = plot.over.getBoundingClientRect();
-          plot.setCursor({ left: event.clientX - box.left, top: event.clientY - box.top }, true, true);
-        }
-      },
-      left: () => this.page.markChosen(null),
-      chosen: (range) => this.page.zoomTo(range),
-    });
-  }
-
-  // The range that a drag chooses, on this chart or on another one.
   markChosen(range) {
-    if (this.plot === null) return;
-    this.chosen.hidden = range === null;
-    if (range === null) return;
-    const [left, right] = range.map((t) => this.plot.valToPos(t, "x"));
-    this.chosen.style.left = `${left}px`;
-    this.chosen.style.width = `${right - left}px`;
-  }
-
-  drawLimits(plot) {
-    if (!this.device.limits) return;
-    const { ctx, bbox } = plot;
-    ctx.save();
-    ctx.strokeStyle = color("--alarm");
-    ctx.setLineDash([2, 4]);
-    for (const limit of this.device.limits) {
-      if (limit === null) continue;
-      const y = plot.valToPos(limit, "y", true);
-      if (y < bbox.top || y > bbox.top + bbox.height) continue;
-      ctx.beginPath();
-      ctx.moveTo(bbox.left, y);
-      ctx.lineTo(bbox.left + bbox.width, y);
-      ctx.stroke();
-    }
-    ctx.restore();
-  }
-
-  readAt(plot) {
-    const n = plot.cursor.idx;
-    const nowhere = n === null || n === undefined || plot.cursor.left < 0;
-    this.read.textContent = nowhere ? "" : this.reading(plot.data, n);
-  }
-
-  reading(data, n) {
-    const [t, low, high, setLow, setHigh] = data.map((column) => column[n]);
-    const span = (a, b) => (a === b ? shown(a) : `${shown(a)} to ${shown(b)}`);
-    const aim = this.device.setpoint ? `, setpoint ${span(setLow, setHigh)}` : "";
-    return `${clockTime(t)}: ${span(low, high)} ${this.device.unit}${aim}`;
+    this.chart.markChosen(range);
   }
 
   // With the chart focused, the arrow keys move the cursor from point to point.
@@ -276,7 +231,7 @@ export class Card {
     const first = t.findIndex((moment) => moment >= begin);
     const last = t.findLastIndex((moment) => moment <= end);
     if (first < 0 || last < first) return;
-    const now = this.page.reading === null ? null : this.indexAt(this.page.reading);
+    const now = this.page.reading === null ? null : this.chart.indexAt(this.page.reading);
     const moves = {
       ArrowLeft: () => (now === null ? last : now - 1),
       ArrowRight: () => (now === null ? first : now + 1),
@@ -288,28 +243,14 @@ export class Card {
     event.preventDefault();
     const n = Math.min(Math.max(moves[event.key](), first), last);
     this.page.readAll(t[n]);
-    this.page.say(`${this.device.name}, ${this.reading(this.data, n)}`);
+    this.page.say(`${this.title}, ${this.chart.reading(n)}`);
   }
 
-  // The point at a time, or the one before it.
-  indexAt(moment) {
-    return Math.max(0, this.data[0].findLastIndex((t) => t <= moment));
-  }
-
-  // Put the cursor at a time; null takes it away.
   putCursor(moment) {
-    if (this.plot === null) return;
-    const [begin, end] = this.page.visible;
-    const inside = moment !== null && moment >= begin && moment <= end;
-    const left = inside ? this.plot.valToPos(moment, "x") : -10;
-    this.plot.setCursor({ left, top: inside ? this.plot.over.clientHeight / 2 : -10 }, true, false);
+    this.chart.putCursor(moment);
   }
 
-  // Colours of a chart are fixed when it is made.
   repaint() {
-    if (this.plot !== null) {
-      this.plot.destroy();
-      this.plot = null;
-    }
+    this.chart.destroy();
   }
 }

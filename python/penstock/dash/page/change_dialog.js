@@ -37,8 +37,8 @@ export async function openChange(connection, card, ability) {
     field.type = "number";
     field.step = "any";
     field.required = true;
-    field.value = card.state?.setpoint ?? "";
-    entry.replaceChildren(labelled(`New setpoint${device.unit ? ` in ${device.unit}` : ""}`, field));
+    field.value = card.setpoint ?? "";
+    entry.replaceChildren(labelled(`New setpoint${card.unit ? ` in ${card.unit}` : ""}`, field));
   } else {
     title.textContent = `Gas of ${name}`;
     field = document.createElement("select");
@@ -61,10 +61,10 @@ export async function openChange(connection, card, ability) {
       dialog.close();
     } else if (step === "enter") {
       if (!field.value) return;
-      const unit = device.unit ? ` ${device.unit}` : "";
+      const unit = card.unit ? ` ${card.unit}` : "";
       question.textContent =
         ability === "setpoint"
-          ? `Change the setpoint of ${name} from ${shown(card.state?.setpoint)} to ${shown(Number(field.value))}${unit}?`
+          ? `Change the setpoint of ${name} from ${shown(card.setpoint)} to ${shown(Number(field.value))}${unit}?`
           : `Let ${name} compute with ${field.value}?`;
       question.hidden = false;
       next.textContent = "Change it";

@@ -2,7 +2,6 @@
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5000;
-const COLUMNS = 5;
 
 export class Connection {
   constructor(handlers) {
@@ -83,17 +82,18 @@ export class Connection {
   }
 }
 
-// A head in JSON, then for each device times, lowest and highest value, lowest and highest setpoint.
+// A head in JSON, then for each curve times, lowest and highest values; the last two may be one.
 function unpack(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
   let offset = 4 + size;
-  for (const device of head.devices) {
-    device.columns = [];
-    for (let n = 0; n < COLUMNS; n++) {
-      device.columns.push(new Float64Array(buffer, offset, device.rows));
-      offset += 8 * device.rows;
+  for (const curve of head.curves) {
+    const columns = [];
+    for (let n = 0; n < (curve.flat ? 2 : 3); n++) {
+      columns.push(new Float64Array(buffer, offset, curve.rows));
+      offset += 8 * curve.rows;
     }
+    curve.columns = [columns[0], columns[1], columns[2] ?? columns[1]];
   }
   return head;
 }

@@ -1,20 +1,36 @@
 // The page: what is visible, who draws it, and the keys.
 
+import { AlarmLine } from "./alarm_line.js";
 import { Card } from "./card.js";
 import { openChange } from "./change_dialog.js";
 import { Connection } from "./connection.js";
+import { openCurves } from "./curves_dialog.js";
+import { Layout } from "./layout.js";
+import { curveName, Points } from "./points.js";
+import { Tile } from "./tile.js";
 import { TimeRange } from "./time_range.js";
 import { openUnlock, prepareUnlock } from "./unlock_dialog.js";
-import { alarmWord, dateAndTime, eventText, eventWord, zoneAt } from "./words.js";
+import { dateAndTime, Digits, eventText, eventWord, zoneAt } from "./words.js";
 
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
+const MOST_NOTES = 200;
+const MOST_CARDS = 12; // of more devices, tiles are shown
 const THEMES = ["system", "light", "dark"];
 const at = (id) => document.getElementById(id);
 
 class Page {
   constructor() {
     this.cards = new Map();
+    this.tiles = new Map();
+    this.devices = new Map(); // what the server has told of each
+    this.points = new Points();
+    this.digits = new Map();
+    this.notes = [];
+    this.layout = null;
+    this.tiled = null; // whether tiles are shown; null for as many devices suggest
+    this.opened = new Set(); // the devices whose card is shown above the tiles
+    this.alarms = new AlarmLine((names) => this.acknowledge(names));
     this.time = new TimeRange();
     this.asked = null; // the range that the server was asked for
     this.viewNumber = 0;
@@ -28,7 +44,10 @@ class Page {
     this.marked = null; // the range of a drag under way
     this.connection = new Connection({
       // The server sends its whole log again.
-      opened: () => at("events").replaceChildren(),
+      opened: () => {
+        at("events").replaceChildren();
+        this.notes = [];
+      },
       closed: () => this.lose(),
       hello: (message) => this.greet(message),
       state: (message) => this.takeState(message),
@@ -54,28 +73,120 @@ class Page {
     at("unlocked").hidden = message.control !== "granted";
     control.setAttribute("aria-label", message.control === "granted" ? "Control: unlocked" : "Control");
     control.setAttribute("aria-pressed", String(message.control === "granted"));
-    const same = JSON.stringify(message.devices) === this.devicesKey;
-    this.devicesKey = JSON.stringify(message.devices);
-    if (!same) this.makeCards(message.devices);
-    for (const card of this.cards.values()) {
-      card.setControls(message.control === "granted" ? card.device.abilities : []);
+    const told = JSON.stringify([message.devices, message.layout]);
+    if (told !== this.told) {
+      this.told = told;
+      this.devices = new Map(message.devices.map((device) => [device.name, device]));
+      this.layout = new Layout(message.title, message.layout);
+      this.makeCards();
     }
+    for (const card of this.cards.values()) this.setControls(card);
     at("unlock").dataset.control = message.control;
     this.askView();
   }
 
-  makeCards(devices) {
+  setControls(card) {
+    const device = card.device && this.devices.get(card.device.name);
+    card.setControls(device && this.hello.control === "granted" ? device.abilities : []);
+  }
+
+  makeCards() {
     for (const card of this.cards.values()) {
       card.repaint();
       this.watcher.unobserve(card.root);
     }
-    this.cards = new Map(devices.map((device) => [device.name, new Card(device, this)]));
-    // Few devices have few and large charts, in rows of the same length.
-    const few = { 1: [1, 1], 2: [2, 1], 3: [3, 1], 4: [2, 2], 5: [3, 2], 6: [3, 2] }[devices.length];
+    for (const tile of this.tiles.values()) this.watcher.unobserve(tile.root);
+    const tiled = this.tiled ?? this.devices.size > MOST_CARDS;
+    const plans = this.layout.plans(this.devices)
+      .filter(([name, , device]) => device === null || !tiled || this.opened.has(name));
+    this.cards = new Map(plans.map(([name, plan, device]) => [name, new Card(plan, device, this)]));
+    this.tiles = new Map(tiled ? [...this.devices.values()].map((device) => [device.name, new Tile(device, this)]) : []);
+    // Few cards have few and large charts, in rows of the same length.
+    const few = { 1: [1, 1], 2: [2, 1], 3: [3, 1], 4: [2, 2], 5: [3, 2], 6: [3, 2] }[this.cards.size];
     at("devices").dataset.columns = few ? few[0] : "many";
-    at("devices").dataset.rows = few ? few[1] : "many";
+    at("devices").dataset.rows = few ? (tiled ? 2 : few[1]) : "many";
     at("devices").replaceChildren(...[...this.cards.values()].map((card) => card.root));
-    for (const card of this.cards.values()) this.watcher.observe(card.root);
+    at("devices").hidden = this.cards.size === 0 && tiled;
+    at("tiles").replaceChildren(...[...this.tiles.values()].map((tile) => tile.root));
+    at("tiles").hidden = !tiled;
+    for (const tile of this.tiles.values()) tile.root.setAttribute("aria-pressed", String(this.opened.has(tile.device.name)));
+    at("tiled").setAttribute("aria-pressed", String(tiled));
+    at("proposed").disabled = !this.layout.isOwn;
+    for (const shown of this.shownParts()) this.watcher.observe(shown.root);
+    if (this.facts !== null) for (const shown of this.shownParts()) shown.showState(this.facts);
+  }
+
+  *shownParts() {
+    yield* this.cards.values();
+    yield* this.tiles.values();
+  }
+
+  // After a change of the layout by a person.
+  arrange() {
+    this.makeCards();
+    for (const card of this.cards.values()) this.setControls(card);
+    this.askView();
+  }
+
+  toggleCard(name) {
+    if (this.opened.has(name)) this.opened.delete(name);
+    else this.opened.add(name);
+    this.arrange();
+    this.cards.get(name)?.root.scrollIntoView({ block: "nearest" });
+  }
+
+  chooseCurves(card) {
+    const number = card.device ? null : Number([...this.cards].find(([, each]) => each === card)[0].split(" ")[1]) - 1;
+    openCurves(this, { title: card.title, plan: card.plan, own: card.device?.name ?? "", removable: number !== null }, (chosen) => {
+      if (card.device) this.layout.setDevice(card.device.name, chosen?.curves.length ? chosen : null);
+      else this.layout.setChart(number, chosen === "remove" || !chosen.curves.length ? null : chosen);
+      this.arrange();
+    });
+  }
+
+  newChart() {
+    const plan = { title: "", curves: [], log: { left: false, right: false } };
+    openCurves(this, { title: "", plan, own: "", removable: false }, (chosen) => {
+      if (!chosen.curves.length) return;
+      this.layout.setChart(this.layout.charts.length, chosen);
+      this.arrange();
+    });
+  }
+
+  showLayout() {
+    at("layout-text").value = this.layout.asToml(this.devices) || "# every device has the chart that is proposed";
+    at("layout").showModal();
+    at("layout-text").select();
+  }
+
+  // The newest value of a quantity.
+  valueOf(device, key) {
+    const n = this.devices.get(device)?.quantities.findIndex((quantity) => quantity.key === key) ?? -1;
+    return n < 0 ? null : (this.facts?.devices[device]?.values[n] ?? null);
+  }
+
+  // The digits that an instrument sends of a quantity.
+  digitsOf(device, key) {
+    const name = curveName(device, key);
+    if (!this.digits.has(name)) this.digits.set(name, new Digits());
+    return this.digits.get(name);
+  }
+
+  seeDigits(devices) {
+    for (const [name, state] of Object.entries(devices)) {
+      const quantities = this.devices.get(name)?.quantities ?? [];
+      quantities.forEach(({ key }, n) => this.digitsOf(name, key).see(state.values[n]));
+    }
+  }
+
+  async acknowledge(names) {
+    if (this.hello?.control === "granted") {
+      for (const device of names) await this.connection.ask({ type: "acknowledge", device, confirmed: true });
+      return;
+    }
+    // Whoever may only look has seen it for himself.
+    this.alarms.seeHere(this.facts, names);
+    this.showState();
   }
 
   // The page of an ended recording keeps what it shows. A new run at the same address replaces it.
@@ -88,6 +199,7 @@ class Page {
     at("csv").hidden = true;
     at("control").hidden = true;
     for (const card of this.cards.values()) card.setControls([]);
+    at("acknowledge").hidden = true;
   }
 
   setConnection(state, text) {
@@ -103,37 +215,31 @@ class Page {
     if (first && message.last !== null && !this.chosen && !message.live) this.choose({ all: true });
     if (this.time.outgrown(this.asked)) this.askView();
     this.showTools();
-    for (const [name, state] of Object.entries(message.devices)) {
-      this.cards.get(name)?.setState(state);
-    }
+    this.seeDigits(message.devices);
     this.addEvents(message.events);
+    this.showState();
     this.drawSoon();
-    this.showAlarms(message.devices);
     const text = message.ended || (message.live ? "live" : "recorded");
     this.setConnection(message.live ? "live" : "ended", text);
     at("connection").dataset.seq = message.seq;
     at("connection").dataset.samples = Object.values(message.devices).reduce((n, d) => n + d.samples, 0);
   }
 
-  takePoints(message) {
-    if (message.view !== this.viewNumber) return;
-    for (const { name, from, columns } of message.devices) this.cards.get(name)?.take(from, columns);
+  showState() {
+    this.alarms.apply(this.facts);
+    for (const shown of this.shownParts()) shown.showState(this.facts);
+    this.alarmText = this.alarms.show(this.facts);
+    this.showTitle();
   }
 
-  showAlarms(devices) {
-    const found = Object.entries(devices)
-      .filter(([, state]) => state.alarms.some((word) => word !== "gaps"))
-      .map(([name, state]) => `${name}: ${state.alarms.map(alarmWord).join(", ")}`);
-    const text = found.length ? `Alarm: ${found.join("; ")}` : "";
-    // Written only when it changes, because a screen reader speaks it each time.
-    if (at("alarms").textContent !== text) at("alarms").textContent = text;
-    at("alarms").hidden = !text;
-    this.showTitle();
+  takePoints(message) {
+    if (message.view !== this.viewNumber) return;
+    for (const curve of message.curves) this.points.take(curve);
   }
 
   // With the alarms, which are seen also where the page is not.
   showTitle() {
-    const parts = [at("alarms").textContent, this.hello?.title, "Penstock"];
+    const parts = [this.alarmText, this.hello?.title, "Penstock"];
     document.title = parts.filter(Boolean).join(" – ");
   }
 
@@ -143,7 +249,10 @@ class Page {
     for (const [t, device, kind, message] of events) {
       const row = document.createElement("tr");
       if (kind === "alarm" || kind === "error" || kind === "connection_lost") row.className = "alarm";
-      const text = eventText(kind, message, this.cards.get(device)?.device.unit);
+      const aim = this.devices.get(device);
+      const unit = aim?.quantities.find((quantity) => quantity.key === (aim.setpoint ?? aim.main))?.unit;
+      const text = eventText(kind, message, unit);
+      if (kind === "note") this.notes.push({ t, device, text: message });
       const [date, time] = dateAndTime(t).split(" ");
       const when = document.createElement("span");
       when.className = "date";
@@ -158,6 +267,7 @@ class Page {
       body.prepend(row);
     }
     while (body.rows.length > MOST_EVENTS) body.deleteRow(-1);
+    if (this.notes.length > MOST_NOTES) this.notes.splice(0, this.notes.length - MOST_NOTES);
   }
 
   // -- what is visible ---------------------------------------------------------------------
@@ -175,10 +285,10 @@ class Page {
   sawCards(entries) {
     let more = false;
     for (const { target, isIntersecting } of entries) {
-      const card = this.cards.get(target.dataset.device);
-      if (!card || card.root !== target) continue;
-      more ||= isIntersecting && !card.visible;
-      card.visible = isIntersecting;
+      const part = [...this.shownParts()].find((each) => each.root === target);
+      if (!part) continue;
+      more ||= isIntersecting && !part.visible;
+      part.visible = isIntersecting;
     }
     if (more) this.askView();
   }
@@ -190,16 +300,18 @@ class Page {
   }
 
   sendView() {
-    const devices = [...this.cards.values()].filter((card) => card.visible);
-    if (!this.connection.isOpen || !devices.length) return;
-    const width = Math.max(50, Math.round((devices[0].chart.clientWidth - 60) * Math.min(devicePixelRatio, 2)));
+    const parts = [...this.shownParts()].filter((part) => part.visible);
+    if (!this.connection.isOpen || !parts.length) return;
+    const curves = new Map(parts.flatMap((part) => part.curves).map(({ device, key }) => [curveName(device, key), [device, key]]));
+    // A bin for each pixel of the page: the server sends one or two.
+    const widths = parts.map((part) => (part.chartRoot ? part.chartRoot.clientWidth - 60 : part.root.clientWidth));
+    const width = Math.max(50, Math.round(Math.max(...widths)));
     this.takeTime();
     this.asked = this.time.asked;
     this.bucket = (this.asked.span ?? this.asked.to - this.asked.from) / width;
     this.viewNumber++;
-    this.connection.send({
-      type: "view", id: this.viewNumber, devices: devices.map((card) => card.device.name), width, ...this.asked,
-    });
+    this.points.clear();
+    this.connection.send({ type: "view", id: this.viewNumber, curves: [...curves.values()], width, ...this.asked });
   }
 
   // Once for each state, which follows the points of its tick: drawing is most of the page's work.
@@ -212,14 +324,27 @@ class Page {
     if (document.hidden) return;
     const range = this.visible;
     at("range").textContent = `${dateAndTime(range[0])} to ${dateAndTime(range[1])} (${zoneAt(range[1])})${this.time.paused ? " (paused)" : ""}`;
-    const csv = new URLSearchParams({ from: range[0], to: range[1] });
-    at("csv").href = `csv?${csv}`;
+    at("csv").href = `csv?${this.csvQuery(range)}`;
+    if (this.time.fixed === null && this.asked?.span !== undefined) this.points.forgetBefore(range[0]);
+    for (const tile of this.tiles.values()) tile.draw(range);
     for (const card of this.cards.values()) {
-      if (this.time.fixed === null && this.asked?.span !== undefined) card.forgetBefore(range[0]);
       card.draw(range, this.bucket);
       if (this.marked !== null) card.markChosen(this.marked);
       if (this.reading !== null) card.putCursor(this.reading);
     }
+  }
+
+  // The curves of all cards, in their order; of a page of tiles those that the server proposes.
+  csvQuery([from, to]) {
+    const query = new URLSearchParams({ from, to });
+    const seen = new Set();
+    for (const { device, key } of [...this.cards.values()].flatMap((card) => card.curves)) {
+      if (seen.has(curveName(device, key))) continue;
+      seen.add(curveName(device, key));
+      query.append("device", device);
+      query.append("quantity", key);
+    }
+    return query;
   }
 
   // Read all charts at a time, by keyboard. A pointer takes the cursors over where they are.
@@ -328,6 +453,35 @@ class Page {
     matchMedia("(prefers-color-scheme: dark)").onchange = () => this.setTheme(this.theme);
     at("control").onclick = openUnlock;
     prepareUnlock(this.connection);
+    const menu = (id, action) => {
+      at(id).onclick = () => {
+        at("view").open = false;
+        action();
+      };
+    };
+    menu("new-chart", () => this.newChart());
+    menu("tiled", () => {
+      this.tiled = !(this.tiled ?? this.devices.size > MOST_CARDS);
+      this.arrange();
+    });
+    menu("show-layout", () => this.showLayout());
+    menu("proposed", () => {
+      this.layout.forget();
+      this.arrange();
+    });
+    menu("print", () => print());
+    at("layout-close").onclick = () => at("layout").close();
+    addEventListener("click", (event) => {
+      if (!event.target.closest("#view")) at("view").open = false;
+    });
+    // Paper is white.
+    const paper = (dark) => {
+      document.documentElement.dataset.theme = dark ? "dark" : "light";
+      for (const card of this.cards.values()) card.repaint();
+      this.draw();
+    };
+    addEventListener("beforeprint", () => paper(false));
+    addEventListener("afterprint", () => this.setTheme(this.theme));
     addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("visibilitychange", () => this.draw());
   }

@@ -24,6 +24,7 @@ from penstock.record.arrow import (
     units_of,
 )
 from penstock.record.envelopes.bins import GrowingEnvelope, Numbers, Times, fold
+from penstock.record.envelopes.table_columns import device_codes, integers_of, numbers_of
 from penstock.record.shown_quantity import choose_quantity
 from penstock.record.stored_parts import StoredPart
 
@@ -123,9 +124,9 @@ class Curves:
             table = table.filter(pyarrow_module("pyarrow.compute").is_null(table["event"]))
         if not table.num_rows:
             return
-        t = _integers(table["t_utc"])
+        t = integers_of(table["t_utc"])
         at = self._steady(part, table, t) if self._times == "steady" else t
-        codes, names = _codes(table["device"])
+        codes, names = device_codes(table["device"])
         described = _described(table.schema)
         units = units_of(table.schema)
         columns: dict[str, Numbers | None] = {}
@@ -138,7 +139,7 @@ class Curves:
             chosen = _chosen(numbers, about)
             for field in self._fields or ([chosen] if chosen is not None else []):
                 if field not in columns:
-                    columns[field] = _values(table, field)
+                    columns[field] = numbers_of(table, field)
                 values = columns[field]
                 if values is None:
                     continue
@@ -164,7 +165,7 @@ class Curves:
         boot = part.metadata.get("boot_id")
         if not isinstance(boot, str) or "t_mono_ns" not in table.column_names:
             return t
-        steady = _integers(table["t_mono_ns"])
+        steady = integers_of(table["t_mono_ns"])
         return steady + self._offsets.setdefault(boot, int(t[0]) - int(steady[0]))
 
     def _curve(
@@ -201,25 +202,6 @@ def _gap(about: dict[str, Any]) -> int | None:
     return int(_MISSED_POLLS * 1e9 / rate)
 
 
-def _integers(column: Any) -> Times:
-    pa = pyarrow_module()
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ns", column.type.tz))
-    found: Times = _plain(column.cast(pa.int64())).to_numpy()
-    return found
-
-
-def _codes(column: Any) -> tuple[NDArray[np.int16], list[str]]:
-    """The device of each row as a number, and their names."""
-    pa = pyarrow_module()
-    plain = _plain(column)
-    if not pa.types.is_dictionary(plain.type):
-        plain = plain.dictionary_encode()
-    # Numbers of 16 bits are sorted by radix, in a fifth of the time. No bus has 32,768 devices.
-    codes = plain.indices.to_numpy(zero_copy_only=False).astype(np.int16)
-    return codes, [str(text) for text in plain.dictionary.to_pylist()]
-
-
 def _by_code(codes: NDArray[np.int16]) -> list[tuple[int, Any]]:
     """The codes that there are, each with what selects its rows in order."""
     period = int(codes.max()) + 1
@@ -231,39 +213,3 @@ def _by_code(codes: NDArray[np.int16]) -> list[tuple[int, Any]]:
     order = np.argsort(codes, kind="stable")
     starts = fold(codes[order])
     return [(int(codes[rows[0]]), rows) for rows in np.split(order, starts[1:])]
-
-
-def _values(table: Any, field: str) -> Numbers | None:
-    """A column as floats, NaN where it has no number; None if there is no such column."""
-    if field not in table.column_names:
-        return None
-    pa = pyarrow_module()
-    column = _plain(table[field])
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        known = pa.array(list(map(_number, encoded.dictionary.to_pylist())), pa.float64())
-        column = known.take(encoded.indices)
-    elif pa.types.is_timestamp(kind):
-        return None
-    found: Numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text) if text is not None else None
-    except ValueError:
-        return None
-
-
-def _plain(column: Any) -> Any:
-    """A column in one piece."""
-    pa = pyarrow_module()
-    if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
-        return column.chunk(0)  # combine_chunks would copy it
-    column = column.combine_chunks()
-    # Of a table without rows, older versions return a chunked array all the same.
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return column

@@ -1,0 +1,147 @@
+"""The alarms of the page: when they begin, when they end, and that a person has seen them.
+
+None of them flutters: a limit has a hysteresis, and a device that answers some of its polls is
+failing until it answers all of them for a while.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.record.envelopes.bins import Numbers
+
+__all__ = ["Alarm", "FailureWatch", "LimitState", "Limits"]
+
+_HYSTERESIS = 0.01
+_JUDGED_POLLS = 16
+_LOST_POLLS = 3
+_SOUND_POLLS = 8
+_SLOW_S = 1.0
+_SOUND_SLOW_POLLS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The range of values without an alarm, ends included; None means without an end.
+
+    Attributes:
+        low: the lowest value without an alarm.
+        high: the highest one.
+        field: the column; None for the quantity that is shown of the device by default.
+        hysteresis: an alarm ends when the value is inside by so much, in its unit. By default 1 %
+            of the range, or of the limit where there is one only.
+        judged: False for limits that the recorder judges: its events are the alarms then, and the
+            page only draws the lines.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    field: str | None = None
+    hysteresis: float | None = None
+    judged: bool = True
+
+    @property
+    def margin(self) -> float:
+        """The hysteresis as a number."""
+        if self.hysteresis is not None:
+            return self.hysteresis
+        if self.low is not None and self.high is not None:
+            return _HYSTERESIS * (self.high - self.low)
+        end = self.low if self.low is not None else self.high
+        return _HYSTERESIS * abs(end) if end is not None else 0.0
+
+    def breach(self, low: float, high: float) -> tuple[str, float] | None:
+        """Which limit a range of values passes, and by which value; None if it is inside."""
+        if self.high is not None and high > self.high:
+            return "high", high
+        if self.low is not None and low < self.low:
+            return "low", low
+        return None
+
+    def is_well_inside(self, value: float) -> bool:
+        """Whether ``value`` ends an alarm."""
+        low, high = self.low, self.high
+        return (low is None or value >= low + self.margin) and (
+            high is None or value <= high - self.margin
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm of a device.
+
+    ``kind`` is ``high``, ``low``, ``silent``, ``failing``, ``gaps``, or ``limit`` for one of the
+    recorder's own. ``since`` is its time in nanoseconds since 1970. ``seen``: a person has
+    acknowledged it, for all browsers.
+    """
+
+    kind: str
+    text: str
+    since: int
+    seen: bool = False
+
+    @property
+    def is_mild(self) -> bool:
+        """Whether it is worth a mark, and no alarm's colour."""
+        return self.kind == "gaps"
+
+
+@dataclass(slots=True)
+class LimitState:
+    """One limit of one device: which end is passed, ``"low"`` or ``"high"``, and since when."""
+
+    limits: Limits
+    passed: str | None = None
+    since: int = 0
+    text: str = ""
+
+    def judge(self, values: Numbers, unit: str, t: int) -> list[tuple[str, str]]:
+        """What these values change, as kinds and messages of events. All of them count."""
+        values = values[~np.isnan(values)]
+        if not len(values):
+            return []
+        limits, found = self.limits, []
+        last = float(values[-1])
+        worst = limits.breach(float(values.min()), float(values.max()))
+        if worst is not None and self.passed is None:
+            which, value = worst
+            limit = limits.high if which == "high" else limits.low
+            word = "above" if which == "high" else "below"
+            self.text = f"{value:g}{unit} is {word} the limit {limit:g}{unit}"
+            self.passed, self.since = which, t
+            found.append(("alarm", self.text))
+        now = limits.breach(last, last)
+        if now is not None:
+            self.passed = now[0]
+        elif self.passed is not None and limits.is_well_inside(last):
+            self.passed = None
+            found.append(("alarm_cleared", f"{last:g}{unit} is within the limits again"))
+        return found
+
+
+@dataclass(slots=True)
+class FailureWatch:
+    """Whether a device fails, by its newest polls.
+
+    It does after three failed polls in a row, or when half of the newest 16 have failed; below 1 Hz
+    after one. It does not any more when 8 in a row were answered; below 1 Hz after two.
+    """
+
+    failing: bool = False
+    since: int = 0
+    _newest: list[bool] = field(default_factory=list)
+
+    def add(self, failed: list[bool], period: float, t: int) -> None:
+        """Judge the polls that ``failed`` tells of; ``t`` is the time of the last one."""
+        self._newest = (self._newest + failed[-_JUDGED_POLLS:])[-_JUDGED_POLLS:]
+        slow = period >= _SLOW_S
+        lost, sound = (1, _SOUND_SLOW_POLLS) if slow else (_LOST_POLLS, _SOUND_POLLS)
+        ends = self._newest
+        if not self.failing:
+            begins = len(ends) >= lost and all(ends[-lost:])
+            if begins or sum(ends) >= _JUDGED_POLLS // 2:
+                self.failing, self.since = True, t
+        elif len(ends) >= sound and not any(ends[-sound:]):
+            self.failing = False
