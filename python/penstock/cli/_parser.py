@@ -100,7 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Record real instruments on their serial ports, as a TOML file describes "
         "(docs/cli.md and examples/run.toml explain it).",
         usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite] "
-        "[--resume [--force]] [--check] [--no-plot] [--postgres-dsn DSN] [--sign KEY] [--json] "
+        "[--resume [--force]] [--check] [--no-plot] [--to URL] [--postgres-dsn DSN] [--sign KEY] "
+        "[--json] "
         "run.toml [--dash [PORT]] [--host ADDRESS] [--allow-host NAME] [--control] "
         "[--limit DEVICE=LOW:HIGH] [--silence SECONDS]",
         epilog=_EPILOG,
@@ -131,6 +132,12 @@ def build_parser() -> argparse.ArgumentParser:
         "--check",
         action="store_true",
         help="check the file, the output folder and the instruments; record and change nothing",
+    )
+    record.add_argument(
+        "--to",
+        action="append",
+        metavar="URL",
+        help="also record into this server: influx://HOST/DATABASE (may be repeated)",
     )
     record.add_argument(
         "--postgres-dsn",

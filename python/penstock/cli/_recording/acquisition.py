@@ -31,6 +31,7 @@ from penstock.cli._recording.alarms import Alarms
 from penstock.cli._recording.display import Display, show, tell
 from penstock.cli._recording.instruments import controller_of
 from penstock.cli._recording.joining import Joining
+from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.notes import take_notes
 from penstock.cli._recording.output import make_folder, remove_if_empty, written_files
 from penstock.cli._recording.plan import DevicePlan, RunPlan
@@ -54,6 +55,7 @@ from penstock.record import (
     pipe,
     record,
 )
+from penstock.record._network.network_sink import NetworkSink
 from penstock.record.sink import PathSink, describe_sink
 
 __all__ = ["Outcome", "acquire"]
@@ -116,6 +118,8 @@ async def acquire(
             others: list[Sink] = []
             if plan.postgres_dsn is not None:
                 others.append(await _open_postgres(plan, stack))
+            network = NetworkSinks(plan, partial(tell, display))
+            others += await network.open_all(stack)
             manager = AlicatManager(error_policy=ErrorPolicy.RETURN)
             await stack.enter_async_context(manager)
             joining = Joining(manager, progress, partial(tell, display))
@@ -144,6 +148,7 @@ async def acquire(
                     joining,
                     safe_states,
                     [*sinks, *others],
+                    network,
                     fallbacks,
                     reopening,
                     progress,
@@ -259,6 +264,7 @@ async def _record(
     joining: Joining,
     safe_states: SafeStates,
     sinks: Sequence[Sink],
+    network: NetworkSinks,
     fallbacks: Mapping[Sink, Sink],
     reopening: Mapping[Sink, Reopening],
     progress: Progress,
@@ -286,6 +292,7 @@ async def _record(
                 tasks.start_soon(joining.run, recording, plan.devices)
                 tasks.start_soon(alarms.run_commands)
                 tasks.start_soon(safe_states.run)
+                tasks.start_soon(network.watch, recording)
                 if plan.formats:
                     tasks.start_soon(take_notes, recording, plan.out)
                 for device in plan.devices:
@@ -294,12 +301,13 @@ async def _record(
                             _step, manager, device, joining, safe_states, progress, started
                         )
                 try:
+                    again: dict[Sink, Callable[[], Sink]] = {**reopening, **network.reopening}
                     remaining = {id(sink) for sink in (*sinks, *fallbacks.values())}
 
                     def tell_failure(sink: Sink, error: Exception) -> None:
                         remaining.discard(id(sink))
                         end = "the run goes on" if remaining else "nothing is left to record to"
-                        if sink in reopening or isinstance(sink, PathSink):
+                        if sink in again or isinstance(sink, PathSink | NetworkSink):
                             end = "it is tried again, and the run goes on"
                         recording.note(one_line(error), kind="sink_failed")
                         tasks.start_soon(tell, display, f"penstock: {one_line(error)}; {end}")
@@ -313,7 +321,7 @@ async def _record(
                         recording,
                         *sinks,
                         fallbacks=fallbacks,
-                        reopen=reopening,
+                        reopen=again,
                         flush_interval=None if plan.dash is None else _SHOWN_EVERY_S,
                         on_sink_failure=tell_failure,
                         on_sink_return=tell_return,

@@ -6,6 +6,7 @@ from penstock.alicat import AlicatManager
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.joining import Joining
+from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.output import check_output
 from penstock.cli._recording.plan import RunPlan
 from penstock.cli._recording.progress import DeviceProgress, Progress
@@ -49,6 +50,7 @@ async def _ask(plan: RunPlan) -> tuple[list[str], list[str]]:
     async def tell(text: str) -> None:
         print(text, flush=True)
 
+    await NetworkSinks(plan, tell).check()
     async with AlicatManager() as manager:
         joining = Joining(manager, progress, tell)
         await joining.open_all(plan.devices)

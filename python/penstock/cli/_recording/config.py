@@ -7,19 +7,15 @@ measurements.
 
 from __future__ import annotations
 
-import difflib
-import json
-import math
 import os
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
-from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._errors import one_line
 from penstock.cli._recording.limits import LimitPlan
 from penstock.cli._recording.plan import (
     DEFAULT_FORMATS,
@@ -29,7 +25,10 @@ from penstock.cli._recording.plan import (
     ModbusPlan,
     SafeStatePlan,
     SetpointStep,
+    SinkPlan,
 )
+from penstock.cli._recording.sink_tables import sink_plan
+from penstock.cli._recording.toml_table import Table, refuse_config
 
 __all__ = ["RunConfig", "load_config", "parse_config"]
 
@@ -66,6 +65,7 @@ class RunConfig:
     devices: tuple[DevicePlan, ...]
     fallback: Path | None = None
     alarm: AlarmPlan | None = None
+    sinks: tuple[SinkPlan, ...] = ()
 
 
 def load_config(path: str | os.PathLike[str]) -> RunConfig:
@@ -81,19 +81,21 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
         with open(name, "rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
-        _refuse(f"configuration file {name} does not exist; check the path")
+        refuse_config(f"configuration file {name} does not exist; check the path")
     except IsADirectoryError:
-        _refuse(f"configuration file {name} is a folder; name the TOML file in it")
+        refuse_config(f"configuration file {name} is a folder; name the TOML file in it")
     except PermissionError:
-        _refuse(f"configuration file {name} may not be read; change its permissions (chmod u+r)")
+        refuse_config(
+            f"configuration file {name} may not be read; change its permissions (chmod u+r)"
+        )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        _refuse(
+        refuse_config(
             f"configuration file {name!r} cannot be read: {reason or one_line(error)}; "
             "check the path"
         )
     if len(data) > _MAX_BYTES:
-        _refuse(f"configuration file {name} is larger than 1 MiB; it cannot be a run.toml")
+        refuse_config(f"configuration file {name} is larger than 1 MiB; it cannot be a run.toml")
     return parse_config(data, name)
 
 
@@ -103,17 +105,17 @@ def parse_config(data: bytes, name: str) -> RunConfig:
         text = data.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        _refuse(f"{name}: line {line} is not UTF-8 text; save the file as UTF-8")
+        refuse_config(f"{name}: line {line} is not UTF-8 text; save the file as UTF-8")
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        _refuse(f"{name}: not valid TOML: {one_line(error)}; correct that line")
+        refuse_config(f"{name}: not valid TOML: {one_line(error)}; correct that line")
     except (ValueError, RecursionError) as error:
         # Numbers with thousands of digits and deeply nested brackets raise no TOMLDecodeError.
-        _refuse(f"{name}: not valid TOML: {one_line(error)}; compare with examples/run.toml")
+        refuse_config(f"{name}: not valid TOML: {one_line(error)}; compare with examples/run.toml")
 
-    top = _Table(name, "the top level", document)
-    top.refuse_unknown(("record", "device", "alarm"))
+    top = Table(name, "the top level", document)
+    top.refuse_unknown(("record", "device", "alarm", "sink"))
     record = top.table("record")
     record.refuse_unknown(("rate_hz", "duration", "out", "formats", "fallback"))
     rate_hz = record.number("rate_hz", "a rate in hertz", above=0.0, to=_MAX_RATE_HZ, default=10.0)
@@ -127,14 +129,15 @@ def parse_config(data: bytes, name: str) -> RunConfig:
         fallback = Path(record.text("fallback", "a folder on another disk"))
     devices = tuple(_device(table, duration) for table in top.tables("device"))
     if not devices:
-        _refuse(f"{name}: there is no [[device]] table; add one with a name and a port")
+        refuse_config(f"{name}: there is no [[device]] table; add one with a name and a port")
     _refuse_conflicts(name, devices)
     _refuse_unknown_devices(name, devices)
     alarm = _alarm(top.table("alarm")) if "alarm" in top.entries else None
-    return RunConfig(rate_hz, duration, out, formats, devices, fallback, alarm)
+    sinks = tuple(sink_plan(table) for table in top.tables("sink"))
+    return RunConfig(rate_hz, duration, out, formats, devices, fallback, alarm, sinks)
 
 
-def _alarm(table: _Table) -> AlarmPlan:
+def _alarm(table: Table) -> AlarmPlan:
     table.refuse_unknown(("command", "timeout"))
     command = table.words("command", 'a program and its arguments, such as ["logger", "flow"]')
     timeout = table.number("timeout", "a time in seconds", above=0.0, to=600.0, default=10.0)
@@ -143,7 +146,7 @@ def _alarm(table: _Table) -> AlarmPlan:
     return AlarmPlan(command, timeout)
 
 
-def _limit(table: _Table) -> LimitPlan:
+def _limit(table: Table) -> LimitPlan:
     table.refuse_unknown(("field", "low", "high", "unit", "hysteresis", "delay", "safe"))
     field = table.text("field", 'a column of the recording, such as "Mass_Flow"')
     low, high = (
@@ -171,7 +174,7 @@ def _limit(table: _Table) -> LimitPlan:
     )
 
 
-def _safe_state(table: _Table) -> SafeStatePlan:
+def _safe_state(table: Table) -> SafeStatePlan:
     table.label = "[device.safe_state]"
     table.refuse_unknown(("setpoint", "unit", "ramp", "hold", "on"))
     on = table.choices("on", ("alarm", "exit"), ("alarm", "exit"))
@@ -191,7 +194,7 @@ def _safe_state(table: _Table) -> SafeStatePlan:
     return SafeStatePlan(setpoint, unit, ramp, on_alarm, on_exit)
 
 
-def _device(table: _Table, duration: float | None) -> DevicePlan:
+def _device(table: Table, duration: float | None) -> DevicePlan:
     table.refuse_unknown(_KEYS + _MODBUS_KEYS)
     name = table.text("name", 'a name of your own, such as "argon"')
     table.label = f'[[device]] "{name}"'
@@ -237,7 +240,7 @@ def _device(table: _Table, duration: float | None) -> DevicePlan:
     )
 
 
-def _safe_state_of(table: _Table, modbus: ModbusPlan | None) -> SafeStatePlan | None:
+def _safe_state_of(table: Table, modbus: ModbusPlan | None) -> SafeStatePlan | None:
     if "safe_state" not in table.entries:
         return None
     if modbus is not None:
@@ -245,7 +248,7 @@ def _safe_state_of(table: _Table, modbus: ModbusPlan | None) -> SafeStatePlan | 
     return _safe_state(table.table("safe_state"))
 
 
-def _letter(table: _Table) -> str:
+def _letter(table: Table) -> str:
     for key in _MODBUS_KEYS:
         if key in table.entries:
             table.refuse(key, "is for Modbus", 'write protocol = "modbus-rtu" beside it')
@@ -255,7 +258,7 @@ def _letter(table: _Table) -> str:
     return unit_id
 
 
-def _modbus(table: _Table, framing: str) -> ModbusPlan:
+def _modbus(table: Table, framing: str) -> ModbusPlan:
     if "unit_id" in table.entries:
         table.refuse("unit_id", "is for the text protocol", "write number = 1 in its place")
     number = table.integer("number", "a Modbus number", low=1, high=247, default=1)
@@ -277,13 +280,13 @@ def _refuse_unknown_devices(file: str, devices: Sequence[DevicePlan]) -> None:
     for device in devices:
         for other in (name for limit in device.limits for name in limit.safe or ()):
             if other not in safe:
-                _refuse(
+                refuse_config(
                     f'{file}: a limit of "{device.name}" has safe = ["{other}"], which is no '
                     f"device; there are {', '.join(safe)}"
                 )
             state = safe[other]
             if state is None or not state.on_alarm:
-                _refuse(
+                refuse_config(
                     f'{file}: a limit of "{device.name}" has safe = ["{other}"], which has no '
                     "safe_state for alarms; write one, or leave it out"
                 )
@@ -295,7 +298,7 @@ def _refuse_conflicts(file: str, devices: Sequence[DevicePlan]) -> None:
     ports: dict[str, DevicePlan] = {}
     for device in devices:
         if device.name in names:
-            _refuse(
+            refuse_config(
                 f'{file}: two [[device]] tables have name = "{device.name}"; '
                 "give each device its own name"
             )
@@ -305,18 +308,18 @@ def _refuse_conflicts(file: str, devices: Sequence[DevicePlan]) -> None:
         other = units.setdefault((real, device.unit_id), device.name)
         if other != device.name:
             what, key = ("unit id", "unit_id") if device.modbus is None else (("number",) * 2)
-            _refuse(
+            refuse_config(
                 f'{file}: devices "{other}" and "{device.name}" are both {what} '
                 f"{device.unit_id} on {device.port}; give each its own {key} or port"
             )
         first = ports.setdefault(real, device)
         if _protocol_of(first) != _protocol_of(device):
-            _refuse(
+            refuse_config(
                 f'{file}: devices "{first.name}" and "{device.name}" share {device.port} but speak '
                 f"{_protocol_of(first)} and {_protocol_of(device)}; a port has one protocol"
             )
         if first.baudrate != device.baudrate:
-            _refuse(
+            refuse_config(
                 f'{file}: devices "{first.name}" and "{device.name}" share {device.port} but have '
                 f"baudrate = {first.baudrate} and {device.baudrate}; a port has one baud rate"
             )
@@ -324,157 +327,3 @@ def _refuse_conflicts(file: str, devices: Sequence[DevicePlan]) -> None:
 
 def _protocol_of(device: DevicePlan) -> str:
     return "ascii" if device.modbus is None else f"modbus-{device.modbus.framing}"
-
-
-class _Table:
-    """One table of the file, with the label that error messages use for it."""
-
-    def __init__(self, file: str, label: str, entries: Mapping[str, object]) -> None:
-        self.file = file
-        self.label = label
-        self.entries = entries
-
-    def refuse(self, key: str, problem: str, remedy: str) -> NoReturn:
-        value = _as_toml(self.entries[key])
-        _refuse(f"{self.file}: {self.label}: {key} = {value} {problem}; {remedy}")
-
-    def refuse_unknown(self, known: Sequence[str]) -> None:
-        for key in self.entries:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                remedy = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
-                _refuse(f"{self.file}: {self.label}: unknown key {_as_toml(key)}; {remedy}")
-
-    def table(self, key: str) -> _Table:
-        value = self.entries.get(key, {})
-        if not isinstance(value, dict):
-            self.refuse(key, "is not a table", f"write [{key}] on a line of its own")
-        return _Table(self.file, f"[{key}]", value)
-
-    def tables(self, key: str) -> list[_Table]:
-        value = self.entries.get(key, [])
-        outer = "device." if key in ("setpoint", "limit") else ""
-        header = f"[[{outer}{key}]]"
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            self.refuse(key, "is not a list of tables", f"write {header} before each of them")
-        owner = f"{self.label}, " if outer else ""
-        return [
-            _Table(self.file, f"{owner}{header} number {position}", item)
-            for position, item in enumerate(value, 1)
-        ]
-
-    def text(self, key: str, meaning: str, *, default: str | None = None) -> str:
-        value = self._get(key, meaning, default)
-        if not isinstance(value, str):
-            self.refuse(key, "is not text", f"write {meaning}, in double quotes")
-        if not value.strip():
-            self.refuse(key, "is empty", f"write {meaning}")
-        if not value.isprintable():
-            self.refuse(key, "contains characters that cannot be printed", f"write {meaning}")
-        return value
-
-    def words(self, key: str, meaning: str) -> tuple[str, ...]:
-        """A list of texts that is not empty."""
-        value = self._get(key, meaning, None)
-        if not isinstance(value, list) or not value:
-            self.refuse(key, "is not a list of words", f"write {meaning}")
-        for word in value:
-            if not isinstance(word, str) or not word.isprintable() or not word:
-                self.refuse(key, f"has {_as_toml(word)}, which is no word", f"write {meaning}")
-        return tuple(value)
-
-    def choice(self, key: str, allowed: Sequence[str]) -> str:
-        """One of ``allowed``, of which the first is the default."""
-        value = self.entries.get(key, allowed[0])
-        if not isinstance(value, str) or value not in allowed:
-            self.refuse(key, "is not known", f"write one of {', '.join(map(_as_toml, allowed))}")
-        return value
-
-    def truth(self, key: str) -> bool:
-        """``true`` or ``false``, which is the default."""
-        value = self.entries.get(key, False)
-        if not isinstance(value, bool):
-            self.refuse(key, "is neither true nor false", "write true or false")
-        return value
-
-    def integer(
-        self, key: str, meaning: str, *, low: int, high: int, default: int | None = None
-    ) -> int:
-        value = self._get(key, meaning, default)
-        if not isinstance(value, int) or isinstance(value, bool):
-            such = low if default is None else default
-            self.refuse(key, "is not a whole number", f"write {meaning} such as {such}")
-        if not low <= value <= high:
-            self.refuse(key, "is out of range", f"write {meaning} from {low} to {high}")
-        return value
-
-    def number(
-        self,
-        key: str,
-        meaning: str,
-        *,
-        to: float,
-        low: float | None = None,
-        above: float | None = None,
-        default: float | None = None,
-    ) -> float:
-        value = self._get(key, meaning, default)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            self.refuse(key, "is not a number", f"write {meaning}, without quotes")
-        if isinstance(value, float) and not math.isfinite(value):
-            self.refuse(key, "is not a finite number", f"write {meaning}")
-        if (
-            value > to
-            or (low is not None and value < low)
-            or (above is not None and value <= above)
-        ):
-            span = (
-                f"above {above:g} and up to {to:g}" if above is not None else f"{low:g} to {to:g}"
-            )
-            self.refuse(key, "is out of range", f"write {meaning}, {span}")
-        return float(value)
-
-    def choices(self, key: str, allowed: Sequence[str], default: Sequence[str]) -> tuple[str, ...]:
-        value = self.entries.get(key, list(default))
-        listed = ", ".join(f'"{name}"' for name in allowed)
-        if not isinstance(value, list) or not value:
-            self.refuse(key, "is not a list of formats", f"write [{listed}] or a part of it")
-        chosen: list[str] = []
-        for item in value:
-            if not isinstance(item, str) or item not in allowed:
-                self.refuse(
-                    key, f"names {_as_toml(item)}, an unknown format", f"choose from {listed}"
-                )
-            if item in chosen:
-                self.refuse(key, f"names {_as_toml(item)} twice", "name each format once")
-            chosen.append(item)
-        return tuple(chosen)
-
-    def _get(self, key: str, meaning: str, default: object) -> object:
-        if key in self.entries:
-            return self.entries[key]
-        if default is None:
-            _refuse(f"{self.file}: {self.label}: the key {key} is missing; write {meaning}")
-        return default
-
-
-def _as_toml(value: object, *, nested: bool = False) -> str:
-    """Return ``value`` roughly as in the file, on one line and cut to a readable length."""
-    if isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, str):
-        text = json.dumps(value[:60], ensure_ascii=not value.isprintable())
-    elif isinstance(value, int) and abs(value) > 10**60:
-        text = "a number of more than 60 digits"
-    elif isinstance(value, dict):
-        text = "{...}" if value else "{}"
-    elif isinstance(value, list):
-        shown = [] if nested else [_as_toml(item, nested=True) for item in value[:4]]
-        text = f"[{', '.join(shown + ['...'] * (len(value) > len(shown)))}]"
-    else:
-        text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _refuse(sentence: str) -> NoReturn:
-    raise CommandError(sentence, ExitCode.CONFIG)

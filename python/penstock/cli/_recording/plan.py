@@ -19,6 +19,7 @@ __all__ = [
     "RunPlan",
     "SafeStatePlan",
     "SetpointStep",
+    "SinkPlan",
 ]
 
 FORMATS = ("parquet", "csv", "jsonl", "sqlite", "arrow", "parts")
@@ -103,6 +104,14 @@ class AlarmPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """A server that the run goes to beside its files; ``options`` are those of its sink."""
+
+    url: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """A whole run. ``duration`` in seconds, None means until a signal; ``out`` is the folder.
 
@@ -125,6 +134,7 @@ class RunPlan:
     postgres_dsn: str | None = None
     dash: DashPlan | None = None
     alarm: AlarmPlan | None = None
+    sinks: tuple[SinkPlan, ...] = ()
 
     @property
     def data_files(self) -> tuple[Path, ...]:

@@ -14,6 +14,7 @@ from penstock.cli._recording.config import load_config
 from penstock.cli._recording.execution import check_parts, run_plan
 from penstock.cli._recording.output import default_folder
 from penstock.cli._recording.plan import DevicePlan, RunPlan
+from penstock.cli._recording.sink_tables import sink_of_option
 
 __all__ = ["run_record"]
 
@@ -53,6 +54,7 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
         postgres_dsn=options.postgres_dsn,
         dash=dash_plan(options),
         alarm=config.alarm,
+        sinks=(*config.sinks, *map(sink_of_option, options.to or ())),
     )
     if options.check:
         check_parts(plan)

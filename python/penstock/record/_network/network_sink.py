@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
+
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Encoder, Transport
@@ -56,6 +58,18 @@ class SpooledFile:
             raise
         self._open = True
 
+    def check(self) -> None:
+        """Ask whether the other side would take rows; nothing is made.
+
+        Raises:
+            SinkWriteError: it would not, or does not answer.
+        """
+        self._loop.start()
+        try:
+            self._loop.call(self.sender.check)
+        finally:
+            self._loop.stop()
+
     def write(self, batch: SampleBatch) -> None:
         if not self._open:
             raise SinkWriteError(f"{self.transport} accepts no more rows after it was closed")
@@ -102,6 +116,14 @@ class NetworkSink(ThreadedSink):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.server!r})"
+
+    async def check(self) -> None:
+        """Ask the other side whether it would take rows, in place of ``open``; nothing is made.
+
+        Raises:
+            SinkWriteError: it would not, or does not answer.
+        """
+        await anyio.to_thread.run_sync(self._spooled.check)
 
     @property
     def server(self) -> str:

@@ -104,6 +104,19 @@ class SpoolSender:
         """Whether the other side has taken every record."""
         return self._log.closed or self._next == self._log.count
 
+    async def check(self) -> None:
+        """Ask the other side whether it would take payloads.
+
+        Raises:
+            SinkWriteError: it would not, or does not answer.
+        """
+        try:
+            await self._transport.check()
+        except Away as error:
+            raise SinkWriteError(f"cannot write to {self._transport}: {error}") from error
+        finally:
+            await self._transport.close()
+
     async def open(self) -> None:
         """Open the spool and begin to send what is in it.
 

@@ -1,0 +1,111 @@
+"""``penstock record`` into a server beside the files: ``[[sink]]`` and ``--to``."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli._errors import CommandError, ExitCode
+from penstock.cli._recording.config import parse_config
+from penstock.cli._recording.plan import SinkPlan
+from penstock.cli._recording.sink_tables import sink_of_option
+from tests.python.integration.influx import InfluxServer, influx_server
+
+DEVICE = '[[device]]\nname = "fuel"\nport = "{}"\nbaudrate = 115200\ntimeout = 10\n'
+RUN = '[record]\nrate_hz = 20\nout = "out"\nformats = ["csv"]\n' + DEVICE
+SINK = '[[sink]]\nurl = "{}"\n'
+
+
+def test_a_table_names_a_server_and_its_options() -> None:
+    text = DEVICE.format("p") + SINK.format("influx://h/lab") + 'token_file = "t"\n'
+    config = parse_config(text.encode(), "run.toml")
+    assert config.sinks == (SinkPlan("influx://h/lab", {"token_file": "t"}),)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("[[sink]]\n", "the key url is missing"),
+        (SINK.format("http://me:secret@h/lab"), "of no known kind; write one of influx://"),
+        (SINK.format("influx://me:secret@h/lab"), "holds no user and no password"),
+        (SINK.format("influx://h/lab") + "tokenfile = 'x'\n", "did you mean token_file"),
+        (SINK.format("influx://h/lab") + "measurement = 3\n", "measurement = 3 is not text"),
+    ],
+)
+def test_a_wrong_table_is_refused_without_its_secret(table: str, message: str) -> None:
+    with pytest.raises(CommandError, match=message) as refused:
+        parse_config((DEVICE.format("p") + table).encode(), "run.toml")
+    assert refused.value.code is ExitCode.CONFIG
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["lab", "influx://me:secret@h/lab", "file:///secret"])
+def test_a_wrong_option_is_refused_without_its_secret(url: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        sink_of_option(url)
+    assert refused.value.code is ExitCode.USAGE
+    assert "secret" not in str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[InfluxServer]:
+    with influx_server() as running:
+        yield running
+
+
+def csv_rows(folder: Path) -> list[dict[str, str]]:
+    """The samples of a run and of those that have resumed it."""
+    rows: list[dict[str, str]] = []
+    for path in folder.glob("samples*.csv"):
+        with path.open(newline="") as file:
+            rows += [row for row in csv.DictReader(file) if not row["event"]]
+    return sorted(rows, key=lambda row: int(row["t_mono_ns"]))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("native_loop")
+def test_a_run_is_in_the_server_as_it_is_in_the_file(
+    server: InfluxServer, penstock: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    (tmp_path / "run.toml").write_text(RUN.format(port) + SINK.format(server.url()))
+    arguments = ("record", "run.toml", "--no-plot", "--duration", "0.5")
+    assert penstock(*arguments, "--check").returncode == 0
+    done = penstock(*arguments)
+    assert done.returncode == 0, done.stderr
+    rows = csv_rows(tmp_path / "out")
+    points = server.query("SELECT * FROM samples")
+    assert points
+    for row, point in zip(rows, points, strict=True):
+        assert (point["device"], point["t_mono_ns"]) == ("fuel", int(row["t_mono_ns"]))
+        assert point["Mass_Flow"] == float(row["Mass_Flow"])
+    assert not (tmp_path / "out" / "samples.influx-spool").exists()
+
+    # The same while nobody answers: the rows wait, and the run that goes on sends them.
+    server.kill()
+    failed = penstock(*arguments, "--resume")
+    assert failed.returncode == 5
+    assert "takes no rows" in failed.stdout + failed.stderr
+    assert "samples.influx-spool, and the next recording with this spool" in failed.stderr
+    server.start()
+    assert penstock(*arguments, "--resume").returncode == 0
+    rows = csv_rows(tmp_path / "out")
+    points = server.query("SELECT t_mono_ns FROM samples")
+    assert [point["t_mono_ns"] for point in points] == [int(row["t_mono_ns"]) for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("native_loop")
+def test_a_database_that_is_not_there_ends_a_run_before_it_begins(
+    server: InfluxServer, penstock: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    (tmp_path / "run.toml").write_text(RUN.format(port))
+    done = penstock("record", "run.toml", "--no-plot", "--to", server.url("nowhere"))
+    assert done.returncode == 5
+    assert "create nowhere there" in done.stderr
+    assert not (tmp_path / "out").exists()
