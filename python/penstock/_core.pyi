@@ -1,10 +1,12 @@
 # The native half of penstock.Loop; private to the package.
 import asyncio
+import codecs
 import contextvars
 import os
 import socket
 import ssl
 import traceback
+from collections import deque
 from collections.abc import (
     AsyncIterable,
     Awaitable,
@@ -14,9 +16,14 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, AnyStr, Literal, Self, TypeVar, overload
 
 from _typeshed import ReadableBuffer, StrOrBytesPath, WriteableBuffer
+from anyio import Event
+
+from penstock.files._backend import FileBackend, Operation
+from penstock.files._file_objects.binary_file import BinaryFile
+from penstock.files._file_objects.text_position import Decoder
 
 _T = TypeVar("_T")
 
@@ -314,6 +321,76 @@ class FileEngine:
     def fileno(self) -> int: ...
     def process(self) -> None: ...
     def shutdown(self) -> None: ...
+
+_Turns = deque[Event | Callable[[], None]]
+
+class BinaryFileCore:
+    _backend: FileBackend
+    _turn_taken: bool
+    _turn_waiting: _Turns | None
+    _name: Any
+    _mode: str
+    _current: Operation[Any] | None
+    _ahead: bytes
+    _unwritten: list[bytes]
+    _position: int
+    _ahead_at: int
+    _next_read_ahead: int
+    _unwritten_at: int
+    _unwritten_size: int
+    _buffer_size: int
+    _alignment: int
+    _known_size: int
+    _fd: int
+    _readable: bool
+    _writable: bool
+    _appending: bool
+    _owns_fd: bool
+    _regular: bool
+    _seekable: bool
+    _cached: bool
+    _plain: bool
+    _writing_out: bool
+    async def read(self, size: int | None = -1) -> bytes: ...
+    async def readline(self, size: int | None = -1) -> bytes: ...
+    async def write(self, data: ReadableBuffer, /) -> int: ...
+    async def flush(self) -> None: ...
+    async def tell(self) -> int: ...
+    async def close(self) -> None: ...
+    def __anext__(self) -> Awaitable[bytes]: ...
+
+class TextPiece:
+    text: str
+    flags: int | None
+    data: bytes
+    pending: int
+    def __init__(
+        self, text: str, flags: int | None = None, data: bytes = b"", pending: int = 0
+    ) -> None: ...
+
+NO_TEXT: TextPiece
+
+class TextFileCore:
+    _turn_taken: bool
+    _turn_waiting: _Turns | None
+    _piece: TextPiece
+    _at: int
+    _decoder: Decoder | None
+    _encoder: codecs.IncrementalEncoder | None
+    _line_end_kind: int
+    _direct_encoding: int
+    _has_decoded: bool
+    _line_buffering: bool
+    @property
+    def _binary(self) -> BinaryFile: ...
+    async def read(self, size: int | None = -1) -> str: ...
+    async def readline(self, size: int | None = -1) -> str: ...
+    async def write(self, text: str, /) -> int: ...
+    def __anext__(self) -> Awaitable[str]: ...
+
+def split_lines(
+    content: AnyStr, begin: int, size: int, lines: list[AnyStr], line_end: int = 0, /
+) -> int: ...
 
 _Deflate = tuple[bool, bool, int, int]
 

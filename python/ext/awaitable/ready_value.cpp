@@ -1,5 +1,6 @@
+#include "awaitable/ready_value.hpp"
+
 #include "awaitable/coroutine_protocol.hpp"
-#include "core/module.hpp"
 
 namespace penstock::python {
 
@@ -60,10 +61,18 @@ PyObject* ready_next(PyObject* self) {
     return iterator_step(self, sent, result);
 }
 
+/// Keeps the memory for the next one: a loop over lines has one at a time.
 void ready_dealloc(PyObject* self) {
-    Py_XDECREF(self_of(self)->value);
+    Py_CLEAR(self_of(self)->value);
     PyTypeObject* type = Py_TYPE(self);
-    PyObject_Free(self);
+    // Null when the collector has cleared the type.
+    PyObject* module = reinterpret_cast<PyHeapTypeObject*>(type)->ht_module;
+    auto* state = module != nullptr ? state_of_module(module) : nullptr;
+    if (state != nullptr && state->spare_ready_value == nullptr && !state->keeps_no_spares) {
+        state->spare_ready_value = self;
+    } else {
+        PyObject_Free(self);
+    }
     Py_DECREF(type);
 }
 
@@ -87,9 +96,28 @@ PyType_Spec ready_spec = {
 
 } // namespace
 
-bool add_ready_value_type(PyObject* module) {
-    const Ref type(PyType_FromModuleAndSpec(module, &ready_spec, nullptr));
-    auto* ready = reinterpret_cast<PyTypeObject*>(type.get());
+PyObject* make_ready_value(ModuleState* state, PyObject* value) noexcept {
+    if (value == nullptr) {
+        return nullptr;
+    }
+    PyObject* ready = std::exchange(state->spare_ready_value, nullptr);
+    if (ready != nullptr) {
+        PyObject_Init(ready, state->ready_value_type);
+    } else {
+        ready = as_object(PyObject_New(ReadyValueObject, state->ready_value_type));
+    }
+    if (ready == nullptr) {
+        Py_DECREF(value);
+        return nullptr;
+    }
+    self_of(ready)->value = value;
+    return ready;
+}
+
+bool add_ready_value_type(PyObject* module, ModuleState* state) {
+    auto* ready =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &ready_spec, nullptr));
+    state->ready_value_type = ready;
     if (ready == nullptr) {
         return false;
     }

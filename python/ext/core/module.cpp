@@ -1,6 +1,7 @@
 #include "core/module.hpp"
 
 #include "awaitable/returned_value.hpp"
+#include "file_objects/file_types.hpp"
 #include "net/accept_task.hpp"
 #include "net/plain_socket.hpp"
 
@@ -78,8 +79,10 @@ int execute(PyObject* module) {
         add_websocket_connection_type(module, state) && add_websocket_receive_type(module, state) &&
         add_http_messages(module) && add_http_server_type(module) &&
         add_http_connection_type(module, state) && add_http_request_types(module, state) &&
-        add_log_search(module) && add_ready_value_type(module) &&
-        add_returned_value_type(module, state);
+        add_log_search(module) && add_ready_value_type(module, state) &&
+        add_returned_value_type(module, state) && add_file_step_type(module, state) &&
+        add_binary_file_type(module, state) && add_text_piece_type(module, state) &&
+        add_text_file_type(module, state) && add_line_lists(module);
     return done ? 0 : -1;
 }
 
@@ -95,12 +98,15 @@ int traverse(PyObject* module, visitproc visit, void* arg) {
 /// Before the types are cleared, whose fields the memory is freed by.
 void free_spares(ModuleState* state) noexcept {
     state->keeps_no_spares = true;
-    for (PyObject** spare :
-         {&state->spare_sock_operation, &state->spare_descriptor_waiter,
-          &state->spare_read_operation, &state->spare_asyncio_read, &state->spare_http_wait}) {
+    for (PyObject** spare : {&state->spare_sock_operation, &state->spare_descriptor_waiter,
+                             &state->spare_read_operation, &state->spare_asyncio_read,
+                             &state->spare_http_wait, &state->spare_file_step}) {
         if (*spare != nullptr) {
             PyObject_GC_Del(std::exchange(*spare, nullptr));
         }
+    }
+    if (state->spare_ready_value != nullptr) {
+        PyObject_Free(std::exchange(state->spare_ready_value, nullptr));
     }
 }
 

@@ -21,7 +21,9 @@ struct ModuleState {
     PyObject* spare_read_operation;
     PyObject* spare_asyncio_read;
     PyObject* spare_http_wait;
-    bool keeps_no_spares; ///< the module is being cleared
+    PyObject* spare_file_step;
+    PyObject* spare_ready_value; ///< not tracked by the garbage collector
+    bool keeps_no_spares;        ///< the module is being cleared
 
     PyObject* stop_iteration_freelist; ///< linked; see `raise_stop_iteration`
     unsigned stop_iteration_freelist_size;
@@ -65,7 +67,7 @@ bool add_http_connection_type(PyObject* module, ModuleState* state);
 bool add_http_wait_type(PyObject* module, ModuleState* state);
 bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
-bool add_ready_value_type(PyObject* module);
+bool add_ready_value_type(PyObject* module, ModuleState* state);
 bool add_returned_value_type(PyObject* module, ModuleState* state);
 
 } // namespace penstock::python

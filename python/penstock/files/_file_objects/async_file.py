@@ -7,13 +7,17 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
+from penstock._core import split_lines
+
 if TYPE_CHECKING:
-    import io
     from typing import Self
 
     from penstock.files._backend import FileBackend
 
-__all__ = ["AsyncFile", "split_lines"]
+__all__ = ["CARRIAGE", "FEED", "RETURN_FEED", "UNIVERSAL", "AsyncFile", "split_all"]
+
+FEED, UNIVERSAL, CARRIAGE, RETURN_FEED = range(4)
+"""Where lines end, for the native part: at "\\n", at each kind, at "\\r", at "\\r\\n"."""
 
 _SPLIT_AT_ONCE = 64 << 10
 _JOINED_LINES = 1024
@@ -35,13 +39,14 @@ def _take_few(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
             return
 
 
-async def split_lines(content: io.IOBase, backend: FileBackend) -> list[Any]:
-    """Return the lines of a file in memory, and yield to other tasks now and then."""
-    lines = content.readlines(_SPLIT_AT_ONCE)
-    while more := content.readlines(_SPLIT_AT_ONCE):
+async def split_all(content: AnyStr, backend: FileBackend, line_end: int = FEED) -> list[AnyStr]:
+    """Return the lines of a content in memory, and yield to other tasks now and then."""
+    lines: list[AnyStr] = []
+    begin = split_lines(content, 0, _SPLIT_AT_ONCE, lines, line_end)
+    while begin < len(content):
         if backend.should_yield(_SPLIT_AT_ONCE):
             await backend.yield_now()
-        lines += more
+        begin = split_lines(content, begin, _SPLIT_AT_ONCE, lines, line_end)
     return lines
 
 

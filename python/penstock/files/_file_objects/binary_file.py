@@ -10,9 +10,8 @@ from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from penstock._core import ReadyValue
 from penstock.files._file_objects.allocation import allocate, punch_hole
-from penstock.files._file_objects.async_file import split_lines
+from penstock.files._file_objects.async_file import split_all
 from penstock.files._file_objects.batches import MOST_AT_ONCE, read_into_many, read_many
 from penstock.files._file_objects.descriptor_file import DETACHED, DescriptorFile, write_now
 
@@ -23,8 +22,6 @@ __all__ = ["BinaryFile"]
 
 _LARGEST_READ_AHEAD = 128 * 1024
 _UNBUFFERED_CHUNK = 4096
-_YIELD_CHECK_INTERVAL = 8192  # bytes of lines
-_COST_OF_LINES = 8 * _YIELD_CHECK_INTERVAL
 _LARGEST_JOINED = 1 << 20
 _LARGEST_POSITION = (1 << 63) - 1
 
@@ -36,42 +33,22 @@ class BinaryFile(DescriptorFile):
 
     # ---- reading --------------------------------------------------------------------------------
 
-    async def read(self, size: int | None = -1) -> bytes:
-        # ``read`` and ``write`` call no helpers on their usual path: each call would cost as much
-        # as entering the kernel.
-        turns = self._turns
-        if turns.taken:
-            await turns.take()
-        else:
-            turns.taken = True
+    async def _read_in_turn(self, size: int | None) -> bytes:
         try:
-            if self._fd < 0 or not self._readable:
-                self._check_readable()
+            self._check_readable()
             if size is None or size < 0:
                 return await self._read_rest()
-            position = self._position
-            ahead = self._ahead
-            if ahead:
-                start = position - self._ahead_at
-                data = ahead[start : start + size] if start >= 0 else b""
-                if len(data) < size:
-                    data = await self._read_more(data, size)
-            elif size < self._buffer_size or self._unwritten_size or not self._plain:
-                data = await self._read_more(b"", size)
-                position = self._position  # what was unwritten may have gone to the end of the file
+            ahead = self._buffered()
+            if ahead and len(ahead) >= size:
+                data = ahead[:size]
+            elif ahead or size < self._buffer_size or self._unwritten_size or not self._plain:
+                data = await self._read_more(ahead, size)
             else:
-                self._current = operation = self._read(self._fd, size, position)
-                data = await operation
-                self._current = None
-            self._position = position + len(data)
+                data = await self._do(self._backend.read(self._fd, size, self._position))
+            self._position += len(data)
             return data
         finally:
-            if self._current is not None:
-                self._end_turn()
-            elif turns.waiting:
-                turns.give_up()
-            else:
-                turns.taken = False
+            self._end_turn()
 
     async def readall(self) -> bytes:
         """Read the rest of the file; the same as ``read()``."""
@@ -87,7 +64,7 @@ class BinaryFile(DescriptorFile):
             RuntimeError: while a call is in flight.
         """
         self._check_open()
-        if self._turns.taken:
+        if self._turn_taken:
             raise RuntimeError("a call of this file is in flight; await it before detach()")
         if self._unwritten_size:
             write_now(
@@ -107,7 +84,7 @@ class BinaryFile(DescriptorFile):
 
     async def read1(self, size: int = -1) -> bytes:
         """Read up to ``size`` bytes with at most one request; with none after a read-ahead."""
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_readable()
             data = self._buffered()
@@ -128,7 +105,7 @@ class BinaryFile(DescriptorFile):
         Large reads fill the buffer directly. It must not be used meanwhile. After a cancelled await
         it must not be used until the file's next call has ended.
         """
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_readable()
             with memoryview(buffer) as whole, whole.cast("B") as view:
@@ -160,10 +137,9 @@ class BinaryFile(DescriptorFile):
     async def readlines(self, hint: int | None = None) -> list[bytes]:
         if hint is not None and hint > 0:
             return await super().readlines(hint)
-        return await split_lines(io.BytesIO(await self.read()), self._backend)
+        return await split_all(await self.read(), self._backend)
 
-    async def readline(self, size: int | None = -1) -> bytes:
-        await self._turns.take()
+    async def _readline_in_turn(self, size: int | None) -> bytes:
         try:
             self._check_readable()
             limit = -1 if size is None else size
@@ -194,28 +170,15 @@ class BinaryFile(DescriptorFile):
         finally:
             self._end_turn()
 
-    def __anext__(self) -> Awaitable[bytes]:
-        # A buffered line needs no coroutine.
-        ahead = self._ahead
-        if ahead and not self._turns.taken and self._fd >= 0:
-            begin = self._position - self._ahead_at
-            end = ahead.find(b"\n", begin) + 1 if 0 <= begin < self._next_yield_check else 0
-            if end:
-                self._position += end - begin
-                return ReadyValue(ahead[begin:end])
-        return self._yield_then_read_line()
-
-    async def _yield_then_read_line(self) -> bytes:
-        """Return the next line after checking the clock: many lines may be buffered."""
-        begin = max(self._position - self._ahead_at, 0)
-        self._next_yield_check = begin + _YIELD_CHECK_INTERVAL
-        if self._backend.should_yield(_COST_OF_LINES):
-            await self._backend.yield_now()
-        return await self._next_line()
+    async def _next_line_in_turn(self) -> bytes:
+        line = await self._readline_in_turn(-1)
+        if not line:
+            raise StopAsyncIteration
+        return line
 
     async def peek(self, size: int = 0) -> bytes:
         """Return the buffered data, reading once if there are none; the position stays."""
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_readable()
             return self._buffered() or await self._fill(self._buffer_size or 1)
@@ -232,8 +195,8 @@ class BinaryFile(DescriptorFile):
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
-            return self._after_flush(self._read, size, offset)
-        return self._read(self._fd, size, offset, self._alignment)
+            return self._after_flush(self._backend.read, size, offset)
+        return self._backend.read(self._fd, size, offset, self._alignment)
 
     def pread_into(self, buffer: WriteableBuffer, offset: int) -> Awaitable[int]:
         """Read at ``offset`` into a buffer until it is full or the file ends; returns the count.
@@ -264,7 +227,9 @@ class BinaryFile(DescriptorFile):
         if self._unwritten_size:
             await self.flush()
         if self._alignment > 1:
-            return [await self._read(self._fd, size, each, self._alignment) for each in wanted]
+            return [
+                await self._backend.read(self._fd, size, each, self._alignment) for each in wanted
+            ]
         cached = self._cached
         return await read_many(self._backend, self._fd, size, wanted, cached=cached)
 
@@ -283,15 +248,9 @@ class BinaryFile(DescriptorFile):
 
     # ---- writing --------------------------------------------------------------------------------
 
-    async def write(self, data: ReadableBuffer) -> int:
-        turns = self._turns
-        if turns.taken:
-            await turns.take()
-        else:
-            turns.taken = True
+    async def _write_in_turn(self, data: ReadableBuffer) -> int:
         try:
-            if self._fd < 0 or not self._writable:
-                self._check_writable()
+            self._check_writable()
             if type(data) is bytes:
                 size = len(data)
             else:
@@ -316,26 +275,15 @@ class BinaryFile(DescriptorFile):
                     await self._write_out()
                 if self._ahead:
                     self._drop_read_ahead()
-                self._current = operation = self._backend.write(
-                    self._fd,
-                    data,
-                    self._position if self._seekable else -1,
-                    self._alignment,
-                    self._cached,
-                )
-                size = await operation
-                self._current = None
+                offset = self._position if self._seekable else -1
+                write = self._backend.write
+                size = await self._do(write(self._fd, data, offset, self._alignment, self._cached))
                 self._position += size
                 if size and self._appending and self._seekable:
                     self._position = await self._size()
             return size
         finally:
-            if self._current is not None:
-                self._end_turn()
-            elif turns.waiting:
-                turns.give_up()
-            else:
-                turns.taken = False
+            self._end_turn()
 
     def _buffered_nothing(self) -> bytes | None:
         return b"" if self._buffer_size else None
@@ -345,7 +293,7 @@ class BinaryFile(DescriptorFile):
 
         In append mode Linux writes at the end of the file nevertheless (pwrite(2)).
         """
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_writable()
             if offset < 0:
@@ -390,7 +338,7 @@ class BinaryFile(DescriptorFile):
         await self._change_blocks(partial(punch_hole, self._fd, offset, length))
 
     async def _change_blocks(self, change: Callable[[], None]) -> None:
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_writable()
             await self._write_out()
@@ -404,7 +352,7 @@ class BinaryFile(DescriptorFile):
             self._end_turn()
 
     async def truncate(self, size: int | None = None) -> int:
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_writable()
             await self._write_out()
@@ -421,7 +369,7 @@ class BinaryFile(DescriptorFile):
 
     async def seek(self, offset: int, whence: int = 0) -> int:
         offset = index(offset)
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._check_open()
             self._check_seekable()
@@ -446,8 +394,7 @@ class BinaryFile(DescriptorFile):
         finally:
             self._end_turn()
 
-    async def tell(self) -> int:
-        await self._turns.take()
+    async def _tell_in_turn(self) -> int:
         try:
             self._check_open()
             self._check_seekable()
@@ -472,9 +419,8 @@ class BinaryFile(DescriptorFile):
         elif not size:
             size = _UNBUFFERED_CHUNK
         data = await self._do(
-            self._read(self._fd, size, start if self._seekable else -1, self._alignment)
+            self._backend.read(self._fd, size, start if self._seekable else -1, self._alignment)
         )
-        self._next_yield_check = 0
         if self._seekable:
             self._ahead = data
             self._ahead_at = start
@@ -494,18 +440,20 @@ class BinaryFile(DescriptorFile):
         missing = size - len(data)
         if missing > _LARGEST_JOINED:
             # Read ``data`` again: joining the two would copy everything.
-            return await self._do(self._read(self._fd, size, self._position, self._alignment))
+            return await self._do(
+                self._backend.read(self._fd, size, self._position, self._alignment)
+            )
         if missing < self._buffer_size:
             more = (await self._fill(missing, len(data)))[:missing]
         else:
             more = await self._do(
-                self._read(self._fd, missing, self._position + len(data), self._alignment)
+                self._backend.read(self._fd, missing, self._position + len(data), self._alignment)
             )
         return data + more if data else more
 
     async def _read_from_pipe(self, data: bytes, size: int) -> bytes:
         while len(data) < size:
-            more = await self._do(self._read(self._fd, max(size - len(data), 1), -1, 1))
+            more = await self._do(self._backend.read(self._fd, max(size - len(data), 1), -1, 1))
             if not more:
                 break
             # Kept in the read-ahead buffer until the read is complete, which may be cancelled.
@@ -520,7 +468,7 @@ class BinaryFile(DescriptorFile):
         await self._write_out()
         data = self._buffered()
         if not self._seekable:
-            while more := await self._do(self._read(self._fd, 65536, -1, 1)):
+            while more := await self._do(self._backend.read(self._fd, 65536, -1, 1)):
                 data += more
                 self._ahead = data
                 self._ahead_at = self._position
@@ -535,7 +483,7 @@ class BinaryFile(DescriptorFile):
         size = max(left - len(data), 0) + 1
         while True:
             size += -size % self._alignment
-            data = await self._do(self._read(self._fd, size, position, self._alignment))
+            data = await self._do(self._backend.read(self._fd, size, position, self._alignment))
             parts.append(data)
             position += len(data)
             if len(data) < size:

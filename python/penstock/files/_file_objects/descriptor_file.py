@@ -7,10 +7,11 @@ import os
 import warnings
 from typing import Any, TypeVar
 
+from penstock._core import BinaryFileCore
 from penstock.files._backend import FileBackend, Operation
 from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.modes import OpenMode
-from penstock.files._file_objects.turns import Turns
+from penstock.files._file_objects.turns import TakesTurns
 
 __all__ = ["DETACHED", "DescriptorFile", "write_now"]
 
@@ -20,41 +21,17 @@ DETACHED = -2
 """The value of the descriptor after ``detach``."""
 
 
-class DescriptorFile(AsyncFile[bytes]):
+class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
     """An open descriptor with a position, which one call at a time may use.
 
     It buffers either a window of the file that was read ahead, or a run of bytes to be written at
     ``_unwritten_at``, never both: reading writes the run out first, and writing drops the window.
+
+    The native part holds the state, and does what is possible at once. Where it is not, it calls
+    the methods whose names end with ``_in_turn``: they begin with the turn taken, and give it up.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_ahead_at",
-        "_alignment",
-        "_appending",
-        "_backend",
-        "_buffer_size",
-        "_cached",
-        "_current",
-        "_fd",
-        "_mode",
-        "_name",
-        "_next_read_ahead",
-        "_next_yield_check",
-        "_owns_fd",
-        "_plain",
-        "_position",
-        "_read",
-        "_readable",
-        "_regular",
-        "_seekable",
-        "_turns",
-        "_unwritten",
-        "_unwritten_at",
-        "_unwritten_size",
-        "_writable",
-        "_writing_out",
-    )
+    __slots__ = ()
 
     def __init__(
         self,
@@ -65,6 +42,7 @@ class DescriptorFile(AsyncFile[bytes]):
         *,
         position: int | None,
         regular: bool,
+        size: int,
         cached: bool,
         buffer_size: int,
         alignment: int,
@@ -72,10 +50,10 @@ class DescriptorFile(AsyncFile[bytes]):
     ) -> None:
         """``position`` is None for a pipe; ``cached``: written through the page cache.
 
-        Does not fail, so the caller need not close the descriptor.
+        ``size`` is that of a regular file. Does not fail, so the caller need not close the
+        descriptor.
         """
         self._backend = backend
-        self._read = backend.read
         self._fd = fd
         self._name = name
         self._mode = mode.text
@@ -90,16 +68,8 @@ class DescriptorFile(AsyncFile[bytes]):
         self._alignment = alignment
         self._plain = self._seekable and alignment == 1
         self._buffer_size = buffer_size
-        self._turns = Turns()
-        self._current: Operation[Any] | None = None
-        self._ahead = b""
-        self._ahead_at = 0
-        self._next_yield_check = 0
         self._next_read_ahead = buffer_size
-        self._unwritten: list[bytes] = []
-        self._unwritten_at = 0
-        self._unwritten_size = 0
-        self._writing_out = False
+        self._known_size = size if regular else -1
 
     # ---- properties -----------------------------------------------------------------------------
 
@@ -137,8 +107,7 @@ class DescriptorFile(AsyncFile[bytes]):
 
     # ---- the write buffer -----------------------------------------------------------------------
 
-    async def flush(self) -> None:
-        await self._turns.take()
+    async def _flush_in_turn(self) -> None:
         try:
             self._check_open()
             await self._write_out()
@@ -180,13 +149,13 @@ class DescriptorFile(AsyncFile[bytes]):
 
     # ---- closing --------------------------------------------------------------------------------
 
-    async def close(self) -> None:
+    async def _close_in_order(self) -> None:
         try:
-            await self._turns.take()
+            await self._take_turn()
         except BaseException:
             # A cancelled scope cancels this await too. The kernel may still be working on the call
             # that the scope cancelled before.
-            self._turns.take_later(self._close_in_turn)
+            self._take_turn_later(self._close_in_turn)
             raise
         try:
             if self._fd < 0:
@@ -213,7 +182,7 @@ class DescriptorFile(AsyncFile[bytes]):
             if self._fd >= 0:
                 self._close_unawaited()
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
     def _close_unawaited(self) -> None:
         """Write out the buffer unless the kernel has it, and close, without waiting."""
@@ -254,7 +223,7 @@ class DescriptorFile(AsyncFile[bytes]):
     def _end_turn(self) -> None:
         operation = self._current
         if operation is None:
-            self._turns.give_up()
+            self._give_up_turn()
             return
         # It was cancelled or failed.
         self._current = None
@@ -270,7 +239,7 @@ class DescriptorFile(AsyncFile[bytes]):
             # Data that were read from a pipe cannot be read again.
             self._ahead = self._buffered() + result
             self._ahead_at = self._position
-        self._turns.give_up()
+        self._give_up_turn()
 
     def _check_open(self) -> None:
         if self._fd < 0:

@@ -250,6 +250,7 @@ def _make(
         mode,
         position=position,
         regular=regular,
+        size=size,
         cached=regular and not flags & (os.O_DIRECT | os.O_SYNC | os.O_DSYNC),
         buffer_size=buffering,
         alignment=alignment,

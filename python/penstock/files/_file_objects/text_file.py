@@ -8,14 +8,20 @@ import locale
 import os
 import sys
 from _multibytecodec import MultibyteIncrementalDecoder
-from collections.abc import Awaitable
 from typing import Any
 
-from penstock._core import ReadyValue
-from penstock.files._file_objects.async_file import AsyncFile, split_lines
+from penstock._core import NO_TEXT, TextFileCore, TextPiece
+from penstock.files._file_objects.async_file import (
+    CARRIAGE,
+    FEED,
+    RETURN_FEED,
+    UNIVERSAL,
+    AsyncFile,
+    split_all,
+)
 from penstock.files._file_objects.binary_file import BinaryFile
 from penstock.files._file_objects.text_position import Decoder, Snapshot, TextPosition
-from penstock.files._file_objects.turns import Turns
+from penstock.files._file_objects.turns import TakesTurns
 
 __all__ = ["TextFile", "check_newline", "text_encoding"]
 
@@ -28,6 +34,18 @@ _COST_OF_CHUNK = 8 * _CHUNK
 _SLICE = 1 << 17
 """The part of a large text that is decoded or encoded between two checks of the clock."""
 _SLICES_DROPPED = 8
+
+
+_LINE_ENDS = {None: FEED, "": UNIVERSAL, "\n": FEED, "\r": CARRIAGE, "\r\n": RETURN_FEED}
+_DIRECT_ENCODINGS = {
+    "ascii": 1,
+    "us-ascii": 1,
+    "latin-1": 2,
+    "iso-8859-1": 2,
+    "utf-8": 3,
+    "utf8": 3,
+}
+"""Numbers for the native part."""
 
 
 def check_newline(newline: str | None) -> None:
@@ -55,39 +73,10 @@ class _Unchanged:
 _UNCHANGED = _Unchanged()
 
 
-class _Piece:
-    """Decoded text, and the snapshot that ``tell`` needs."""
-
-    __slots__ = ("snapshot", "text")
-
-    def __init__(self, text: str, snapshot: Snapshot | None) -> None:
-        self.text = text
-        self.snapshot = snapshot
-
-
-_NOTHING = _Piece("", None)
-
-
-class TextFile(AsyncFile[str]):
+class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
     """A file of text over a file of bytes, decoding and encoding as ``io.TextIOWrapper`` does."""
 
-    __slots__ = (
-        "_at",
-        "_binary",
-        "_decoder",
-        "_encoder",
-        "_encoding",
-        "_errors",
-        "_has_decoded",
-        "_line_buffering",
-        "_line_end",
-        "_mode",
-        "_newline",
-        "_piece",
-        "_simple_lines",
-        "_turns",
-        "_write_through",
-    )
+    __slots__ = ("_encoding", "_errors", "_line_end", "_mode", "_newline", "_write_through")
 
     def __init__(
         self,
@@ -98,24 +87,20 @@ class TextFile(AsyncFile[str]):
         newline: str | None,
         line_buffering: bool,
     ) -> None:
-        self._binary = binary
         self._mode = mode
-        self._encoding = encoding
-        self._errors = errors
         self._line_buffering = line_buffering
         self._write_through = False
-        self._set_newline(newline)
-        self._decoder: Decoder | None = None
-        self._encoder: codecs.IncrementalEncoder | None = None
-        self._piece = _NOTHING
-        self._at = 0
-        self._has_decoded = False  # since the last seek or write
-        self._turns = Turns()
+        self._set_format(encoding, errors, newline)
 
-    def _set_newline(self, newline: str | None) -> None:
+    def _set_format(self, encoding: str, errors: str, newline: str | None) -> None:
+        self._encoding = encoding
+        self._errors = errors
         self._newline = newline
         self._line_end = newline or os.linesep
-        self._simple_lines = newline is None or newline == "\n"
+        self._line_end_kind = _LINE_ENDS[newline]
+        # Without translation and state, the native part encodes what needs no error handler.
+        plain = newline == "" or self._line_end == "\n"
+        self._direct_encoding = _DIRECT_ENCODINGS.get(encoding.lower(), 0) if plain else 0
 
     # ---- what it is -----------------------------------------------------------------------------
 
@@ -183,7 +168,7 @@ class TextFile(AsyncFile[str]):
             RuntimeError: while a call is in flight, and after a read-ahead: seek first.
         """
         self._binary._check_open()
-        if self._turns.taken or self._at < len(self._piece.text):
+        if self._turn_taken or self._at < len(self._piece.text):
             raise RuntimeError(
                 "text was read ahead, or a call is in flight; seek() before detach()"
             )
@@ -221,7 +206,7 @@ class TextFile(AsyncFile[str]):
             errors = errors or "strict"
         if errors is not None:
             codecs.lookup_error(errors)
-        await self._turns.take()
+        await self._take_turn()
         try:
             recodes = not (encoding is None and errors is None and isinstance(newline, _Unchanged))
             if recodes and self._has_decoded:
@@ -230,10 +215,9 @@ class TextFile(AsyncFile[str]):
                 )
             await self._binary.flush()
             if recodes:
-                self._encoding = encoding or self._encoding
-                self._errors = errors or self._errors
-                if not isinstance(newline, _Unchanged):
-                    self._set_newline(newline)
+                if isinstance(newline, _Unchanged):
+                    newline = self._newline
+                self._set_format(encoding or self._encoding, errors or self._errors, newline)
                 self._decoder = self._encoder = None
                 self._drop_read_ahead()
             if line_buffering is not None:
@@ -241,19 +225,18 @@ class TextFile(AsyncFile[str]):
             if write_through is not None:
                 self._write_through = bool(write_through)
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
     # ---- reading --------------------------------------------------------------------------------
 
-    async def read(self, size: int | None = -1) -> str:
-        await self._turns.take()
+    async def _read_in_turn(self, size: int | None) -> str:
         try:
             decoder = self._begin_reading()
             if size is None or size < 0:
                 return await self._read_rest(decoder)
             return await self._read_some(decoder, size)
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
     async def _read_rest(self, decoder: Decoder) -> str:
         binary = self._binary
@@ -278,7 +261,7 @@ class TextFile(AsyncFile[str]):
                 decoder.setstate(state)
                 binary._position = start
             else:
-                self._piece, self._at = _Piece(whole or "".join(texts), None), 0
+                self._piece, self._at = TextPiece(whole or "".join(texts)), 0
             raise
         self._drop_read_ahead()
         return whole
@@ -307,14 +290,11 @@ class TextFile(AsyncFile[str]):
         return text[:size]
 
     async def readlines(self, hint: int | None = None) -> list[str]:
-        if (hint is not None and hint > 0) or self._newline in ("\r", "\r\n"):
+        if hint is not None and hint > 0:
             return await super().readlines(hint)
-        # Line ends are translated already, or are to be found as they are.
-        text = io.StringIO(await self.read(), newline="" if self._newline == "" else "\n")
-        return await split_lines(text, self._binary._backend)
+        return await split_all(await self.read(), self._binary._backend, self._line_end_kind)
 
-    async def readline(self, size: int | None = -1) -> str:
-        await self._turns.take()
+    async def _readline_in_turn(self, size: int | None) -> str:
         try:
             decoder = self._begin_reading()
             limit = -1 if size is None else size
@@ -325,17 +305,13 @@ class TextFile(AsyncFile[str]):
                 return text[begin:end]
             return await self._read_line(decoder, limit)
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
-    def __anext__(self) -> Awaitable[str]:
-        # A buffered line needs no coroutine.
-        if self._simple_lines and not self._turns.taken and self._binary._fd >= 0:
-            text, begin = self._piece.text, self._at
-            end = text.find("\n", begin) + 1
-            if end:
-                self._at = end
-                return ReadyValue(text[begin:end])
-        return self._next_line()
+    async def _next_line_in_turn(self) -> str:
+        line = await self._readline_in_turn(-1)
+        if not line:
+            raise StopAsyncIteration
+        return line
 
     async def _read_line(self, decoder: Decoder, limit: int) -> str:
         pieces = [self._piece]
@@ -380,29 +356,27 @@ class TextFile(AsyncFile[str]):
         """Whether the next character may make the last one a line end of two."""
         return self._newline == "\r\n" and text.endswith("\r")
 
-    def _set_position_after(self, pieces: list[_Piece], length: int) -> None:
+    def _set_position_after(self, pieces: list[TextPiece], length: int) -> None:
         """Consume ``length`` characters of the buffered text, which consists of ``pieces``."""
         left = self._at + length
         for index, piece in enumerate(pieces):
             if left <= len(piece.text):
-                self._at = left
                 self._keep(pieces[index:])
+                self._at = left
                 return
             left -= len(piece.text)
 
-    def _keep(self, pieces: list[_Piece]) -> None:
+    def _keep(self, pieces: list[TextPiece]) -> None:
         """Join the buffered text into one piece, with the snapshot of how it was decoded."""
         if len(pieces) == 1:
             self._piece = pieces[0]
             return
-        decoded = [piece.snapshot for piece in pieces if piece.snapshot is not None]
-        first = decoded[0]
-        # The bytes that a decoder had pending are at the end of one snapshot and at the beginning
-        # of the next.
-        rest = [snapshot.data[snapshot.pending :] for snapshot in decoded[1:]]
-        data = b"".join([first.data, *rest])
+        first, *others = [piece for piece in pieces if piece.flags is not None]
+        # The bytes that a decoder had pending are at the end of one piece and at the beginning of
+        # the next.
+        data = b"".join([first.data, *(piece.data[piece.pending :] for piece in others)])
         text = "".join(piece.text for piece in pieces)
-        self._piece = _Piece(text, Snapshot(first.flags, data, first.pending))
+        self._piece = TextPiece(text, first.flags, data, first.pending)
 
     def _end_of_line(self, text: str, start: int) -> int:
         """Return the position after the next line end, or 0."""
@@ -416,7 +390,7 @@ class TextFile(AsyncFile[str]):
             return feed + 1
         return back + (2 if feed == back + 1 else 1)
 
-    async def _decode_chunk(self, decoder: Decoder) -> _Piece | None:
+    async def _decode_chunk(self, decoder: Decoder) -> TextPiece | None:
         """Decode the next bytes; None at the end of the file."""
         backend = self._binary._backend
         if backend.should_yield(_COST_OF_CHUNK):
@@ -426,7 +400,7 @@ class TextFile(AsyncFile[str]):
         text = decoder.decode(data, not data)
         if not data and not text:
             return None
-        return _Piece(text, Snapshot(flags, pending + data, len(pending)))
+        return TextPiece(text, flags, pending + data, len(pending))
 
     def _begin_reading(self) -> Decoder:
         if self._binary.closed or not self._binary.readable():
@@ -450,17 +424,16 @@ class TextFile(AsyncFile[str]):
         return isinstance(decoder, type) and issubclass(decoder, MultibyteIncrementalDecoder)
 
     def _drop_read_ahead(self) -> None:
-        self._piece = _NOTHING
+        self._piece = NO_TEXT
         self._at = 0
         self._has_decoded = False
 
     # ---- writing --------------------------------------------------------------------------------
 
-    async def write(self, text: str) -> int:
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        await self._turns.take()
+    async def _write_in_turn(self, text: str) -> int:
         try:
+            if not isinstance(text, str):
+                raise TypeError(f"write() argument must be str, not {type(text).__name__}")
             self._binary._check_writable()
             encoder = self._encoder or await self._make_encoder()
             before = encoder.getstate()
@@ -479,7 +452,7 @@ class TextFile(AsyncFile[str]):
                 await self._binary.flush()
             return len(text)
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
     def _buffered_nothing(self) -> str | None:
         return None if self._line_buffering or not self._binary._buffer_size else ""
@@ -523,20 +496,25 @@ class TextFile(AsyncFile[str]):
 
     async def truncate(self, size: int | None = None) -> int:
         if size is None:
-            await self._turns.take()
+            await self._take_turn()
             try:
                 size = await self._byte_position()
             finally:
-                self._turns.give_up()
+                self._give_up_turn()
         return await self._binary.truncate(size)
 
     async def _byte_position(self) -> int:
         """Return where in the file the text before the position ends, in bytes."""
         position = await self._binary.tell()
-        snapshot = self._piece.snapshot
+        snapshot = self._snapshot()
         if self._decoder is None or snapshot is None:
             return position
         return position - len(snapshot.data) + snapshot.bytes_before(self._at, self._decoder)
+
+    def _snapshot(self) -> Snapshot | None:
+        """The bytes of the piece, if its position is known."""
+        piece = self._piece
+        return None if piece.flags is None else Snapshot(piece.flags, piece.data, piece.pending)
 
     async def flush(self) -> None:
         await self._binary.flush()
@@ -550,22 +528,22 @@ class TextFile(AsyncFile[str]):
     # ---- the position ---------------------------------------------------------------------------
 
     async def tell(self) -> int:
-        await self._turns.take()
+        await self._take_turn()
         try:
             return await self._tell()
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
     async def _tell(self) -> int:
         position = await self._binary.tell()
-        snapshot = self._piece.snapshot
+        snapshot = self._snapshot()
         if self._decoder is None or snapshot is None:
             return position
         start = position - len(snapshot.data)
         return snapshot.position_of(start, self._at, self._decoder).pack()
 
     async def seek(self, offset: int, whence: int = 0) -> int:
-        await self._turns.take()
+        await self._take_turn()
         try:
             self._binary._check_open()
             self._binary._check_seekable()
@@ -589,7 +567,7 @@ class TextFile(AsyncFile[str]):
             await self._go_to(TextPosition.unpack(offset))
             return offset
         finally:
-            self._turns.give_up()
+            self._give_up_turn()
 
     def _start_encoding_at(self, position: TextPosition) -> None:
         if self._encoder is not None:
@@ -610,7 +588,7 @@ class TextFile(AsyncFile[str]):
             self._decoder.setstate((b"", target.flags))
         else:
             self._decoder.reset()  # not the same where a byte order mark may follow
-        self._piece = _Piece("", Snapshot(target.flags, b"", 0))
+        self._piece = TextPiece("", target.flags)
         if not target.skip and not target.feed:
             return
         flags = self._decoder.getstate()[1]
@@ -618,7 +596,7 @@ class TextFile(AsyncFile[str]):
         text = self._decoder.decode(data, target.final)
         if len(text) < target.skip:
             raise OSError(f"position {target.pack()} is not one of this file")
-        self._piece = _Piece(text, Snapshot(flags, data, 0))
+        self._piece = TextPiece(text, flags, data)
         self._at = target.skip
         self._has_decoded = True
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.files._backend import Operation, current_backend
-from penstock.files._file_objects.turns import Turns
+from penstock.files._file_objects.turns import TakesTurns
 
 if TYPE_CHECKING:
     from typing import Self
@@ -19,7 +19,7 @@ __all__ = ["WrappedFile", "wrap"]
 F = TypeVar("F", bound=Any)
 
 
-class WrappedFile(Generic[F]):
+class WrappedFile(TakesTurns, Generic[F]):
     """A Python file object whose methods run on a worker thread.
 
     For file objects that the engine cannot read by a descriptor: a spooled temporary file, a file
@@ -33,7 +33,8 @@ class WrappedFile(Generic[F]):
     def __init__(self, find: Callable[[], F]) -> None:
         """``find`` returns the file; it is called by each method."""
         self._find = find
-        self._turns = Turns()
+        self._turn_taken = False
+        self._turn_waiting = None
 
     @property
     def _file(self) -> F:
@@ -83,7 +84,7 @@ class WrappedFile(Generic[F]):
         return self._find().detach()
 
     async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        await self._turns.take()
+        await self._take_turn()
         operation: Operation[Any] | None = None
         try:
             method = getattr(self._find(), name)
@@ -91,9 +92,9 @@ class WrappedFile(Generic[F]):
             return await operation
         finally:
             if operation is None:
-                self._turns.give_up()
+                self._give_up_turn()
             else:
-                operation.when_released(lambda _: self._turns.give_up())
+                operation.when_released(lambda _: self._give_up_turn())
 
     async def read(self, *size: Any) -> Any:
         return await self._call("read", *size)

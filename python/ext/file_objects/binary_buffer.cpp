@@ -1,0 +1,135 @@
+// What a binary file reads from the page cache, and its buffers.
+
+#include "file_objects/binary_buffer.hpp"
+
+#include "shared/cached_copy.hpp"
+
+#include <algorithm>
+
+#include <penstock/io/files/read_status.hpp>
+#include <sys/stat.h>
+
+namespace penstock::python {
+
+namespace {
+
+constexpr long long largest_read_ahead = 128 << 10;
+
+/// Of the loop's time slice, beside the bytes of a read.
+constexpr std::int64_t cost_of_read = 4096;
+
+/// Reads up to `size` bytes at the position into a new object. Null, without an exception, if the
+/// page cache has only a part.
+Ref read_cached(BinaryFileObject* file, Py_ssize_t size) noexcept {
+    if (size > max_cached_file) {
+        return Ref();
+    }
+    FileEngineObject* engine = direct_engine(file);
+    PyObject* data = PyBytes_FromStringAndSize(nullptr, size);
+    if (data == nullptr) {
+        PyErr_Clear();
+        return Ref();
+    }
+    const int fd = file->fd;
+    const long long position = file->position;
+    const io::CachedRead read = copy_from_cache(size, [&] {
+        return io::read_from_cache(fd, PyBytes_AS_STRING(data), static_cast<std::size_t>(size),
+                                   position, io::FileOperation::Extent::whole);
+    });
+    engine->slice_credit -= static_cast<std::int64_t>(read.count) + cost_of_read;
+    if (!read.complete || read.error != 0) {
+        Py_DECREF(data);
+        return Ref();
+    }
+    const auto count = static_cast<Py_ssize_t>(read.count);
+    if (count < size && _PyBytes_Resize(&data, count) != 0) {
+        PyErr_Clear();
+    }
+    return Ref(data);
+}
+
+} // namespace
+
+bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
+    if (file->buffer_size == 0 || !reads_from_cache(file)) {
+        return false;
+    }
+    Ref data = read_cached(
+        file, static_cast<Py_ssize_t>(std::max<long long>(size, file->next_read_ahead)));
+    if (!data) {
+        return false;
+    }
+    const long long ahead = PyBytes_CheckExact(file->ahead) ? PyBytes_GET_SIZE(file->ahead) : 0;
+    if (file->position >= file->ahead_at && file->position <= file->ahead_at + ahead) {
+        // Sequential so far: larger reads pay.
+        file->next_read_ahead =
+            std::min(2 * file->next_read_ahead, std::max(largest_read_ahead, file->buffer_size));
+    }
+    file->ahead_at = file->position;
+    Py_XSETREF(file->ahead, data.release());
+    return true;
+}
+
+AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** result) noexcept {
+    if (!reads_from_cache(file)) {
+        return AtOnce::slow;
+    }
+    Ref data = read_cached(file, size);
+    if (!data) {
+        return AtOnce::slow;
+    }
+    file->position += PyBytes_GET_SIZE(data.get());
+    *result = data.release();
+    return AtOnce::done;
+}
+
+AtOnce read_rest_from_cache(BinaryFileObject* file, PyObject** result) noexcept {
+    if (!reads_from_cache(file)) {
+        return AtOnce::slow;
+    }
+    long long left = file->known_size - file->position;
+    if (left <= 0) {
+        // Not the size at opening: it says nothing about a file that has grown since, such as one
+        // in /proc.
+        struct statx status = {};
+        if (io::read_status(file->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE, status) !=
+            0) {
+            return AtOnce::slow;
+        }
+        left = std::max<long long>(static_cast<long long>(status.stx_size) - file->position, 0);
+    }
+    // With room for one byte more than is left, a short read shows the end.
+    if (left >= max_cached_file) {
+        return AtOnce::slow;
+    }
+    Ref data = read_cached(file, static_cast<Py_ssize_t>(left) + 1);
+    if (!data || PyBytes_GET_SIZE(data.get()) > left) {
+        return AtOnce::slow;
+    }
+    file->position += PyBytes_GET_SIZE(data.get());
+    *result = data.release();
+    return AtOnce::done;
+}
+
+AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
+    const long long size = PyBytes_GET_SIZE(data);
+    const bool follows = file->unwritten_at + file->unwritten_size == file->position;
+    if (size >= file->buffer_size || file->unwritten_size + size > file->buffer_size ||
+        (file->unwritten_size != 0 && !follows) || !PyList_CheckExact(file->unwritten)) {
+        return AtOnce::slow;
+    }
+    if (PyList_Append(file->unwritten, data) != 0) {
+        return AtOnce::failed;
+    }
+    if (file->unwritten_size == 0) {
+        file->unwritten_at = file->position;
+        if (file->seekable != 0) {
+            Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
+        }
+    }
+    file->unwritten_size += size;
+    file->position += size;
+    return AtOnce::done;
+}
+
+} // namespace penstock::python

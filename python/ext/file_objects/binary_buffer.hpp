@@ -1,0 +1,60 @@
+#pragma once
+
+#include "file_objects/file_step.hpp"
+
+#include <string_view>
+
+namespace penstock::python {
+
+/// The bytes that were read ahead, from the position on.
+inline std::string_view buffered(const BinaryFileObject* file) noexcept {
+    if (file->ahead == nullptr || !PyBytes_CheckExact(file->ahead)) {
+        return {};
+    }
+    const long long start = file->position - file->ahead_at;
+    const long long size = PyBytes_GET_SIZE(file->ahead);
+    if (start < 0 || start >= size) {
+        return {};
+    }
+    return {PyBytes_AS_STRING(file->ahead) + start, static_cast<std::size_t>(size - start)};
+}
+
+inline bool is_readable(const BinaryFileObject* file) noexcept {
+    return file->fd >= 0 && file->readable != 0;
+}
+
+/// Whether reads may be tried in the page cache now, and see all that was written.
+inline bool reads_from_cache(const BinaryFileObject* file) noexcept {
+    return file->plain != 0 && file->regular != 0 && file->unwritten_size == 0 &&
+           direct_engine(file) != nullptr;
+}
+
+/// Reads ahead from the position on, at least `size` bytes unless the file ends before, if the page
+/// cache has them. False if not, or for an unbuffered file; nothing has changed then.
+bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept;
+
+/// Reads `size` bytes at the position, which moves, past the buffer. `AtOnce::slow` if the page
+/// cache does not have them.
+AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** result) noexcept;
+
+/// Reads the rest of a file that ends within `largest_cached_read` bytes.
+AtOnce read_rest_from_cache(BinaryFileObject* file, PyObject** result) noexcept;
+
+/// Buffers data to be written. `AtOnce::slow` if they do not fit behind those that are there.
+AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept;
+
+/// Takes `data`, the first of the buffered bytes; null with an exception set.
+inline PyObject* take_buffered(BinaryFileObject* file, std::string_view data) noexcept {
+    PyObject* taken = PyBytes_FromStringAndSize(data.data(), static_cast<Py_ssize_t>(data.size()));
+    if (taken != nullptr) {
+        file->position += static_cast<long long>(data.size());
+    }
+    return taken;
+}
+
+inline AtOnce at_once_of(PyObject* made, PyObject** result) noexcept {
+    *result = made;
+    return made != nullptr ? AtOnce::done : AtOnce::failed;
+}
+
+} // namespace penstock::python

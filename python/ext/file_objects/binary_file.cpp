@@ -1,0 +1,397 @@
+// The type of binary files, and what their methods do at once.
+
+#include "file_objects/binary_buffer.hpp"
+#include "file_objects/file_types.hpp"
+#include "files/file_submission.hpp"
+
+#include "awaitable/ready_value.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include <structmember.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+namespace {
+
+BinaryFileObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<BinaryFileObject*>(object);
+}
+
+// ---- attempts
+// -------------------------------------------------------------------------------------
+
+AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    const Py_ssize_t size = size_argument(argument);
+    if (size == -2 || !is_readable(file) || file->unwritten_size != 0) {
+        return AtOnce::slow;
+    }
+    if (size < 0) {
+        return read_rest_from_cache(file, result);
+    }
+    std::string_view data = buffered(file);
+    if (data.size() < static_cast<std::size_t>(size)) {
+        if (data.empty() && size >= file->buffer_size) {
+            return read_past_buffer(file, size, result);
+        }
+        if (size >= file->buffer_size || !fill_from_cache(file, size)) {
+            return AtOnce::slow;
+        }
+        data = buffered(file);
+    }
+    return at_once_of(take_buffered(file, data.substr(0, static_cast<std::size_t>(size))), result);
+}
+
+/// The size of the first line of `data`; 0 if its end is not there.
+std::size_t line_size(std::string_view data) noexcept {
+    if (data.empty()) {
+        return 0;
+    }
+    const void* end = std::memchr(data.data(), '\n', data.size());
+    return end != nullptr
+               ? static_cast<std::size_t>(static_cast<const char*>(end) - data.data()) + 1
+               : 0;
+}
+
+AtOnce read_line(BinaryFileObject* file, PyObject** result) noexcept {
+    if (!is_readable(file)) {
+        return AtOnce::slow;
+    }
+    std::string_view data = buffered(file);
+    std::size_t size = line_size(data);
+    if (size == 0) {
+        if (!fill_from_cache(file, 0)) {
+            return AtOnce::slow;
+        }
+        data = buffered(file);
+        size = line_size(data);
+        if (size == 0) {
+            // The last line has no end. A longer one than is read ahead takes another way.
+            if (data.size() >= static_cast<std::size_t>(file->buffer_size)) {
+                return AtOnce::slow;
+            }
+            size = data.size();
+        }
+    }
+    return at_once_of(take_buffered(file, data.substr(0, size)), result);
+}
+
+AtOnce attempt_readline(FileObject* self, PyObject* argument, PyObject** result) {
+    return size_argument(argument) == -1 ? read_line(binary_of(self), result) : AtOnce::slow;
+}
+
+AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+    const AtOnce outcome = read_line(binary_of(self), result);
+    if (outcome == AtOnce::done && PyBytes_GET_SIZE(*result) == 0) {
+        Py_CLEAR(*result);
+        PyErr_SetNone(PyExc_StopAsyncIteration);
+        return AtOnce::failed;
+    }
+    return outcome;
+}
+
+AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    if (file->fd < 0 || file->writable == 0 || !PyBytes_CheckExact(argument)) {
+        return AtOnce::slow;
+    }
+    const AtOnce outcome = write_to_buffer(file, argument);
+    return outcome == AtOnce::done
+               ? at_once_of(PyLong_FromSsize_t(PyBytes_GET_SIZE(argument)), result)
+               : outcome;
+}
+
+AtOnce attempt_flush(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+    const BinaryFileObject* file = binary_of(self);
+    if (file->fd < 0 || file->unwritten_size != 0) {
+        return AtOnce::slow;
+    }
+    *result = Py_NewRef(Py_None);
+    return AtOnce::done;
+}
+
+AtOnce attempt_tell(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+    const BinaryFileObject* file = binary_of(self);
+    if (file->fd < 0 || file->seekable == 0) {
+        return AtOnce::slow;
+    }
+    return at_once_of(PyLong_FromLongLong(file->position), result);
+}
+
+/// Closes a file to which nothing was written, so that closing has nothing to wait for.
+AtOnce attempt_close(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    FileEngineObject* engine = direct_engine(file);
+    if (file->fd < 0 || engine == nullptr || file->writable != 0 || file->regular == 0 ||
+        file->owns_fd == 0 || file->unwritten_size != 0 || is_in_use(engine, file->fd)) {
+        return AtOnce::slow;
+    }
+    const int fd = std::exchange(file->fd, -1);
+    Py_XSETREF(file->ahead, Py_NewRef(self->state->empty_bytes));
+    engine->slice_credit -= 4096;
+    if (::close(fd) != 0 && errno != EINTR) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return AtOnce::failed;
+    }
+    *result = Py_NewRef(Py_None);
+    return AtOnce::done;
+}
+
+// ---- methods
+// --------------------------------------------------------------------------------------
+
+const FileMethod read_method = {
+    .name = "read",
+    .qualified_name = "BinaryFile.read",
+    .attempt = &attempt_read,
+    .slow = &ModuleState::name_read_in_turn,
+};
+
+const FileMethod readline_method = {
+    .name = "readline",
+    .qualified_name = "BinaryFile.readline",
+    .attempt = &attempt_readline,
+    .slow = &ModuleState::name_readline_in_turn,
+};
+
+const FileMethod next_method = {
+    .name = "__anext__",
+    .qualified_name = "BinaryFile.__anext__",
+    .attempt = &attempt_next,
+    .slow = &ModuleState::name_next_line_in_turn,
+    .takes_argument = false,
+};
+
+const FileMethod write_method = {
+    .name = "write",
+    .qualified_name = "BinaryFile.write",
+    .attempt = &attempt_write,
+    .slow = &ModuleState::name_write_in_turn,
+};
+
+const FileMethod flush_method = {
+    .name = "flush",
+    .qualified_name = "BinaryFile.flush",
+    .attempt = &attempt_flush,
+    .slow = &ModuleState::name_flush_in_turn,
+    .takes_argument = false,
+};
+
+const FileMethod tell_method = {
+    .name = "tell",
+    .qualified_name = "BinaryFile.tell",
+    .attempt = &attempt_tell,
+    .slow = &ModuleState::name_tell_in_turn,
+    .takes_argument = false,
+};
+
+const FileMethod close_method = {
+    .name = "close",
+    .qualified_name = "BinaryFile.close",
+    .attempt = &attempt_close,
+    .slow = &ModuleState::name_close_in_order,
+    .takes_turn = false,
+    .takes_argument = false,
+};
+
+template <const FileMethod& method, const char* const& keyword>
+PyObject* call_with_option(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                           PyObject* keywords) {
+    return call_file_method(file_of(self), method, keyword, arguments, count, keywords);
+}
+
+template <const FileMethod& method> PyObject* call_without(PyObject* self, PyObject* /*unused*/) {
+    return make_file_step(file_of(self), method);
+}
+
+PyObject* call_write(PyObject* self, PyObject* data) {
+    return make_file_step(file_of(self), write_method, data);
+}
+
+/// A buffered line needs no coroutine, and not the turn, if nobody has it.
+PyObject* next_line(PyObject* self) {
+    BinaryFileObject* file = self_of(self);
+    if (!file->base.turn_taken && file->fd >= 0 && may_continue(&file->base)) {
+        const std::string_view data = buffered(file);
+        if (const std::size_t size = line_size(data)) {
+            return make_ready_value(file->base.state, take_buffered(file, data.substr(0, size)));
+        }
+    }
+    return make_file_step(&file->base, next_method);
+}
+
+// ---- the object
+// -----------------------------------------------------------------------------------
+
+PyObject* get_backend(PyObject* self, void* /*unused*/) {
+    PyObject* backend = self_of(self)->backend;
+    return Py_NewRef(backend != nullptr ? backend : Py_None);
+}
+
+int set_backend(PyObject* self, PyObject* value, void* /*unused*/) {
+    BinaryFileObject* file = self_of(self);
+    const bool native = value != nullptr && Py_IS_TYPE(value, file->base.state->file_engine_type);
+    file->engine = native ? reinterpret_cast<FileEngineObject*>(value) : nullptr;
+    Py_XSETREF(file->backend, Py_XNewRef(value));
+    return 0;
+}
+
+PyObject* binary_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+    ModuleState* state = state_of(type);
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self == nullptr) {
+        return nullptr;
+    }
+    BinaryFileObject* file = self_of(self);
+    file->base.state = state;
+    file->base.binary = file;
+    file->ahead = Py_NewRef(state->empty_bytes);
+    file->alignment = 1;
+    file->fd = -1;
+    file->unwritten = PyList_New(0);
+    if (file->unwritten == nullptr) {
+        Py_DECREF(self);
+        return nullptr;
+    }
+    return self;
+}
+
+int binary_traverse(PyObject* self, visitproc visit, void* arg) {
+    const BinaryFileObject* file = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(file->base.waiting);
+    Py_VISIT(file->backend);
+    Py_VISIT(file->name);
+    Py_VISIT(file->mode);
+    Py_VISIT(file->current);
+    Py_VISIT(file->ahead);
+    Py_VISIT(file->unwritten);
+    return 0;
+}
+
+int binary_clear(PyObject* self) {
+    BinaryFileObject* file = self_of(self);
+    file->engine = nullptr;
+    Py_CLEAR(file->base.waiting);
+    Py_CLEAR(file->backend);
+    Py_CLEAR(file->name);
+    Py_CLEAR(file->mode);
+    Py_CLEAR(file->current);
+    Py_CLEAR(file->ahead);
+    Py_CLEAR(file->unwritten);
+    return 0;
+}
+
+void binary_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    if (self_of(self)->base.weak_references != nullptr) {
+        PyObject_ClearWeakRefs(self);
+    }
+    binary_clear(self);
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+constexpr const char* size_name = "size";
+
+PyMethodDef binary_methods[] = {
+    {"read", as_function(&call_with_option<read_method, size_name>), METH_FASTCALL | METH_KEYWORDS,
+     "read($self, size=-1)\n--\n\n"
+     "Read ``size`` bytes, or the rest of the file.\n\n"
+     "The result is shorter only at the end of the file, and empty there."},
+    {"readline", as_function(&call_with_option<readline_method, size_name>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "readline($self, size=-1)\n--\n\n"
+     "Read a line with its end, at most ``size`` long; empty at the end of the file.\n\n"
+     "Lines that were read ahead are returned without a system call."},
+    {"write", &call_write, METH_O,
+     "write($self, data, /)\n--\n\n"
+     "Write all of ``data``; returns its length.\n\n"
+     "Buffered data are in the file after ``flush`` or ``close``."},
+    {"flush", &call_without<flush_method>, METH_NOARGS,
+     "flush($self)\n--\n\nPass the buffered data to the kernel."},
+    {"tell", &call_without<tell_method>, METH_NOARGS, "tell($self)\n--\n\nReturn the position."},
+    {"close", &call_without<close_method>, METH_NOARGS,
+     "close($self)\n--\n\n"
+     "Flush and close; waits for the operations in flight. Does nothing the second time.\n\n"
+     "The descriptor is closed in any case. If flushing fails, the error is raised. If the await\n"
+     "is cancelled, the buffered data are still written."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef binary_attributes[] = {
+    {"_backend", &get_backend, &set_backend, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+#define PENSTOCK_MEMBER(name, type, member)                                                        \
+    {"_" name, type, offsetof(BinaryFileObject, member), 0, nullptr}
+
+PyMemberDef binary_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FileObject, weak_references), READONLY, nullptr},
+    {"_turn_taken", T_BOOL, offsetof(FileObject, turn_taken), 0, nullptr},
+    {"_turn_waiting", T_OBJECT, offsetof(FileObject, waiting), 0, nullptr},
+    PENSTOCK_MEMBER("name", T_OBJECT, name),
+    PENSTOCK_MEMBER("mode", T_OBJECT, mode),
+    PENSTOCK_MEMBER("current", T_OBJECT, current),
+    PENSTOCK_MEMBER("ahead", T_OBJECT, ahead),
+    PENSTOCK_MEMBER("unwritten", T_OBJECT, unwritten),
+    PENSTOCK_MEMBER("position", T_LONGLONG, position),
+    PENSTOCK_MEMBER("ahead_at", T_LONGLONG, ahead_at),
+    PENSTOCK_MEMBER("next_read_ahead", T_LONGLONG, next_read_ahead),
+    PENSTOCK_MEMBER("unwritten_at", T_LONGLONG, unwritten_at),
+    PENSTOCK_MEMBER("unwritten_size", T_LONGLONG, unwritten_size),
+    PENSTOCK_MEMBER("buffer_size", T_LONGLONG, buffer_size),
+    PENSTOCK_MEMBER("alignment", T_LONGLONG, alignment),
+    PENSTOCK_MEMBER("known_size", T_LONGLONG, known_size),
+    PENSTOCK_MEMBER("fd", T_INT, fd),
+    PENSTOCK_MEMBER("readable", T_BOOL, readable),
+    PENSTOCK_MEMBER("writable", T_BOOL, writable),
+    PENSTOCK_MEMBER("appending", T_BOOL, appending),
+    PENSTOCK_MEMBER("owns_fd", T_BOOL, owns_fd),
+    PENSTOCK_MEMBER("regular", T_BOOL, regular),
+    PENSTOCK_MEMBER("seekable", T_BOOL, seekable),
+    PENSTOCK_MEMBER("cached", T_BOOL, cached),
+    PENSTOCK_MEMBER("plain", T_BOOL, plain),
+    PENSTOCK_MEMBER("writing_out", T_BOOL, writing_out),
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+#undef PENSTOCK_MEMBER
+
+PyType_Slot binary_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The native part of penstock.files.BinaryFile.")},
+    {Py_tp_new, reinterpret_cast<void*>(&binary_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&binary_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&binary_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&binary_clear)},
+    {Py_tp_methods, binary_methods},
+    {Py_tp_members, binary_members},
+    {Py_tp_getset, binary_attributes},
+    {Py_am_anext, reinterpret_cast<void*>(&next_line)},
+    {0, nullptr},
+};
+
+PyType_Spec binary_spec = {
+    .name = "penstock._core.BinaryFileCore",
+    .basicsize = sizeof(BinaryFileObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = binary_slots,
+};
+
+} // namespace
+
+bool add_binary_file_type(PyObject* module, ModuleState* state) {
+    state->binary_file_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &binary_spec, nullptr));
+    return state->binary_file_type != nullptr &&
+           PyModule_AddType(module, state->binary_file_type) == 0;
+}
+
+} // namespace penstock::python

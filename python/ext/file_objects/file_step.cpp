@@ -1,0 +1,275 @@
+#include "file_objects/file_step.hpp"
+
+#include "file_objects/file_types.hpp"
+#include "files/file_calls.hpp"
+#include "files/file_time_slice.hpp"
+
+namespace penstock::python {
+
+namespace {
+
+using Phase = FileStepObject::Phase;
+
+/// Calls that complete in memory between two questions for the time.
+constexpr unsigned char calls_between_checks = 32;
+
+/// The cost of so many calls, as `should_yield` counts.
+constexpr std::int64_t cost_of_calls = std::int64_t{calls_between_checks} * 256;
+
+PyObject* wait_for_turn(FileObject* file) noexcept {
+    return PyObject_CallMethodNoArgs(as_object(file), file->state->name_take_turn);
+}
+
+PyObject* yield_to_others(FileObject* file) noexcept {
+    return as_object(make_file_operation(file->binary->engine, yield_call));
+}
+
+PyObject* call_slowly(FileObject* file, const FileMethod& method, PyObject* argument) noexcept {
+    PyObject* name = file->state->*method.slow;
+    if (!method.takes_argument) {
+        return PyObject_CallMethodNoArgs(as_object(file), name);
+    }
+    return PyObject_CallMethodOneArg(as_object(file), name,
+                                     argument != nullptr ? argument : Py_None);
+}
+
+bool should_yield_now(FileObject* file) noexcept {
+    FileEngineObject* engine = file->binary->engine;
+    if (++file->unchecked_calls < calls_between_checks || engine == nullptr ||
+        engine->io == nullptr || engine->closing) {
+        return false;
+    }
+    file->unchecked_calls = 0;
+    return should_yield(engine, cost_of_calls);
+}
+
+} // namespace
+
+void give_up_turn(FileObject* file) noexcept {
+    if (file->waiting == nullptr || file->waiting == Py_None) {
+        file->turn_taken = false;
+        return;
+    }
+    Ref exception = take_exception();
+    if (!Ref(PyObject_CallMethodNoArgs(as_object(file), file->state->name_give_up_turn))) {
+        PyErr_WriteUnraisable(as_object(file));
+    }
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
+bool may_continue(FileObject* file) noexcept {
+    return ++file->unchecked_calls < calls_between_checks;
+}
+
+bool FileStepObject::begin_delegate(Phase next, PyObject* coroutine) noexcept {
+    delegate = coroutine;
+    if (coroutine == nullptr) {
+        return false;
+    }
+    phase = next;
+    return true;
+}
+
+/// The attempt, with the turn taken; begins the coroutine method if it is not successful.
+PySendResult FileStepObject::attempt(PyObject** result) noexcept {
+    switch (method->attempt(file, argument, result)) {
+    case AtOnce::done:
+        return PYGEN_RETURN;
+    case AtOnce::failed:
+        return PYGEN_ERROR;
+    case AtOnce::slow:
+        break;
+    }
+    if (!method->takes_turn) {
+        give_up_turn(file);
+        phase = Phase::begun;
+    }
+    return begin_delegate(Phase::delegated, call_slowly(file, *method, argument)) ? PYGEN_NEXT
+                                                                                  : PYGEN_ERROR;
+}
+
+PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject** result) noexcept {
+    for (;;) {
+        if (delegate != nullptr) {
+            const PySendResult sent = PyIter_Send(delegate, value, result);
+            if (sent == PYGEN_NEXT) {
+                return PYGEN_NEXT;
+            }
+            Py_CLEAR(delegate);
+            if (phase == Phase::delegated) {
+                phase = Phase::begun; // the turn was given up
+                return sent;
+            }
+            if (sent == PYGEN_ERROR) {
+                return PYGEN_ERROR;
+            }
+            Py_CLEAR(*result);
+            value = Py_None;
+        }
+        PySendResult step = PYGEN_NEXT;
+        switch (phase) {
+        case Phase::begun:
+            if (file->turn_taken) {
+                const bool waits =
+                    method->takes_turn
+                        ? begin_delegate(Phase::queued, wait_for_turn(file))
+                        : begin_delegate(Phase::delegated, call_slowly(file, *method, argument));
+                if (!waits) {
+                    return PYGEN_ERROR;
+                }
+                break;
+            }
+            file->turn_taken = true;
+            [[fallthrough]];
+        case Phase::queued:
+            phase = Phase::has_turn;
+            // Not before a method that takes no turn: close() must have begun when it is cancelled.
+            if (method->takes_turn && should_yield_now(file)) {
+                if (!begin_delegate(Phase::yielding, yield_to_others(file))) {
+                    return PYGEN_ERROR;
+                }
+                break;
+            }
+            [[fallthrough]];
+        case Phase::has_turn:
+        case Phase::yielding:
+            phase = Phase::has_turn;
+            step = attempt(result);
+            if (step != PYGEN_NEXT) {
+                return step;
+            }
+            break;
+        case Phase::delegated:
+            PyErr_SetString(PyExc_RuntimeError, "the call has ended");
+            return PYGEN_ERROR;
+        }
+    }
+}
+
+/// Gives up the turn if it has it. A delegate that is dropped here ends its own wait.
+void FileStepObject::release() noexcept {
+    if (file == nullptr) {
+        return;
+    }
+    const bool has_turn = phase == Phase::has_turn || phase == Phase::yielding;
+    phase = Phase::begun;
+    Py_CLEAR(delegate);
+    if (has_turn) {
+        give_up_turn(file);
+    }
+    Py_CLEAR(argument);
+    Py_CLEAR(file);
+}
+
+int FileStepObject::visit(visitproc visit, void* arg) const noexcept {
+    Py_VISIT(file);
+    Py_VISIT(argument);
+    Py_VISIT(delegate);
+    return 0;
+}
+
+/// The delegate receives the exception. It may go on, return or raise another one.
+PyObject* FileStepObject::throw_into(PyObject* self, PyObject* const* arguments,
+                                     Py_ssize_t count) noexcept {
+    FileStepObject* call = of(self);
+    if (call->delegate == nullptr) {
+        return NativeAwaitable::throw_into(self, arguments, count);
+    }
+    if (!may_resume(call->stage)) {
+        return nullptr;
+    }
+    const Ref alive = Ref::borrow(self);
+    call->stage = AwaitStage::running;
+    const Ref method(PyObject_GetAttr(call->delegate, call->state()->name_throw));
+    PyObject* yielded = method ? PyObject_Vectorcall(method.get(), arguments,
+                                                     static_cast<std::size_t>(count), nullptr)
+                               : nullptr;
+    call->stage = AwaitStage::suspended;
+    if (yielded != nullptr) {
+        return yielded;
+    }
+    Py_CLEAR(call->delegate);
+    if (call->phase != Phase::delegated && PyErr_ExceptionMatches(PyExc_StopIteration) != 0) {
+        PyErr_Clear(); // the delegate had ended before
+        return send(self, Py_None);
+    }
+    if (call->phase == Phase::delegated) {
+        call->phase = Phase::begun;
+    }
+    finish(call); // a result is raised as StopIteration, as it is here
+    return nullptr;
+}
+
+PyObject* FileStepObject::close(PyObject* self, PyObject* /*unused*/) noexcept {
+    FileStepObject* call = of(self);
+    if (!may_close(call->stage)) {
+        return nullptr;
+    }
+    const Ref alive = Ref::borrow(self);
+    PyObject* closed = Py_NewRef(Py_None);
+    if (call->delegate != nullptr) {
+        call->stage = AwaitStage::running;
+        Py_SETREF(closed, PyObject_CallMethod(call->delegate, "close", nullptr));
+        Py_CLEAR(call->delegate);
+    }
+    finish(call);
+    return closed;
+}
+
+PyObject* make_file_step(FileObject* file, const FileMethod& method, PyObject* argument) noexcept {
+    ModuleState* state = file->state;
+    FileStepObject* call = FileStepObject::allocate(state, state->file_step_type);
+    if (call == nullptr) {
+        return nullptr;
+    }
+    call->file = file;
+    Py_INCREF(file);
+    call->method = &method;
+    call->argument = Py_XNewRef(argument);
+    call->delegate = nullptr;
+    call->stage = AwaitStage::created;
+    call->phase = Phase::begun;
+    PyObject_GC_Track(as_object(call));
+    return as_object(call);
+}
+
+PyObject* call_file_method(FileObject* file, const FileMethod& method, const char* keyword,
+                           PyObject* const* arguments, Py_ssize_t count,
+                           PyObject* keywords) noexcept {
+    const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    if (count + named > 1) {
+        return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument, not %zd", method.name,
+                            count + named);
+    }
+    if (named == 1 &&
+        PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, 0), keyword) != 0) {
+        return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
+                            method.name, PyTuple_GET_ITEM(keywords, 0));
+    }
+    return make_file_step(file, method, count + named == 1 ? arguments[0] : nullptr);
+}
+
+Py_ssize_t size_argument(PyObject* argument) noexcept {
+    if (argument == nullptr || argument == Py_None) {
+        return -1;
+    }
+    if (!PyLong_CheckExact(argument)) {
+        return -2;
+    }
+    const Py_ssize_t size = PyLong_AsSsize_t(argument);
+    if (size == -1 && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        return -2;
+    }
+    return size < 0 ? -1 : size;
+}
+
+bool add_file_step_type(PyObject* module, ModuleState* state) {
+    state->file_step_type = FileStepObject::add_type(module, "penstock._core.FileStep",
+                                                     "A call of a file's method, to be awaited.");
+    return state->file_step_type != nullptr;
+}
+
+} // namespace penstock::python

@@ -1,0 +1,104 @@
+#pragma once
+
+#include "awaitable/native_awaitable.hpp"
+#include "file_objects/file_object.hpp"
+
+namespace penstock::python {
+
+/// The outcome of an attempt to do a method's work at once.
+enum class AtOnce : unsigned char {
+    done,   ///< the result is there
+    slow,   ///< nothing was changed: the method's coroutine must do it
+    failed, ///< with an exception set
+};
+
+/// A method of a file that may complete at once.
+struct FileMethod {
+    const char* name;
+    const char* qualified_name;
+
+    /// Does the work from memory or from the page cache. The turn is taken.
+    AtOnce (*attempt)(FileObject* file, PyObject* argument, PyObject** result);
+
+    /// The name of the coroutine method that does the rest. Where `takes_turn`, it is called with
+    /// the turn taken, and gives it up at its end.
+    PyObject* ModuleState::* slow;
+
+    /// False: the coroutine method takes the turn itself; there is an attempt only if it is free.
+    bool takes_turn = true;
+
+    /// Whether the coroutine method takes the argument; None stands for none.
+    bool takes_argument = true;
+};
+
+/// The call of a file's method: a coroutine, which begins when it is awaited.
+///
+/// It needs no frame and no iteration of the loop where the attempt succeeds. It then still
+/// observes the loop's time slices: it yields to other tasks as an operation of the engine does,
+/// with the turn taken, so that the order of calls stays.
+struct FileStepObject : NativeAwaitable<FileStepObject> {
+    static constexpr bool warns_if_never_awaited = true;
+    static constexpr PyObject* ModuleState::* spare = &ModuleState::spare_file_step;
+
+    enum class Phase : unsigned char {
+        begun,
+        queued,    ///< waits for the turn, in the delegate
+        has_turn,  ///< which this object must give up
+        yielding,  ///< to other tasks, in the delegate; has the turn
+        delegated, ///< to the coroutine method, which has the turn
+    };
+
+    PyObject ob_base;
+    FileObject* file; ///< owned, as all that follow; null at the end
+    const FileMethod* method;
+    PyObject* argument; ///< or null
+    PyObject* delegate; ///< the coroutine that is awaited instead, or null
+    AwaitStage stage;
+    Phase phase;
+
+    using NativeAwaitable::of;
+
+    [[nodiscard]] PyObject* owner() const noexcept { return nullptr; }
+    [[nodiscard]] const char* name() const noexcept { return method->name; }
+    [[nodiscard]] const char* qualified_name() const noexcept { return method->qualified_name; }
+    [[nodiscard]] PyObject* awaited() const noexcept { return delegate; }
+    PySendResult advance(bool first, PyObject* value, PyObject** result) noexcept;
+    void release() noexcept;
+    int visit(visitproc visit, void* arg) const noexcept;
+
+    static PyObject* throw_into(PyObject* self, PyObject* const* arguments,
+                                Py_ssize_t count) noexcept;
+    static PyObject* close(PyObject* self, PyObject* unused) noexcept;
+
+private:
+    PySendResult attempt(PyObject** result) noexcept;
+    bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
+};
+
+/// A call of `method`; null with an exception set.
+PyObject* make_file_step(FileObject* file, const FileMethod& method,
+                         PyObject* argument = nullptr) noexcept;
+
+/// A call of `method` with one optional argument, which may be passed by the name `keyword`.
+PyObject* call_file_method(FileObject* file, const FileMethod& method, const char* keyword,
+                           PyObject* const* arguments, Py_ssize_t count,
+                           PyObject* keywords) noexcept;
+
+/// The size that a method was given: -1 for none, None and negative numbers, -2 for what only
+/// Python code can convert or refuse.
+Py_ssize_t size_argument(PyObject* argument) noexcept;
+
+/// Whether calls that need no device may go on without asking for the time: each 32 calls, it is
+/// asked whether another task's turn has come. `cost` as in `should_yield`.
+bool may_continue(FileObject* file) noexcept;
+
+/// Whether the file's engine can be used without a detour: on Penstock's loop, asyncio's and
+/// uvloop. On trio every operation of the engine is a checkpoint.
+inline FileEngineObject* direct_engine(const BinaryFileObject* file) noexcept {
+    FileEngineObject* engine = file->engine;
+    return engine != nullptr && engine->loop != nullptr && engine->io != nullptr && !engine->closing
+               ? engine
+               : nullptr;
+}
+
+} // namespace penstock::python

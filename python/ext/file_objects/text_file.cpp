@@ -1,0 +1,376 @@
+// The type of text files, and what their methods do at once.
+
+#include "awaitable/ready_value.hpp"
+#include "file_objects/binary_buffer.hpp"
+#include "file_objects/file_types.hpp"
+#include "file_objects/text_lines.hpp"
+#include "file_objects/text_piece.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <structmember.h>
+
+namespace penstock::python {
+
+namespace {
+
+TextFileObject* self_of(PyObject* object) noexcept {
+    return reinterpret_cast<TextFileObject*>(object);
+}
+
+LineEnd line_end_of(const TextFileObject* file) noexcept {
+    return static_cast<LineEnd>(file->line_end);
+}
+
+/// Takes the text from the position to `end`; null with an exception set.
+PyObject* take_text(TextFileObject* file, Py_ssize_t end) noexcept {
+    PyObject* taken = PyUnicode_Substring(file->piece->text, file->at, end);
+    if (taken != nullptr) {
+        file->at = end;
+    }
+    return taken;
+}
+
+/// Takes the rest of the piece and the beginning of the next one, which becomes the file's.
+PyObject* take_over(TextFileObject* file, const Ref& next, Py_ssize_t end) noexcept {
+    TextPieceObject* piece = piece_of(next.get());
+    const Ref beginning(PyUnicode_Substring(piece->text, 0, end));
+    const Py_ssize_t length = PyUnicode_GET_LENGTH(file->piece->text);
+    if (!beginning || file->at == length) {
+        if (beginning) {
+            set_piece(file, next, end);
+        }
+        return Py_XNewRef(beginning.get());
+    }
+    const Ref rest(PyUnicode_Substring(file->piece->text, file->at, length));
+    PyObject* joined = rest ? PyUnicode_Concat(rest.get(), beginning.get()) : nullptr;
+    if (joined != nullptr) {
+        set_piece(file, next, end);
+    }
+    return joined;
+}
+
+// ---- attempts
+// -------------------------------------------------------------------------------------
+
+AtOnce read_line(TextFileObject* file, PyObject** result) noexcept {
+    if (!is_readable(file->base.binary)) {
+        return AtOnce::slow;
+    }
+    if (const Py_ssize_t end = line_end_after(file->piece->text, file->at, line_end_of(file))) {
+        return at_once_of(take_text(file, end), result);
+    }
+    // A line end of two characters may be divided between two pieces.
+    if (line_end_of(file) == LineEnd::return_feed) {
+        return AtOnce::slow;
+    }
+    Ref next;
+    const AtOnce decoded = decode_piece(file, next);
+    if (decoded != AtOnce::done) {
+        return decoded;
+    }
+    if (!next) {
+        PyObject* rest = take_text(file, PyUnicode_GET_LENGTH(file->piece->text));
+        drop_pieces(file);
+        return at_once_of(rest, result);
+    }
+    file->has_decoded = 1;
+    if (const Py_ssize_t end = line_end_after(piece_of(next.get())->text, 0, line_end_of(file))) {
+        return at_once_of(take_over(file, next, end), result);
+    }
+    return append_piece(file, next) ? AtOnce::slow : AtOnce::failed;
+}
+
+AtOnce attempt_readline(FileObject* self, PyObject* argument, PyObject** result) {
+    return size_argument(argument) == -1 ? read_line(text_of(self), result) : AtOnce::slow;
+}
+
+AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+    const AtOnce outcome = read_line(text_of(self), result);
+    if (outcome == AtOnce::done && PyUnicode_GET_LENGTH(*result) == 0) {
+        Py_CLEAR(*result);
+        PyErr_SetNone(PyExc_StopAsyncIteration);
+        return AtOnce::failed;
+    }
+    return outcome;
+}
+
+AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
+    TextFileObject* file = text_of(self);
+    const Py_ssize_t size = size_argument(argument);
+    if (size < 0 || !is_readable(self->binary)) {
+        return AtOnce::slow;
+    }
+    const Py_ssize_t there = PyUnicode_GET_LENGTH(file->piece->text) - file->at;
+    if (size <= there) {
+        return at_once_of(take_text(file, file->at + size), result);
+    }
+    Ref next;
+    const AtOnce decoded = decode_piece(file, next);
+    if (decoded != AtOnce::done) {
+        return decoded;
+    }
+    file->has_decoded = 1;
+    if (!next) {
+        return at_once_of(take_text(file, file->at + there), result);
+    }
+    if (size - there <= PyUnicode_GET_LENGTH(piece_of(next.get())->text)) {
+        return at_once_of(take_over(file, next, size - there), result);
+    }
+    return append_piece(file, next) ? AtOnce::slow : AtOnce::failed;
+}
+
+/// The bytes of a text. Null without an exception if an encoder must make them, or find the error.
+Ref encode_directly(const TextFileObject* file, PyObject* text) noexcept {
+    const auto encoding = static_cast<DirectEncoding>(file->direct_encoding);
+    Ref bytes;
+    if (encoding == DirectEncoding::none) {
+        return bytes;
+    }
+    if (PyUnicode_IS_ASCII(text)) {
+        bytes = Ref(PyBytes_FromStringAndSize(static_cast<const char*>(PyUnicode_DATA(text)),
+                                              PyUnicode_GET_LENGTH(text)));
+    } else if (encoding == DirectEncoding::utf_8) {
+        bytes = Ref(PyUnicode_AsUTF8String(text));
+    } else if (encoding == DirectEncoding::latin_1) {
+        bytes = Ref(PyUnicode_AsLatin1String(text));
+    }
+    if (!bytes) {
+        PyErr_Clear();
+    }
+    return bytes;
+}
+
+AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
+    TextFileObject* file = text_of(self);
+    BinaryFileObject* binary = self->binary;
+    if (!PyUnicode_CheckExact(argument) || file->line_buffering != 0 || has_decoder(file) ||
+        binary->base.turn_taken || binary->fd < 0 || binary->writable == 0 ||
+        PyUnicode_GET_LENGTH(argument) >= binary->buffer_size) {
+        return AtOnce::slow;
+    }
+    const Ref bytes = encode_directly(file, argument);
+    if (!bytes) {
+        return AtOnce::slow;
+    }
+    const AtOnce outcome = write_to_buffer(binary, bytes.get());
+    if (outcome != AtOnce::done) {
+        return outcome;
+    }
+    drop_pieces(file);
+    return at_once_of(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(argument)), result);
+}
+
+// ---- methods
+// --------------------------------------------------------------------------------------
+
+const FileMethod read_method = {
+    .name = "read",
+    .qualified_name = "TextFile.read",
+    .attempt = &attempt_read,
+    .slow = &ModuleState::name_read_in_turn,
+};
+
+const FileMethod readline_method = {
+    .name = "readline",
+    .qualified_name = "TextFile.readline",
+    .attempt = &attempt_readline,
+    .slow = &ModuleState::name_readline_in_turn,
+};
+
+const FileMethod next_method = {
+    .name = "__anext__",
+    .qualified_name = "TextFile.__anext__",
+    .attempt = &attempt_next,
+    .slow = &ModuleState::name_next_line_in_turn,
+    .takes_argument = false,
+};
+
+const FileMethod write_method = {
+    .name = "write",
+    .qualified_name = "TextFile.write",
+    .attempt = &attempt_write,
+    .slow = &ModuleState::name_write_in_turn,
+};
+
+template <const FileMethod& method>
+PyObject* call_with_size(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                         PyObject* keywords) {
+    return call_file_method(file_of(self), method, "size", arguments, count, keywords);
+}
+
+PyObject* call_write(PyObject* self, PyObject* text) {
+    return make_file_step(file_of(self), write_method, text);
+}
+
+/// A buffered line needs no coroutine, and not the turn, if nobody has it.
+PyObject* next_line(PyObject* self) {
+    TextFileObject* file = self_of(self);
+    if (!file->base.turn_taken && file->base.binary->fd >= 0 && may_continue(&file->base)) {
+        if (const Py_ssize_t end = line_end_after(file->piece->text, file->at, line_end_of(file))) {
+            return make_ready_value(file->base.state, take_text(file, end));
+        }
+    }
+    return make_file_step(&file->base, next_method);
+}
+
+// ---- the object
+// -----------------------------------------------------------------------------------
+
+PyObject* text_new(PyTypeObject* type, PyObject* arguments, PyObject* /*keywords*/) {
+    ModuleState* state = state_of(type);
+    PyObject* binary = PyTuple_GET_SIZE(arguments) > 0 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+    if (binary == nullptr || PyObject_TypeCheck(binary, state->binary_file_type) == 0) {
+        PyErr_SetString(PyExc_TypeError, "a text file needs a binary file as its first argument");
+        return nullptr;
+    }
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self == nullptr) {
+        return nullptr;
+    }
+    TextFileObject* file = self_of(self);
+    file->base.state = state;
+    file->base.binary = reinterpret_cast<BinaryFileObject*>(Py_NewRef(binary));
+    file->piece = piece_of(Py_NewRef(state->no_text));
+    return self;
+}
+
+PyObject* get_binary(PyObject* self, void* /*unused*/) {
+    return Py_NewRef(as_object(self_of(self)->base.binary));
+}
+
+PyObject* get_piece(PyObject* self, void* /*unused*/) {
+    return Py_NewRef(as_object(self_of(self)->piece));
+}
+
+int set_piece_attribute(PyObject* self, PyObject* value, void* /*unused*/) {
+    TextFileObject* file = self_of(self);
+    if (value == nullptr || !Py_IS_TYPE(value, file->base.state->text_piece_type)) {
+        PyErr_SetString(PyExc_TypeError, "the piece must be a TextPiece");
+        return -1;
+    }
+    Py_XSETREF(file->piece, piece_of(Py_NewRef(value)));
+    file->at = std::min(file->at, PyUnicode_GET_LENGTH(file->piece->text));
+    return 0;
+}
+
+PyObject* get_at(PyObject* self, void* /*unused*/) {
+    return PyLong_FromSsize_t(self_of(self)->at);
+}
+
+int set_at(PyObject* self, PyObject* value, void* /*unused*/) {
+    TextFileObject* file = self_of(self);
+    const Py_ssize_t at = value != nullptr ? PyLong_AsSsize_t(value) : -1;
+    if (at == -1 && PyErr_Occurred() != nullptr) {
+        return -1;
+    }
+    if (at < 0 || at > PyUnicode_GET_LENGTH(file->piece->text)) {
+        PyErr_Format(PyExc_ValueError, "%zd is not in the piece", at);
+        return -1;
+    }
+    file->at = at;
+    return 0;
+}
+
+int text_traverse(PyObject* self, visitproc visit, void* arg) {
+    const TextFileObject* file = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(file->base.binary);
+    Py_VISIT(file->base.waiting);
+    Py_VISIT(file->piece);
+    Py_VISIT(file->decoder);
+    Py_VISIT(file->encoder);
+    return 0;
+}
+
+/// Keeps the binary file and the piece, which the methods use without asking. The cycle that the
+/// collector breaks is through the others.
+int text_clear(PyObject* self) {
+    TextFileObject* file = self_of(self);
+    Py_CLEAR(file->base.waiting);
+    Py_CLEAR(file->decoder);
+    Py_CLEAR(file->encoder);
+    return 0;
+}
+
+void text_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    TextFileObject* file = self_of(self);
+    if (file->base.weak_references != nullptr) {
+        PyObject_ClearWeakRefs(self);
+    }
+    text_clear(self);
+    Py_CLEAR(file->piece);
+    Py_CLEAR(file->base.binary);
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyMethodDef text_methods[] = {
+    {"read", as_function(&call_with_size<read_method>), METH_FASTCALL | METH_KEYWORDS,
+     "read($self, size=-1)\n--\n\n"
+     "Read ``size`` characters, or the rest of the file.\n\n"
+     "The result is shorter only at the end of the file, and empty there."},
+    {"readline", as_function(&call_with_size<readline_method>), METH_FASTCALL | METH_KEYWORDS,
+     "readline($self, size=-1)\n--\n\n"
+     "Read a line with its end, at most ``size`` long; empty at the end of the file.\n\n"
+     "Lines that were read ahead are returned without a system call."},
+    {"write", &call_write, METH_O,
+     "write($self, text, /)\n--\n\n"
+     "Write all of ``text``; returns its length.\n\n"
+     "Buffered data are in the file after ``flush`` or ``close``."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef text_attributes[] = {
+    {"_binary", &get_binary, nullptr, nullptr, nullptr},
+    {"_piece", &get_piece, &set_piece_attribute, nullptr, nullptr},
+    {"_at", &get_at, &set_at, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef text_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FileObject, weak_references), READONLY, nullptr},
+    {"_turn_taken", T_BOOL, offsetof(FileObject, turn_taken), 0, nullptr},
+    {"_turn_waiting", T_OBJECT, offsetof(FileObject, waiting), 0, nullptr},
+    {"_decoder", T_OBJECT, offsetof(TextFileObject, decoder), 0, nullptr},
+    {"_encoder", T_OBJECT, offsetof(TextFileObject, encoder), 0, nullptr},
+    {"_line_end_kind", T_INT, offsetof(TextFileObject, line_end), 0, nullptr},
+    {"_direct_encoding", T_INT, offsetof(TextFileObject, direct_encoding), 0, nullptr},
+    {"_has_decoded", T_BOOL, offsetof(TextFileObject, has_decoded), 0, nullptr},
+    {"_line_buffering", T_BOOL, offsetof(TextFileObject, line_buffering), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot text_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The native part of penstock.files.TextFile.")},
+    {Py_tp_new, reinterpret_cast<void*>(&text_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&text_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&text_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&text_clear)},
+    {Py_tp_methods, text_methods},
+    {Py_tp_members, text_members},
+    {Py_tp_getset, text_attributes},
+    {Py_am_anext, reinterpret_cast<void*>(&next_line)},
+    {0, nullptr},
+};
+
+PyType_Spec text_spec = {
+    .name = "penstock._core.TextFileCore",
+    .basicsize = sizeof(TextFileObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = text_slots,
+};
+
+} // namespace
+
+bool add_text_file_type(PyObject* module, ModuleState* state) {
+    state->text_file_type =
+        reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &text_spec, nullptr));
+    return state->text_file_type != nullptr && PyModule_AddType(module, state->text_file_type) == 0;
+}
+
+} // namespace penstock::python

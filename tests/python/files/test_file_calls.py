@@ -1,0 +1,206 @@
+"""Calls of a file's methods are coroutines without a frame, and keep what coroutines promise."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from penstock import files
+from tests.python.files.test_yielding import LongestRun, counted_turns
+
+pytestmark = pytest.mark.anyio
+
+CALLS: dict[str, Callable[[Any], Awaitable[Any]]] = {
+    "read": lambda file: file.read(3),
+    "read all": lambda file: file.read(),
+    "readline": lambda file: file.readline(),
+    "tell": lambda file: file.tell(),
+    "flush": lambda file: file.flush(),
+    "close": lambda file: file.close(),
+}
+
+
+def work_for(seconds: float) -> None:
+    """Compute, as a program between its awaits."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of lines."""
+    file = tmp_path / "file"
+    file.write_bytes(b"".join(b"%04d\n" % number for number in range(5000)))
+    return file
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("mode", ["rb", "r"])
+async def test_a_call_that_is_not_awaited_does_nothing(path: Path, mode: str, name: str) -> None:
+    async with files.open(path, mode) as file:
+        call: Any = CALLS[name](file)
+        assert asyncio.iscoroutine(call)
+        assert call.__qualname__.endswith(f"File.{name.split()[0]}")
+        with pytest.warns(RuntimeWarning, match="was never awaited"):
+            del call
+            gc.collect()
+        closed: Any = CALLS[name](file)
+        closed.close()
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await closed
+        assert not file.closed
+        assert await file.tell() == 0
+
+
+@pytest.mark.parametrize("mode", ["rb", "r"])
+async def test_a_wrong_argument_is_an_error_when_it_is_awaited(path: Path, mode: str) -> None:
+    async with files.open(path, mode) as file:
+        for wrong in ("3", 1.5):
+            with pytest.raises(TypeError):
+                await file.read(wrong)
+            with pytest.raises(TypeError):
+                await file.readline(wrong)
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            file.read(count=3)
+        with pytest.raises(TypeError, match="at most 1 argument"):
+            file.read(1, 2)
+        assert await file.read(size=2) in ("00", b"00")
+        assert await file.readline(size=None) in ("00\n", b"00\n")
+
+
+@pytest.mark.parametrize("mode", ["rb", "r"])
+async def test_tasks_that_share_a_file_are_served_in_the_order_of_their_calls(
+    path: Path, mode: str
+) -> None:
+    parts: dict[int, Any] = {}
+
+    async with files.open(path, mode) as file:
+
+        async def take(number: int) -> None:
+            parts[number] = await file.read(5)
+            work_for(20e-6)
+
+        async with counted_turns() as turns, anyio.create_task_group() as group:
+            for number in range(2000):
+                group.start_soon(take, number)
+        assert turns() > 1
+    order = sorted(parts, key=lambda number: parts[number])
+    assert order == list(parts)
+    assert len(set(parts.values())) == 2000
+
+
+@pytest.mark.parametrize("mode", ["rb", "r"])
+async def test_a_call_that_is_cancelled_while_others_run_takes_nothing(
+    path: Path, mode: str
+) -> None:
+    cancelled = 0
+    async with files.open(path, mode) as file:
+        for _ in range(200):
+            work_for(100e-6)
+            position = await file.tell()
+            done = False
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+
+                    async def read() -> None:
+                        nonlocal done
+                        await file.read(1)
+                        done = True
+
+                    group.start_soon(read)
+                    await anyio.lowlevel.checkpoint()
+                    scope.cancel()
+            assert await file.tell() == position + done
+            cancelled += not done
+    assert cancelled
+
+
+@pytest.mark.parametrize("mode", ["rb", "r"])
+async def test_a_program_that_works_between_lines_yields_now_and_then(
+    path: Path, mode: str
+) -> None:
+    async with files.open(path, mode) as file, counted_turns() as turns:
+        run = LongestRun(turns)
+        count = 0
+        async for _ in file:
+            run.step()
+            work_for(0.001)
+            count += 1
+            if count == 200:
+                break
+    assert run.longest < 100
+
+
+async def test_a_suspended_call_that_is_dropped_leaves_the_file_usable(path: Path) -> None:
+    async with files.open(path, "rb") as file:
+        dropped = 0
+        for _ in range(200):
+            work_for(100e-6)
+            call: Any = file.read(1)
+            try:
+                call.send(None)
+            except StopIteration:
+                continue
+            dropped += 1
+            call.close()
+        assert dropped
+        position = await file.tell()
+        assert len(await file.read()) == 25_000 - position
+
+
+async def test_a_file_in_a_cycle_with_its_own_calls_is_collected(path: Path) -> None:
+    file: Any = await files.open(path, "rb")
+    backend = file._backend
+    file._backend = [file, backend, file.read(3)]
+    file._backend[2].close()
+    await files.unlink(path)
+    gone = weakref.ref(file)
+    fd = file.fileno()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        file._fd = -1
+        del file
+        gc.collect()
+    assert gone() is None
+    backend.abandon(fd)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 8191, 8192, 8193, 300_000])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+async def test_lines_of_any_length_are_those_of_the_built_in(
+    tmp_path: Path, size: int, end: bytes
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"first\n" + b"x" * size + b"\n" + b"y" * size + end)
+    async with files.open(path, "rb") as file:
+        assert [line async for line in file] == path.read_bytes().splitlines(keepends=True)
+    for newline in (None, "", "\n", "\r", "\r\n"):
+        with path.open(newline=newline) as plain:
+            lines = list(plain)
+        async with files.open(path, newline=newline) as text:
+            assert [line async for line in text] == lines
+        async with files.open(path, newline=newline) as text:
+            assert await text.readlines() == lines
+
+
+async def test_what_another_writes_behind_the_end_is_read(path: Path) -> None:
+    async with files.open(path, "rb") as file:
+        assert len(await file.read()) == 25_000
+        with path.open("ab") as other:
+            other.write(b"more")
+        assert await file.read() == b"more"
+        with path.open("ab") as other:
+            other.write(b"and\nmore")
+        assert [line async for line in file] == [b"and\n", b"more"]
+        assert await file.read(5) == b""
