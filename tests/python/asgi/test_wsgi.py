@@ -397,6 +397,31 @@ def test_a_file(run: Run, wrapped: bool, tmp_path: Path) -> None:
     files[0].close()
 
 
+def test_a_part_of_a_file_is_made_of_its_wrapper(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    files = []
+
+    class Range:
+        # As werkzeug does it: what `iter` returns is sought in, and closed.
+        def __init__(self, wrapper: Any) -> None:
+            self._iterator = iter(wrapper)
+            self._iterator.seek(3)
+            self.close = self._iterator.close
+
+        def __iter__(self) -> Any:
+            return self._iterator
+
+    def app(environ: Environ, start_response: Start) -> Any:
+        file = path.open("rb")
+        files.append(file)
+        start_response("206 Partial Content", TEXT)
+        return Range(environ["wsgi.file_wrapper"](file))
+
+    assert run(ask(app, GET + CLOSE))[2] == b"3456789"
+    assert files[0].closed
+
+
 def test_threads_and_their_queue_are_bounded(run: Run) -> None:
     async def main() -> None:
         running = threading.Semaphore(0)

@@ -11,7 +11,7 @@ __all__ = ["FileWrapper"]
 
 
 class FileWrapper:
-    """An iterable of a file's parts.
+    """An iterator over a file's parts, with what the file has of `close`, `seek` and `tell`.
 
     Returned as it is, and on a regular file, the file is sent from its current position without
     being read into the process.
@@ -24,12 +24,19 @@ class FileWrapper:
     def __init__(self, filelike: Any, blksize: int = 8192) -> None:
         self.filelike = filelike
         self.blksize = blksize
-        if hasattr(filelike, "close"):
-            self.close = filelike.close
+        # Whoever wraps it, for a range of the file, seeks in it and closes it.
+        for name in ("close", "seek", "seekable", "tell"):
+            if hasattr(filelike, name):
+                setattr(self, name, getattr(filelike, name))
 
     def __iter__(self) -> Iterator[bytes]:
-        while part := self.filelike.read(self.blksize):
-            yield part
+        return self
+
+    def __next__(self) -> bytes:
+        part: bytes = self.filelike.read(self.blksize)
+        if not part:
+            raise StopIteration
+        return part
 
     def extent(self) -> tuple[int, int] | None:
         """Return the position and the number of bytes behind it; None if it is no regular file."""
