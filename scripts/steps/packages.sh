@@ -8,6 +8,7 @@ cmake|cmake
 ninja-build|ninja
 liburing-dev|/usr/include/liburing.h
 zlib1g-dev|/usr/include/zlib.h
+libnghttp2-dev|/usr/include/nghttp2/nghttp2.h
 '
 packages_check='
 pkg-config|pkg-config
@@ -34,6 +35,7 @@ openssl|openssl
 curl|curl
 '
 packages_bench='
+nghttp2-client|h2load
 clang-19|clang++-19
 libasio-dev|/usr/include/asio.hpp
 libboost1.81-dev|/usr/include/boost/beast.hpp

@@ -2,6 +2,7 @@
 
 #include "asgi/http_connection.hpp"
 
+#include "asgi/http2_connection.hpp"
 #include "asgi/http_request.hpp"
 #include "net/socket_transport.hpp"
 #include "shared/buffer_view.hpp"
@@ -29,13 +30,6 @@ constexpr std::size_t maximum_dropped = std::size_t{1} << 20;
 
 /// Bytes of a body that wait for the application, at which reading pauses.
 constexpr std::size_t maximum_waiting = 65536;
-
-/// Whether the server has as much to do as it may.
-bool is_full(const HttpServerObject* server) noexcept {
-    return server->limit_concurrency != 0 &&
-           (server->open_connections >= server->limit_concurrency ||
-            static_cast<std::size_t>(PySet_GET_SIZE(server->tasks)) >= server->limit_concurrency);
-}
 
 /// Makes the request of this scope the connection's. False with an exception set.
 bool begin_request(HttpConnectionObject* connection, Ref scope) noexcept {
@@ -204,7 +198,7 @@ bool parse(HttpConnectionObject* connection, std::string_view& input, Feeding fe
             }
             if (begun == maximum_in_turn) {
                 connection->continuing = true;
-                return call_soon(connection, "_continue");
+                return call_soon(connection, as_object(connection), "_continue");
             }
             switch (take_head(connection, input)) {
             case HeadStep::failed:
@@ -263,6 +257,9 @@ bool limit_input(HttpConnectionObject* connection) noexcept {
 
 /// All that has arrived, as one text, in `kept` if something waited before.
 bool feed(HttpConnectionObject* connection, std::string_view data, Feeding feeding) {
+    if (connection->http2 != nullptr) {
+        return feed_http2(connection, data, feeding);
+    }
     codec::ByteBuffer& pending = connection->bytes->pending;
     if (connection->feeding || connection->continuing) {
         pending.append(std::as_bytes(std::span(data)));
@@ -275,6 +272,21 @@ bool feed(HttpConnectionObject* connection, std::string_view data, Feeding feedi
         pending.append(std::as_bytes(std::span(data)));
         kept = std::exchange(pending, {});
         input = {reinterpret_cast<const char*>(kept.bytes().data()), kept.size()};
+    }
+    if (connection->may_be_http2) {
+        switch (look_at_preface(input)) {
+        case Preface::none:
+            connection->may_be_http2 = false;
+            break;
+        case Preface::incomplete:
+            if (!std::exchange(connection->head_begun, true)) {
+                connection->since = io::coarse_monotonic_now();
+            }
+            pending.append(std::as_bytes(std::span(input)));
+            return true;
+        case Preface::whole:
+            return begin_http2(connection) && feed_http2(connection, input, feeding);
+        }
     }
     connection->feeding = true;
     const bool parsed = parse(connection, input, feeding);
@@ -296,13 +308,16 @@ PyObject* connection_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* 
     return type->tp_alloc(type, 0);
 }
 
-/// _start(server, transport, scope): `scope` has what all requests have in common, with all keys.
+/// _start(server, transport, scope, http2): `scope` has what all requests have in common, with all
+/// keys. `http2` is None if the client decides by how it begins.
 PyObject* connection_start(PyObject* self, PyObject* arguments) {
     HttpConnectionObject* connection = http_of(self);
     PyObject* server = nullptr;
     PyObject* transport = nullptr;
     PyObject* prototype = nullptr;
-    if (PyArg_ParseTuple(arguments, "OOO!", &server, &transport, &PyDict_Type, &prototype) == 0) {
+    PyObject* http2 = Py_False;
+    if (PyArg_ParseTuple(arguments, "OOO!|O", &server, &transport, &PyDict_Type, &prototype,
+                         &http2) == 0) {
         return nullptr;
     }
     if (connection->server != nullptr) {
@@ -322,6 +337,10 @@ PyObject* connection_start(PyObject* self, PyObject* arguments) {
     connection->listed = true;
     Py_INCREF(self); // a paused transport of asyncio's is referred to by nothing else
     ++connection->server->open_connections;
+    connection->may_be_http2 = http2 == Py_None;
+    if (http2 == Py_True && !(begin_http2(connection) && pump_http2(connection))) {
+        return nullptr;
+    }
     Py_RETURN_NONE;
 }
 
@@ -374,8 +393,10 @@ PyObject* connection_lost(PyObject* self, PyObject* /*exception*/) {
         connection->bytes->pending.clear(0);
         connection->bytes->output.clear(0);
     }
-    return !request || disconnect(request_of(request.get()), Feeding::anywhere) ? Py_NewRef(Py_None)
-                                                                                : nullptr;
+    if (request && !disconnect(request_of(request.get()), Feeding::anywhere)) {
+        return nullptr;
+    }
+    return lose_streams(connection) ? Py_NewRef(Py_None) : nullptr;
 }
 
 /// _release(): the transport has another protocol from now on.
@@ -389,12 +410,16 @@ PyObject* connection_release(PyObject* self, PyObject* /*unused*/) {
 
 PyObject* connection_pause_writing(PyObject* self, PyObject* /*unused*/) {
     http_of(self)->writing_paused = true;
+    note_pause(http_of(self));
     Py_RETURN_NONE;
 }
 
 PyObject* connection_resume_writing(PyObject* self, PyObject* /*unused*/) {
     HttpConnectionObject* connection = http_of(self);
     connection->writing_paused = false;
+    if (connection->http2 != nullptr) {
+        return pump_http2(connection) ? Py_NewRef(Py_None) : nullptr;
+    }
     const Ref request = Ref::borrow(as_object(connection->request));
     return !request || wake(request_of(request.get()), Feeding::anywhere) ? Py_NewRef(Py_None)
                                                                           : nullptr;
@@ -408,20 +433,17 @@ PyObject* connection_continue(PyObject* self, PyObject* /*unused*/) {
                                                                        : nullptr;
 }
 
-/// _flush(): writes a head whose body does not come.
-PyObject* connection_flush(PyObject* self, PyObject* /*unused*/) {
-    const Ref alive = Ref::borrow(as_object(http_of(self)->request));
-    HttpRequestObject* request = http_of(self)->request;
-    if (request == nullptr) {
-        Py_RETURN_NONE;
-    }
-    request->flush_scheduled = false;
-    return flush_head(request) ? Py_NewRef(Py_None) : nullptr;
+/// _pump(): writes what the streams have to send.
+PyObject* connection_pump(PyObject* self, PyObject* /*unused*/) {
+    return pump_http2(http_of(self)) ? Py_NewRef(Py_None) : nullptr;
 }
 
 /// shutdown(): no request follows the one that runs, as in uvicorn.
 PyObject* connection_shutdown(PyObject* self, PyObject* /*unused*/) {
     HttpConnectionObject* connection = http_of(self);
+    if (connection->http2 != nullptr) {
+        return drain_http2(connection) ? Py_NewRef(Py_None) : nullptr;
+    }
     if (connection->request != nullptr) {
         connection->request->keep_alive = false;
         Py_RETURN_NONE;
@@ -437,6 +459,9 @@ int connection_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(connection->context);
     Py_VISIT(connection->prototype);
     Py_VISIT(connection->request);
+    if (const int result = visit_streams(connection, visit, arg); result != 0) {
+        return result;
+    }
     return connection->bytes != nullptr ? connection->bytes->last.visit(visit, arg) : 0;
 }
 
@@ -445,6 +470,7 @@ int connection_clear(PyObject* self) {
     connection->ending = true;
     connection->lost = true;
     unlist(connection);
+    clear_streams(connection);
     if (HttpBytes* bytes = std::exchange(connection->bytes, nullptr)) {
         bytes->last.clear();
         delete bytes;
@@ -478,7 +504,7 @@ PyMethodDef connection_methods[] = {
     {"shutdown", &connection_shutdown, METH_NOARGS, "End after the response."},
     {"_release", &connection_release, METH_NOARGS, nullptr},
     {"_continue", &connection_continue, METH_NOARGS, nullptr},
-    {"_flush", &connection_flush, METH_NOARGS, nullptr},
+    {"_pump", &connection_pump, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -488,6 +514,7 @@ PyMemberDef connection_members[] = {
     {"transport", T_OBJECT, offsetof(HttpConnectionObject, transport), READONLY, nullptr},
     {"_server", T_OBJECT, offsetof(HttpConnectionObject, server), READONLY, nullptr},
     {"_context", T_OBJECT, offsetof(HttpConnectionObject, context), READONLY, nullptr},
+    {"_multiplexed", T_BOOL, offsetof(HttpConnectionObject, multiplexed), READONLY, nullptr},
     {"_scope", T_OBJECT, offsetof(HttpConnectionObject, prototype), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
@@ -512,6 +539,12 @@ PyType_Spec connection_spec = {
 };
 
 } // namespace
+
+bool is_full(const HttpServerObject* server) noexcept {
+    return server->limit_concurrency != 0 &&
+           (server->open_connections >= server->limit_concurrency ||
+            static_cast<std::size_t>(PySet_GET_SIZE(server->tasks)) >= server->limit_concurrency);
+}
 
 bool feed_http(HttpConnectionObject* connection, const char* data, std::size_t size,
                Feeding feeding) noexcept {
@@ -541,7 +574,7 @@ bool next_request(HttpConnectionObject* connection) noexcept {
     connection->since = io::coarse_monotonic_now();
     if (!connection->feeding && !connection->continuing && !connection->bytes->pending.empty()) {
         connection->continuing = true;
-        if (!call_soon(connection, "_continue")) {
+        if (!call_soon(connection, as_object(connection), "_continue")) {
             return false;
         }
     }

@@ -14,6 +14,7 @@
 namespace penstock::python {
 
 struct HttpRequestObject;
+struct Http2Half;
 
 /// The last head of a connection and the objects that were made of it. A client that repeats its
 /// request, as pollers and load generators do, is not parsed again.
@@ -26,6 +27,7 @@ struct LastHead {
     PyObject* headers = nullptr; ///< a list, which is copied
     bool keep_alive = false;
     bool is_head = false;
+    bool expects_continue = false; ///< in HTTP/2
 
     void clear() noexcept;
     int visit(visitproc visit, void* arg) const noexcept;
@@ -56,6 +58,7 @@ struct HttpConnectionObject {
     PyObject* weak_references;
     HttpRequestObject* request; ///< owned; null while the connection waits for a request
     HttpBytes* bytes;
+    Http2Half* http2; ///< null unless the connection speaks HTTP/2
     io::ListHook<HttpConnectionObject> of_server;
     io::MonotonicTime since; ///< when it began to wait
     std::size_t dropped;     ///< bytes of a body that nobody has read
@@ -70,6 +73,8 @@ struct HttpConnectionObject {
     bool continuing; ///< `resume_parsing` is scheduled
     bool reading_paused;
     bool writing_paused;
+    bool multiplexed;  ///< it speaks HTTP/2
+    bool may_be_http2; ///< nothing has arrived that is no preface of HTTP/2
 };
 
 inline HttpConnectionObject* http_of(PyObject* object) noexcept {
@@ -120,8 +125,16 @@ bool refuse(HttpConnectionObject* connection, int status, std::string_view text)
 /// False with an exception set.
 bool end_stalled_request(HttpConnectionObject* connection) noexcept;
 
-/// Calls `function` of the connection in the loop's next iteration. False with an exception set.
-bool call_soon(HttpConnectionObject* connection, const char* method) noexcept;
+/// Calls a method of `object` in the loop's next iteration. False with an exception set.
+bool call_soon(HttpConnectionObject* connection, PyObject* object, const char* method) noexcept;
+
+/// Whether the server has as much to do as it may.
+[[nodiscard]] bool is_full(const HttpServerObject* server) noexcept;
+
+/// Makes the last head's objects of a target, a method and a list of fields. False with an exception
+/// set. Throws `std::bad_alloc`.
+bool keep_head(HttpConnectionObject* connection, std::string_view method, std::string_view target,
+               Ref headers);
 
 /// Makes the scope of a request with this head. Null with an exception set. Throws
 /// `std::bad_alloc`.

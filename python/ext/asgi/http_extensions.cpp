@@ -2,6 +2,10 @@
 
 #include "asgi/http_send.hpp"
 
+#include "asgi/http2_connection.hpp"
+#include "shared/buffer_view.hpp"
+
+#include <new>
 #include <string>
 #include <utility>
 
@@ -56,8 +60,11 @@ PyObject* send_early_hint(HttpRequestObject* request, PyObject* message) {
     // Behind the head it would be a part of the body, and a client of HTTP/1.0 knows none.
     const bool sent =
         head_is_here(request) && !request->http_1_0 && PySequence_Fast_GET_SIZE(list.get()) > 0;
-    return sent && !write_bytes(request->connection, head) ? nullptr
-                                                           : Py_NewRef(request->state()->completed);
+    if (sent && !(request->multiplexed ? send_stream_interim(request, head)
+                                       : write_bytes(request->connection, head))) {
+        return nullptr;
+    }
+    return Py_NewRef(request->state()->completed);
 }
 
 PyObject* send_path(HttpRequestObject* request, PyObject* message) noexcept {
@@ -115,6 +122,11 @@ PyObject* HttpRequestObject::begin_file(PyObject* self, PyObject* arguments) {
     try {
         request->body_begun = true;
         decide_framing(request, bytes, more != 0);
+        if (request->multiplexed) {
+            return send_stream_part(request, {}, sends || more != 0)
+                       ? PyBool_FromLong(sends ? 1 : 0)
+                       : nullptr;
+        }
         if (request->head_held) {
             end_head(request);
         }
@@ -129,6 +141,31 @@ PyObject* HttpRequestObject::begin_file(PyObject* self, PyObject* arguments) {
 
 PyObject* HttpRequestObject::room(PyObject* self, PyObject* /*unused*/) {
     return wait_for_room(of(self));
+}
+
+PyObject* HttpRequestObject::write_file(PyObject* self, PyObject* part) {
+    HttpRequestObject* request = of(self);
+    BufferView view;
+    if (!view.acquire(part, PyBUF_SIMPLE)) {
+        return nullptr;
+    }
+    if (request->gone || !is_current(request)) {
+        return send_to_gone_client(request), nullptr;
+    }
+    const std::string_view bytes(view.data(), static_cast<std::size_t>(view.size()));
+    try {
+        const bool written = request->multiplexed ? write_stream(request, bytes)
+                                                  : write_bytes(request->connection, bytes);
+        return written ? Py_NewRef(Py_None) : nullptr;
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+PyObject* HttpRequestObject::flush(PyObject* self, PyObject* /*unused*/) {
+    HttpRequestObject* request = of(self);
+    request->flush_scheduled = false;
+    return flush_head(request) ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* HttpRequestObject::end_file(PyObject* self, PyObject* arguments) {

@@ -121,8 +121,8 @@ bool refuse(HttpConnectionObject* connection, int status, std::string_view text)
            end_connection(connection, Ending::linger);
 }
 
-bool call_soon(HttpConnectionObject* connection, const char* method) noexcept {
-    const Ref callback(PyObject_GetAttrString(as_object(connection), method));
+bool call_soon(HttpConnectionObject* connection, PyObject* object, const char* method) noexcept {
+    const Ref callback(PyObject_GetAttrString(object, method));
     return callback && Ref(PyObject_CallMethodOneArg(
                            connection->server->loop,
                            state_of(Py_TYPE(connection->server))->name_call_soon, callback.get()));

@@ -2,6 +2,7 @@
 
 #include "asgi/http_request.hpp"
 
+#include "asgi/http2_connection.hpp"
 #include "net/socket_transport.hpp"
 
 #include <cstring>
@@ -26,7 +27,7 @@ bool has_part(const HttpRequestObject* request) noexcept {
 }
 
 bool may_send(const HttpRequestObject* request) noexcept {
-    return !request->connection->writing_paused || request->gone;
+    return has_room(request) || request->gone;
 }
 
 /// All of the body that has arrived. Null with an exception set.
@@ -59,9 +60,17 @@ PyObject* next_part(HttpRequestObject* request) noexcept {
                            request->body_complete ? Py_False : Py_True) != 0) {
             return nullptr;
         }
+        if (request->multiplexed) {
+            request->body_received = request->body_complete;
+            return consume_part(request, static_cast<std::size_t>(PyBytes_GET_SIZE(part.get())))
+                       ? message.release()
+                       : nullptr;
+        }
     }
     request->body_received = request->body_complete;
-    return is_current(request) && !resume_reading(connection) ? nullptr : message.release();
+    return !request->multiplexed && is_current(request) && !resume_reading(connection)
+               ? nullptr
+               : message.release();
 }
 
 /// Asks the client for its body, if it waits for that. False with an exception set.
@@ -70,7 +79,9 @@ bool send_continue(HttpRequestObject* request) noexcept {
         !is_current(request)) {
         return true;
     }
-    return write_bytes(request->connection, "HTTP/1.1 100 Continue\r\n\r\n");
+    constexpr std::string_view head = "HTTP/1.1 100 Continue\r\n\r\n";
+    return request->multiplexed ? send_stream_interim(request, head)
+                                : write_bytes(request->connection, head);
 }
 
 HttpWaitObject* make_wait(HttpRequestObject* request, bool sending) noexcept {

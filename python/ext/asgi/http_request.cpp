@@ -2,6 +2,7 @@
 
 #include "asgi/http_request.hpp"
 
+#include "asgi/http2_connection.hpp"
 #include "net/socket_transport.hpp"
 
 #include <utility>
@@ -61,6 +62,9 @@ bool break_off(HttpRequestObject* request) noexcept {
         return false;
     }
     request->gone = true;
+    if (request->multiplexed) {
+        return reset_stream(request);
+    }
     return end_connection(connection,
                           request->framing == Framing::close ? Ending::abort : Ending::normal);
 }
@@ -112,7 +116,7 @@ void handle_return(HttpRequestObject* request, PyObject* value) noexcept {
                                          : "ASGI callable returned without starting response.");
     }
     if (request->response_complete) {
-        if (is_current(request) && !end_connection(request->connection)) {
+        if (!request->multiplexed && is_current(request) && !end_connection(request->connection)) {
             PyErr_WriteUnraisable(as_object(request));
         }
     } else if (!break_off(request)) {
@@ -142,6 +146,9 @@ PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** 
         return sent;
     }
     const Ref application(std::exchange(request->application, nullptr));
+    if (std::exchange(request->abandoned, false)) {
+        forget_abandoned(request->connection);
+    }
     if (sent == PYGEN_RETURN) {
         const Ref value(std::exchange(*result, nullptr));
         handle_return(request, value.get());
@@ -150,7 +157,7 @@ PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** 
         return PYGEN_ERROR;
     }
     if (request->gone && !request->response_complete && is_current(request) &&
-        !end_connection(request->connection)) {
+        !(request->multiplexed ? reset_stream(request) : end_connection(request->connection))) {
         PyErr_WriteUnraisable(as_object(request));
     }
     forget_task(request);
@@ -281,7 +288,8 @@ void HttpRequestObject::tp_dealloc(PyObject* self) noexcept {
     NativeAwaitable::tp_dealloc(self);
 }
 
-HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noexcept {
+HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
+                                http2::Stream* stream) noexcept {
     ModuleState* state = state_of(Py_TYPE(connection->server));
     HttpRequestObject* request = HttpRequestObject::allocate(state, state->http_request_type);
     if (request == nullptr) {
@@ -294,6 +302,9 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noe
     request->application = nullptr;
     request->own_task = nullptr;
     request->body = nullptr;
+    request->stream = stream;
+    request->multiplexed = stream != nullptr;
+    request->abandoned = false;
     new (&request->receiving) HttpWaits();
     new (&request->sending) HttpWaits();
     request->length = 0;
@@ -306,7 +317,11 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noe
     request->disconnected = request->gone = false;
     request->body_complete = true;
     PyObject_GC_Track(as_object(request));
-    Py_XSETREF(connection->request, request);
+    if (stream != nullptr) {
+        stream->user = request;
+    } else {
+        Py_XSETREF(connection->request, request);
+    }
     return request;
 }
 

@@ -10,9 +10,12 @@
 #include <string_view>
 
 #include <penstock/codec/http/body_decoder.hpp>
+#include <penstock/codec/http2/server_session.hpp>
 #include <penstock/io/intrusive_list.hpp>
 
 namespace penstock::python {
+
+namespace http2 = codec::http2;
 
 struct HttpRequestObject;
 
@@ -54,7 +57,7 @@ enum class Framing : unsigned char {
     none,    ///< the response has no body: HEAD, 204, 304
     length,
     chunked,
-    close,
+    close, ///< of the connection; in HTTP/2, of the stream
 };
 
 /// The part of a body that has arrived and that the application has not received.
@@ -79,6 +82,7 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     PyObject* application;            ///< the application's coroutine, while it runs
     PyObject* own_task;               ///< owned while it is suspended, or null
     RequestBody* body;                ///< null without one
+    http2::Stream* stream;            ///< in HTTP/2, until it is closed
     HttpWaits receiving;              ///< owned
     HttpWaits sending;                ///< owned
     std::uint64_t length;             ///< of the body that the response has announced and not sent
@@ -86,7 +90,9 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     Framing framing;
     bool started; ///< the application was called, or its task made
     bool http_1_0;
-    bool is_head; ///< the method is HEAD
+    bool multiplexed; ///< a request of HTTP/2, one of several of its connection
+    bool abandoned;   ///< its stream was reset while the application runs
+    bool is_head;     ///< the method is HEAD
     bool keep_alive;
     bool wants_continue; ///< the client waits for 100
     bool body_complete;  ///< the body has arrived
@@ -113,15 +119,22 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     /// _begin_file(size, more, alone): writes what precedes a file that is a part of the body, the
     /// last one or not, or all of it. Whether the file is to be sent.
     static PyObject* begin_file(PyObject* self, PyObject* arguments);
+    /// _write_file(part): a part of the file.
+    static PyObject* write_file(PyObject* self, PyObject* part);
     /// _end_file(size, more): as many bytes of a file were sent.
     static PyObject* end_file(PyObject* self, PyObject* arguments);
 
     /// _room(): an awaitable of the room in the transport's buffer.
     static PyObject* room(PyObject* self, PyObject* unused);
 
+    /// _flush(): writes a head whose body does not come.
+    static PyObject* flush(PyObject* self, PyObject* unused);
+
     static auto own_methods() noexcept {
         return std::array{
             PyMethodDef{"_begin_file", &begin_file, METH_VARARGS, nullptr},
+            PyMethodDef{"_write_file", &write_file, METH_O, nullptr},
+            PyMethodDef{"_flush", &flush, METH_NOARGS, nullptr},
             PyMethodDef{"_room", &room, METH_NOARGS, nullptr},
             PyMethodDef{"_end_file", &end_file, METH_VARARGS, nullptr},
         };
@@ -132,15 +145,26 @@ inline HttpRequestObject* request_of(PyObject* object) noexcept {
     return reinterpret_cast<HttpRequestObject*>(object);
 }
 
-/// A request with this scope, which becomes the connection's. Null with an exception set.
-HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope) noexcept;
+/// A request with this scope, which becomes the connection's, or the stream's if there is one. Null
+/// with an exception set.
+HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
+                                http2::Stream* stream = nullptr) noexcept;
 
 /// Runs the application in a new task: at once if `feeding` allows it. False with an exception set.
 bool start_task(HttpRequestObject* request, Feeding feeding) noexcept;
 
 /// Whether the connection still answers this request.
 [[nodiscard]] inline bool is_current(const HttpRequestObject* request) noexcept {
-    return request->connection->request == request;
+    return request->multiplexed ? request->stream != nullptr
+                                : request->connection->request == request;
+}
+
+/// Whether what waits to be sent lets `send` return.
+[[nodiscard]] inline bool has_room(const HttpRequestObject* request) noexcept {
+    constexpr std::size_t most_waiting = 65536;
+    return request->multiplexed
+               ? request->stream == nullptr || request->stream->unsent() <= most_waiting
+               : !request->connection->writing_paused;
 }
 
 /// Steps those that wait and need not any more. False with an exception set.

@@ -125,26 +125,36 @@ int LastHead::visit(visitproc visit, void* arg) const noexcept {
     return 0;
 }
 
-Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
-               std::string_view text) {
+bool keep_head(HttpConnectionObject* connection, std::string_view method,
+               std::string_view target_text, Ref headers) {
     const ModuleState* state = state_of(Py_TYPE(connection->server));
     LastHead& last = connection->bytes->last;
     last.clear();
-    const http::Target target = http::split_target(head.target);
+    const http::Target target = http::split_target(target_text);
     PyObject* root = PyDict_GetItemWithError(connection->prototype, state->name_root_path);
     last.path = rooted(root, decoded_path(target.path), false).release();
     last.raw_path = rooted(root, bytes_of(target.path), true).release();
     last.query = bytes_of(target.query).release();
-    last.method =
-        head.method == "GET" ? Py_NewRef(state->name_get) : ascii_text(head.method).release();
-    last.headers = list_of_fields(connection->server, head.fields).release();
+    last.method = method == "GET" ? Py_NewRef(state->name_get) : ascii_text(method).release();
+    last.headers = headers.release();
     if (last.path == nullptr || last.raw_path == nullptr || last.query == nullptr ||
         last.method == nullptr || last.headers == nullptr) {
         last.clear();
+        return false;
+    }
+    last.is_head = method == "HEAD";
+    return true;
+}
+
+Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
+               std::string_view text) {
+    const ModuleState* state = state_of(Py_TYPE(connection->server));
+    LastHead& last = connection->bytes->last;
+    if (!keep_head(connection, head.method, head.target,
+                   list_of_fields(connection->server, head.fields))) {
         return Ref();
     }
     last.keep_alive = head.keep_alive;
-    last.is_head = head.method == "HEAD";
     Ref scope = scope_of(connection);
     if (head.minor_version == 0) {
         const Ref version(PyUnicode_FromString("1.0"));

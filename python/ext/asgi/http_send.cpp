@@ -1,6 +1,8 @@
 // send(): the messages of a response, its head and its body.
 
 #include "asgi/http_send.hpp"
+
+#include "asgi/http2_connection.hpp"
 #include "shared/buffer_view.hpp"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ std::string_view text_of(PyObject* string) noexcept {
 }
 
 codec::ByteBuffer& output_of(HttpRequestObject* request) noexcept {
-    return request->connection->bytes->output;
+    return request->multiplexed ? request->stream->text : request->connection->bytes->output;
 }
 
 void append(codec::ByteBuffer& buffer, std::string_view text) {
@@ -221,6 +223,12 @@ bool send_part(HttpRequestObject* request, PyObject* object, std::string_view da
         PyErr_SetString(PyExc_RuntimeError, "Response content longer than Content-Length");
         return false;
     }
+    if (request->multiplexed) {
+        if (!send_stream_part(request, sent, more)) {
+            return false;
+        }
+        return more || complete(request);
+    }
     codec::ByteBuffer& output = output_of(request);
     if (request->head_held) {
         end_head(request);
@@ -262,7 +270,7 @@ bool send_part(HttpRequestObject* request, PyObject* object, std::string_view da
 
 /// An awaitable that is done, or that waits for room. Null with an exception set.
 PyObject* sent(HttpRequestObject* request) noexcept {
-    return request->connection->writing_paused && !request->response_complete
+    return !has_room(request) && !request->response_complete
                ? wait_for_room(request)
                : Py_NewRef(request->state()->completed);
 }
@@ -297,7 +305,7 @@ PyObject* send_start(HttpRequestObject* request, PyObject* message) {
     if (request->stage != AwaitStage::running) {
         // Another task sends, and does not tell when it waits.
         request->flush_scheduled = true;
-        if (!call_soon(request->connection, "_flush")) {
+        if (!call_soon(request->connection, as_object(request), "_flush")) {
             return nullptr;
         }
     }
@@ -384,6 +392,8 @@ void decide_framing(HttpRequestObject* request, std::size_t size, bool more) {
         request->length = size;
         append_head(output_of(request),
                     [&](http::HeadWriter& head) { head.field("content-length", size); });
+    } else if (request->multiplexed) {
+        request->framing = Framing::close;
     } else if (request->http_1_0) {
         request->framing = Framing::close;
         request->keep_alive = false;
@@ -417,6 +427,9 @@ bool complete(HttpRequestObject* request) noexcept {
     }
     if (!is_current(request)) {
         return true;
+    }
+    if (request->multiplexed) {
+        return finish_stream(request);
     }
     if (!request->keep_alive) {
         return end_connection(connection);
@@ -482,6 +495,9 @@ bool flush_head(HttpRequestObject* request) noexcept {
     try {
         if (request->framing == Framing::unknown) {
             decide_framing(request, 0, true);
+        }
+        if (request->multiplexed) {
+            return send_stream_part(request, {}, true);
         }
         end_head(request);
     } catch (const std::bad_alloc&) {

@@ -2,6 +2,7 @@
 
 #include "asgi/http_server.hpp"
 
+#include "asgi/http2_connection.hpp"
 #include "asgi/http_connection.hpp"
 #include "asgi/http_request.hpp"
 #include "core/scheduling.hpp"
@@ -82,7 +83,7 @@ PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
 }
 
 /// HttpServer(loop, app, state, report, *, log_start, fields, date, keep_alive, head_time,
-/// body_time, head_size, head_fields, limit_concurrency)
+/// body_time, head_size, head_fields, limit_concurrency, stall_time, http2)
 int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"loop",
                                   "app",
@@ -97,6 +98,8 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                   "head_size",
                                   "head_fields",
                                   "limit_concurrency",
+                                  "stall_time",
+                                  "http2",
                                   nullptr};
     HttpServerObject* server = server_of(self);
     PyObject* loop = nullptr;
@@ -112,14 +115,21 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     Py_ssize_t head_size = 0;
     Py_ssize_t head_fields = 0;
     Py_ssize_t limit_concurrency = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOpdddnnn:HttpServer",
-                                     const_cast<char**>(names), &loop, &app, &state, &reporter,
-                                     &log_start, &fields, &date, &keep_alive, &head_time,
-                                     &body_time, &head_size, &head_fields, &limit_concurrency)) {
+    double stall_time = -1;
+    int http2 = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "OOOO$OOpdddnnndp:HttpServer", const_cast<char**>(names), &loop,
+            &app, &state, &reporter, &log_start, &fields, &date, &keep_alive, &head_time,
+            &body_time, &head_size, &head_fields, &limit_concurrency, &stall_time, &http2)) {
         return -1;
     }
     if (server->shared != nullptr) {
         PyErr_SetString(PyExc_RuntimeError, "the server was initialised before");
+        return -1;
+    }
+    if (http2 != 0 && !codec::http2::is_available()) {
+        PyErr_SetString(PyExc_RuntimeError, "HTTP/2 needs libnghttp2.so.14 (Debian: apt-get "
+                                            "install libnghttp2-14)");
         return -1;
     }
     try {
@@ -127,6 +137,8 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
         shared->fields.resize(static_cast<std::size_t>(head_fields));
         shared->limits.head = static_cast<std::size_t>(head_size);
         shared->limits.line = shared->limits.head;
+        shared->http2_limits.head = shared->limits.head;
+        shared->http2_limits.fields = shared->fields.size();
         if (!append_fields(*shared, fields)) {
             return -1;
         }
@@ -147,6 +159,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     server->keep_alive = nanoseconds_of(keep_alive);
     server->head_time = nanoseconds_of(head_time);
     server->body_time = nanoseconds_of(body_time);
+    server->stall_time = nanoseconds_of(stall_time);
     server->limit_concurrency = static_cast<std::size_t>(limit_concurrency);
     server->sends_date = date != 0;
     server->eager = may_be_eager(state_of(Py_TYPE(self)), loop);
@@ -174,6 +187,9 @@ bool is_overdue(const HttpServerObject* server, HttpConnectionObject* connection
     if (connection->continuing) {
         return false;
     }
+    if (connection->http2 != nullptr && serves_streams(connection)) {
+        return false;
+    }
     const bool between = connection->served && !connection->head_begun;
     const io::MonotonicTime limit = between ? server->keep_alive : server->head_time;
     return limit >= 0 && now - connection->since > limit;
@@ -194,9 +210,13 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     HttpServerObject* server = server_of(self);
     const io::MonotonicTime now = io::coarse_monotonic_now();
     std::vector<Ref> overdue;
+    std::vector<Ref> multiplexed;
     try {
         for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
              connection = OpenConnections::after(*connection)) {
+            if (connection->http2 != nullptr) {
+                multiplexed.push_back(Ref::borrow(as_object(connection)));
+            }
             if (is_overdue(server, connection, now)) {
                 overdue.push_back(Ref::borrow(as_object(connection)));
             } else if (connection->request == nullptr && now - connection->since > 1'000'000'000) {
@@ -211,7 +231,16 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     }
     for (const Ref& object : overdue) {
         HttpConnectionObject* connection = http_of(object.get());
+        if (connection->http2 != nullptr && !connection->ending && !drain_http2(connection)) {
+            return nullptr;
+        }
         if (!end_overdue(connection)) {
+            return nullptr;
+        }
+    }
+    for (const Ref& object : multiplexed) {
+        HttpConnectionObject* connection = http_of(object.get());
+        if (connection->http2 != nullptr && !sweep_http2(connection, now, server->stall_time)) {
             return nullptr;
         }
     }
@@ -223,17 +252,25 @@ PyObject* server_drain(PyObject* self, PyObject* /*unused*/) {
     HttpServerObject* server = server_of(self);
     server->draining = true;
     std::vector<Ref> idle;
+    std::vector<Ref> multiplexed;
     try {
         for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
              connection = OpenConnections::after(*connection)) {
             if (connection->request != nullptr) {
                 connection->request->keep_alive = false;
+            } else if (connection->http2 != nullptr) {
+                multiplexed.push_back(Ref::borrow(as_object(connection)));
             } else if (connection->served || connection->bytes->pending.empty()) {
                 idle.push_back(Ref::borrow(as_object(connection)));
             }
         }
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
+    }
+    for (const Ref& connection : multiplexed) {
+        if (!drain_http2(http_of(connection.get()))) {
+            return nullptr;
+        }
     }
     for (const Ref& connection : idle) {
         if (!end_connection(http_of(connection.get()))) {
@@ -252,6 +289,7 @@ PyObject* server_disconnect(PyObject* self, PyObject* /*unused*/) {
             if (connection->request != nullptr) {
                 requests.push_back(Ref::borrow(as_object(connection->request)));
             }
+            collect_requests(connection, requests);
         }
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();

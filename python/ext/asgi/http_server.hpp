@@ -13,6 +13,7 @@
 #include <penstock/codec/http/date.hpp>
 #include <penstock/codec/http/fields.hpp>
 #include <penstock/codec/http/limits.hpp>
+#include <penstock/codec/http2/limits.hpp>
 #include <penstock/io/intrusive_list.hpp>
 
 namespace penstock::python {
@@ -49,6 +50,7 @@ struct HttpShared {
     FieldNames names;
     std::vector<http::Field> fields; ///< of the head that is parsed
     http::Limits limits;
+    codec::http2::Limits http2_limits;
     std::string fixed_fields; ///< the fields of every response, each with its line end
     std::string server_field; ///< the same for those that do not name another server
     std::string date_field;   ///< "date: ...\r\n" of `date_second`
@@ -73,6 +75,7 @@ struct HttpServerObject {
     io::MonotonicTime keep_alive;  ///< how long a connection may be idle; negative: for ever
     io::MonotonicTime head_time;   ///< how long a head may take; negative: for ever
     io::MonotonicTime body_time;   ///< how long a body may stall; negative: for ever
+    io::MonotonicTime stall_time;  ///< how long a client may take nothing; negative: for ever
     bool eager;                    ///< requests may run in eager tasks
     bool sends_date;
     bool draining; ///< no connection is kept after its response

@@ -1,4 +1,4 @@
-"""An ASGI server (HTTP/1.1 and WebSocket) on the native loop and codecs.
+"""An ASGI server (HTTP/1.1, HTTP/2 and WebSocket) on the native loop and codecs.
 
     async with penstock.asgi.serve(app, port=8000) as server:
         await server.serve_forever()

@@ -23,6 +23,7 @@ class Owner(WebSocketOwner, Protocol):
 
     native: _core.HttpServer
     root_path: str
+    http2: bool
 
 
 def _address(value: Any) -> tuple[str, int] | None:
@@ -65,8 +66,14 @@ def scope_of_transport(owner: Owner, transport: asyncio.BaseTransport) -> dict[s
     }
 
 
+def _speaks_http2(transport: asyncio.BaseTransport) -> bool | None:
+    """Return whether the client has chosen HTTP/2; None if it does so by how it begins."""
+    tls = transport.get_extra_info("ssl_object")
+    return None if tls is None else tls.selected_alpn_protocol() == "h2"
+
+
 class Connection(_core.HttpConnection):
-    """An HTTP/1.1 connection."""
+    """A connection of HTTP/1.1, or of HTTP/2 where the server's owner offers it."""
 
     __slots__ = ("_owner",)
 
@@ -75,7 +82,9 @@ class Connection(_core.HttpConnection):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin."""
-        self._start(self._owner.native, transport, scope_of_transport(self._owner, transport))
+        owner = self._owner
+        http2 = owner.http2 and _speaks_http2(transport)
+        self._start(owner.native, transport, scope_of_transport(owner, transport), http2)
 
     async def _send_path(self, request: Any, path: str) -> None:
         # Called by the native half for http.response.pathsend. A file that cannot be opened raises
@@ -120,12 +129,12 @@ class Connection(_core.HttpConnection):
         if transport is None:
             raise ClientDisconnected("the client has closed the connection")
         try:
-            if transport.get_extra_info("ssl_object") is not None:
-                sent = await self._copy_file(request, transport, file, start, size)
+            if self._multiplexed or transport.get_extra_info("ssl_object") is not None:
+                sent = await self._copy_file(request, file, start, size)
             else:
                 sent = await self._owner.native.loop.sendfile(transport, file, start, size)
         except NotImplementedError:  # uvloop
-            sent = await self._copy_file(request, transport, file, start, size)
+            sent = await self._copy_file(request, file, start, size)
         except (ConnectionError, RuntimeError) as error:
             if self.transport is not None and not self.transport.is_closing():
                 raise
@@ -134,9 +143,7 @@ class Connection(_core.HttpConnection):
             name = getattr(file, "name", file)
             raise RuntimeError(f"{name} has become shorter while it was sent")
 
-    async def _copy_file(
-        self, request: Any, transport: asyncio.Transport, file: Any, start: int, size: int
-    ) -> int:
+    async def _copy_file(self, request: Any, file: Any, start: int, size: int) -> int:
         descriptor = file.fileno()
         left = size
         while left and (
@@ -144,7 +151,7 @@ class Connection(_core.HttpConnection):
                 None, os.pread, descriptor, min(left, _PART), start + size - left
             )
         ):
-            transport.write(part)
+            request._write_file(part)
             left -= len(part)
             await request._room()
         return size - left

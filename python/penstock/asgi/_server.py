@@ -37,6 +37,7 @@ class Server:
         self._lifespan = LifespanTask(app, options.lifespan, options.logger)
         self._drained = asyncio.Event()
         never = -1.0
+        stall = options.timeout_http2_stall
         self.native = _core.HttpServer(
             self._loop,
             app,
@@ -51,8 +52,11 @@ class Server:
             head_size=options.limit_head_size,
             head_fields=options.limit_head_fields,
             limit_concurrency=options.limit_concurrency or 0,
+            stall_time=never if stall is None else stall,
+            http2=options.http2,
         )
         self.app = app
+        self.http2 = options.http2
         self.logger = options.logger
         self.tasks = self.native.tasks
         self.fields = options.response_fields()
@@ -286,6 +290,11 @@ class serve:  # a function for its users, who await it or enter it
             the answer is 408; None for no limit.
         timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
             for no limit.
+        http2: Whether clients may speak HTTP/2: those that choose it in the TLS handshake (the
+            names that `ssl` offers are set to "h2" and "http/1.1"), and on a port without TLS
+            those that begin with its preface. Off by default. It needs libnghttp2.
+        timeout_http2_stall: Seconds after which a response of which an HTTP/2 client takes nothing
+            is given up; None for no limit.
         ws: Whether the server accepts WebSocket connections.
         ws_max_size: Bytes of a received message.
         ws_max_queue: Messages that are received ahead.
@@ -300,6 +309,7 @@ class serve:  # a function for its users, who await it or enter it
         OSError: If the address cannot be bound.
         LifespanFailed: If the application refuses to start.
         ValueError: If an option is out of its range.
+        RuntimeError: If HTTP/2 is asked for and libnghttp2 is not there.
     """
 
     def __init__(
@@ -335,6 +345,8 @@ class serve:  # a function for its users, who await it or enter it
         }
         if ssl is not None:
             self._listen["ssl"] = ssl
+            if self._options.http2:
+                ssl.set_alpn_protocols(["h2", "http/1.1"])
         self._server: Server | None = None
 
     def __await__(self) -> Generator[Any, None, Server]:

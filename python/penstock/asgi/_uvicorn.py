@@ -27,6 +27,8 @@ _SWEEP_INTERVAL = 1.0
 class _Owner:
     """What the connections of one uvicorn server share; kept in its `server_state`."""
 
+    http2 = False
+
     def __init__(self, config: Any, server_state: Any, app_state: Any, loop: Any) -> None:
         self.config = config
         self.server_state = server_state
@@ -65,6 +67,8 @@ class _Owner:
             head_size=config.h11_max_incomplete_event_size or 65536,
             head_fields=128,
             limit_concurrency=config.limit_concurrency or 0,
+            stall_time=-1,
+            http2=self.http2,
         )
         self.tasks = self.native.tasks
         server_state.tasks = self.tasks

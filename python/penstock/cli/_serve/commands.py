@@ -241,6 +241,12 @@ def _add_http(serve: Any) -> None:
         metavar="SECONDS",
         help="without a byte of an awaited body; 0: no limit; default: %(default)g",
     )
+    group.add_argument(
+        "--http2",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="HTTP/2 too, where the client chooses it; needs libnghttp2; default: not",
+    )
     # A command line for uvicorn may have these; the parser has its own limits.
     group.add_argument("--http", default="auto", help="no effect: there is one parser")
     group.add_argument(

@@ -80,7 +80,7 @@ def server_arguments(options: argparse.Namespace, loggers: Loggers) -> dict[str,
     same = (
         "root_path lifespan server_header date_header proxy_headers forwarded_allow_ips "
         "limit_concurrency timeout_keep_alive timeout_graceful_shutdown backlog ws_max_size "
-        "ws_max_queue ws_per_message_deflate"
+        "ws_max_queue ws_per_message_deflate http2"
     )
     return {
         **{name: getattr(options, name) for name in same.split()},
@@ -163,6 +163,8 @@ class _Process:
             ) from error
         except (ValueError, OSError) as error:
             raise CommandError(one_line(error), ExitCode.CONFIG) from error
+        except RuntimeError as error:  # HTTP/2 without its library
+            raise CommandError(f"--http2: {one_line(error)}", ExitCode.MISSING_PART) from error
         except asyncio.CancelledError:
             if self._signum is None:
                 raise
