@@ -21,6 +21,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "printed_names",
     "tables",
 ]
@@ -51,7 +52,12 @@ html_theme = "furo"
 html_title = f"Penstock {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_favicon = "static/favicon.svg"
+html_search_scorer = str(Path(__file__).parent / "static/search_scores.js")
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+# Output is not typed, and of a terminal's lines only the commands are.
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
+copybutton_exclude = ".linenos, .gp, .go"
 html_theme_options = {"navigation_with_keys": True}

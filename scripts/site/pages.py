@@ -20,6 +20,9 @@ FILES = "repository"
 _FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.M | re.S)
 _LINK = re.compile(r"(?P<bang>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 _CODE = re.compile(r"`[^`\n]+`")
+# The comment with which the tests find a program also tells a reader of the site the file's name.
+_NAMED_CODE = re.compile(r"^<!-- (?:file|cpp): (?P<name>[\w.-]+) -->\n```(?P<language>\w+)\n", re.M)
+_SUFFIXES = {"cpp": ".cpp", "python": ".py"}
 
 
 class BrokenLinkError(Exception):
@@ -77,6 +80,7 @@ class Staging:
                 page.source.read_text(encoding="utf-8"),
                 lambda prose, page=page: self._with_links(prose, page),  # type: ignore[misc]
             )
+            text = with_captions(text)
             if page.place == "index.md":
                 text += self._reference
             if Path(page.place).name == "index.md":
@@ -101,7 +105,9 @@ class Staging:
         from_folder = Path(page.place).parent
         if place := self._places.get(path):
             inside = Path(os.path.relpath(place, from_folder)).as_posix()
-            return f"{link['bang']}[{link['text']}]({inside}{mark}{anchor})"
+            # The name of a file says less than its title.
+            text = title(path) if link["text"] == path.name else link["text"]
+            return f"{link['bang']}[{text}]({inside}{mark}{anchor})"
         if not path.is_relative_to(self._root) or not path.exists():
             raise BrokenLinkError(
                 f"{page.source.relative_to(self._root)}: {target!r} does not exist; "
@@ -119,14 +125,35 @@ class Staging:
         return f"{link['bang']}[{link['text']}]({inside})"
 
 
+def title(page: Path) -> str:
+    """The heading of a page, without code's marks."""
+    return page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").replace("`", "")
+
+
+def with_captions(text: str) -> str:
+    """The page with the name of its file above each program."""
+
+    def captioned(begin: re.Match[str]) -> str:
+        name, language = begin["name"], begin["language"]
+        if "." not in name:
+            name += _SUFFIXES[language]
+        return f"```{{code-block}} {language}\n:caption: {name}\n\n"
+
+    return _NAMED_CODE.sub(captioned, text)
+
+
 def contents(text: str) -> str:
-    """Hidden tables of contents for an index page: one for each section, in the order of links."""
+    """Hidden tables of contents for an index page: one for each section, in the order of links.
+
+    A link of a table or a list counts. Prose may name a page before its place.
+    """
     blocks, seen = [], set()
     prose = outside_code(text, lambda part: part)
     for section in re.split(r"^## ", prose, flags=re.M):
         caption = section.partition("\n")[0] if not section.startswith("# ") else ""
         names = []
-        for link in _prose_links(section):
+        listed = "\n".join(re.findall(r"^[|-] .*", section, re.M))
+        for link in _prose_links(listed):
             name = link["target"].partition("#")[0]
             if name.endswith(".md") and FILES not in name and name not in seen:
                 seen.add(name)

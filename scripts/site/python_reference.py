@@ -10,6 +10,7 @@ import enum
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -132,6 +133,13 @@ def _directive(entry: Entry, described: set[type]) -> Iterator[str]:
         yield f"   :type: {type(value).__name__}"
 
 
+def _summary(module: str) -> str:
+    """The first sentence of the module's docstring, without its full stop."""
+    text = inspect.getdoc(importlib.import_module(module)) or ""
+    summary = " ".join(text.partition("\n\n")[0].split()).rstrip(".").replace("``", "`")
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", summary)
+
+
 def write(target: Path) -> None:
     """Write a page for each public module, and their index."""
     folder = target / FOLDER
@@ -161,6 +169,9 @@ def write(target: Path) -> None:
         "Every public name of the package, from its docstring. What is not here is private.",
         "",
     ]
-    links = [f"- [`{Path(place).stem}`]({Path(place).name})" for place in places]
+    links = [
+        f"- [`{Path(place).stem}`]({Path(place).name}): {_summary(Path(place).stem)}"
+        for place in places
+    ]
     toc = ["", "```{toctree}", ":hidden:", "", *(Path(place).stem for place in places), "```", ""]
     (folder / "index.md").write_text("\n".join([*head, *links, *toc]), encoding="utf-8")

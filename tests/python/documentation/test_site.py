@@ -40,9 +40,11 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples/program.py").write_text("print()\n")
     (tmp_path / "docs/index.md").write_text(
-        "# Docs\n\n[Overview](../README.md)\n\n## Start\n\n- [loop](start/loop.md#there)\n"
+        "# Docs\n\n[Overview](../README.md)\n\n"
+        "## Start\n\nSee [more](more.md).\n\n- [loop](start/loop.md#there)\n"
     )
     (tmp_path / "docs/start/loop.md").write_text("# Loop\n\n[up](../index.md)\n")
+    (tmp_path / "docs/more.md").write_text("# More\n")
     return tmp_path
 
 
@@ -58,11 +60,28 @@ def test_links_between_pages_hold_in_the_site(site: dict[str, ModuleType], tree:
     assert "[loop](start/loop.md#there)" in index
 
 
+def test_a_link_with_the_name_of_a_file_shows_the_title_of_the_page(
+    site: dict[str, ModuleType], tree: Path
+) -> None:
+    (tree / "docs/start/loop.md").write_text("# Loop\n\n[more.md](../more.md#it)\n")
+    assert "[More](../more.md#it)" in (staged(site, tree) / "start/loop.md").read_text()
+
+
 def test_a_section_of_an_index_page_is_a_table_of_contents(
     site: dict[str, ModuleType], tree: Path
 ) -> None:
     index = (staged(site, tree) / "index.md").read_text()
     assert "```{toctree}\n:hidden:\n:caption: Start\n\nstart/loop\n```" in index
+
+
+def test_a_program_has_the_name_of_its_file_above_it(
+    site: dict[str, ModuleType], tree: Path
+) -> None:
+    python = "<!-- file: echo.py -->\n```python\npass\n```\n"
+    (tree / "docs/start/loop.md").write_text(f"{python}\n<!-- cpp: it -->\n```cpp\n;\n```\n")
+    loop = (staged(site, tree) / "start/loop.md").read_text()
+    assert "```{code-block} python\n:caption: echo.py\n\npass\n```\n" in loop
+    assert "```{code-block} cpp\n:caption: it.cpp\n\n;\n```\n" in loop
 
 
 def test_a_linked_file_is_copied_into_the_site(site: dict[str, ModuleType], tree: Path) -> None:
