@@ -1,6 +1,6 @@
 # Virtual environments: .venv from the machine's python3, and build/venv-VERSION for each further CPython from 3.11 to
 # 3.14 that the machine has, or that scripts/steps/interpreters.sh has downloaded.
-# constraints.txt pins versions; only pyproject.toml's extras say which packages a job needs.
+# constraints.txt pins versions; only pyproject.toml's extras and dependency groups say which packages a job needs.
 
 venv=.venv
 
@@ -58,7 +58,7 @@ find_cpython() {
     done
 }
 
-# require_venv EXTRA...: .venv with the requirements of the package and these extras.
+# require_venv NAME...: .venv with the requirements of the package and these extras or dependency groups.
 require_venv() {
     local python
     if ! is_supported "$venv/bin/python"; then
@@ -93,7 +93,7 @@ create_venv() {
     "$1" -m venv "${options[@]}" "$2" || fail "could not create the virtual environment $2"
 }
 
-# fill_venv VENV EXTRA...: installs, by .venv's pip, the pinned packages that the venv's record does not list.
+# fill_venv VENV NAME...: installs, by .venv's pip, the pinned packages that the venv's record does not list.
 fill_venv() {
     local target=$1 record=$1/penstock-requirements extra
     shift
