@@ -27,7 +27,9 @@ def check_stated_text(path: Path, findings: SealFindings, *, growing: bool) -> N
         findings.ended.append("growing")
         return
     quoted = path.suffix == ".csv"
-    stated = list(_stated_beside(path)) or ([] if quoted else list(_stated_in(path)))
+    stated: list[tuple[int, int | None]] = [*_stated_beside(path)]
+    if not stated and not quoted:
+        stated += _stated_in(path)
     if not stated:
         return
     there = rows_of_text(path, quoted=quoted)
