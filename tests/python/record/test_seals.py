@@ -38,6 +38,7 @@ from penstock.record import (
     recover,
 )
 from penstock.record._seals.recording_check import check_seals
+from penstock.record._seals.running_digest import DigestThread
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import SealFindings, check_file
 from penstock.record.sink_choice import sink_for
@@ -614,3 +615,23 @@ def test_a_folder_of_parts_whose_state_was_removed_is_read(tmp_path: Path) -> No
     before = penstock.record.open(path).to_arrow()
     (tmp_path / "run.parquet.parts").mkdir()
     assert penstock.record.open(path).to_arrow() == before
+
+
+def test_work_of_a_chain_is_done_in_order_and_its_failure_is_raised() -> None:
+    thread = DigestThread()
+    done: list[int] = []
+    for number in range(50):
+        # Small work waits behind the large work before it.
+        thread.run(lambda number=number: done.append(number), 1 << 20 if number % 3 else 1)  # type: ignore[misc]
+    thread.wait()
+    assert done == list(range(50))
+
+    def fail() -> None:
+        raise MemoryError("no room")
+
+    thread.run(fail, 1 << 20)
+    with pytest.raises(MemoryError, match="no room"):
+        thread.wait()
+    thread.run(lambda: done.append(50), 1 << 20)
+    thread.close()
+    assert done[-1] == 50

@@ -17,7 +17,7 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._seals.running_digest import DIGEST_BYTES
+from penstock.record._seals.running_digest import DIGEST_BYTES, DigestThread
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import RecordSchema
@@ -125,11 +125,16 @@ def write_part(
         buffer = pa.BufferOutputStream()
         table_format.write([rows], rows.schema, buffer)
         data = memoryview(buffer.getvalue())
-        os.close(put_file(path, functools.partial(_put, data)))
-        sync_folder(os.fspath(path))
-        file = WrittenFile(path)
-        if sealed:
-            file = WrittenFile(path, len(data), blake2b(data, digest_size=DIGEST_BYTES).digest())
+        digest = blake2b(digest_size=DIGEST_BYTES)
+        hashing = DigestThread()
+        try:
+            if sealed:  # while the disk writes
+                hashing.run(functools.partial(digest.update, data), len(data))
+            os.close(put_file(path, functools.partial(_put, data)))
+            sync_folder(os.fspath(path))
+        finally:
+            hashing.close()
+        file = WrittenFile(path, len(data), digest.digest()) if sealed else WrittenFile(path)
         written.append(file)
     return written
 

@@ -41,6 +41,7 @@ __all__ = ["SealWriter", "WholeFileSeal", "seal_what_is_found"]
 _RANGE_BYTES = 65_536
 _SYNC_S = 1.0
 _PIECE = 1 << 20
+_HASHED_TOGETHER = 1 << 18
 
 
 class SealWriter:
@@ -266,6 +267,8 @@ class WholeFileSeal:
         self._begin = digest_of(self._head)
         self._digest = blake2b(self._begin, digest_size=DIGEST_BYTES)
         self._thread = DigestThread()
+        self._pieces: list[bytes] = []  # pages are small, and a hop to the thread costs as much
+        self._unhashed = 0
         self._size = self._rows = 0
         self._first_ns = self._last_ns = 0
 
@@ -279,10 +282,19 @@ class WholeFileSeal:
     def write(self, data: bytes) -> None:
         """Add bytes of the file."""
         self._size += len(data)
-        self._thread.run(lambda: self._digest.update(data), len(data))
+        self._pieces.append(data)
+        self._unhashed += len(data)
+        if self._unhashed >= _HASHED_TOGETHER:
+            self._hash()
+
+    def _hash(self) -> None:
+        pieces, size = self._pieces, self._unhashed
+        self._pieces, self._unhashed = [], 0
+        self._thread.run(lambda: self._digest.update(b"".join(pieces)), size)
 
     def finish(self, of: Path, ended: str) -> None:
         """Put the seals beside ``of``, in one step. OSError."""
+        self._hash()
         self._thread.close()
         stamps = self._first_ns, self._last_ns
         seal = Seal(0, ended, 0, self._size, 0, self._rows, *stamps, self._begin)
