@@ -28,6 +28,9 @@ nginx-light|nginx
 apache2-bin|/usr/sbin/apache2
 chromium|chromium
 postgresql|/usr/lib/postgresql
+influxdb|influxd
+mosquitto|/usr/sbin/mosquitto
+mosquitto-clients|mosquitto_sub
 sqlite3|sqlite3
 socat|socat
 strace|strace

@@ -18,6 +18,7 @@ from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import ColumnBuffer
 from penstock.record._influx.influx_sink import InfluxSink
+from penstock.record._mqtt.mqtt_sink import MqttSink
 from penstock.record._parts.recovery import Recovery, recover
 from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
 from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
@@ -88,6 +89,7 @@ __all__ = [
     "InfluxSink",
     "JsonlSink",
     "LossWindow",
+    "MqttSink",
     "OverflowPolicy",
     "ParquetSink",
     "PollResult",

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.record._influx.influx_address import is_influx
+from penstock.record._influx.influx_address import InfluxAddress, is_influx
 from penstock.record._influx.influx_sink import InfluxSink
+from penstock.record._mqtt.mqtt_sink import MqttSink, is_mqtt, mqtt_address
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.arrow_sink import ArrowSink
 from penstock.record._sinks.csv_sink import CsvSink
@@ -18,7 +19,7 @@ from penstock.record._sinks.sqlite_sink import SqliteSink
 from penstock.record.postgres_parts import is_postgres
 from penstock.record.sink import ThreadedSink
 
-__all__ = ["sink_for"]
+__all__ = ["check_url", "sink_for"]
 
 _FILES: dict[str, Callable[..., ThreadedSink]] = {
     ".csv": CsvSink,
@@ -45,9 +46,9 @@ def sink_for(
 
     ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
     files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server,
-    whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals. ``influx://``
-    and ``influxs://`` are servers of which nothing is overwritten or continued: their rows are
-    added.
+    whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals. ``influx://``,
+    ``influxs://``, ``mqtt://`` and ``mqtts://`` are servers of which nothing is overwritten or
+    continued: their rows are added.
 
     Raises:
         ValueError: for another suffix.
@@ -64,6 +65,8 @@ def sink_for(
         )
     if is_influx(text):
         return InfluxSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+    if is_mqtt(text):
+        return MqttSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(
@@ -79,3 +82,11 @@ def sink_for(
         loss_rows=loss_rows,
         sign=sign,
     )
+
+
+def check_url(url: str) -> None:
+    """Check the URL of a server without making its sink. ValueError, without a password."""
+    if is_influx(url):
+        InfluxAddress.parse(url)
+    elif is_mqtt(url):
+        mqtt_address(url)

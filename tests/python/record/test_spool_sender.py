@@ -21,7 +21,8 @@ from penstock.record._network.spool_sender import SpoolSender
 class OtherSide:
     """Takes payloads, or does what the next entry of ``script`` says."""
 
-    def __init__(self, *script: str) -> None:
+    def __init__(self, *script: str, lag: float = 0.0) -> None:
+        self.lag = lag
         self.taken: list[bytes] = []
         self.script = list(script)
         self.tried = asyncio.Event()
@@ -152,6 +153,20 @@ def test_a_full_spool_refuses_more(tmp_path: Path) -> None:
         assert other.taken == [b"x" * 60]
 
     penstock.run(main())
+
+
+def test_what_may_be_lost_is_sent_again_after_a_lost_connection(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = OtherSide("take", "take", "away", lag=3600)
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1, 2, 3))
+        await spool.finish(1)
+        assert other.taken == [b"0", b"1", b"0", b"1", b"2", b"3"]
+        assert spool.rows_waiting == 0
+
+    penstock.run(main())
+    assert not (tmp_path / "spool").exists()
 
 
 def test_a_defect_of_a_transport_is_told(tmp_path: Path) -> None:

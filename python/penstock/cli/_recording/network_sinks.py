@@ -11,12 +11,16 @@ import anyio
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._recording.plan import RunPlan, SinkPlan
-from penstock.record import InfluxSink, RecordError, Recording, Sink
+from penstock.record import InfluxSink, MqttSink, RecordError, Recording, Sink
 from penstock.record._network.network_sink import NetworkSink
 
 __all__ = ["NetworkSinks"]
 
 _LOOKED_AT_EVERY_S = 0.5
+_KINDS: dict[str, tuple[str, Callable[..., NetworkSink]]] = {
+    "influx": ("influx", InfluxSink),
+    "mqtt": ("mqtt", MqttSink),
+}
 
 
 class NetworkSinks:
@@ -77,9 +81,10 @@ class NetworkSinks:
 
     def _made(self, place: int, plan: SinkPlan) -> NetworkSink:
         options = dict(plan.options)
+        name, kind = _KINDS[plan.url.partition("://")[0].lower().removesuffix("s")]
         number = f"-{place + 1}" if place else ""
-        spool = Path(options.pop("spool", self._plan.out / f"samples.influx-spool{number}"))
-        sink = InfluxSink(plan.url, spool=spool, **options)  # type: ignore[arg-type]
+        spool = Path(options.pop("spool", self._plan.out / f"samples.{name}-spool{number}"))
+        sink = kind(plan.url, spool=spool, **options)
         self._sinks[place : place + 1] = [sink]
         return sink
 

@@ -8,10 +8,14 @@ from penstock.cli._recording.toml_table import Table
 
 __all__ = ["sink_of_option", "sink_plan"]
 
-_OPTIONS = {
-    "influx": ("measurement", "events", "token_file", "ca_file", "spool"),
+_INFLUX = ("measurement", "events", "token_file", "ca_file", "spool")
+_MQTT = ("password_file", "ca_file", "spool")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "influx": _INFLUX,
+    "influxs": _INFLUX,
+    "mqtt": _MQTT,
+    "mqtts": _MQTT,
 }
-_OPTIONS["influxs"] = _OPTIONS["influx"]
 _EXAMPLE = '"influx://lab-server:8086/lab"'
 
 
@@ -46,10 +50,10 @@ def sink_of_option(url: str) -> SinkPlan:
 
 def _wrong(plan: SinkPlan) -> str | None:
     """Why there can be no sink of this plan."""
-    from penstock.record._influx.influx_address import InfluxAddress
+    from penstock.record.sink_choice import check_url
 
     try:
-        InfluxAddress.parse(plan.url)
+        check_url(plan.url)
     except ValueError as error:
         return str(error)
     return None

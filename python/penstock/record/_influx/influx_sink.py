@@ -9,9 +9,9 @@ from pathlib import Path
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.influx_transport import InfluxTransport
 from penstock.record._influx.line_encoder import LineEncoder
-from penstock.record._influx.rejected_lines import RejectedLines
 from penstock.record._network.http_post import HttpPost
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
+from penstock.record._network.refused_rows import RefusedRows
 from penstock.record._network.secrets import Secret
 from penstock.record._sinks.loss_window import LossWindow
 
@@ -79,7 +79,7 @@ class InfluxSink(NetworkSink):
             )
         folder = Path(f"{measurement}.influx-spool" if spool is None else spool)
         tls = ssl.create_default_context(cafile=ca_file) if address.tls else None
-        rejected = RejectedLines(folder.with_name(f"{folder.name}-refused.lp"))
+        rejected = RefusedRows(folder.with_name(f"{folder.name}-refused.lp"))
         transport = InfluxTransport(
             address,
             HttpPost(address.host, address.port, tls, timeout),

@@ -19,9 +19,9 @@ from base64 import b64encode
 
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.line_text import line_without_field
-from penstock.record._influx.rejected_lines import RejectedLines
 from penstock.record._network.http_post import Answer, HttpPost
 from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.refused_rows import RefusedRows
 from penstock.record._network.secrets import Secret
 from penstock.record.errors import SinkWriteError
 
@@ -41,6 +41,8 @@ _MOST_REQUESTS = 400
 class InfluxTransport:
     """A :class:`~penstock.record._network.protocol.Transport` of compressed lines."""
 
+    lag = 0.0
+
     def __init__(
         self,
         address: InfluxAddress,
@@ -48,7 +50,7 @@ class InfluxTransport:
         token: Secret,
         user: Secret,
         password: Secret,
-        rejected: RejectedLines,
+        rejected: RefusedRows,
     ) -> None:
         self._address = address
         self._http = http

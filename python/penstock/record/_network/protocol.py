@@ -14,11 +14,16 @@ class Away(Exception):
 
     Attributes:
         retry_after: seconds that the other side asks for; None leaves them to the sender.
+        lost_at: when the connection has ended, by the monotonic clock; None: now. A transport with
+            a ``lag`` says so even where the next connection is there already.
     """
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, reason: str, retry_after: float | None = None, lost_at: float | None = None
+    ) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
+        self.lost_at = lost_at
 
 
 class Misconfigured(Away):
@@ -50,7 +55,14 @@ class Encoder(Protocol):
 
 
 class Transport(Protocol):
-    """The way to the other side. Its methods run on the sink's own loop, one at a time."""
+    """The way to the other side. Its methods run on the sink's own loop, one at a time.
+
+    Attributes:
+        lag: seconds in which the other side may lose a payload that it has taken; 0 where its
+            answer means that it keeps it.
+    """
+
+    lag: float
 
     async def check(self) -> None:
         """Ask whether the other side would take rows.

@@ -8,14 +8,19 @@ once. There is one writer (``append``), one reader (the sender), and one order, 
                  first ... next ... count
 
     first   the oldest record in a segment that is still there
-    next    the record that is sent, or is sent next; kept in the file ``sent``
+    safe    the oldest record that the other side may still lose; kept in the file ``sent``
+    next    the record that is sent, or is sent next
     count   the number of the record that is appended next
+
+``safe`` is ``next``, unless the transport has a *lag*: a broker that answers before the rows are on
+its own disk, or in its reader's hands. Then ``safe`` is the oldest record that was taken less than
+so many seconds ago, and all from there on are sent again when the connection is lost.
 
     state      means                    leaves by
     -----------------------------------------------------------------------------------------------
     IDLE       next == count            a record becomes durable: SENDING
     SENDING    next < count, and the    taken: next += 1, then IDLE or SENDING
-               payload is on its way    Away: WAITING
+               payload is on its way    Away: next = safe, then WAITING
     WAITING    next < count; nothing    the pause has passed, or ``finish`` wants a last attempt:
                is on its way            SENDING, with the same bytes
     FAILED     the log cannot be read   never; ``append`` raises the reason
@@ -26,10 +31,11 @@ What holds in every state, so also at a kill:
 1. A record is durable before any byte of it is sent. So what the other side has is never more than
    what is on this disk, and a row is at risk only until its append has returned, whether the other
    side answers or not.
-2. ``next`` grows by one, only after the other side has taken the record ``next``, and is written
-   down after that. So a payload is never skipped. After a kill between the two it is sent again:
-   each protocol says how a row that comes twice is recognised.
-3. A segment is removed only when ``next`` is behind its last record, and the last segment only by a
+2. ``next`` grows by one, only after the other side has taken the record ``next``; ``safe`` never
+   passes it, never falls, and is written down after that. So a payload is never skipped. After a
+   kill between the two it is sent again: each protocol says how a row that comes twice is
+   recognised.
+3. A segment is removed only when ``safe`` is behind its last record, and the last segment only by a
    ``finish`` that has found next == count. The mark goes first: without it, all that is there is
    sent again.
 4. Nothing else sends. There is no second way for rows that come while the other side answers, so
@@ -53,6 +59,8 @@ import contextlib
 import os
 import random
 import struct
+import time
+from collections import deque
 from contextlib import aclosing
 from pathlib import Path
 
@@ -92,8 +100,11 @@ class SpoolSender:
         self._log = SegmentedLog(folder, segment_size=_SEGMENT_BYTES, mode=0o600)
         self._mark = SentMark(folder)
         self._next = 0
+        self._safe = 0
+        self._taken: deque[tuple[int, float]] = deque()  # behind ``safe``, with the moment
         self._bytes_waiting = 0
         self._own_first = 0  # the first record of this run
+        self._newest = -1  # the last record that was ever taken
         self._failure: Exception | None = None
         self._sender: asyncio.Task[None] | None = None
         self._attempt_ended = asyncio.Event()
@@ -132,7 +143,7 @@ class SpoolSender:
             self.trouble = str(error)
         try:
             await self._log.open()
-            self._next = self._mark.open(self._log.first, self._log.count)
+            self._next = self._safe = self._mark.open(self._log.first, self._log.count)
         except (LogError, OSError) as error:
             await self._transport.close()
             await self._log.close()
@@ -177,6 +188,8 @@ class SpoolSender:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._last_attempts()
+                if self._taken and self._failure is None:
+                    await asyncio.sleep(self._transport.lag)
         self._sender.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._sender
@@ -200,12 +213,9 @@ class SpoolSender:
     async def _last_attempts(self) -> None:
         """Return when all is sent, or an attempt that began in here has failed."""
         self._hurry.set()
-        while not self.is_empty and self._failure is None:
-            before = self._next
+        while not self.is_empty and self._failure is None and self._hurry.is_set():
             self._attempt_ended.clear()
             await self._attempt_ended.wait()
-            if self._next == before and not self._hurry.is_set():
-                return
 
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
@@ -215,20 +225,27 @@ class SpoolSender:
 
     async def _send_all(self) -> None:
         try:
-            number = self._log.first
-            async with aclosing(self._log.follow()) as records:
-                async for record in records:
-                    if number >= self._next:
-                        await self._deliver(record)
-                        await self._taken(record, number)
-                    number += 1
+            while await self._send_from_next():
+                pass
         except Exception as error:
             self._failure = error
             self.trouble = str(error)
             self._attempt_ended.set()
 
-    async def _deliver(self, record: bytes) -> None:
-        """Return when the other side has taken ``record``."""
+    async def _send_from_next(self) -> bool:
+        """Send records until the log is closed; True when ``next`` has gone back meanwhile."""
+        number = self._log.first
+        async with aclosing(self._log.follow()) as records:
+            async for record in records:
+                if number >= self._next:
+                    if await self._deliver(record):
+                        return True
+                    await self._has_taken(record, number)
+                number += 1
+        return False
+
+    async def _deliver(self, record: bytes) -> bool:
+        """Return when the other side has taken ``record``; True if ``next`` went back instead."""
         kind, _ = _HEAD.unpack_from(record)
         if kind != self._kind:
             raise SinkWriteError(
@@ -237,38 +254,65 @@ class SpoolSender:
             )
         pause = _FIRST_PAUSE_S
         while True:
+            began = lost_at = time.monotonic()
             # An attempt that begins now is a last one too.
             hurried = self._hurry.is_set()
             try:
                 self.rows_refused += await self._transport.send(record[_HEAD.size :])
             except Away as error:
                 self.trouble = str(error)
+                lost_at = min(lost_at, error.lost_at or lost_at)
                 wanted = _RARELY_S if isinstance(error, Misconfigured) else pause
                 if error.retry_after is not None:
                     wanted = min(max(wanted, error.retry_after), _LONGEST_PAUSE_S)
             else:
                 self.trouble = None
-                return
-            if hurried:
+                return False
+            went_back = self._go_back(lost_at)
+            if lost_at < began and not went_back:
+                continue  # only the news of a connection that had ended before
+            if hurried and not went_back:
                 self._hurry.clear()
             self._attempt_ended.set()
             # Many recorders that have lost one server do not come back at one moment.
             await self._pause(wanted * random.uniform(0.75, 1.25))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+            if went_back:
+                return True
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._hurry.wait()
 
-    async def _taken(self, record: bytes, number: int) -> None:
+    def _go_back(self, lost_at: float) -> bool:
+        """Let ``next`` be ``safe``, where the other side may have lost what it had taken."""
+        self._forget_those_before(lost_at)
+        if not self._taken:
+            return False
+        self._taken.clear()
+        self._next = self._safe
+        return True
+
+    def _forget_those_before(self, moment: float) -> None:
+        """Let ``safe`` pass the records that were taken long enough before ``moment``."""
+        old = moment - self._transport.lag
+        while self._taken and self._taken[0][1] <= old:
+            self._safe = self._taken.popleft()[0] + 1
+
+    async def _has_taken(self, record: bytes, number: int) -> None:
         _, rows = _HEAD.unpack_from(record)
         self._next = number + 1
-        self._mark.write(self._next)
-        self._bytes_waiting = max(0, self._bytes_waiting - len(record))
+        now = time.monotonic()
+        self._taken.append((number, now))
+        self._forget_those_before(now)
+        self._mark.write(self._safe)
+        if number > self._newest:
+            self._newest = number
+            self._bytes_waiting = max(0, self._bytes_waiting - len(record))
+            if number >= self._own_first:
+                self.rows_waiting -= rows
         if self._next == self._log.count:
             self._bytes_waiting = 0
-        if number >= self._own_first:
-            self.rows_waiting -= rows
-        await self._log.remove_before(self._next)
+        await self._log.remove_before(self._safe)
         self._attempt_ended.set()

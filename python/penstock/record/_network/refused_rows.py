@@ -1,4 +1,4 @@
-"""The file of lines that a server will never take, with its reasons."""
+"""The file of rows that the other side will never take, with its reasons."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from penstock._durable_files import sync_folder, write_fully
 
-__all__ = ["RejectedLines"]
+__all__ = ["RefusedRows"]
 
 
-class RejectedLines:
-    """Lines as they were sent, below comments that tell why they were refused.
+class RefusedRows:
+    """Rows as they were sent, a line each, below comments that tell why they were refused.
 
-    The line protocol has such comments, so a mended file can be sent as it is.
+    InfluxDB's line protocol has such comments, so a mended file of lines can be sent as it is.
 
     Attributes:
         path: made with the first line.

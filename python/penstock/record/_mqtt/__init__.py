@@ -1,0 +1,1 @@
+"""MQTT 5: packets, a connection to a broker, and rows as its messages."""

@@ -1,0 +1,286 @@
+"""A connection to an MQTT 5 broker: messages in, acknowledgements out. It is not mended.
+
+Whoever sends decides what a lost connection means; so there is one object a connection, and
+nothing is sent twice by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Callable, Iterable
+
+from penstock.record._mqtt.packets import (
+    CONNACK,
+    DISCONNECT,
+    PING_REQUEST,
+    PUBACK,
+    PUBLISH,
+    Malformed,
+    Message,
+    Packet,
+    PacketParser,
+    acknowledged,
+    connect_packet,
+    disconnect_packet,
+    publish_packet,
+    published,
+    subscribe_packet,
+    welcomed,
+)
+from penstock.record._network.protocol import Away, Misconfigured
+
+__all__ = ["Broker"]
+
+_KEEP_ALIVE_S = 30
+# Reason codes (2.4) that another attempt does not change: credentials, rights, names.
+_NEVER = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x90, 0x9A, 0x9B, 0x9D})
+_NAMES = {
+    0x80: "unspecified error",
+    0x81: "malformed packet",
+    0x82: "protocol error",
+    0x84: "it does not speak MQTT 5",
+    0x85: "client id not valid",
+    0x86: "bad user name or password",
+    0x87: "not authorized",
+    0x88: "server unavailable",
+    0x89: "server busy",
+    0x8A: "banned",
+    0x8B: "server shutting down",
+    0x8D: "keep alive timeout",
+    0x8E: "session taken over by another client with this id",
+    0x90: "topic name invalid",
+    0x93: "receive maximum exceeded",
+    0x95: "packet too large",
+    0x97: "quota exceeded",
+    0x9A: "retain not supported",
+    0x9B: "QoS not supported",
+}
+_MOST_IN_FLIGHT = 1000
+
+
+class Broker:
+    """One connection. Used by one task at a time.
+
+    Attributes:
+        maximum_size: the largest packet that the broker takes.
+        lost_at: when the connection has ended, by the monotonic clock; None while it has not.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_message: Callable[[Message], None] | None,
+    ) -> None:
+        self.maximum_size = 1 << 28
+        self.lost_at: float | None = None
+        self._reader = reader
+        self._writer = writer
+        self._on_message = on_message
+        self._parser = PacketParser()
+        self._window = 1
+        self._next_id = 0
+        self._waiting: dict[int, None] = {}
+        self._refusal: int | None = None
+        self._changed = asyncio.Event()
+        self._reason = "the connection was closed"
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        client: str,
+        will: Message | None,
+        user: str | None,
+        password: str | None,
+        timeout: float,
+        on_message: Callable[[Message], None] | None = None,
+    ) -> Broker:
+        """Connect, and return once the broker has welcomed this client.
+
+        Raises:
+            Misconfigured: the broker refuses who connects.
+            Away: it does not answer, or not now.
+        """
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+                broker = cls(reader, writer, on_message)
+                writer.write(connect_packet(client, _KEEP_ALIVE_S, will, user, password))
+                await broker._welcome()
+        except BaseException as error:
+            if writer is not None:
+                writer.transport.abort()
+            if isinstance(error, TimeoutError):
+                raise Away(f"no answer within {timeout:g} s") from error
+            if isinstance(error, EOFError):
+                raise Away("the connection was closed before an answer came") from error
+            if isinstance(error, (OSError, Malformed)):
+                raise Away(" ".join(str(error).split()) or type(error).__name__) from error
+            raise
+        broker._tasks = [
+            asyncio.create_task(broker._receive()),
+            asyncio.create_task(broker._ping()),
+        ]
+        return broker
+
+    async def _welcome(self) -> None:
+        while True:
+            data = await self._reader.read(1 << 16)
+            if not data:
+                raise EOFError
+            for packet in self._parser.feed(data):
+                welcome = welcomed(packet)
+                if welcome.reason >= 0x80:
+                    raise _refused(welcome.reason, welcome.text)
+                if welcome.maximum_qos < 1:
+                    raise Misconfigured("the broker takes messages of QoS 0 only")
+                self.maximum_size = welcome.maximum_size
+                self._window = min(welcome.receive_maximum, _MOST_IN_FLIGHT)
+                return
+
+    async def publish(self, messages: Iterable[tuple[bytes, bytes]], timeout: float) -> None:
+        """Send messages (topic, payload) of QoS 1; return when the broker has acknowledged all.
+
+        Raises:
+            Misconfigured: the broker refuses a message for good.
+            Away: the connection is lost, or the broker does not answer within ``timeout`` seconds
+                from the last acknowledgement. Any of the messages may have arrived.
+        """
+        batch: list[bytes] = []
+        for topic, payload in messages:
+            while len(self._waiting) >= self._window:
+                await self._flush(batch)
+                await self._progress(timeout)
+            self._next_id = self._next_id % 0xFFFF + 1
+            self._waiting[self._next_id] = None
+            batch.append(publish_packet(topic, payload, self._next_id))
+        await self._flush(batch)
+        while self._waiting:
+            await self._progress(timeout)
+        self._check()
+
+    async def announce(self, message: Message) -> None:
+        """Send one message of QoS 0 or 1, without waiting for its acknowledgement. Away."""
+        packet_id = 0
+        if message.qos:
+            self._next_id = self._next_id % 0xFFFF + 1
+            self._waiting[self._next_id] = None
+            packet_id = self._next_id
+        topic = message.topic.encode()
+        await self._flush(
+            [publish_packet(topic, message.payload, packet_id, retain=message.retain)]
+        )
+
+    async def subscribe(self, topic_filter: str) -> None:
+        """Ask for messages, which ``on_message`` gets. Away."""
+        await self._flush([subscribe_packet(1, topic_filter)])
+
+    async def close(self, farewell: Message | None = None, reason: int = 0) -> None:
+        """Say a last message and good-bye, as far as that is possible, and close."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self.lost_at is None:
+            with contextlib.suppress(OSError, TimeoutError):
+                if farewell is not None:
+                    topic, payload = farewell.topic.encode(), farewell.payload
+                    self._writer.write(publish_packet(topic, payload, 0, retain=farewell.retain))
+                self._writer.write(disconnect_packet(reason))
+                self._writer.close()
+                async with asyncio.timeout(1):
+                    await self._writer.wait_closed()
+        self._writer.transport.abort()
+        self.lost_at = self.lost_at or time.monotonic()
+
+    async def _flush(self, batch: list[bytes]) -> None:
+        self._check()
+        if batch:
+            data = b"".join(batch)
+            batch.clear()
+            try:
+                self._writer.write(data)
+                await self._writer.drain()
+            except OSError as error:
+                self._lose(" ".join(str(error).split()))
+                self._check()
+
+    async def _progress(self, timeout: float) -> None:
+        """Return when the broker has acknowledged more."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+        except TimeoutError:
+            self._lose(f"no acknowledgement within {timeout:g} s")
+        self._check()
+
+    def _check(self) -> None:
+        if self._refusal is not None:
+            raise _refused(self._refusal, "", self.lost_at)
+        if self.lost_at is not None:
+            raise Away(self._reason, lost_at=self.lost_at)
+
+    def _lose(self, reason: str) -> None:
+        if self.lost_at is None:
+            self.lost_at = time.monotonic()
+            self._reason = reason
+            self._writer.transport.abort()
+        self._changed.set()
+
+    async def _receive(self) -> None:
+        try:
+            while data := await self._reader.read(1 << 16):
+                for packet in self._parser.feed(data):
+                    self._take(packet)
+            self._lose("the broker has closed the connection")
+        except (OSError, Malformed) as error:
+            self._lose(" ".join(str(error).split()) or type(error).__name__)
+
+    def _take(self, packet: Packet) -> None:
+        if packet.kind == PUBACK:
+            answer = acknowledged(packet)
+            self._waiting.pop(answer.packet_id, None)
+            # 0x10: nobody has subscribed, which is not ours to judge.
+            if answer.reason >= 0x80:
+                self._refusal = answer.reason
+                self._lose("a message was refused")
+            self._changed.set()
+        elif packet.kind == PUBLISH:
+            message, packet_id = published(packet)
+            if packet_id:
+                self._writer.write(b"\x40\x02" + packet_id.to_bytes(2, "big"))
+            if self._on_message is not None:
+                self._on_message(message)
+        elif packet.kind == DISCONNECT:
+            reason = packet.body[0] if packet.body else 0
+            if reason in _NEVER:
+                self._refusal = reason
+            self._lose(f"the broker has ended the connection: {_name(reason)}")
+        elif packet.kind == CONNACK:
+            raise Malformed("a second CONNACK")
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(_KEEP_ALIVE_S / 2)
+            self._writer.write(PING_REQUEST)
+
+
+def _name(reason: int) -> str:
+    return f"{_NAMES.get(reason, 'reason')} (0x{reason:02x})"
+
+
+def _refused(reason: int, text: str, lost_at: float | None = None) -> Away:
+    said = f"the broker refuses: {_name(reason)}" + (f", {text}" if text else "")
+    if reason in _NEVER:
+        return Misconfigured(said, lost_at=lost_at)
+    return Away(said, lost_at=lost_at)
