@@ -15,6 +15,8 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 ]
 # Event loops: the program chooses one, and the package runs on it.
 LOOPS = {"trio", "uvloop"}
+
+
 def imported_names() -> set[str]:
     names = set()
     for path in (ROOT / "python/penstock").rglob("*.py"):
