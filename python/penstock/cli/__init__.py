@@ -53,7 +53,9 @@ def _run(arguments: list[str]) -> int:
 
     parser = build_parser()
     if not arguments:
-        parser.print_help(sys.stderr)
+        from penstock.cli._overview import overview
+
+        print(overview(parser.commands), file=sys.stderr)
         return ExitCode.USAGE
     try:
         options = parser.parse_args(arguments)

@@ -55,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
         return options, unknown
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> _Parser:
     """Return the parser; ``options.run(options, interrupts)`` runs the chosen command."""
     parser = _Parser(
         prog="penstock",

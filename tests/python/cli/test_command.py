@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.cli._overview import COMMANDS_BY_PURPOSE, overview
+from penstock.cli._parser import build_parser
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -25,6 +28,18 @@ def test_help_of_a_command_names_its_options(penstock: Command, command: str) ->
     assert done.returncode == 0
     for word in ("--duration", "--out", "--overwrite", "--no-plot", "--json"):
         assert word in done.stdout
+
+
+def test_the_overview_has_every_command_once_and_fits_the_terminal(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [name for names in COMMANDS_BY_PURPOSE.values() for name in names]
+    assert sorted(names) == sorted(build_parser().commands.choices)
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = overview(build_parser().commands).splitlines()
+    assert [line for line in lines if len(line) > 50 and "--help" not in line] == [lines[0]]
+    for name in names:
+        assert any(line.startswith(f"  {name} ") for line in lines)
 
 
 def test_version_is_one_line(penstock: Command) -> None:
@@ -56,7 +71,7 @@ def test_help_imports_no_slow_modules(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "COMMAND"),
+        ([], "COMMAND --help"),
         ([], "record the instruments that"),
         (["demoo"], "invalid choice"),
         (["recrod", "run.toml"], "did you mean record?"),
