@@ -19,6 +19,7 @@ from penstock.dash._charts import ChartPlan
 from penstock.dash._quantities import Quantities
 from penstock.dash._rows import DeviceRows, EventRow, RecordedRows
 from penstock.record.envelopes.history import History
+from penstock.record.run_history import Pause
 from penstock.record.shown_quantity import Quantity
 
 __all__ = ["Board", "ShownDevice"]
@@ -110,6 +111,7 @@ class Board:
         """Add the rows of a ``pyarrow.Table`` or ``RecordBatch`` of a recording."""
         rows = RecordedRows(table, self._fields)
         if rows.description != self._description:
+            self._name_pause(rows)
             self._description = rows.description
             self.revision += 1  # a device that has just come can do more
             self._expect_described()
@@ -181,6 +183,18 @@ class Board:
         for alarm in new:
             self.log("acknowledged", alarm.text, name, now)
         return bool(new)
+
+    def _name_pause(self, rows: RecordedRows) -> None:
+        """Log the time between two runs, in which no recorder ran."""
+        before, now = (
+            json.loads(text).get("run_id") for text in (self._description, rows.description)
+        )
+        span, first = self.span, rows.first
+        if before is None or now in (None, before) or span is None or first is None:
+            return
+        if first > span[1]:
+            pause = Pause(span[1], first)
+            self.log("not_recorded", str(pause), t=first)
 
     def _expect_described(self) -> None:
         # In the order of the configuration: files keep rows in that of arrival, or by device.

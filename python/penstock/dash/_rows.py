@@ -90,6 +90,11 @@ class RecordedRows:
         return [self._names[code] for code in found.tolist()]
 
     @property
+    def first(self) -> int | None:
+        """The time of the first row in nanoseconds since 1970; None without rows."""
+        return int(self._t[0]) if len(self._t) else None
+
+    @property
     def description(self) -> bytes:
         """What is known of the run, as JSON."""
         found: bytes = (self._table.schema.metadata or {}).get(METADATA_KEY, b"{}")

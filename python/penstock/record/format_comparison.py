@@ -50,10 +50,10 @@ def compare_formats(folder: Path, table: str = "samples") -> list[str]:
         folder: the folder of a run.
         table: that of SQLite.
     """
-    by_name: dict[str, list[Path]] = {}
+    by_name: dict[Path, list[Path]] = {}
     for path in recordings_at(folder):
         if not any(path.glob("*=*")):
-            by_name.setdefault(path.stem, []).append(path)
+            by_name.setdefault(path.with_suffix(""), []).append(path)
     found: list[str] = []
     for paths in by_name.values():
         for other in paths[1:]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +19,14 @@ from penstock.record._sinks.line_repair import rows_of_text
 from penstock.record._sinks.sqlite_log import lock_path
 from penstock.record._stored.csv_tables import csv_pieces, csv_table
 from penstock.record._stored.json_lines import jsonl_pieces, jsonl_table
+from penstock.record._stored.run_folders import (
+    FORMATS,
+    SQLITE,
+    SUFFIXES,
+    by_format,
+    is_parts_folder,
+    run_folders,
+)
 from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
 from penstock.record._stored.sqlite_tables import sqlite_pieces, sqlite_tables
 from penstock.record._stored.table_files import format_of, journal_table, table_of_file
@@ -39,12 +48,6 @@ __all__ = [
 ]
 
 _UNCOUNTABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
-_SQLITE = (".sqlite", ".sqlite3", ".db")
-# Where formats of a folder have equally many rows, those of the first one are read. A folder of
-# parts is a format of its own.
-_PARTS = ""
-_SUFFIXES = (".parquet", ".arrow", ".csv", ".jsonl", *_SQLITE)
-_FORMATS = (".parquet", _PARTS, *_SUFFIXES[1:])
 
 
 @dataclass(slots=True)
@@ -81,15 +84,19 @@ class StoredPart:
 
 def check_recording(path: Path) -> None:
     """Refuse what is no recording; RecordError."""
-    if _is_folder(path) or parts_path(path).is_dir() or (path.is_dir() and _by_format(path)):
+    if is_parts_folder(path) or parts_path(path).is_dir():
+        return
+    if path.is_dir() and any(True for _ in run_folders(path)):
         return
     if not path.exists():
         raise RecordError(f"{path} does not exist: give the path of a recording")
     if path.is_dir():
-        raise RecordError(f"{path} is not the folder of a recording: it has no .penstock")
-    if path.suffix not in _SUFFIXES:
         raise RecordError(
-            f"{path} is of no known format: its name ends in none of {', '.join(_SUFFIXES)}"
+            f"{path} is not the folder of a recording, and no folder in it is: it has no .penstock"
+        )
+    if path.suffix not in SUFFIXES:
+        raise RecordError(
+            f"{path} is of no known format: its name ends in none of {', '.join(SUFFIXES)}"
         )
 
 
@@ -101,12 +108,17 @@ def was_cut_off(path: Path) -> bool:
 def recordings_at(path: Path) -> list[Path]:
     """The recordings at ``path``: of a folder that several were written to, each one, else itself.
 
-    The first format is the one that :func:`stored_parts` prefers where all have the same rows.
+    Those of each run stand together. The first format is the one that :func:`stored_parts` prefers
+    where all have the same rows.
     """
-    if _is_folder(path) or not path.is_dir():
+    if is_parts_folder(path) or not path.is_dir():
         return [path]
-    found = _by_format(path)
-    return [each for kind in _FORMATS for each in sorted(found.get(kind, ()))]
+    return [
+        each
+        for found in map(by_format, run_folders(path))
+        for kind in FORMATS
+        for each in sorted(found.get(kind, ()))
+    ]
 
 
 def stored_pieces(
@@ -121,12 +133,12 @@ def stored_pieces(
         columns: the columns that are needed, or what chooses them from the schema of a part. Where
             it saves time, others are not read.
     """
-    if _is_folder(path):
+    if is_parts_folder(path):
         yield from _parts_of_folder(path, path, damages, columns, in_pieces=True)
     elif path.is_dir():
-        for recording in _chosen(path, table, damages):
+        for recording in _recordings_below(path, table, damages):
             yield from stored_pieces(recording, table, damages, columns)
-    elif path.suffix in _SQLITE:
+    elif path.suffix in SQLITE:
         for piece, names, is_first in sqlite_pieces(path, table, damages, columns):
             yield StoredPart(path, sound_table(path, piece, damages), names, is_first)
     else:
@@ -163,12 +175,12 @@ def stored_parts(path: Path, table: str, damages: DamageList) -> Iterator[Stored
         table: of SQLite, the name given to the sink.
         damages: notes what cannot be read; DamagedError when it is strict.
     """
-    if _is_folder(path):
+    if is_parts_folder(path):
         yield from _parts_of_folder(path, path, damages)
     elif path.is_dir():
-        for recording in _chosen(path, table, damages):
+        for recording in _recordings_below(path, table, damages):
             yield from stored_parts(recording, table, damages)
-    elif path.suffix in _SQLITE:
+    elif path.suffix in SQLITE:
         for found in sqlite_tables(path, table, damages):
             yield StoredPart(path, sound_table(path, found, damages))
     else:
@@ -212,27 +224,29 @@ def _runs_of(part: StoredPart) -> Iterator[StoredPart]:
         begin += run["rows"]
 
 
-def _is_folder(path: Path) -> bool:
-    return (path / ".penstock").is_dir()
+# -- folders of recordings --------------------------------------------------------------------
 
 
-# -- a folder of recordings -------------------------------------------------------------------
+def _recordings_below(folder: Path, table: str, damages: DamageList) -> list[Path]:
+    """The recordings of all runs of a folder, in the order of their first rows."""
+    found = [path for run in run_folders(folder) for path in _chosen(run, table, damages)]
+    if len(found) < 2:
+        return found
+    begins = {path: _begin_of(path, table) for path in found}
+    return sorted(found, key=lambda path: (begins[path], path))
 
 
-def _by_format(folder: Path) -> dict[str, set[Path]]:
-    """The recordings in a folder, such as ``penstock record`` fills, by their format."""
-    found: dict[str, set[Path]] = {}
-    for path in folder.iterdir():
-        # A file that is not joined yet, or a further part of one that is there.
-        recording = path.with_suffix("") if path.suffix == ".parts" else path
-        stem, _, number = recording.stem.rpartition(".part")
-        if stem and number.isdecimal() and recording.with_stem(stem).exists():
-            continue
-        if _is_folder(path) and path.suffix != ".parts":
-            found.setdefault(_PARTS, set()).add(path)
-        elif recording.suffix in _SUFFIXES:
-            found.setdefault(recording.suffix, set()).add(recording)
-    return found
+def _begin_of(path: Path, table: str) -> float:
+    """The first nanosecond of a recording, since 1970 (UTC); infinite if it has no row yet."""
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    try:
+        for piece in stored_pieces(path, table, DamageList(strict=False), ("device", "t_utc")):
+            if len(piece.table) and "t_utc" in piece.table.column_names:
+                first = compute.min(piece.table["t_utc"]).cast(pa.timestamp("ns", "UTC"))
+                return float(first.value)
+    except _UNCOUNTABLE:
+        pass  # what cannot be read is noted where it is read
+    return math.inf
 
 
 def _chosen(folder: Path, table: str, damages: DamageList) -> list[Path]:
@@ -241,7 +255,7 @@ def _chosen(folder: Path, table: str, damages: DamageList) -> list[Path]:
     The formats of one run have the same names. Where there are such, a file that is there in one
     format only is something else, such as an export.
     """
-    found = _by_format(folder)
+    found = by_format(folder)
     if len(found) > 1:
         stems = [{path.stem for path in paths} for paths in found.values()]
         shared = {stem for each in stems for stem in each if sum(stem in s for s in stems) > 1}
@@ -251,7 +265,7 @@ def _chosen(folder: Path, table: str, damages: DamageList) -> list[Path]:
                 for kind, paths in found.items()
             }
             found = {kind: paths for kind, paths in of_run.items() if paths}
-    formats = [kind for kind in _FORMATS if kind in found]
+    formats = [kind for kind in FORMATS if kind in found]
     if len(formats) < 2:
         return sorted(found[formats[0]]) if formats else []
     rows = {
@@ -269,7 +283,7 @@ def _chosen(folder: Path, table: str, damages: DamageList) -> list[Path]:
 def _rows_in(path: Path, table: str, strict: bool) -> int:
     """How many rows of a recording can be read, found out by as little reading as possible."""
     try:
-        if path.suffix in _SQLITE:
+        if path.suffix in SQLITE:
             return _rows_of_database(path, table)
         if path.suffix in (".csv", ".jsonl"):
             return sum(map(_rows_of_text, _files_of(path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from penstock.record.arrow import METADATA_KEY, common_type, pyarrow_module, uni
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
 from penstock.record.postgres_parts import is_postgres, postgres_parts
+from penstock.record.run_history import Pause, RecordedRun, pauses_between, runs_of
 from penstock.record.stored_parts import (
     StoredPart,
     check_recording,
@@ -36,8 +38,13 @@ def open_recording(
     All parts belong to it: ``run.part2.csv`` is read with ``run.csv``. Rows that are only in a
     journal are read too. Nothing is changed, also where a run was cut off.
 
+    A folder may hold several runs: files of other names, or folders of runs, up to five levels
+    below, as a recorder leaves them that is started again. They are one recording then, each run
+    in the format of which it has most rows, and in the order of their first rows. ``runs`` and
+    ``pauses`` of the result tell of them.
+
     Args:
-        path: Parquet, Arrow, CSV, JSON Lines, SQLite, a folder of parts, or a folder of such files.
+        path: Parquet, Arrow, CSV, JSON Lines, SQLite, a folder of parts, or a folder with such.
             The suffix tells; of a folder with the same rows in several formats the one with most
             rows is read. Or a ``postgresql://`` URI.
         table: of SQLite and PostgreSQL, the name given to the sink.
@@ -130,13 +137,22 @@ class StoredRecording:
     def to_arrow(self) -> Any:
         """All rows as one ``pyarrow.Table``; a column that a part does not have is null there.
 
-        Texts are not dictionary encoded. The units of the last part that has one stay at the
-        field; see :meth:`tables` for a recording whose units have changed.
+        Rows of runs that overlap are in the order of ``t_utc``; those of one run stay in that of
+        recording. Texts are not dictionary encoded. The units of the last part that has one stay
+        at the field; see :meth:`tables` for a recording whose units have changed.
         """
         tables = list(self.tables())
         if not tables:
             raise RecordError(f"{self.path} holds no rows yet")
-        return joined(tables)
+        return _in_order(tables)
+
+    def runs(self) -> list[RecordedRun]:
+        """The runs in the order of their first rows: one for each start of a recorder."""
+        return runs_of(self.pieces(("device", "t_utc")))
+
+    def pauses(self) -> list[Pause]:
+        """The times between the runs, in which no recorder ran."""
+        return pauses_between(self.runs())
 
     def to_pandas(self) -> Any:
         """All rows as a ``pandas.DataFrame``, times as UTC; ImportError without pandas."""
@@ -187,6 +203,27 @@ class StoredRecording:
         for table in self.tables():
             found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
         return found
+
+
+def _in_order(tables: Sequence[Any]) -> Any:
+    """All rows as one table, in the order of time where runs overlap."""
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    found = joined(tables)
+    ends: dict[object, tuple[int, int]] = {}
+    for table in tables:
+        if not len(table) or "t_utc" not in table.column_names:
+            continue
+        about = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        span = compute.min_max(table["t_utc"].cast(pa.timestamp("ns", "UTC")))
+        begin, end = span["min"].value, span["max"].value
+        known = ends.get(about.get("run_id"), (begin, end))
+        ends[about.get("run_id")] = min(known[0], begin), max(known[1], end)
+    spans = sorted(ends.values())
+    if all(one[1] <= other[0] for one, other in pairwise(spans)):
+        return found
+    # A stable sort: where clocks agree, the order of recording stays.
+    order = compute.sort_indices(found["t_utc"])
+    return found.take(order)
 
 
 def joined(tables: Sequence[Any]) -> Any:

@@ -73,7 +73,8 @@ class Findings:
     """What is known of a recording.
 
     ``damaged`` counts the places that cannot be read; ``seals`` has what those of its files say;
-    ``formats`` where several formats of the same run differ.
+    ``formats`` where several formats of the same run differ. ``pauses`` are the times between runs,
+    which are no problem.
     """
 
     parts: int = 0
@@ -85,6 +86,7 @@ class Findings:
     damaged: int = 0
     seals: list[SealFindings] = field(default_factory=list)
     formats: list[str] = field(default_factory=list)
+    pauses: list[str] = field(default_factory=list)
 
     @property
     def problems(self) -> int:

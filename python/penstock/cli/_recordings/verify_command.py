@@ -59,6 +59,8 @@ def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings
     for recording in found:
         findings.damages += map(str, recording.damages)
         findings.damaged += recording.damage_count
+        if findings.runs > 1:
+            findings.pauses += map(str, recording.pauses())
     if is_postgres(file) and key is not None:
         findings.schema.append("rows on a server are not sealed, so nothing is signed")
     return findings
@@ -124,6 +126,7 @@ def _as_text(file: str, findings: Findings) -> str:
         f"events {findings.events}",
         *(f"  schema: {problem}" for problem in findings.schema),
         *(f"  formats: {harmless(problem)}" for problem in findings.formats),
+        *(f"  pause: {pause}" for pause in findings.pauses),
         *(f"  damaged: {harmless(damage)}" for damage in findings.damages),
     ]
     if (more := findings.damaged - len(findings.damages)) > 0:

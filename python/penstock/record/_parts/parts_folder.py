@@ -39,6 +39,8 @@ _JOURNAL = re.compile(r"journal-(\d{6,})\.arrows")
 
 def parts_path(path: Path) -> Path:
     """The folder for the parts of a single file: ``run.parquet`` -> ``run.parquet.parts``."""
+    if not path.name:
+        path = path.absolute()  # "." has no name
     return path.with_name(path.name + ".parts")
 
 
