@@ -39,8 +39,9 @@ class _Owner:
         self.websocket: WebSocketOptions | None = WebSocketOptions(
             max_size=config.ws_max_size,
             max_queue=config.ws_max_queue,
-            ping_interval=config.ws_ping_interval,
-            ping_timeout=config.ws_ping_timeout,
+            # uvicorn takes 0 for none.
+            ping_interval=config.ws_ping_interval or None,
+            ping_timeout=config.ws_ping_timeout or None,
             per_message_deflate=config.ws_per_message_deflate,
         )
         # uvicorn renews its default fields, with the date, each second; here the native half does.
@@ -77,6 +78,8 @@ class _Owner:
     def of(cls, config: Any, server_state: Any, app_state: Any, loop: Any) -> _Owner:
         loop = loop or asyncio.get_running_loop()
         owner = getattr(server_state, _ATTRIBUTE, None)
+        if not config.loaded:
+            config.load()
         if not isinstance(owner, cls) or owner.native.loop is not loop:
             owner = cls(config, server_state, app_state, loop)
             setattr(server_state, _ATTRIBUTE, owner)
