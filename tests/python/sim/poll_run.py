@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from penstock.alicat import (
     Reading,
     open_device,
 )
+from penstock.alicat.commands.baud_rate import BAUD_RATES
 from penstock.sim import (
     Bus,
     BusFaults,
@@ -58,6 +59,9 @@ EVERY_FAULT = BusFaults(
 _UNPLUG_EVERY_S = 60.0
 _UNPLUG_FOR_S = (0.2, 1.0)
 _SLOWEST_POLLS_HZ = 20
+#: Seconds between two changes of the baud rate, and until the program follows one at the panel.
+_BAUD_EVERY_S = (4.0, 16.0)
+_BAUD_FOR_S = (0.1, 2.0)
 _STEPS = 50_000
 _DECIMALS = {"SCCM": 2, "SLPM": 3}
 _LABELS = {12: "SCCM", 7: "SLPM"}
@@ -192,15 +196,90 @@ async def poll_device(
         except AlicatError as error:
             failed[type(error).__name__] += 1
             # A device that is known to be away answers at once; time must pass meanwhile.
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
             continue
         judge.check(ordinal, before, reading, now())
+
+
+class Line:
+    """The host's ends of a bus, each at a baud rate.
+
+    At another rate than the bus's nothing that is sent is understood. Once somebody has changed
+    the rate at a panel, what arrives is garbled until the host has followed.
+    """
+
+    def __init__(self, bus: Bus, seed: int) -> None:
+        self.bus = bus
+        self.chance = random.Random(f"baud/{seed}")
+        self.host = bus.baudrate
+        self.garbles = False
+
+    async def open(self) -> ByteStreamTransport:
+        """An end at the present rate of the host."""
+        return ByteStreamTransport(RatedStream(self), baudrate=self.host)
+
+    async def open_at(self, baudrate: int) -> ByteStreamTransport:
+        """An end at another rate."""
+        self.host = baudrate
+        self.garbles = self.garbles and baudrate != self.bus.baudrate
+        return await self.open()
+
+    def turn(self, baudrate: int) -> None:
+        """Change the rate of all units at their panels."""
+        self.bus.baudrate = baudrate
+        self.garbles = self.host != baudrate
+        self.bus.fault_log.add(self.bus.clock(), "panel-baud", "", detail=str(baudrate))
+
+
+class RatedStream(MemoryStream):
+    """An end of a :class:`Line`."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line.bus)
+        self._line = line
+        self._rate = line.host
+
+    async def send(self, item: bytes) -> None:
+        await super().send(item if self._rate == self._line.bus.baudrate else b"")
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        data = await super().receive(max_bytes)
+        if not self._line.garbles:
+            return data
+        garbled = self._line.chance.randbytes(len(data))
+        log, now = self._line.bus.fault_log, self._line.bus.clock()
+        log.add(now, "garbled", "", before=data, after=garbled)
+        return garbled
+
+
+async def change_rates(line: Line, devices: Sequence[Device], go_on: Callable[[], bool]) -> None:
+    """Change the baud rate again and again: by a command in the middle of the polls, or at a panel.
+
+    A while after a change that the program has not made, or has lost, it is told the rate.
+    """
+    client = devices[0].client
+    while go_on():
+        await asyncio.sleep(line.chance.uniform(*_BAUD_EVERY_S))
+        rate = line.chance.choice(sorted(BAUD_RATES))
+        if line.chance.random() < 0.5:
+            line.bus.fault_log.add(line.bus.clock(), "baud-command", "", detail=str(rate))
+            with suppress(AlicatError):
+                await line.chance.choice(devices).change_baud_rate(rate, confirm=True)
+        else:
+            line.turn(rate)
+            await asyncio.sleep(line.chance.uniform(*_BAUD_FOR_S))
+        while client.transport.baudrate != line.bus.baudrate:
+            assert line.bus.baudrate is not None
+            with suppress(AlicatError):
+                await client.change_baudrate(line.bus.baudrate)
+            await asyncio.sleep(0.1)
 
 
 async def run(polls: int, seed: int, faults: BusFaults | None, lag: int = 0) -> Outcome:
     """Poll eight units side by side until ``polls`` were asked for in all.
 
-    With a ``lag`` the instruments answer with values of so many polls before.
+    With a ``lag`` the instruments answer with values of so many polls before. With ``faults``, the
+    baud rate changes too.
     """
     units = "ABCDEFGH"
     loop = asyncio.get_running_loop()
@@ -211,12 +290,12 @@ async def run(polls: int, seed: int, faults: BusFaults | None, lag: int = 0) -> 
     judge = Judge(bus, instruments, outcome)
     for ordinal, instrument in enumerate(instruments, start=1):
         instrument.readings = encoder(ordinal, instrument, lag)
-
-    async def plug_in() -> ByteStreamTransport:
-        return ByteStreamTransport(MemoryStream(bus), baudrate=115200)
-
+    line = Line(bus, seed)
     client = AlicatProtocolClient(
-        await plug_in(), default_timeout=TIMEOUT, reconnect=None if faults is None else plug_in
+        await line.open(),
+        default_timeout=TIMEOUT,
+        reconnect=None if faults is None else line.open,
+        reopen_at=line.open_at,
     )
     config = AlicatConfig(unit_check_s=UNIT_CHECK_S)
     devices = [
@@ -230,6 +309,8 @@ async def run(polls: int, seed: int, faults: BusFaults | None, lag: int = 0) -> 
             tasks.create_task(
                 poll_device(ordinal, device, judge, failed, lambda: outcome.asked < polls)
             )
+        if faults is not None:
+            tasks.create_task(change_rates(line, devices, lambda: outcome.asked < polls))
     await client.aclose()
     outcome.failed = dict(failed)
     outcome.faults = dict(bus.fault_log.counts)

@@ -36,10 +36,10 @@ def test_no_reading_is_wrong_under_every_fault(seed: int) -> None:
     assert accounted_for(outcome) == outcome.asked == 10_000
     assert set(outcome.faults) == {
         "streaming", "drop", "late", "corrupt", "noise", "duplicate-id", "reboot", "panel-unit",
-        "unplug",
+        "unplug", "panel-baud", "baud-command", "garbled",
     }  # fmt: skip
     # A frame carries no checksum: what a fault changed into another valid frame passes.
-    changing = ("corrupt", "duplicate-id", "noise")
+    changing = ("corrupt", "duplicate-id", "noise", "garbled")
     assert outcome.corrupted <= sum(outcome.faults[kind] for kind in changing)
     assert (outcome.mislabelled, outcome.mistabled) == (0, 0)
 
