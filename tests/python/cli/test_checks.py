@@ -14,7 +14,7 @@ import penstock.record
 from penstock.cli import main
 from penstock.cli._recordings.checks import NEEDED, Findings, check
 from penstock.record import ColumnBuffer, Field, ParquetSink, RecordSchema, SampleBatch
-from penstock.record._stored import text_tables
+from penstock.record._stored import csv_tables
 from penstock.record.sink_choice import sink_for
 
 FIELDS = (
@@ -113,7 +113,7 @@ def test_pieces_of_a_file_have_the_rows_of_the_whole(
     recording = penstock.record.open(path, strict=False)
     whole = recording.to_arrow()
     places = [str(each) for each in recording.damages]
-    monkeypatch.setattr(text_tables, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(csv_tables, "_PIECE_BYTES", piece)
     parts = list(recording.pieces())
     assert [str(each) for each in recording.damages] == places
     assert len(parts) > 1

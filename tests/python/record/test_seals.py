@@ -442,6 +442,24 @@ def test_pages_of_parquet_carry_checksums_that_are_read(tmp_path: Path) -> None:
             assert main(["verify", str(path)]) != 0
 
 
+def test_a_change_in_the_header_of_a_page_is_told_though_no_checksum_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.parquet"
+    write(path, 0, 1000)
+    content = path.read_bytes()
+    group = pyarrow.parquet.read_metadata(path).row_group(0)
+    begins = [group.column(n).data_page_offset for n in range(group.num_columns)]
+    for at in [begin + offset for begin in begins[:3] for offset in (1, 3, 8)]:
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert main(["verify", str(path)]) == 8
+        assert "rows 1 to 1000" in (out := capsys.readouterr().out)
+        assert "have changed" in out
+    seals_path(path).unlink()
+    main(["verify", str(path)])
+    assert "not sealed, so changes of values cannot be seen" in capsys.readouterr().out
+
+
 def test_arrow_sinks_without_seals_leave_one_file(tmp_path: Path) -> None:
     async def record() -> None:
         async with ArrowSink(tmp_path / "run.arrow", seals=False) as sink:
