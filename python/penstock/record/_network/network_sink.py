@@ -9,9 +9,7 @@ from typing import Any
 import anyio.to_thread
 
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Encoder, Transport
-from penstock.record._network.spool_sender import SpoolSender
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkWriteError
 from penstock.record.sink import ThreadedSink
@@ -42,6 +40,10 @@ class SpooledFile:
         most_bytes: int,
         patience: float,
     ) -> None:
+        # Here, because recordings are read and written as files without an event loop too.
+        from penstock.record._network.loop_thread import LoopThread
+        from penstock.record._network.spool_sender import SpoolSender
+
         self.transport = transport
         self.sender = SpoolSender(transport, encoder.kind, folder, most_bytes)
         self._encoder = encoder
