@@ -31,6 +31,7 @@ postgresql|/usr/lib/postgresql
 influxdb|influxd
 mosquitto|/usr/sbin/mosquitto
 mosquitto-clients|mosquitto_sub
+nats-server|/usr/sbin/nats-server
 sqlite3|sqlite3
 socat|socat
 strace|strace

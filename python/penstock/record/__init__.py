@@ -19,6 +19,7 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import ColumnBuffer
 from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._mqtt.mqtt_sink import MqttSink
+from penstock.record._nats.nats_sink import NatsSink
 from penstock.record._parts.recovery import Recovery, recover
 from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
 from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
@@ -90,6 +91,7 @@ __all__ = [
     "JsonlSink",
     "LossWindow",
     "MqttSink",
+    "NatsSink",
     "OverflowPolicy",
     "ParquetSink",
     "PollResult",

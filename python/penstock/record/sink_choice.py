@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.record._influx.influx_address import InfluxAddress, is_influx
 from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._mqtt.mqtt_sink import MqttSink, is_mqtt, mqtt_address
+from penstock.record._nats.nats_sink import NatsSink, is_nats, nats_address
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.arrow_sink import ArrowSink
 from penstock.record._sinks.csv_sink import CsvSink
@@ -47,8 +48,8 @@ def sink_for(
     ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
     files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server,
     whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals. ``influx://``,
-    ``influxs://``, ``mqtt://`` and ``mqtts://`` are servers of which nothing is overwritten or
-    continued: their rows are added.
+    ``influxs://``, ``mqtt://``, ``mqtts://``, ``nats://`` and ``natss://`` are servers of which
+    nothing is overwritten or continued: their rows are added.
 
     Raises:
         ValueError: for another suffix.
@@ -67,6 +68,8 @@ def sink_for(
         return InfluxSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
     if is_mqtt(text):
         return MqttSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+    if is_nats(text):
+        return NatsSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(
@@ -90,3 +93,5 @@ def check_url(url: str) -> None:
         InfluxAddress.parse(url)
     elif is_mqtt(url):
         mqtt_address(url)
+    elif is_nats(url):
+        nats_address(url)

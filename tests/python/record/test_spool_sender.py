@@ -22,7 +22,7 @@ class OtherSide:
     """Takes payloads, or does what the next entry of ``script`` says."""
 
     def __init__(self, *script: str, lag: float = 0.0) -> None:
-        self.lag = lag
+        self.lag, self.grace = lag, 0.0
         self.taken: list[bytes] = []
         self.script = list(script)
         self.tried = asyncio.Event()

@@ -11,7 +11,7 @@ import anyio
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._recording.plan import RunPlan, SinkPlan
-from penstock.record import InfluxSink, MqttSink, RecordError, Recording, Sink
+from penstock.record import InfluxSink, MqttSink, NatsSink, RecordError, Recording, Sink
 from penstock.record._network.network_sink import NetworkSink
 
 __all__ = ["NetworkSinks"]
@@ -19,7 +19,11 @@ __all__ = ["NetworkSinks"]
 _LOOKED_AT_EVERY_S = 0.5
 _KINDS: dict[str, tuple[str, Callable[..., NetworkSink]]] = {
     "influx": ("influx", InfluxSink),
+    "influxs": ("influx", InfluxSink),
     "mqtt": ("mqtt", MqttSink),
+    "mqtts": ("mqtt", MqttSink),
+    "nats": ("nats", NatsSink),
+    "natss": ("nats", NatsSink),
 }
 
 
@@ -81,7 +85,7 @@ class NetworkSinks:
 
     def _made(self, place: int, plan: SinkPlan) -> NetworkSink:
         options = dict(plan.options)
-        name, kind = _KINDS[plan.url.partition("://")[0].lower().removesuffix("s")]
+        name, kind = _KINDS[plan.url.partition("://")[0].lower()]
         number = f"-{place + 1}" if place else ""
         spool = Path(options.pop("spool", self._plan.out / f"samples.{name}-spool{number}"))
         sink = kind(plan.url, spool=spool, **options)

@@ -10,11 +10,14 @@ __all__ = ["sink_of_option", "sink_plan"]
 
 _INFLUX = ("measurement", "events", "token_file", "ca_file", "spool")
 _MQTT = ("password_file", "ca_file", "spool")
+_NATS = ("stream", "token_file", "ca_file", "spool")
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "influx": _INFLUX,
     "influxs": _INFLUX,
     "mqtt": _MQTT,
     "mqtts": _MQTT,
+    "nats": _NATS,
+    "natss": _NATS,
 }
 _EXAMPLE = '"influx://lab-server:8086/lab"'
 

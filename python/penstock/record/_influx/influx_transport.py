@@ -41,7 +41,7 @@ _MOST_REQUESTS = 400
 class InfluxTransport:
     """A :class:`~penstock.record._network.protocol.Transport` of compressed lines."""
 
-    lag = 0.0
+    lag = grace = 0.0
 
     def __init__(
         self,

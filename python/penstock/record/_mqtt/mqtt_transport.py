@@ -38,7 +38,7 @@ class MqttTransport:
         lag: float,
         timeout: float,
     ) -> None:
-        self.lag = lag
+        self.lag = self.grace = lag
         self._address = address
         self._tls = tls
         self._user = user

@@ -60,9 +60,11 @@ class Transport(Protocol):
     Attributes:
         lag: seconds in which the other side may lose a payload that it has taken; 0 where its
             answer means that it keeps it.
+        grace: seconds of that for which the end of a recording waits.
     """
 
     lag: float
+    grace: float
 
     async def check(self) -> None:
         """Ask whether the other side would take rows.

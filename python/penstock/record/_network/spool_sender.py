@@ -189,7 +189,7 @@ class SpoolSender:
             async with asyncio.timeout(patience):
                 await self._last_attempts()
                 if self._taken and self._failure is None:
-                    await asyncio.sleep(self._transport.lag)
+                    await asyncio.sleep(self._transport.grace)
         self._sender.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._sender

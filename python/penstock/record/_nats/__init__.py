@@ -1,0 +1,1 @@
+"""NATS JetStream: a connection, its stream, and rows as messages of Arrow batches."""

@@ -1,0 +1,216 @@
+"""The NATS sink against a real server, which is killed, paused and started again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pyarrow
+import pytest
+
+from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
+from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
+from tests.python.conftest import BACKENDS
+from tests.python.integration.nats import NatsServer, nats_server
+from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module", params=BACKENDS[-2:])
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    """Two loops: the sinks have a loop of their own."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[NatsServer]:
+    with nats_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: NatsServer) -> NatsServer:
+    running.empty()
+    return running
+
+
+@pytest.fixture
+def sink(server: NatsServer, tmp_path: Path) -> Any:
+    def make(**options: Any) -> NatsSink:
+        return NatsSink(server.url(), spool=tmp_path / "spool", **{"timeout": 5.0, **options})
+
+    return make
+
+
+def flows(server: NatsServer) -> list[float]:
+    return [
+        value
+        for _, _, table in server.messages()
+        if "Mass_Flow" in table.column_names
+        for value in table["Mass_Flow"].to_pylist()
+    ]
+
+
+async def test_a_device_has_a_subject_with_arrow_batches(
+    server: NatsServer, sink: Any, tmp_path: Path
+) -> None:
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(3))
+        await opened.write_batch(flow_batch(2, 3))
+        await opened.flush()
+        await opened.write_batch(flow_batch(2, 5))
+        await opened.write_batch(typed_batch())
+    assert not (tmp_path / "spool").exists()
+    messages = await anyio.to_thread.run_sync(server.messages)
+    run = messages[0][0].split(".")[1]
+    assert [subject for subject, _, _ in messages] == [
+        f"lab.{run}.fuel",
+        f"lab.{run}.fuel",
+        f"lab.{run}.a",
+    ]
+    assert f"Nats-Msg-Id: {run}/fuel/2\r\n" in messages[1][1]
+    assert "Penstock-Row: 5\r\n" in messages[1][1]
+    assert pyarrow.concat_tables([messages[0][2], messages[1][2]])["Mass_Flow"].to_pylist() == [
+        float(n) for n in range(7)
+    ]
+    assert messages[0][2].schema.field("Mass_Flow").metadata[b"unit"] == b"SCCM"
+    assert messages[2][2]["Count"].to_pylist() == [2**53 + 1, None, 2]
+    config = server.ask("STREAM.INFO.lab")["config"]
+    assert (config["subjects"], config["discard"]) == (["lab.>"], "new")
+
+
+async def test_messages_fit_the_server(server: NatsServer, sink: Any) -> None:
+    chance = random.Random(1)
+    buffer = ColumnBuffer(MASS_FLOW)
+    for number in range(20_000):
+        value = {"Mass_Flow": chance.random()}
+        buffer.append_row(
+            f"d{number % 2}", None, 1, NOON_NS + number, 1, 5 + number, value, "", None
+        )
+    async with sink() as opened:
+        await opened.write_batch(SampleBatch.from_buffer(buffer))
+    messages = await anyio.to_thread.run_sync(server.messages)
+    assert len(messages) > 2
+    assert sum(table.num_rows for _, _, table in messages) == 20_000
+
+
+async def test_a_server_that_is_killed_at_random_has_each_row_once(
+    server: NatsServer, sink: Any
+) -> None:
+    chance = random.Random(3)
+    rows = 0
+    async with sink(timeout=1.0, loss_seconds=0.02) as opened:
+        for _ in range(5):
+            for _ in range(chance.randrange(1, 6)):
+                many = chance.randrange(1, 200)
+                await opened.write_batch(flow_batch(many, rows))
+                rows += many
+                await anyio.sleep(chance.choice([0, 0.01, 0.03]))
+            if chance.random() < 0.3:
+                server.pause()
+                await opened.write_batch(flow_batch(5, rows))
+                rows += 5
+                await anyio.sleep(0.05)
+                server.resume()
+            else:
+                await anyio.to_thread.run_sync(server.kill)
+                await opened.write_batch(flow_batch(5, rows))
+                rows += 5
+                await opened.flush()
+                await anyio.to_thread.run_sync(server.start)
+    assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(rows)]
+
+
+async def test_what_a_stream_has_lost_is_sent_again(server: NatsServer, sink: Any) -> None:
+    """As after a power cut: the stream's end was acknowledged, and is gone."""
+    async with sink() as opened:
+        for first in range(0, 50, 10):
+            await opened.write_batch(flow_batch(10, first))
+            await opened.flush()
+        with anyio.fail_after(30):
+            while opened.rows_waiting:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        last = server.ask("STREAM.INFO.lab")["state"]["last_seq"]
+        for number in (last - 1, last):
+            assert server.ask("STREAM.MSG.DELETE.lab", {"seq": number})["success"]
+        await anyio.to_thread.run_sync(server.kill)
+        await anyio.to_thread.run_sync(server.start)
+        await opened.write_batch(flow_batch(10, 50))
+    assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(60)]
+
+
+async def test_a_spool_that_is_left_is_sent_by_the_next_sink(server: NatsServer, sink: Any) -> None:
+    server.kill()
+    opened = sink()
+    await opened.open()
+    await opened.write_batch(flow_batch(5))
+    with pytest.raises(SinkWriteError, match="they wait in"):
+        await opened.close()
+    await anyio.to_thread.run_sync(server.start)
+    async with sink() as again:
+        await again.write_batch(flow_batch(5, 5))
+    assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(10)]
+
+
+async def test_a_full_stream_lets_rows_wait(server: NatsServer, sink: Any) -> None:
+    config = {"name": "lab", "subjects": ["lab.>"], "discard": "new", "max_msgs": 1}
+    assert "error" not in server.ask("STREAM.CREATE.lab", config)
+    async with sink() as opened:
+        for first in (0, 5):
+            await opened.write_batch(flow_batch(5, first))
+            await opened.flush()
+        with anyio.fail_after(30):
+            while opened.trouble is None:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert "maximum messages exceeded" in opened.trouble
+        server.ask("STREAM.UPDATE.lab", {**config, "max_msgs": 100})
+    assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(10)]
+
+
+async def test_a_server_without_jetstream_is_told_at_once(tmp_path: Path) -> None:
+    with nats_server(jetstream=False) as server:
+        made = NatsSink(server.url(), spool=tmp_path / "spool")
+        with pytest.raises(SinkWriteError, match="has no JetStream"):
+            await made.open()
+
+
+async def test_who_may_not_connect_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nats_server("authorization { user: me, password: secret }") as server:
+        made = NatsSink(server.url(), spool=tmp_path / "spool")
+        with pytest.raises(SinkWriteError, match="Authorization Violation"):
+            await made.open()
+        monkeypatch.setenv("NATS_USER", "me")
+        monkeypatch.setenv("NATS_PASSWORD", "secret")
+        async with NatsSink(server.url(), spool=tmp_path / "spool") as opened:
+            await opened.write_batch(flow_batch(1))
+        assert "secret" not in repr(opened)
+
+
+def test_names_become_tokens() -> None:
+    assert subject_token("fuel_1-A") == "fuel_1-A"
+    assert subject_token("a b.c*>ü") == "a%20b%2Ec%2A%3E%C3%BC"
+    assert subject_token("") == "-"
+    stored = DeviceMessage("s", "r", 'de"v\n', 3, 7, b"\n{}").stored()
+    assert DeviceMessage.read(stored).data == b"\n{}"
+    assert DeviceMessage.read(stored).device == 'de"v\n'
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nats://me:secret@host/x", r"holds no user and no password.*NATS_TOKEN"),
+        ("nats://host/a.*", "is no subject"),
+        ("nats://host/a b", "is no subject"),
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_secret(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        NatsSink(url)
+    assert "secret" not in str(refused.value)
