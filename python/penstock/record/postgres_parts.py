@@ -46,8 +46,10 @@ def postgres_parts(dsn: str, table: str) -> Iterator[StoredPart]:
 def _rows(connection: Any, table: str, schema: Any) -> Any:
     pa = pyarrow_module()
     columns = ", ".join(map(quoted, schema.names))
-    # Rows are only ever added, so they lie in the order of recording.
-    found = connection.execute(f"SELECT {columns} FROM {table} ORDER BY ctid").fetchall()
+    # Rows are only ever added, so they lie in the order of recording: in a table, and in each chunk
+    # of a hypertable, which are created one after the other.
+    order = "tableoid, ctid"
+    found = connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
     cells = list(zip(*found, strict=True)) if found else [()] * len(schema)
     arrays = []
     for column, field in zip(cells, schema, strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.record._columns.describe_columns import describe_columns
 from penstock.record._sinks.postgres_spool import SpooledBatch
 from penstock.record._sinks.postgres_tables import column_types, quoted
-from penstock.record.errors import SinkDependencyError
+from penstock.record.errors import SinkDependencyError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
 __all__ = ["PostgresServer", "load_psycopg"]
@@ -52,7 +52,9 @@ def load_psycopg() -> Any:
 class PostgresServer:
     """A connection that can be lost, and what it writes to. Used by one thread at a time."""
 
-    def __init__(self, dsn: str, table: str, connect_timeout: float) -> None:
+    def __init__(
+        self, dsn: str, table: str, connect_timeout: float, timescale: bool | None = None
+    ) -> None:
         namespace, _, name = table.rpartition(".")
         if not name or "\0" in table:
             raise ValueError(f"a table cannot be named {table!r}: choose another name")
@@ -61,6 +63,7 @@ class PostgresServer:
         self._base = name
         self._dsn = dsn
         self._timeout = connect_timeout
+        self._timescale = timescale
         self._connection: Any = None
         self._run = secrets.token_hex(8)
         self._batch = 0
@@ -119,6 +122,42 @@ class PostgresServer:
             return True
         return not self.is_connected()
 
+    # -- TimescaleDB --------------------------------------------------------------------------
+
+    def ask_for_timescale(self) -> None:
+        """With ``timescale=True`` see that the extension is there, created if need be.
+
+        Raises:
+            SinkWriteError: it is not.
+        """
+        if not self._timescale:
+            return
+        try:
+            self._connection.execute("CREATE EXTENSION IF NOT EXISTS timescaledb")
+        except self.errors() as error:
+            raise SinkWriteError(
+                f"{self} has no TimescaleDB ({' '.join(str(error).split())}): install the "
+                "extension there and create it as its owner, or leave timescale=True out for a "
+                "plain table"
+            ) from error
+
+    def _make_hypertable(self, name: str) -> None:
+        """Divide a new table into chunks by time, where the extension is in the database.
+
+        https://docs.tigerdata.com/api/latest/hypertable/create_hypertable/
+        """
+        if self._timescale is False:
+            return
+        row = self._connection.execute(
+            "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'"
+        ).fetchone()
+        if row is None:
+            return
+        # Since 2.13 the dimension is an object of its own.
+        version = tuple(int(part) for part in row[0].split("-")[0].split(".")[:2])
+        dimension = "by_range('t_utc')" if version >= (2, 13) else "'t_utc'::name"
+        self._connection.execute(f"SELECT create_hypertable(%s::regclass, {dimension})", (name,))
+
     # -- tables -------------------------------------------------------------------------------
 
     def table_exists(self) -> bool:
@@ -163,6 +202,7 @@ class PostgresServer:
         )
         with self._connection.transaction():
             self._connection.execute(f"CREATE TABLE {self._in(self._name)} ({declared})")
+            self._make_hypertable(self._in(self._name))
             row = self._connection.execute(
                 f"INSERT INTO {parts} (name, columns, recording) VALUES (%s, %s, %s) "
                 f"RETURNING part",

@@ -35,6 +35,14 @@ class PostgresServer:
         """Start it again; returns when it answers."""
         self.control("start")
 
+    def extensions(self) -> Path:
+        """Where the server looks for extensions."""
+        shared = subprocess.run(
+            [str(_programs() / "pg_config"), "--sharedir"], capture_output=True, text=True
+        ).stdout.strip()
+        version = _programs().parent.name
+        return Path(shared or f"/usr/share/postgresql/{version}") / "extension"
+
     def dsn(self) -> str:
         """Return libpq's connection string for the Unix socket."""
         return f"host={self.folder} port={self.port} user={_USER} dbname=postgres"

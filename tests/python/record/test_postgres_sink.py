@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,6 +132,73 @@ async def test_another_unit_begins_a_table(server: PostgresServer, sink: Any) ->
         await opened.write_batch(flow_batch(2))
         await opened.write_batch(flow_batch(3, first=2, schema=litres))
     assert flows(server) + flows(server, "samples_2") == [float(n) for n in range(5)]
+
+
+async def test_a_database_without_timescale_is_told_at_once(
+    server: PostgresServer, sink: Any
+) -> None:
+    if query(server, "SELECT 1 FROM pg_available_extensions WHERE name = 'timescaledb'"):
+        pytest.skip("this server has TimescaleDB")
+    with pytest.raises(SinkWriteError, match=r"has no TimescaleDB .*or leave timescale=True out"):
+        await sink(timescale=True).open()
+    async with sink() as opened:  # a plain table
+        await opened.write_batch(flow_batch(2))
+    assert flows(server) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("version", "dimension"), [("2.9.1", "t_utc"), ("2.13.0", "range:t_utc")])
+async def test_where_timescale_is_there_tables_are_hypertables(
+    server: PostgresServer, sink: Any, version: str, dimension: str
+) -> None:
+    """With an extension of that name whose functions only note how they are called."""
+    folder = server.extensions()
+    if not os.access(folder, os.W_OK) or (folder / "timescaledb.control").exists():
+        pytest.skip(f"no extension can be put into {folder}")
+    control, script = folder / "timescaledb.control", folder / f"timescaledb--{version}.sql"
+    control.write_text(f"default_version = '{version}'\nrelocatable = true\n")
+    script.write_text(
+        "CREATE TABLE hypertables (name text, dimension text);"
+        "CREATE FUNCTION by_range(name) RETURNS text LANGUAGE sql AS $$ SELECT 'range:' || $1 $$;"
+        "CREATE FUNCTION create_hypertable(regclass, text) RETURNS void LANGUAGE sql AS"
+        " $$ INSERT INTO hypertables VALUES ($1::text, $2) $$;"
+        "CREATE FUNCTION create_hypertable(regclass, name) RETURNS void LANGUAGE sql AS"
+        " $$ INSERT INTO hypertables VALUES ($1::text, $2::text) $$;"
+    )
+    litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
+    try:
+        async with sink(timescale=True) as opened:
+            await opened.write_batch(flow_batch(2))
+            await opened.write_batch(flow_batch(1, first=2, schema=litres))
+        assert query(server, "SELECT * FROM hypertables ORDER BY name") == [
+            ("samples", dimension),
+            ("samples_2", dimension),
+        ]
+        async with sink(overwrite=True, timescale=False) as opened:
+            await opened.write_batch(flow_batch(2))
+        assert len(query(server, "SELECT * FROM hypertables")) == 2
+    finally:
+        query(server, "DROP EXTENSION IF EXISTS timescaledb CASCADE")
+        control.unlink()
+        script.unlink()
+
+
+async def test_a_table_in_chunks_is_read_in_the_order_of_recording(
+    server: PostgresServer, sink: Any
+) -> None:
+    pytest.importorskip("pyarrow")
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(6))
+    # As a hypertable: chunks by time, each with places of its own for its rows.
+    query(server, "ALTER TABLE samples RENAME TO plain")
+    query(server, "CREATE TABLE samples (LIKE plain) PARTITION BY RANGE (t_mono_ns)")
+    for number, (low, high) in enumerate(((0, 100_000_000), (100_000_000, 10**12))):
+        query(
+            server,
+            f"CREATE TABLE chunk_{number} PARTITION OF samples FOR VALUES FROM ({low}) TO ({high})",
+        )
+    query(server, "INSERT INTO samples SELECT * FROM plain")
+    found = penstock.record.open(server.uri()).to_arrow()
+    assert found["Mass_Flow"].to_pylist() == [float(n) for n in range(6)]
 
 
 async def test_a_server_that_stops_and_starts_has_every_row_once(

@@ -47,6 +47,9 @@ class PostgresSink(ThreadedSink):
             follow. Those are then kept beside it, in ``NAME.torn``, and not sent.
         spool: the file; by default ``TABLE.postgres-spool`` in the current folder.
         connect_timeout: seconds to wait for the server.
+        timescale: None makes hypertables of TimescaleDB where the extension is in the database,
+            False never; True also creates the extension, and without it ``open`` raises
+            SinkWriteError.
         loss_seconds: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
@@ -63,11 +66,12 @@ class PostgresSink(ThreadedSink):
         force: bool = False,
         spool: str | os.PathLike[str] | None = None,
         connect_timeout: float = 10.0,
+        timescale: bool | None = None,
         loss_seconds: float | None = 1.0,
         loss_rows: int | None = None,
     ) -> None:
         file = PostgresFile(
-            PostgresServer(dsn, table, connect_timeout),
+            PostgresServer(dsn, table, connect_timeout, timescale),
             Path(f"{table}.postgres-spool" if spool is None else spool),
             overwrite=overwrite,
             append=append,
@@ -129,6 +133,7 @@ class PostgresFile:
         self.spool.lock()
         try:
             self.server.connect()
+            self.server.ask_for_timescale()
             left = self.spool.read(force=self._force)
             for batch in left:
                 self.server.send([batch])
