@@ -39,7 +39,8 @@ def resolve(name: str) -> object:
 
 
 def test_there_is_a_page_for_each_system() -> None:
-    systems = "uvloop aiofiles pyserial anyserial alicatlib alicat pyuring asio websockets uvicorn"
+    systems = "uvloop aiofiles pyserial anyserial alicatlib alicat pyuring asio websockets uvicorn "
+    systems += "gunicorn granian"
     assert {page.stem for page in PAGES} == set(systems.split())
 
 

@@ -18,6 +18,7 @@ from penstock.cli._serve.layers import Layers
 from penstock.cli._serve.limits import ProcessLimits, resident_memory
 from penstock.cli._serve.logs import Loggers
 from penstock.cli._serve.metrics.memory import Counters
+from penstock.cli._service_manager import ServiceManager
 
 __all__ = ["run_process"]
 
@@ -142,6 +143,8 @@ class _Process:
         self._server: Any = None
         self._signum: int | None = None
         self._counters = counters
+        # A worker's supervisor speaks for it.
+        self._manager = ServiceManager(os.environ if heartbeat is None else {})
         self._limits = ProcessLimits(options)
 
     async def serve(self, arguments: dict[str, Any]) -> int | None:
@@ -171,6 +174,7 @@ class _Process:
             return self._signum
         if self._heartbeat is None:
             self._log.info("Serving on %s (Press CTRL+C to quit)", self._place)
+        self._manager.tell("READY=1")
         ticking = asyncio.create_task(self._tick())
         try:
             if self._signum is not None:
@@ -189,6 +193,7 @@ class _Process:
             main.cancel()
         elif again is None:
             self._log.info("Shutting down")
+            self._manager.tell("STOPPING=1")
             self._server.close()
         elif signum == signal.SIGINT:
             self._log.warning("Interrupted again: running requests are cancelled")
@@ -216,6 +221,8 @@ class _Process:
             counters.set("memory", resident_memory())
 
     def _beat(self) -> None:
+        if self._manager.watchdog_s is not None:
+            self._manager.tell("WATCHDOG=1")
         if self._heartbeat is None:
             return
         try:

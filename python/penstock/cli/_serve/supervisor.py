@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.cli._errors import ExitCode
 from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._service_manager import ServiceManager
 
 __all__ = ["Supervisor", "options_of_worker"]
 
@@ -109,6 +110,8 @@ class Supervisor:
         self._workers: list[_Worker] = []
         self._signals: list[int] = []
         self._not_before = 0.0
+        self._manager = ServiceManager(os.environ)
+        self._is_ready = False
 
     def run(self) -> int | None:
         """Supervise.
@@ -121,6 +124,7 @@ class Supervisor:
             for _ in range(self._count):
                 self._start()
             ended_by = self._watch(wake)
+            self._manager.tell("STOPPING=1")
             self._end_all()
             self._log.info("Stopped parent process [%d]", os.getpid())
         return ended_by
@@ -165,6 +169,14 @@ class Supervisor:
                 self._replace_all(before=True)
             if not self._look_after_workers():
                 return None
+            self._tell_service_manager()
+
+    def _tell_service_manager(self) -> None:
+        if not self._is_ready and all(worker.ready for worker in self._workers):
+            self._is_ready = True
+            self._manager.tell("READY=1")
+        if self._manager.watchdog_s is not None:
+            self._manager.tell("WATCHDOG=1")
 
     def _obey(self, signum: int) -> None:
         if signum == signal.SIGHUP:
