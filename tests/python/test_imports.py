@@ -75,6 +75,41 @@ def test_a_circle_is_found_and_one_for_types_is_not() -> None:
     TopologicalSorter(graph_of(typing)).prepare()
 
 
+def floors() -> dict[str, int]:
+    """The floor of each Python package, from the figure in ARCHITECTURE.md."""
+    text = (PACKAGE.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    figure = text.partition("## Floors")[2].partition("```\n")[2].partition("```")[0]
+    floor, found = 0, {}
+    for line in figure.splitlines():
+        if number := re.match(r" (\d) ", line):
+            floor = int(number[1])
+        for name in re.findall(r"\bpenstock(?:\.[a-z]+)?(?![\w.:])", line):
+            found.setdefault(name, floor)
+    return found
+
+
+def package_of(module: str, packages: dict[str, int]) -> str:
+    """The package of the figure in which a module is."""
+    return max((name for name in packages if is_inside(module, name)), key=len)
+
+
+def test_a_package_imports_none_of_a_floor_above_it() -> None:
+    found = floors()
+    folders = {f"penstock.{path.parent.name}" for path in PACKAGE.glob("*/__init__.py")}
+    assert folders - found.keys() == {"penstock.loop"}  # the Python part of `penstock`
+    upwards, arrows = [], {name: set[str]() for name in found}
+    for module, names in graph_of(package()).items():
+        home = package_of(module, found)
+        for name in names:
+            other = package_of(name, found)
+            if found[other] > found[home]:
+                upwards.append(f"{module} imports {name}")
+            elif other != home:
+                arrows[home].add(other)
+    assert upwards == []
+    TopologicalSorter(arrows).prepare()  # raises CycleError, which names the circle
+
+
 def test_private_modules_are_imported_inside_their_package_only() -> None:
     foreign = []
     for module, names in package().items():

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from penstock.asgi._errors import is_disconnect
 from penstock.asgi._types import Scope
 
-__all__ = ["access_line", "reporter"]
+__all__ = ["access_line", "client_text", "quoted_path", "reporter"]
 
 
 def reporter(

@@ -20,6 +20,7 @@ from penstock.record._columns.columns import ColumnBuffer
 from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._mqtt.mqtt_sink import MqttSink
 from penstock.record._nats.nats_sink import NatsSink
+from penstock.record._network.network_sink import NetworkSink
 from penstock.record._parts.recovery import Recovery, recover
 from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
 from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
@@ -92,6 +93,7 @@ __all__ = [
     "LossWindow",
     "MqttSink",
     "NatsSink",
+    "NetworkSink",
     "OverflowPolicy",
     "ParquetSink",
     "PollResult",

@@ -45,6 +45,7 @@ from penstock.record import (
     ArrowSink,
     CsvSink,
     JsonlSink,
+    NetworkSink,
     ParquetSink,
     PostgresSink,
     RecordError,
@@ -55,7 +56,6 @@ from penstock.record import (
     pipe,
     record,
 )
-from penstock.record._network.network_sink import NetworkSink
 from penstock.record.sink import PathSink, describe_sink
 
 __all__ = ["Outcome", "acquire"]

@@ -11,8 +11,15 @@ import anyio
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._recording.plan import RunPlan, SinkPlan
-from penstock.record import InfluxSink, MqttSink, NatsSink, RecordError, Recording, Sink
-from penstock.record._network.network_sink import NetworkSink
+from penstock.record import (
+    InfluxSink,
+    MqttSink,
+    NatsSink,
+    NetworkSink,
+    RecordError,
+    Recording,
+    Sink,
+)
 
 __all__ = ["NetworkSinks"]
 

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import TextIO
 
-from penstock.asgi._log import client_text, quoted_path
-from penstock.asgi._types import Scope
+from penstock.asgi import Scope, client_text, quoted_path
 
 __all__ = ["AccessBlocks", "access_text", "json_line"]
 

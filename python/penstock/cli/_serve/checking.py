@@ -18,7 +18,7 @@ def check(options: argparse.Namespace, loggers: Loggers) -> int:
     Raises:
         CommandError: If it would not start (exit code CONFIG).
     """
-    from penstock.asgi._options import ServerOptions
+    from penstock.asgi import ServerOptions
 
     built_application(options)
     arguments = server_arguments(options, loggers)

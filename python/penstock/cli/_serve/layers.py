@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from penstock.asgi._interfaces import as_asgi3
-from penstock.asgi._types import Application, Scope
+from penstock.asgi import Application, Scope, as_asgi3
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._serve.access_log import AccessBlocks, json_line
 from penstock.cli._serve.application import import_application
@@ -34,7 +33,7 @@ def built_application(options: argparse.Namespace) -> Application:
         multiprocess=options.workers > 1,
     )
     for prefix, folder in reversed(options.static):
-        from penstock.asgi._static import StaticFiles
+        from penstock.asgi import StaticFiles
 
         try:
             app = StaticFiles(app, prefix, folder)
@@ -43,7 +42,7 @@ def built_application(options: argparse.Namespace) -> Application:
                 f"--static {prefix}={folder} cannot be served: {one_line(error)}", ExitCode.CONFIG
             ) from error
     if options.compress:
-        from penstock.asgi._compression import Compressed
+        from penstock.asgi import Compressed
 
         app = Compressed(app)
     return app

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.asgi._errors import is_disconnect
-from penstock.asgi._types import Application, Message, Receive, Scope, Send
+from penstock.asgi import Application, Message, Receive, Scope, Send, is_disconnect
 
 __all__ = ["CLIENT_HAS_GONE", "Observed"]
 
