@@ -88,6 +88,7 @@ struct ServerSession::Callbacks {
         }
         try {
             Stream* stream = session.make_stream(id);
+            session.open_head_ = stream;
             ++session.open_heads_;
             return lib().session_set_stream_user_data(raw, id, stream);
         } catch (const std::bad_alloc&) {
@@ -141,6 +142,7 @@ struct ServerSession::Callbacks {
         if (!stream->announced_) {
             stream->announced_ = true;
             stream->new_ = true;
+            session.open_head_ = nullptr;
             --session.open_heads_;
             if (stream->too_large_) {
                 session.heads_.resize(stream->head_begin_);
@@ -355,8 +357,7 @@ bool ServerSession::receive(std::string_view bytes, Time now) {
         return true; // it only sends what is left
     }
     now_ = now;
-    heads_.clear();
-    sizes_.clear();
+    forget_heads();
     if (!count_frames(bytes)) {
         fail(failure_);
         return false;
@@ -376,6 +377,20 @@ bool ServerSession::receive(std::string_view bytes, Time now) {
         fail("The client sends too many frames");
     }
     return false;
+}
+
+void ServerSession::forget_heads() noexcept {
+    if (open_head_ == nullptr) {
+        heads_.clear();
+        sizes_.clear();
+        return;
+    }
+    // The library tells the fields of a head as they arrive, and not when the head is whole.
+    heads_.erase(0, open_head_->head_begin_);
+    sizes_.erase(sizes_.begin(),
+                 sizes_.begin() + static_cast<std::ptrdiff_t>(open_head_->fields_begin_));
+    open_head_->head_begin_ = 0;
+    open_head_->fields_begin_ = 0;
 }
 
 bool ServerSession::count_frames(std::string_view bytes) noexcept {
@@ -600,6 +615,9 @@ Stream* ServerSession::stream_of(std::int32_t id) const noexcept {
 }
 
 void ServerSession::recycle(Stream& stream) noexcept {
+    if (open_head_ == &stream) {
+        open_head_ = nullptr;
+    }
     streams_.erase(std::ranges::find(streams_, &stream));
     std::unique_ptr<Stream> owned(&stream);
     if (spare_.size() < most_spare) {

@@ -455,6 +455,37 @@ def test_the_preface_may_come_in_pieces_and_http_1_1_is_still_spoken(run: Any) -
     run(main())
 
 
+@pytest.mark.parametrize("size", [1, 30, 100])
+def test_heads_come_in_pieces(run: Any, size: int) -> None:
+    """The end of one may come together with the beginning of the next one."""
+    scopes = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        scopes.append((scope["path"], dict(scope["headers"])[b"x-number"]))
+        await respond(send)
+
+    async def main() -> None:
+        async with serving(app, http2=True) as server, sending_frames(server) as client:
+            frames = b"".join(
+                frame(
+                    HEADERS,
+                    END_HEADERS | END_STREAM,
+                    stream,
+                    client.head((b"x-number", b"%d" % stream * 20), path=b"/%d" % stream),
+                )
+                for stream in (1, 3, 5)
+            )
+            for begin in range(0, len(frames), size):
+                client.write(frames[begin : begin + size])
+                for _ in range(3):
+                    await asyncio.sleep(0)  # the server reads
+            for _ in range(3):
+                await client.next_of(HEADERS)
+        assert scopes == [(f"/{stream}", b"%d" % stream * 20) for stream in (1, 3, 5)]
+
+    run(main())
+
+
 def test_without_the_option_the_preface_is_no_request(run: Any) -> None:
     async def main() -> None:
         async with serving(hello) as server, connected(server) as client:

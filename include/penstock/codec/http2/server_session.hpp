@@ -175,6 +175,9 @@ private:
     bool count_frames(std::string_view bytes) noexcept;
     bool count_frame(unsigned char type, unsigned char flags, std::size_t length) noexcept;
 
+    /// Drops the heads of earlier turns that are complete.
+    void forget_heads() noexcept;
+
     Stream* make_stream(std::int32_t id);
     Stream* stream_of(std::int32_t id) const noexcept;
     void recycle(Stream& stream) noexcept;
@@ -188,7 +191,8 @@ private:
     std::vector<std::unique_ptr<Stream>> spare_;
     std::vector<Stream*> changes_;
     std::size_t next_change_ = 0;
-    std::string heads_; ///< names and values of heads that were received in this turn
+    /// Names and values of the heads that were received in this turn, and of the open one.
+    std::string heads_;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> sizes_;
     std::vector<http::Field> fields_;
     std::string status_;
@@ -198,6 +202,7 @@ private:
     Time now_{0};
     std::string_view failure_;
     std::size_t open_heads_ = 0;
+    Stream* open_head_ = nullptr;                 ///< that of which fields may follow
     std::size_t skipped_ = client_preface.size(); ///< bytes until the next head of a frame
     std::array<char, 9> frame_head_{};
     unsigned char frame_head_size_ = 0;
