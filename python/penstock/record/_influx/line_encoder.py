@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._columns.row_columns import row_columns
 from penstock.record._influx.line_text import field_label, quoted_text, series_head
+from penstock.record._network.gzip_text import gzip_text
 from penstock.record._network.row_stamps import RowStamps
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ __all__ = ["LineEncoder"]
 
 # The tag, the stamp, and what follows from the others.
 _NO_FIELDS = frozenset({"device", "t_utc", "requested_at", "received_at"})
-_GZIP = 16 + zlib.MAX_WBITS
 _NO_EVENT = b"\xff\xff\xff\xff"
 
 
@@ -68,7 +67,7 @@ class LineEncoder:
             return []
         rows, text = self._rows, b"".join(self._pieces)
         self._pieces, self._rows, self.size = [], 0, 0
-        return [(rows, zlib.compress(text, 1, _GZIP))]
+        return [(rows, gzip_text(text))]
 
     def _series(self, batch: SampleBatch) -> tuple[array[int], Sequence[tuple[bool, str]]]:
         """The series of each row, as a place in a list."""
