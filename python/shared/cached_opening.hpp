@@ -16,8 +16,9 @@ namespace penstock::python {
 /// The result of `open_regular_from_cache`.
 struct CachedFile {
     int fd; ///< open and nonblocking, or a negated errno; EAGAIN as with `io::open_from_cache`
-    std::int64_t size = 0; ///< the file's size at opening
-    bool regular = true;   ///< false if it is known to be something else
+    std::int64_t size = 0;       ///< the file's size at opening
+    std::int64_t block_size = 0; ///< preferred by the file system
+    bool regular = true;         ///< false if it is known to be something else
 };
 
 /// Reads the status of an open file if that never waits (`io::is_local`). False otherwise, and for
@@ -49,7 +50,8 @@ inline CachedFile open_regular_from_cache(const char* path, int flags) noexcept 
     }
     // O_NONBLOCK: otherwise open(2) waits for the holder of a lease (fcntl(2)).
     return {.fd = io::open_from_cache(path, flags | O_NONBLOCK | O_CLOEXEC),
-            .size = static_cast<std::int64_t>(status.stx_size)};
+            .size = static_cast<std::int64_t>(status.stx_size),
+            .block_size = static_cast<std::int64_t>(status.stx_blksize)};
 }
 
 } // namespace penstock::python

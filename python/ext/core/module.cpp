@@ -82,7 +82,8 @@ int execute(PyObject* module) {
         add_log_search(module) && add_ready_value_type(module, state) &&
         add_returned_value_type(module, state) && add_file_step_type(module, state) &&
         add_binary_file_type(module, state) && add_text_piece_type(module, state) &&
-        add_text_file_type(module, state) && add_line_lists(module);
+        add_text_file_type(module, state) && add_opening_types(module, state) &&
+        add_line_lists(module) && add_folder_listing(module);
     return done ? 0 : -1;
 }
 

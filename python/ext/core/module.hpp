@@ -23,6 +23,7 @@ struct ModuleState {
     PyObject* spare_http_wait;
     PyObject* spare_file_step;
     PyObject* spare_ready_value; ///< not tracked by the garbage collector
+    long long file_buffer_size; ///< of files without a size of their own; see set_file_classes
     bool keeps_no_spares;        ///< the module is being cleared
 
     PyObject* stop_iteration_freelist; ///< linked; see `raise_stop_iteration`
@@ -67,6 +68,7 @@ bool add_http_connection_type(PyObject* module, ModuleState* state);
 bool add_http_wait_type(PyObject* module, ModuleState* state);
 bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
+bool add_folder_listing(PyObject* module);
 bool add_ready_value_type(PyObject* module, ModuleState* state);
 bool add_returned_value_type(PyObject* module, ModuleState* state);
 

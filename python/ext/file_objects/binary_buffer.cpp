@@ -83,7 +83,7 @@ AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** resu
     return AtOnce::done;
 }
 
-AtOnce read_rest_from_cache(BinaryFileObject* file, PyObject** result) noexcept {
+AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** result) noexcept {
     if (!reads_from_cache(file)) {
         return AtOnce::slow;
     }
@@ -99,7 +99,7 @@ AtOnce read_rest_from_cache(BinaryFileObject* file, PyObject** result) noexcept 
         left = std::max<long long>(static_cast<long long>(status.stx_size) - file->position, 0);
     }
     // With room for one byte more than is left, a short read shows the end.
-    if (left >= max_cached_file) {
+    if (left > most) {
         return AtOnce::slow;
     }
     Ref data = read_cached(file, static_cast<Py_ssize_t>(left) + 1);
@@ -115,7 +115,8 @@ AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
     const long long size = PyBytes_GET_SIZE(data);
     const bool follows = file->unwritten_at + file->unwritten_size == file->position;
     if (size >= file->buffer_size || file->unwritten_size + size > file->buffer_size ||
-        (file->unwritten_size != 0 && !follows) || !PyList_CheckExact(file->unwritten)) {
+        (file->unwritten_size != 0 && !follows) || file->unwritten == nullptr ||
+        !PyList_CheckExact(file->unwritten)) {
         return AtOnce::slow;
     }
     if (PyList_Append(file->unwritten, data) != 0) {

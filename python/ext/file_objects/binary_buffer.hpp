@@ -37,8 +37,8 @@ bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept;
 /// cache does not have them.
 AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** result) noexcept;
 
-/// Reads the rest of a file that ends within `largest_cached_read` bytes.
-AtOnce read_rest_from_cache(BinaryFileObject* file, PyObject** result) noexcept;
+/// Reads the rest of a file, of at most `most` bytes.
+AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** result) noexcept;
 
 /// Buffers data to be written. `AtOnce::slow` if they do not fit behind those that are there.
 AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept;

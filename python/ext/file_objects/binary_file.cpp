@@ -1,10 +1,12 @@
 // The type of binary files, and what their methods do at once.
 
 #include "file_objects/binary_buffer.hpp"
+#include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
 #include "files/file_submission.hpp"
 
 #include "awaitable/ready_value.hpp"
+#include "shared/cached_copy.hpp"
 
 #include <cerrno>
 #include <cstddef>
@@ -31,7 +33,7 @@ AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
         return AtOnce::slow;
     }
     if (size < 0) {
-        return read_rest_from_cache(file, result);
+        return read_rest_from_cache(file, max_cached_file - 1, result);
     }
     std::string_view data = buffered(file);
     if (data.size() < static_cast<std::size_t>(size)) {
@@ -252,12 +254,21 @@ PyObject* binary_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
     file->ahead = Py_NewRef(state->empty_bytes);
     file->alignment = 1;
     file->fd = -1;
-    file->unwritten = PyList_New(0);
-    if (file->unwritten == nullptr) {
-        Py_DECREF(self);
-        return nullptr;
-    }
     return self;
+}
+
+/// Reports and closes a file that the program has not closed.
+void binary_finalize(PyObject* self) {
+    if (self_of(self)->fd < 0) {
+        return;
+    }
+    Ref exception = take_exception();
+    if (!Ref(PyObject_CallMethodNoArgs(self, self_of(self)->base.state->name_report_unclosed))) {
+        PyErr_WriteUnraisable(self);
+    }
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
 }
 
 int binary_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -368,6 +379,7 @@ PyType_Slot binary_slots[] = {
     {Py_tp_doc, const_cast<char*>("The native part of penstock.files.BinaryFile.")},
     {Py_tp_new, reinterpret_cast<void*>(&binary_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&binary_dealloc)},
+    {Py_tp_finalize, reinterpret_cast<void*>(&binary_finalize)},
     {Py_tp_traverse, reinterpret_cast<void*>(&binary_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&binary_clear)},
     {Py_tp_methods, binary_methods},
@@ -386,6 +398,30 @@ PyType_Spec binary_spec = {
 };
 
 } // namespace
+
+PyObject* make_binary_file(ModuleState* state, const OpenedFile& opened) noexcept {
+    auto* type = reinterpret_cast<PyTypeObject*>(state->binary_file_class);
+    PyObject* self = binary_new(type, nullptr, nullptr);
+    if (self == nullptr) {
+        return nullptr;
+    }
+    BinaryFileObject* file = self_of(self);
+    file->engine = opened.engine;
+    file->backend = Py_NewRef(as_object(opened.engine));
+    file->name = Py_NewRef(opened.name);
+    file->mode = Py_NewRef(opened.mode);
+    file->buffer_size = std::max(state->file_buffer_size, opened.block_size);
+    file->next_read_ahead = file->buffer_size;
+    file->known_size = opened.size;
+    file->fd = opened.fd;
+    file->readable = 1;
+    file->owns_fd = 1;
+    file->regular = 1;
+    file->seekable = 1;
+    file->cached = 1;
+    file->plain = 1;
+    return self;
+}
 
 bool add_binary_file_type(PyObject* module, ModuleState* state) {
     state->binary_file_type =

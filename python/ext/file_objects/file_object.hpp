@@ -82,10 +82,18 @@ struct TextFileObject {
     TextPieceObject* piece; ///< owned; the text that was read ahead
     PyObject* decoder;      ///< owned, or null
     PyObject* encoder;      ///< owned, or null
-    Py_ssize_t at;          ///< the position in the piece
-    int line_end;           ///< a `LineEnd`
-    int direct_encoding;    ///< a `DirectEncoding`
-    char has_decoded;       ///< since the last seek or write
+    PyObject* mode;         ///< owned, as the next four; what the program asked for
+    PyObject* encoding;
+    PyObject* errors;
+    PyObject* newline;
+    PyObject* line_end_text; ///< what a line feed is written as
+    Py_ssize_t at;           ///< the position in the piece
+    int line_end;            ///< a `LineEnd`
+    int direct_encoding;     ///< a `DirectEncoding`
+    int direct_decoding;     ///< the same, for text without carriage returns
+    char saw_feed;           ///< text with a line feed was decoded without a decoder
+    char write_through;
+    char has_decoded; ///< since the last seek or write
     char line_buffering;
 };
 

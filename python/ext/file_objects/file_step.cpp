@@ -59,6 +59,24 @@ void give_up_turn(FileObject* file) noexcept {
     }
 }
 
+PyObject* throw_into_delegate(ModuleState* state, PyObject* delegate, PyObject* const* arguments,
+                              Py_ssize_t count) noexcept {
+    const Ref alive = Ref::borrow(delegate);
+    const Ref method(PyObject_GetAttr(delegate, state->name_throw));
+    return method ? PyObject_Vectorcall(method.get(), arguments, static_cast<std::size_t>(count),
+                                        nullptr)
+                  : nullptr;
+}
+
+PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept {
+    const Ref ended(std::exchange(delegate, nullptr));
+    if (!ended) {
+        return Py_NewRef(Py_None);
+    }
+    stage = AwaitStage::running;
+    return PyObject_CallMethod(ended.get(), "close", nullptr);
+}
+
 bool may_continue(FileObject* file) noexcept {
     return ++file->unchecked_calls < calls_between_checks;
 }
@@ -182,10 +200,7 @@ PyObject* FileStepObject::throw_into(PyObject* self, PyObject* const* arguments,
     }
     const Ref alive = Ref::borrow(self);
     call->stage = AwaitStage::running;
-    const Ref method(PyObject_GetAttr(call->delegate, call->state()->name_throw));
-    PyObject* yielded = method ? PyObject_Vectorcall(method.get(), arguments,
-                                                     static_cast<std::size_t>(count), nullptr)
-                               : nullptr;
+    PyObject* yielded = throw_into_delegate(call->state(), call->delegate, arguments, count);
     call->stage = AwaitStage::suspended;
     if (yielded != nullptr) {
         return yielded;
@@ -208,12 +223,7 @@ PyObject* FileStepObject::close(PyObject* self, PyObject* /*unused*/) noexcept {
         return nullptr;
     }
     const Ref alive = Ref::borrow(self);
-    PyObject* closed = Py_NewRef(Py_None);
-    if (call->delegate != nullptr) {
-        call->stage = AwaitStage::running;
-        Py_SETREF(closed, PyObject_CallMethod(call->delegate, "close", nullptr));
-        Py_CLEAR(call->delegate);
-    }
+    PyObject* closed = close_delegate(call->delegate, call->stage);
     finish(call);
     return closed;
 }

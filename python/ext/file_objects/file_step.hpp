@@ -75,6 +75,14 @@ private:
     bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
 };
 
+/// Throws into the coroutine that a call awaits: what it yields then, or null with an exception set.
+PyObject* throw_into_delegate(ModuleState* state, PyObject* delegate, PyObject* const* arguments,
+                              Py_ssize_t count) noexcept;
+
+/// Closes and drops the coroutine that a call awaits, which is `running` meanwhile. None, or null
+/// with an exception set.
+PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept;
+
 /// A call of `method`; null with an exception set.
 PyObject* make_file_step(FileObject* file, const FileMethod& method,
                          PyObject* argument = nullptr) noexcept;

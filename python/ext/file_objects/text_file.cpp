@@ -2,6 +2,7 @@
 
 #include "awaitable/ready_value.hpp"
 #include "file_objects/binary_buffer.hpp"
+#include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
 #include "file_objects/text_lines.hpp"
 #include "file_objects/text_piece.hpp"
@@ -96,11 +97,58 @@ AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
     return outcome;
 }
 
+/// Larger texts are decoded in slices, so that other tasks may run.
+constexpr long long largest_direct_text = 128 << 10;
+
+PyObject* decode_directly(const TextFileObject* file, std::string_view data) noexcept {
+    const auto size = static_cast<Py_ssize_t>(data.size());
+    switch (static_cast<DirectEncoding>(file->direct_decoding)) {
+    case DirectEncoding::ascii:
+        return PyUnicode_DecodeASCII(data.data(), size, nullptr);
+    case DirectEncoding::latin_1:
+        return PyUnicode_DecodeLatin1(data.data(), size, nullptr);
+    default:
+        return PyUnicode_DecodeUTF8(data.data(), size, nullptr);
+    }
+}
+
+/// Reads the rest of a file from which no text was read before, without a decoder. Text with
+/// carriage returns, and what cannot be decoded, is left to one.
+AtOnce read_all(TextFileObject* file, PyObject** result) noexcept {
+    BinaryFileObject* binary = file->base.binary;
+    if (file->direct_decoding == 0 || has_decoder(file) || binary->base.turn_taken ||
+        as_object(file->piece) != file->base.state->no_text) {
+        return AtOnce::slow;
+    }
+    const long long position = binary->position;
+    PyObject* read = nullptr;
+    const AtOnce outcome = read_rest_from_cache(binary, largest_direct_text, &read);
+    if (outcome != AtOnce::done) {
+        return outcome;
+    }
+    const Ref data(read);
+    const std::string_view bytes(PyBytes_AS_STRING(read),
+                                 static_cast<std::size_t>(PyBytes_GET_SIZE(read)));
+    *result = bytes.find('\r') == std::string_view::npos ? decode_directly(file, bytes) : nullptr;
+    if (*result == nullptr) {
+        PyErr_Clear();
+        binary->position = position;
+        return AtOnce::slow;
+    }
+    if (bytes.find('\n') != std::string_view::npos) {
+        file->saw_feed = 1;
+    }
+    return AtOnce::done;
+}
+
 AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
     TextFileObject* file = text_of(self);
     const Py_ssize_t size = size_argument(argument);
-    if (size < 0 || !is_readable(self->binary)) {
+    if (size == -2 || !is_readable(self->binary)) {
         return AtOnce::slow;
+    }
+    if (size < 0) {
+        return read_all(file, result);
     }
     const Py_ssize_t there = PyUnicode_GET_LENGTH(file->piece->text) - file->at;
     if (size <= there) {
@@ -142,6 +190,19 @@ Ref encode_directly(const TextFileObject* file, PyObject* text) noexcept {
     return bytes;
 }
 
+/// By the names that programs use most; by others, an encoder and a decoder do the work.
+DirectEncoding direct_encoding_of(PyObject* name) noexcept {
+    for (const auto& [text, encoding] :
+         {std::pair{"utf-8", DirectEncoding::utf_8}, std::pair{"UTF-8", DirectEncoding::utf_8},
+          std::pair{"utf8", DirectEncoding::utf_8}, std::pair{"ascii", DirectEncoding::ascii},
+          std::pair{"latin-1", DirectEncoding::latin_1}}) {
+        if (PyUnicode_CompareWithASCIIString(name, text) == 0) {
+            return encoding;
+        }
+    }
+    return DirectEncoding::none;
+}
+
 AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
     TextFileObject* file = text_of(self);
     BinaryFileObject* binary = self->binary;
@@ -159,6 +220,7 @@ AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
         return outcome;
     }
     drop_pieces(file);
+    file->saw_feed = 0;
     return at_once_of(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(argument)), result);
 }
 
@@ -218,6 +280,18 @@ PyObject* next_line(PyObject* self) {
 // ---- the object
 // -----------------------------------------------------------------------------------
 
+/// An object over a binary file; null with an exception set.
+PyObject* make_over(PyTypeObject* type, ModuleState* state, PyObject* binary) noexcept {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self != nullptr) {
+        TextFileObject* file = self_of(self);
+        file->base.state = state;
+        file->base.binary = reinterpret_cast<BinaryFileObject*>(Py_NewRef(binary));
+        file->piece = piece_of(Py_NewRef(state->no_text));
+    }
+    return self;
+}
+
 PyObject* text_new(PyTypeObject* type, PyObject* arguments, PyObject* /*keywords*/) {
     ModuleState* state = state_of(type);
     PyObject* binary = PyTuple_GET_SIZE(arguments) > 0 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
@@ -225,15 +299,7 @@ PyObject* text_new(PyTypeObject* type, PyObject* arguments, PyObject* /*keywords
         PyErr_SetString(PyExc_TypeError, "a text file needs a binary file as its first argument");
         return nullptr;
     }
-    PyObject* self = type->tp_alloc(type, 0);
-    if (self == nullptr) {
-        return nullptr;
-    }
-    TextFileObject* file = self_of(self);
-    file->base.state = state;
-    file->base.binary = reinterpret_cast<BinaryFileObject*>(Py_NewRef(binary));
-    file->piece = piece_of(Py_NewRef(state->no_text));
-    return self;
+    return make_over(type, state, binary);
 }
 
 PyObject* get_binary(PyObject* self, void* /*unused*/) {
@@ -303,12 +369,27 @@ void text_dealloc(PyObject* self) {
     text_clear(self);
     Py_CLEAR(file->piece);
     Py_CLEAR(file->base.binary);
+    Py_CLEAR(file->mode);
+    Py_CLEAR(file->encoding);
+    Py_CLEAR(file->errors);
+    Py_CLEAR(file->newline);
+    Py_CLEAR(file->line_end_text);
     PyTypeObject* type = Py_TYPE(self);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
+PyObject* close_text(PyObject* self, PyObject* /*unused*/) {
+    return PyObject_CallMethodNoArgs(as_object(self_of(self)->base.binary),
+                                     self_of(self)->base.state->name_close);
+}
+
 PyMethodDef text_methods[] = {
+    {"close", &close_text, METH_NOARGS,
+     "close($self)\n--\n\n"
+     "Flush and close; waits for the operations in flight. Does nothing the second time.\n\n"
+     "The descriptor is closed in any case. If flushing fails, the error is raised. If the await\n"
+     "is cancelled, the buffered data are still written."},
     {"read", as_function(&call_with_size<read_method>), METH_FASTCALL | METH_KEYWORDS,
      "read($self, size=-1)\n--\n\n"
      "Read ``size`` characters, or the rest of the file.\n\n"
@@ -339,6 +420,14 @@ PyMemberDef text_members[] = {
     {"_encoder", T_OBJECT, offsetof(TextFileObject, encoder), 0, nullptr},
     {"_line_end_kind", T_INT, offsetof(TextFileObject, line_end), 0, nullptr},
     {"_direct_encoding", T_INT, offsetof(TextFileObject, direct_encoding), 0, nullptr},
+    {"_direct_decoding", T_INT, offsetof(TextFileObject, direct_decoding), 0, nullptr},
+    {"_mode", T_OBJECT, offsetof(TextFileObject, mode), 0, nullptr},
+    {"_encoding", T_OBJECT, offsetof(TextFileObject, encoding), 0, nullptr},
+    {"_errors", T_OBJECT, offsetof(TextFileObject, errors), 0, nullptr},
+    {"_newline", T_OBJECT, offsetof(TextFileObject, newline), 0, nullptr},
+    {"_line_end", T_OBJECT, offsetof(TextFileObject, line_end_text), 0, nullptr},
+    {"_saw_feed", T_BOOL, offsetof(TextFileObject, saw_feed), 0, nullptr},
+    {"_write_through", T_BOOL, offsetof(TextFileObject, write_through), 0, nullptr},
     {"_has_decoded", T_BOOL, offsetof(TextFileObject, has_decoded), 0, nullptr},
     {"_line_buffering", T_BOOL, offsetof(TextFileObject, line_buffering), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr},
@@ -366,6 +455,23 @@ PyType_Spec text_spec = {
 };
 
 } // namespace
+
+PyObject* make_text_file(ModuleState* state, PyObject* binary, PyObject* mode,
+                         PyObject* encoding) noexcept {
+    PyObject* self =
+        make_over(reinterpret_cast<PyTypeObject*>(state->text_file_class), state, binary);
+    if (self == nullptr) {
+        return nullptr;
+    }
+    TextFileObject* file = self_of(self);
+    file->mode = Py_NewRef(mode);
+    file->encoding = Py_NewRef(encoding);
+    file->errors = Py_NewRef(state->name_strict);
+    file->line_end_text = Py_NewRef(state->name_line_feed);
+    file->direct_decoding = static_cast<int>(direct_encoding_of(encoding));
+    file->direct_encoding = file->direct_decoding;
+    return self;
+}
 
 bool add_text_file_type(PyObject* module, ModuleState* state) {
     state->text_file_type =

@@ -94,8 +94,8 @@ PyObject* value_of_stat(FileOperationObject* operation) {
     const struct statx& status = static_cast<Status*>(operation->extra)->status;
     const statx_timestamp* times[] = {&status.stx_atime, &status.stx_mtime, &status.stx_ctime};
     // The fields of os.stat_result on Linux: the tuple's ten, then those that have only names.
-    constexpr Py_ssize_t field_count = 19;
-    const Ref fields(PyTuple_New(field_count));
+    const Ref fields(PyStructSequence_New(
+        reinterpret_cast<PyTypeObject*>(operation->engine->state->stat_result_type)));
     if (!fields) {
         return nullptr;
     }
@@ -103,7 +103,7 @@ PyObject* value_of_stat(FileOperationObject* operation) {
     bool complete = true;
     const auto add = [&](PyObject* value) {
         complete = complete && value != nullptr;
-        PyTuple_SET_ITEM(fields.get(), index++, value);
+        PyStructSequence_SetItem(fields.get(), index++, value);
     };
     add(PyLong_FromUnsignedLong(status.stx_mode));
     add(PyLong_FromUnsignedLongLong(status.stx_ino));
@@ -124,8 +124,7 @@ PyObject* value_of_stat(FileOperationObject* operation) {
     add(PyLong_FromUnsignedLong(status.stx_blksize));
     add(PyLong_FromUnsignedLongLong(status.stx_blocks));
     add(PyLong_FromUnsignedLongLong(makedev(status.stx_rdev_major, status.stx_rdev_minor)));
-    return complete ? PyObject_CallOneArg(operation->engine->state->stat_result_type, fields.get())
-                    : nullptr;
+    return complete ? Py_NewRef(fields.get()) : nullptr;
 }
 
 // ---- Python functions

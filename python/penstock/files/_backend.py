@@ -153,14 +153,27 @@ class FileBackend(Protocol):
         Each wait has a thread, which a cancellation interrupts. InterruptedError: begin again.
         """
 
-    def read_many_cached(self, fd: int, size: int, offsets: Sequence[int], /) -> list[bytes | None]:
-        """Read a regular file at each offset, now; None where a read would have to wait, or fails.
+    def read_many_cached(
+        self, fd: int, size: int, offsets: Sequence[int], /
+    ) -> list[bytes] | tuple[bytes | None, ...]:
+        """Read a regular file at each offset, now.
 
+        A tuple where not all have succeeded: with None where a read would have to wait, or fails.
         Not for a file opened with ``O_DIRECT``.
         """
 
     def access_cached(self, path: StrOrBytesPath, mode: int, /) -> bool | None:
         """Return what ``os.access`` does, now; None if that would have to wait."""
+
+    def mode_cached(self, path: StrOrBytesPath, follow_symlinks: bool, /) -> int | None:
+        """Return the mode of a file, now; 0 if there is none.
+
+        None if that would have to wait, if the task should yield, and for other errors: then
+        ``stat`` tells.
+        """
+
+    def exists_cached(self, path: StrOrBytesPath, follow_symlinks: bool, /) -> bool | None:
+        """Whether there is a file, as :meth:`mode_cached`."""
 
     def call(self, function: Callable[[], T], /) -> Operation[T]:
         """Call a Python function on a worker thread; returns or raises what it does."""
@@ -188,6 +201,9 @@ def current_backend() -> FileBackend:
 
     Raises RuntimeError outside of asyncio's loops and trio.
     """
+    engine = _core.running_file_engine()
+    if engine is not None:
+        return engine
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_task():
         return _of_trio(trio)

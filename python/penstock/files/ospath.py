@@ -10,6 +10,7 @@ from os import path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.files import _paths
+from penstock.files._backend import current_backend
 from penstock.files._on_worker import on_worker
 
 if TYPE_CHECKING:
@@ -50,33 +51,50 @@ def _of_status(
 
 def _question(
     function: Callable[[FileDescriptorOrPath], bool],
-    answer: Callable[[os.stat_result], bool],
+    answer: Callable[[int], bool],
     *,
     follow_symlinks: bool = True,
 ) -> Callable[[FileDescriptorOrPath], Coroutine[Any, Any, bool]]:
-    """Return ``function`` likewise; as in ``os.path``, what has no status is False."""
+    """Return ``function`` as an answer by the mode; as in ``os.path``, no mode is False."""
 
     @wraps(function)
     async def call(path: FileDescriptorOrPath) -> bool:
-        if not follow_symlinks and isinstance(path, int):
-            return function(path)  # raises
         try:
-            return answer(await _paths.stat(path, follow_symlinks=follow_symlinks))
+            if not isinstance(path, int):
+                mode = current_backend().mode_cached(path, follow_symlinks)
+                if mode is not None:
+                    return answer(mode)
+            elif not follow_symlinks:
+                return function(path)  # raises
+            return answer((await _paths.stat(path, follow_symlinks=follow_symlinks)).st_mode)
         except (OSError, ValueError):
             return False
 
     return call
 
 
+@wraps(path.exists)
+async def exists(path: FileDescriptorOrPath) -> bool:
+    """Whether the path leads to a file; it mostly is answered at once."""
+    try:
+        if not isinstance(path, int):
+            found = current_backend().exists_cached(path, True)
+            if found is not None:
+                return found
+        await _paths.stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 abspath = on_worker(path.abspath)
-exists = _question(path.exists, lambda status: True)
 getatime = _of_status(path.getatime, lambda status: status.st_atime)
 getctime = _of_status(path.getctime, lambda status: status.st_ctime)
 getmtime = _of_status(path.getmtime, lambda status: status.st_mtime)
 getsize = _of_status(path.getsize, lambda status: status.st_size)
-isdir = _question(path.isdir, lambda status: stat.S_ISDIR(status.st_mode))
-isfile = _question(path.isfile, lambda status: stat.S_ISREG(status.st_mode))
-islink = _question(path.islink, lambda status: stat.S_ISLNK(status.st_mode), follow_symlinks=False)
+isdir = _question(path.isdir, stat.S_ISDIR)
+isfile = _question(path.isfile, stat.S_ISREG)
+islink = _question(path.islink, stat.S_ISLNK, follow_symlinks=False)
 ismount = on_worker(path.ismount)
 samefile = on_worker(path.samefile)
 sameopenfile = on_worker(path.sameopenfile)

@@ -48,8 +48,8 @@ async def test_many_reads_go_to_the_engine_where_nothing_is_cached(
             def __getattr__(self, name: str) -> object:
                 return getattr(backend, name)
 
-            def read_many_cached(self, fd: int, size: int, offsets: list[int]) -> list[None]:
-                return [None] * len(offsets)
+            def read_many_cached(self, fd: int, size: int, offsets: list[int]) -> tuple[None, ...]:
+                return (None,) * len(offsets)
 
         file._backend = Cold()
         offsets = list(range(0, 290_000, 1000))

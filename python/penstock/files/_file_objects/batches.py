@@ -12,7 +12,7 @@ from penstock.files._in_flight import results_of
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["MOST_AT_ONCE", "read_into_many", "read_many"]
+__all__ = ["MOST_AT_ONCE", "check_offsets", "read_into_many", "read_many"]
 
 _AT_ONCE = 1 << 20  # bytes; the loop's thread copies no more without looking at the clock
 _LARGEST_CACHED = 2 << 20
@@ -22,10 +22,23 @@ MOST_AT_ONCE = 1 << 16
 """Buffers of so many bytes together are read or written by one operation."""
 
 
+def check_offsets(offsets: Sequence[int]) -> None:
+    """ValueError if one is negative."""
+    if offsets and min(offsets) < 0:
+        raise ValueError(f"offset {min(offsets)} is negative")
+
+
 async def read_many(
     backend: FileBackend, fd: int, size: int, offsets: Sequence[int], *, cached: bool
 ) -> list[bytes]:
     """Read at each offset: what the page cache has at once, the rest with 64 reads in flight."""
+    if cached and type(size) is int and 0 < size * len(offsets) <= _AT_ONCE:
+        if backend.should_yield(size * len(offsets)):
+            await backend.yield_now()
+        first = backend.read_many_cached(fd, size, offsets)
+        if isinstance(first, list):
+            return first
+        return await _read_missing(backend, fd, size, offsets, list(first))
     found: list[bytes | None] = []
     if cached and 0 < size <= _LARGEST_CACHED:
         step = max(_AT_ONCE // size, 1)
@@ -35,7 +48,14 @@ async def read_many(
                 await backend.yield_now()
             found += backend.read_many_cached(fd, size, part)
     else:
+        check_offsets(offsets)
         found = [None] * len(offsets)
+    return await _read_missing(backend, fd, size, offsets, found)
+
+
+async def _read_missing(
+    backend: FileBackend, fd: int, size: int, offsets: Sequence[int], found: list[bytes | None]
+) -> list[bytes]:
     missing = [number for number, data in enumerate(found) if data is None]
     reads = (backend.read(fd, size, offsets[number]) for number in missing)
     for number, data in zip(missing, await results_of(backend, reads, _DEPTH), strict=True):

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.files._file_objects.allocation import allocate, punch_hole
 from penstock.files._file_objects.async_file import split_all
-from penstock.files._file_objects.batches import MOST_AT_ONCE, read_into_many, read_many
+from penstock.files._file_objects.batches import (
+    MOST_AT_ONCE,
+    check_offsets,
+    read_into_many,
+    read_many,
+)
 from penstock.files._file_objects.descriptor_file import DETACHED, DescriptorFile, write_now
 
 if TYPE_CHECKING:
@@ -219,14 +224,16 @@ class BinaryFile(DescriptorFile):
 
         Cancellation: abandons the reads that are in flight.
         """
-        self._check_readable()
-        self._check_seekable()
+        if self._fd < 0 or not self._readable or not self._seekable:
+            self._check_readable()
+            self._check_seekable()
         wanted = offsets if isinstance(offsets, (list, tuple)) else list(offsets)
-        if size < 0 or (wanted and min(wanted) < 0):
-            raise ValueError(f"size {size} or an offset is negative")
+        if size < 0:
+            raise ValueError(f"size {size} is negative")
         if self._unwritten_size:
             await self.flush()
         if self._alignment > 1:
+            check_offsets(wanted)
             return [
                 await self._backend.read(self._fd, size, each, self._alignment) for each in wanted
             ]

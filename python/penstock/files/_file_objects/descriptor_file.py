@@ -69,6 +69,7 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
         self._plain = self._seekable and alignment == 1
         self._buffer_size = buffer_size
         self._next_read_ahead = buffer_size
+        self._unwritten = []
         self._known_size = size if regular else -1
 
     # ---- properties -----------------------------------------------------------------------------
@@ -198,11 +199,9 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
         if self._owns_fd:
             self._backend.abandon(fd)
 
-    def __del__(self) -> None:
-        # Also for one whose __init__ failed.
-        fd = getattr(self, "_fd", -1)
-        if fd < 0:
-            return
+    def _report_unclosed(self) -> None:
+        """The native finalizer calls it for a file that is still open."""
+        fd = self._fd
         if self._owns_fd:
             warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
         if self._unwritten_size:

@@ -13,6 +13,7 @@ from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from penstock._core import OpeningCore, set_file_classes, usual_opening
 from penstock.files._backend import FileBackend, current_backend
 from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.binary_file import BinaryFile
@@ -36,30 +37,21 @@ _USUAL_ALIGNMENT = 4096
 """Of direct transfers, if the kernel (before Linux 6.1) or the file system does not report it."""
 
 
-class Opening(Generic[F]):
+class Opening(OpeningCore, Generic[F]):
     """A file that is not open yet: ``await`` it, or use it with ``async with``."""
 
-    __slots__ = ("_file", "_open")
+    __slots__ = ()
 
-    def __init__(self, open_file: Callable[[], Any]) -> None:
-        self._open = open_file
-        self._file: F | None = None
+    if TYPE_CHECKING:  # the native part has them
 
-    def __await__(self) -> Generator[Any, Any, F]:
-        return self._open().__await__()  # type: ignore[no-any-return]
-
-    async def __aenter__(self) -> F:
-        self._file = await self
-        return self._file
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._file is not None
-        await self._file.close()
+        def __await__(self) -> Generator[Any, Any, F]: ...
+        async def __aenter__(self) -> F: ...
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            value: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
 
 
 @overload
@@ -133,6 +125,18 @@ def open(
         ValueError: for arguments that exclude each other.
         OSError: when awaited, with the file's name.
     """
+    if (
+        (mode == "rb" or mode == "r")
+        and (type(buffering) is int and buffering == -1)
+        and (errors is None and newline is None and opener is None)
+        and (closefd is True and not flags)
+        and (mode == "rb" or encoding is None or type(encoding) is str)
+    ):
+        if mode == "r" and encoding != "utf-8":
+            encoding = text_encoding(io.text_encoding(encoding, 2))
+        usual: Opening[Any] | None = usual_opening(file, mode, encoding)
+        if usual is not None:
+            return usual
     parsed = parse_mode(mode)
     binary = parsed.binary
     buffering = index(buffering)
@@ -171,6 +175,14 @@ def open(
         return TextFile(raw, mode, encoding, errors or "strict", newline, line_buffering)
 
     return Opening(open_now)
+
+
+async def _open_usual(path: StrOrBytesPath, mode: str, encoding: str | None) -> AsyncFile[Any]:
+    """Open a file for reading that the native part could not open from the page cache."""
+    raw = await _open_binary(path, parse_mode(mode), -1, True, None, 0)
+    if encoding is None:
+        return raw
+    return TextFile(raw, mode, encoding, "strict", None, raw.isatty())
 
 
 async def _open_binary(
@@ -263,3 +275,6 @@ def _position_of(fd: int) -> int | None:
         return os.lseek(fd, 0, os.SEEK_CUR)
     except OSError:
         return None
+
+
+set_file_classes(Opening, BinaryFile, TextFile, _open_usual, io.DEFAULT_BUFFER_SIZE)

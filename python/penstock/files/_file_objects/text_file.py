@@ -76,7 +76,7 @@ _UNCHANGED = _Unchanged()
 class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
     """A file of text over a file of bytes, decoding and encoding as ``io.TextIOWrapper`` does."""
 
-    __slots__ = ("_encoding", "_errors", "_line_end", "_mode", "_newline", "_write_through")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -89,7 +89,6 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
     ) -> None:
         self._mode = mode
         self._line_buffering = line_buffering
-        self._write_through = False
         self._set_format(encoding, errors, newline)
 
     def _set_format(self, encoding: str, errors: str, newline: str | None) -> None:
@@ -99,8 +98,10 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         self._line_end = newline or os.linesep
         self._line_end_kind = _LINE_ENDS[newline]
         # Without translation and state, the native part encodes what needs no error handler.
-        plain = newline == "" or self._line_end == "\n"
-        self._direct_encoding = _DIRECT_ENCODINGS.get(encoding.lower(), 0) if plain else 0
+        direct = _DIRECT_ENCODINGS.get(encoding.lower(), 0)
+        self._direct_encoding = direct if newline == "" or self._line_end == "\n" else 0
+        self._direct_decoding = direct if newline is None and errors == "strict" else 0
+        self._saw_feed = False
 
     # ---- what it is -----------------------------------------------------------------------------
 
@@ -132,6 +133,8 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
     @property
     def newlines(self) -> str | tuple[str, ...] | None:
         """The line ends found so far, as the built-in's."""
+        if self._decoder is None:
+            return "\n" if self._saw_feed else None
         return getattr(self._decoder, "newlines", None)
 
     @property
@@ -413,7 +416,14 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         decoder: Any = codecs.getincrementaldecoder(self._encoding)(self._errors)
         if not self._newline:
             decoder = io.IncrementalNewlineDecoder(decoder, translate=self._newline is None)
+            if self._saw_feed:
+                decoder.decode(b"\n")  # for ``newlines``: it was decoded without a decoder
         return decoder  # type: ignore[no-any-return]
+
+    def _reset_decoder(self) -> None:
+        self._saw_feed = False
+        if self._decoder is not None:
+            self._decoder.reset()
 
     def _is_multibyte(self) -> bool:
         """Whether it is an East Asian encoding, whose initial state is not 0.
@@ -446,8 +456,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
                 encoder.setstate(before)
                 raise
             self._drop_read_ahead()
-            if self._decoder is not None:
-                self._decoder.reset()
+            self._reset_decoder()
             if self._line_buffering and ("\n" in text or "\r" in text):
                 await self._binary.flush()
             return len(text)
@@ -556,8 +565,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
                     raise io.UnsupportedOperation("a text file cannot seek from its end, but by 0")
                 position = await self._binary.seek(0, os.SEEK_END)
                 self._drop_read_ahead()
-                if self._decoder is not None:
-                    self._decoder.reset()
+                self._reset_decoder()
                 self._start_encoding_at(TextPosition(position))
                 return position
             elif whence != os.SEEK_SET:
@@ -583,6 +591,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         self._drop_read_ahead()
         self._start_encoding_at(target)
         if self._decoder is None:
+            self._saw_feed = False
             return
         if target.flags or (target.start and not self._is_multibyte()):
             self._decoder.setstate((b"", target.flags))
@@ -599,6 +608,3 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         self._piece = TextPiece(text, flags, data)
         self._at = target.skip
         self._has_decoded = True
-
-    async def close(self) -> None:
-        await self._binary.close()

@@ -109,6 +109,12 @@ class Path(Names):
 
     async def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Whether the path exists."""
+        try:
+            found = current_backend().exists_cached(str(self._path), follow_symlinks)
+        except ValueError:  # a name that no file can have
+            return False
+        if found is not None:
+            return found
         return await self._mode(follow_symlinks) != 0
 
     async def is_file(self, *, follow_symlinks: bool = True) -> bool:
@@ -164,7 +170,9 @@ class Path(Names):
     async def _mode(self, follow_symlinks: bool = True) -> int:
         """Return the file's mode, or 0 if it does not exist."""
         try:
-            return (await current_backend().stat(str(self._path), follow_symlinks)).st_mode
+            backend, path = current_backend(), str(self._path)
+            mode = backend.mode_cached(path, follow_symlinks)
+            return (await backend.stat(path, follow_symlinks)).st_mode if mode is None else mode
         except OSError as error:
             if _ANY_ERROR or error.errno in _ABSENT:
                 return 0

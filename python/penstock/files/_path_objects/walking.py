@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from penstock._core import ReadyValue
+from penstock._core import ReadyValue, list_folder
 from penstock.files._backend import FileBackend, current_backend
 from penstock.files._path_objects.batches import Batches
 
@@ -37,20 +36,11 @@ class Listing(NamedTuple):
 
 def read_folder(path: str, follow_symlinks: bool) -> Listing:
     """List a folder; the kernel mostly tells what an entry is without a look at it."""
-    folders: list[str] = []
-    others: list[str] = []
-    error = None
     try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                try:
-                    is_folder = entry.is_dir(follow_symlinks=follow_symlinks)
-                except OSError:
-                    is_folder = False
-                (folders if is_folder else others).append(entry.name)
-    except OSError as reason:
-        error = reason
-    return Listing(path, folders, others, error)
+        folders, others = list_folder(path, follow_symlinks)
+    except OSError as error:
+        return Listing(path, [], [], error)
+    return Listing(path, folders, others, None)
 
 
 def _child(folder: str, name: str) -> str:
