@@ -100,15 +100,16 @@ AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
 /// Larger texts are decoded in slices, so that other tasks may run.
 constexpr long long largest_direct_text = 128 << 10;
 
-PyObject* decode_directly(const TextFileObject* file, std::string_view data) noexcept {
-    const auto size = static_cast<Py_ssize_t>(data.size());
+PyObject* decode_directly(const TextFileObject* file, PyObject* bytes) noexcept {
+    const char* data = PyBytes_AS_STRING(bytes);
+    const Py_ssize_t size = PyBytes_GET_SIZE(bytes);
     switch (static_cast<DirectEncoding>(file->direct_decoding)) {
     case DirectEncoding::ascii:
-        return PyUnicode_DecodeASCII(data.data(), size, nullptr);
+        return PyUnicode_DecodeASCII(data, size, nullptr);
     case DirectEncoding::latin_1:
-        return PyUnicode_DecodeLatin1(data.data(), size, nullptr);
+        return PyUnicode_DecodeLatin1(data, size, nullptr);
     default:
-        return PyUnicode_DecodeUTF8(data.data(), size, nullptr);
+        return PyUnicode_DecodeUTF8(data, size, nullptr);
     }
 }
 
@@ -129,7 +130,7 @@ AtOnce read_all(TextFileObject* file, PyObject** result) noexcept {
     const Ref data(read);
     const std::string_view bytes(PyBytes_AS_STRING(read),
                                  static_cast<std::size_t>(PyBytes_GET_SIZE(read)));
-    *result = bytes.find('\r') == std::string_view::npos ? decode_directly(file, bytes) : nullptr;
+    *result = bytes.find('\r') == std::string_view::npos ? decode_directly(file, read) : nullptr;
     if (*result == nullptr) {
         PyErr_Clear();
         binary->position = position;

@@ -31,9 +31,11 @@ bool is_folder(DIR* folder, const dirent& entry, bool follow) noexcept {
     if (entry.d_type != DT_UNKNOWN && !link) {
         return entry.d_type == DT_DIR;
     }
+    const int descriptor = ::dirfd(folder);
     struct stat status = {};
-    return ::fstatat(::dirfd(folder), &entry.d_name[0], &status,
-                     follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0 &&
+    return descriptor >= 0 &&
+           ::fstatat(descriptor, &entry.d_name[0], &status, follow ? 0 : AT_SYMLINK_NOFOLLOW) ==
+               0 &&
            S_ISDIR(status.st_mode);
 }
 
