@@ -23,7 +23,7 @@ _HEADERS = (
     (
         b"content-security-policy",
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     ),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),

@@ -20,6 +20,7 @@ from penstock.dash._board import Board
 from penstock.dash._connection import Connection
 from penstock.dash._controls import Controls
 from penstock.dash._csv_export import csv_rows
+from penstock.dash._password import PasswordGate
 from penstock.dash._wire import BadMessageError, number_in
 
 __all__ = ["Dashboard"]
@@ -40,10 +41,17 @@ class Dashboard:
         board: what is shown.
         controls: what may be changed with the token; None for a page that only shows.
         names: host names of this machine that are accepted beside ``localhost`` and IP addresses.
+        password: of those who may look at the page; None lets everybody. Changes need the token,
+            with a password too.
     """
 
     def __init__(
-        self, board: Board, controls: Controls | None = None, names: Collection[str] = ()
+        self,
+        board: Board,
+        controls: Controls | None = None,
+        names: Collection[str] = (),
+        *,
+        password: str | None = None,
     ) -> None:
         self.board = board
         self.controls = controls
@@ -55,7 +63,10 @@ class Dashboard:
                 Route("/csv", self._csv),
                 WebSocketRoute("/live", self._live),
             ],
-            middleware=[Middleware(AccessGate, names=names)],
+            middleware=[
+                Middleware(AccessGate, names=names),
+                Middleware(PasswordGate, password=password),
+            ],
         )
 
     async def _live(self, socket: WebSocket) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock.cli._dash.plan import ChartLayout
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._recording.config import RunConfig, load_config, parse_config
 from penstock.cli._recording.plan import DevicePlan, ModbusPlan, SetpointStep
@@ -54,6 +55,18 @@ def test_a_run_may_name_other_formats_and_a_second_folder() -> None:
     config = parse_config(text.encode(), "run.toml")
     assert config.formats == ("parts", "sqlite")
     assert config.fallback == Path("/mnt/spare")
+
+
+def test_charts_of_the_dashboard_are_laid_out() -> None:
+    text = DEVICE.replace("argon", "lab.argon") + (
+        '[[dash.chart]]\ntitle = "Flow"\nleft = ["lab.argon.Mass_Flow"]\n'
+        'right = ["lab.argon.Abs_Press"]\nlog = ["right"]\n'
+    )
+    assert parse_config(text.encode(), "run.toml").charts == (
+        ChartLayout(
+            "Flow", (("lab.argon", "Mass_Flow"),), (("lab.argon", "Abs_Press"),), ("right",)
+        ),
+    )
 
 
 def test_all_keys_except_name_and_port_have_defaults() -> None:
@@ -136,6 +149,17 @@ def test_device_may_be_asked_by_modbus() -> None:
         (MODBUS + "assume_same_instrument = 1\n", ["= 1", "write true or false"]),
         (MODBUS + MODBUS.replace("fuel", "b"), ['"fuel" and "b" are both number 1', "own number"]),
         (MODBUS + DEVICE, ["modbus-rtu and ascii", "a port has one protocol"]),
+        (DEVICE + "[dash]\nchart = 3\n", ["chart = 3", "write [[chart]]"]),
+        (DEVICE + "[[dash.chart]]\n", ["[[dash.chart]] number 1", "left is missing"]),
+        (
+            DEVICE + '[[dash.chart]]\nleft = ["xenon.Mass_Flow"]\n',
+            ['"xenon.Mass_Flow"', "the devices are argon"],
+        ),
+        (DEVICE + '[[dash.chart]]\nleft = ["argon"]\n', ['"argon"', "write DEVICE.FIELD"]),
+        (
+            DEVICE + '[[dash.chart]]\nleft = ["argon.Mass_Flow"]\nlog = ["up"]\n',
+            ['"up"', '"left", "right"'],
+        ),
     ],
 )
 def test_malformed_entry_is_refused_with_place_value_and_remedy(

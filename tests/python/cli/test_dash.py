@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 pytestmark = pytest.mark.usefixtures("native_loop")
@@ -29,10 +31,12 @@ def configured(folder: Path, *ports: str) -> Path:
 
 
 @contextmanager
-def page_of(line: str, token: str | None = None) -> Iterator[ClientConnection]:
+def page_of(line: str, token: str | None = None, **headers: str) -> Iterator[ClientConnection]:
     found = re.search(r"http://(\S+)/", line)
     assert found is not None
-    with connect(f"ws://{found[1]}/live", proxy=None, max_size=None) as page:
+    with connect(
+        f"ws://{found[1]}/live", proxy=None, max_size=None, additional_headers=headers
+    ) as page:
         page.send(json.dumps({"type": "hello", "token": token}))
         yield page
 
@@ -132,8 +136,21 @@ def test_a_recording_is_shown_and_ctrl_c_is_the_usual_end(
     configured(tmp_path, port)
     done = penstock("record", "run.toml", "--out", "out", "--duration", 1, "--no-plot")
     assert done.returncode == 0
-    running = start("dash", "out", "--port", 0)
-    with page_of(running.wait_for("dashboard: ")) as page:
+    with (tmp_path / "run.toml").open("a") as file:
+        file.write('[[device.limit]]\nfield = "Mass_Flow"\nhigh = 400\n')
+        file.write('[[dash.chart]]\nleft = ["fuel0.Abs_Press"]\n')
+    (tmp_path / "password").write_text("open sesame\n")
+    running = start(
+        *("dash", "out", "--port", 0, "--layout", "run.toml", "--password-file", "password")
+    )
+    basic = "Basic " + base64.b64encode(b":open sesame").decode()
+    line = running.wait_for("dashboard: ")
+    with pytest.raises(InvalidStatus), page_of(line):
+        pass
+    with page_of(line, Authorization=basic) as page:
+        hello = receive(page, "hello", lambda message: message["devices"])
+        assert hello["layout"][0]["curves"] == [["fuel0", "Abs_Press", "left"]]
+        assert hello["devices"][0]["limits"] == [{"field": "Mass_Flow", "low": None, "high": 400}]
         state = receive(page, "state", lambda message: message["devices"])
         fuel = state["devices"]["fuel0"]
         assert fuel["samples"] + fuel["missed"] == 20
@@ -180,6 +197,10 @@ def test_a_taken_port_is_reported_before_any_instrument_is_opened(
         (["dash", "run.toml", "--limit", "fuel0=3:2"], 2, "wrong order"),
         (["dash", "run.toml", "--silence", "0"], 2, "is not a time in seconds"),
         (["dash", "run.toml", "--host", "256.1.1.1"], 5, "cannot be served on 256.1.1.1"),
+        (["record", "run.toml", "--password-file", "x"], 2, "--password-file is for the dash"),
+        (["dash", "run.toml", "--password-file", "missing"], 3, "missing cannot be read"),
+        (["dash", "run.toml", "--password-file", "empty"], 3, "is empty; write the password"),
+        (["dash", "run.toml", "--layout", "run.toml"], 2, "--layout is for recordings"),
         (["dash", "missing.toml"], 3, "does not exist"),
         (["dash", "missing.parquet"], 5, "does not exist"),
         (["dash", "run.toml.txt"], 5, "does not exist"),
@@ -190,6 +211,7 @@ def test_what_cannot_be_served_is_one_sentence(
     penstock: Any, tmp_path: Path, arguments: list[str], code: int, words: str
 ) -> None:
     configured(tmp_path, "/dev/does-not-exist")
+    (tmp_path / "empty").write_text("")
     done = penstock(*arguments)
     assert done.returncode == code
     assert words in done.stderr

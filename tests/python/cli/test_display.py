@@ -18,18 +18,19 @@ from penstock.cli._recording.display import (
     TableDisplay,
     open_display,
     progress_line,
-    progress_table,
     show,
 )
+from penstock.cli._recording.number_text import number_text
 from penstock.cli._recording.progress import Progress
+from penstock.cli._recording.progress_table import KEPT, ProgressTable
 
 
-def table_text(progress: Progress, width: int = 100) -> str:
+def table_text(progress: Progress, width: int = 120) -> str:
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(progress_table(progress))
+        console.print(ProgressTable(progress))
     return capture.get()
 
 
@@ -59,6 +60,56 @@ def test_table_has_value_unit_setpoint_status_and_counts(
         "0",
         "1",
     ]
+
+
+@pytest.mark.parametrize(("width", "dropped"), [(200, 0), (100, 1), (80, 3), (60, 4), (44, 6)])
+def test_a_narrow_terminal_drops_the_least_important_columns(
+    finished: Callable[..., Progress], width: int, dropped: int
+) -> None:
+    progress = finished()
+    progress.devices["oxygen"].errors = 12_345
+    progress.remember()
+    text = table_text(progress, width)
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert max(map(len, lines)) <= width
+    header = next(line for line in lines if "value" in line)
+    words = ["last" if name == "recent" else name for name in KEPT]
+    found = [name for name in words if name in header.split()]
+    assert found == words[: len(words) - dropped]
+    assert "12345" in next(line for line in lines if "oxygen" in line)
+    # No column is empty, and the border is on the screen.
+    assert header.rstrip()[-1] in "┃│"
+
+
+def test_a_long_name_gives_way_to_the_columns_that_matter(
+    finished: Callable[..., Progress],
+) -> None:
+    text = table_text(finished(("a device with a name of its own, quite long",)), 60)
+    (row,) = [line for line in text.splitlines() if "97.98" in line]
+    assert [cell.strip() for cell in row.split("│")[1:-1]][1:] == ["97.98", "SCCM", "0"]
+    assert "a device with" in row
+    assert len(row) <= 60
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.0, "0.00"),
+        (1e-7, "1e-07"),
+        (1.25e-7, "1.25e-07"),
+        (123456789.123, "123456789.123"),
+        (100.0, "100.00"),
+        (14.705, "14.705"),
+        (97.98182736455463, "97.98"),
+        (0.0123456789012345, "0.0123457"),
+        (-5.5, "-5.50"),
+        (2.5e13, "2.5e+13"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_have_the_digits_of_the_instrument(value: float | None, text: str) -> None:
+    assert number_text(value) == text
 
 
 def test_square_brackets_in_a_name_are_printed_as_text(finished: Callable[..., Progress]) -> None:

@@ -34,6 +34,11 @@ def add_dash_command(commands: Any, epilog: str) -> None:
         metavar="NAME",
         help="the table of SQLite or PostgreSQL (default: %(default)s)",
     )
+    dash.add_argument(
+        "--layout",
+        metavar="RUN_TOML",
+        help="of a recording: show the charts and limits of this run.toml",
+    )
     add_serving_options(dash, beside=False)
     dash.set_defaults(run=_dash)
 

@@ -14,9 +14,10 @@ from penstock.cli._dash.page import (
     opened_listener,
     served,
 )
-from penstock.cli._dash.plan import DashPlan, dash_plan
+from penstock.cli._dash.plan import DashPlan, dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._recording.config import load_config
 from penstock.cli._recording.execution import check_native_loop
 from penstock.cli._recording.watch_command import watch_instruments
 from penstock.cli._recordings.reading import name_of
@@ -31,6 +32,11 @@ def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
     check_native_loop()
     check_dash_parts()
     if options.target.endswith(".toml"):
+        if options.layout is not None:
+            raise CommandError(
+                "--layout is for recordings, and a run.toml has its own; leave it out",
+                ExitCode.USAGE,
+            )
         return watch_instruments(options.target, interrupts, dash=plan)
     if plan.control:
         raise CommandError(
@@ -38,6 +44,9 @@ def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "recording; leave it out, or name a run.toml",
             ExitCode.USAGE,
         )
+    if options.layout is not None:
+        plan = with_layout(plan, load_config(options.layout))
+        assert plan is not None
     from penstock import run
 
     with interrupts.deferred():

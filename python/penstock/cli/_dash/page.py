@@ -64,10 +64,18 @@ def opened_listener(plan: DashPlan) -> socket.socket:
 
 def board_of(plan: DashPlan, title: str, *, live: bool) -> Board:
     """An empty board with the alarms of ``plan``."""
-    from penstock.dash import Board, Limits
+    from penstock.dash import Board, ChartPlan, Limits
 
-    limits = {name: Limits(*ends) for name, ends in plan.limits.items()}
-    return Board(title, live=live, silence_s=plan.silence_s, limits=limits)
+    limits: dict[str, list[Limits]] = {}
+    for name, ends in plan.limits.items():
+        limits.setdefault(name, []).append(Limits(*ends))
+    for name, recorded in plan.recorded.items():
+        limits.setdefault(name, []).extend(
+            Limits(each.low, each.high, each.field, each.hysteresis, judged=False)
+            for each in recorded
+        )
+    charts = [ChartPlan(each.title, each.left, each.right, each.log) for each in plan.charts]
+    return Board(title, live=live, silence_s=plan.silence_s, limits=limits, charts=charts)
 
 
 @asynccontextmanager
@@ -112,7 +120,8 @@ def dashboard_of(plan: DashPlan, board: Board, controls: object = None) -> Dashb
     from penstock.dash import AlicatControls, Dashboard
 
     assert controls is None or isinstance(controls, AlicatControls)
-    return Dashboard(board, controls, names=(plan.host, socket.gethostname(), *plan.names))
+    names = (plan.host, socket.gethostname(), *plan.names)
+    return Dashboard(board, controls, names=names, password=plan.password)
 
 
 def _announcement(plan: DashPlan, listener: socket.socket, dashboard: Dashboard) -> list[str]:
@@ -121,8 +130,9 @@ def _announcement(plan: DashPlan, listener: socket.socket, dashboard: Dashboard)
     lines = [f"dashboard: http://{f'[{host}]' if ':' in host else host}:{port}/"]
     if not is_loopback(address):
         changes = ", and with the token change them" if dashboard.token is not None else ""
+        who = "everyone who knows the password and" if plan.password is not None else "everyone who"
         lines.append(
-            f"warning: everyone who can reach {address} port {port} can see these "
+            f"warning: {who} can reach {address} port {port} can see these "
             f"instruments{changes}, and the connection is not encrypted; safer is the default "
             "address and a tunnel (ssh -L)"
         )

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from penstock.cli._errors import CommandError, ExitCode
+from penstock.cli._recording.limits import LimitPlan
 
-__all__ = ["DEFAULT_PORT", "DashPlan", "add_serving_options", "dash_plan"]
+if TYPE_CHECKING:
+    from penstock.cli._recording.config import RunConfig
+
+__all__ = [
+    "DEFAULT_PORT",
+    "ChartLayout",
+    "DashPlan",
+    "add_serving_options",
+    "dash_plan",
+    "with_layout",
+]
 
 DEFAULT_PORT = 8736
 _HOST = "127.0.0.1"
@@ -17,11 +29,26 @@ _SILENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class ChartLayout:
+    """A ``[[dash.chart]]``: the curves of its two axes, each a device and a field.
+
+    ``log`` names the sides whose axis is logarithmic.
+    """
+
+    title: str = ""
+    left: tuple[tuple[str, str], ...] = ()
+    right: tuple[tuple[str, str], ...] = ()
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DashPlan:
     """Where the page is served, and what it may do.
 
     ``limits`` has the lowest and highest value of devices, None where there is no limit.
-    ``names`` are further host names under which the page is opened.
+    ``names`` are further host names under which the page is opened. ``charts`` and ``recorded``,
+    the limits that the recorder judges, are those of a ``run.toml``. ``password`` is that of those
+    who may look; None lets everybody.
     """
 
     host: str = _HOST
@@ -30,6 +57,9 @@ class DashPlan:
     silence_s: float = _SILENCE_S
     limits: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    charts: tuple[ChartLayout, ...] = ()
+    recorded: Mapping[str, tuple[LimitPlan, ...]] = field(default_factory=dict)
+    password: str | None = None
 
 
 def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> None:
@@ -66,6 +96,11 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
         help="another host name of this machine that browsers use; may be repeated",
     )
     group.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="show the page to those only who know the password in the first line of FILE",
+    )
+    group.add_argument(
         "--control",
         action="store_true",
         help="allow changes of setpoint and gas to browsers that have the token printed here",
@@ -86,6 +121,14 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
     )
 
 
+def with_layout(plan: DashPlan | None, config: RunConfig) -> DashPlan | None:
+    """The same dashboard with the charts and limits of a ``run.toml``."""
+    if plan is None:
+        return None
+    recorded = {device.name: device.limits for device in config.devices if device.limits}
+    return replace(plan, charts=config.charts, recorded=recorded)
+
+
 def dash_plan(options: argparse.Namespace) -> DashPlan | None:
     """The dashboard that ``options`` ask for; None if they ask for none.
 
@@ -97,6 +140,7 @@ def dash_plan(options: argparse.Namespace) -> DashPlan | None:
         given = {
             "--host": options.host,
             "--allow-host": options.allow_host,
+            "--password-file": options.password_file,
             "--control": options.control,
             "--limit": options.limit,
             "--silence": options.silence,
@@ -112,7 +156,32 @@ def dash_plan(options: argparse.Namespace) -> DashPlan | None:
         silence_s=options.silence or _SILENCE_S,
         limits=dict(options.limit),
         names=tuple(options.allow_host),
+        password=_password(options.password_file),
     )
+
+
+def _password(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            password = file.readline().rstrip("\r\n")
+    except OSError as error:
+        raise CommandError(
+            f"the password file {path} cannot be read: {error.strerror}; check its path and "
+            "permissions",
+            ExitCode.CONFIG,
+        ) from error
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"the password file {path} is not UTF-8 text; save it as such", ExitCode.CONFIG
+        ) from error
+    if not password:
+        raise CommandError(
+            f"the first line of the password file {path} is empty; write the password there",
+            ExitCode.CONFIG,
+        )
+    return password
 
 
 def _port(text: str) -> int:

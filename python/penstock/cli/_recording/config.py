@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
+from penstock.cli._dash.layout_tables import chart_layouts
+from penstock.cli._dash.plan import ChartLayout
 from penstock.cli._errors import one_line
 from penstock.cli._recording.limits import LimitPlan
 from penstock.cli._recording.plan import (
@@ -66,6 +68,7 @@ class RunConfig:
     fallback: Path | None = None
     alarm: AlarmPlan | None = None
     sinks: tuple[SinkPlan, ...] = ()
+    charts: tuple[ChartLayout, ...] = ()
 
 
 def load_config(path: str | os.PathLike[str]) -> RunConfig:
@@ -115,7 +118,7 @@ def parse_config(data: bytes, name: str) -> RunConfig:
         refuse_config(f"{name}: not valid TOML: {one_line(error)}; compare with examples/run.toml")
 
     top = Table(name, "the top level", document)
-    top.refuse_unknown(("record", "device", "alarm", "sink"))
+    top.refuse_unknown(("record", "device", "alarm", "sink", "dash"))
     record = top.table("record")
     record.refuse_unknown(("rate_hz", "duration", "out", "formats", "fallback"))
     rate_hz = record.number("rate_hz", "a rate in hertz", above=0.0, to=_MAX_RATE_HZ, default=10.0)
@@ -134,7 +137,8 @@ def parse_config(data: bytes, name: str) -> RunConfig:
     _refuse_unknown_devices(name, devices)
     alarm = _alarm(top.table("alarm")) if "alarm" in top.entries else None
     sinks = tuple(sink_plan(table) for table in top.tables("sink"))
-    return RunConfig(rate_hz, duration, out, formats, devices, fallback, alarm, sinks)
+    charts = chart_layouts(top, [device.name for device in devices])
+    return RunConfig(rate_hz, duration, out, formats, devices, fallback, alarm, sinks, charts)
 
 
 def _alarm(table: Table) -> AlarmPlan:

@@ -11,16 +11,14 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import Protocol, TextIO
 
 import anyio
 import anyio.to_thread
 
-from penstock.cli._recording.progress import RECENT_SECONDS, DeviceProgress, Progress
-from penstock.cli._recordings.terminal_plot import sparkline
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from penstock.cli._recording.number_text import number_text
+from penstock.cli._recording.progress import DeviceProgress, Progress
+from penstock.cli._recording.progress_table import ProgressTable
 
 __all__ = [
     "Display",
@@ -100,7 +98,7 @@ class TableDisplay:
     def update(self, progress: Progress) -> None:
         if not self._live.is_started:
             self._live.start()
-        self._live.update(progress_table(progress), refresh=True)
+        self._live.update(ProgressTable(progress), refresh=True)
 
     def close(self) -> None:
         self._live.stop()
@@ -136,65 +134,7 @@ def _device_phrase(device: DeviceProgress) -> str:
         return f"{device.plan.name} {'absent' if device.absent else 'failing'}"
     if device.value is None:
         return f"{device.plan.name} -"
-    aim = f" of {_number(device.setpoint)}" if device.setpoint is not None else ""
+    aim = f" of {number_text(device.setpoint)}" if device.setpoint is not None else ""
     status = f" {device.status}" if device.status else ""
     status += " ALARM" if device.alarms else ""
-    return f"{device.plan.name} {_number(device.value)}{aim} {device.unit}{status}".rstrip()
-
-
-def progress_table(progress: Progress) -> RenderableType:
-    """Return all of ``progress`` as a table that fits the console that draws it."""
-    from rich.table import Table
-    from rich.text import Text
-
-    length = f" of {progress.duration:g}" if progress.duration is not None else ""
-    table = Table(
-        title=f"{progress.device_count} at {progress.rate_hz:g} Hz, "
-        f"{progress.elapsed:.1f}{length} s",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("device", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("unit")
-    table.add_column("setpoint", justify="right", no_wrap=True)
-    table.add_column("status", min_width=8)
-    table.add_column(f"last {RECENT_SECONDS} s", no_wrap=True)
-    table.add_column("Hz", justify="right")
-    table.add_column("samples", justify="right")
-    table.add_column("late", justify="right")
-    table.add_column("errors", justify="right")
-    for device in progress.devices.values():
-        failing = device.error is not None
-        # Text, not markup: names and error messages may contain square brackets.
-        table.add_row(
-            Text(device.plan.name),
-            Text(_number(device.value), style="dim" if failing else "bold"),
-            Text(device.unit),
-            Text(_number(device.setpoint)),
-            _status(device),
-            Text(sparkline(list(device.recent), RECENT_SECONDS), style="cyan"),
-            f"{device.samples / progress.elapsed:.1f}" if progress.elapsed > 0 else "-",
-            str(device.samples),
-            Text(str(device.late), style="yellow" if device.late else ""),
-            Text(str(device.errors), style="red" if device.errors else ""),
-        )
-    return table
-
-
-def _status(device: DeviceProgress) -> RenderableType:
-    from rich.text import Text
-
-    if device.error is not None:
-        return Text("absent" if device.absent else "failing", style="red")
-    if device.alarms:
-        return Text("ALARM", style="bold red")
-    if device.value is None:
-        return Text("waiting", style="dim")
-    if device.status:
-        return Text(device.status, style="yellow")
-    return Text("ok", style="green")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return f"{device.plan.name} {number_text(device.value)}{aim} {device.unit}{status}".rstrip()

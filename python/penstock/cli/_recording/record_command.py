@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from penstock.cli._dash.plan import dash_plan
+from penstock.cli._dash.plan import dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._keys import signing_key
@@ -52,7 +52,7 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
         fallback=config.fallback,
         sign=sign,
         postgres_dsn=options.postgres_dsn,
-        dash=dash_plan(options),
+        dash=with_layout(dash_plan(options), config),
         alarm=config.alarm,
         sinks=(*config.sinks, *map(sink_of_option, options.to or ())),
     )

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from penstock.cli._dash.plan import DashPlan
+from penstock.cli._dash.plan import DashPlan, with_layout
 from penstock.cli._errors import ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import load_config
@@ -53,7 +53,7 @@ def watch_instruments(
         duration=duration,
         formats=(),
         plot=False,
-        dash=dash,
+        dash=with_layout(dash, config),
     )
     progress = Progress(
         {device.name: DeviceProgress(device) for device in plan.devices},

@@ -18,7 +18,9 @@ export class Connection {
     const socket = new WebSocket(`${scheme}//${location.host}/live`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
+    let opened = false;
     socket.onopen = () => {
+      opened = true;
       // In a message and not in the address, which servers and proxies write into their logs.
       this.send({ type: "hello", token: this.token });
       this.handlers.opened();
@@ -30,9 +32,16 @@ export class Connection {
       }
       this.answers.clear();
       this.handlers.closed();
+      if (!opened) this.askForPassword();
       setTimeout(() => this.open(), this.pause);
       this.pause = Math.min(2 * this.pause, LONGEST_PAUSE_MS);
     };
+  }
+
+  // A server that was started again has forgotten who knows its password.
+  async askForPassword() {
+    const answer = await fetch("dash.js", { cache: "no-store" }).catch(() => null);
+    if (answer?.status === 401) location.reload();
   }
 
   get isOpen() {

@@ -15,6 +15,7 @@ import { dateAndTime, Digits, eventText, eventWord, zoneAt } from "./words.js";
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
 const MOST_NOTES = 200;
+const DIGITS_OF = 32; // so many newest points tell how many digits an instrument sends
 const MOST_CARDS = 12; // of more devices, tiles are shown
 const THEMES = ["system", "light", "dark"];
 const at = (id) => document.getElementById(id);
@@ -234,7 +235,12 @@ class Page {
 
   takePoints(message) {
     if (message.view !== this.viewNumber) return;
-    for (const curve of message.curves) this.points.take(curve);
+    for (const curve of message.curves) {
+      this.points.take(curve);
+      const digits = this.digitsOf(curve.device, curve.key);
+      // Extremes are samples, too.
+      for (const value of curve.columns[1].slice(-DIGITS_OF)) digits.see(value);
+    }
   }
 
   // With the alarms, which are seen also where the page is not.

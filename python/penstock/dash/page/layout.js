@@ -84,7 +84,7 @@ export class Layout {
   asToml(devices) {
     const charts = [...this.charts];
     for (const [name, chosen] of Object.entries(this.own.devices)) {
-      if (devices.has(name)) charts.push({ title: name, ...chosen });
+      if (devices.has(name)) charts.push({ ...chosen, title: chosen.title || name });
     }
     const text = (value) => JSON.stringify(value);
     return charts.map((chart) => {

@@ -33,6 +33,10 @@ export class Digits {
   }
 }
 
+function powerOfTen(number, decimals) {
+  return number.toExponential(decimals).replace("e+", "e");
+}
+
 function isFixed(number) {
   const size = Math.abs(number);
   return number === 0 || (size >= SMALLEST_FIXED && size < LARGEST_FIXED);
@@ -46,7 +50,7 @@ export function shown(number, digits = null) {
   const computed = own.significant > MOST_DIGITS;
   if (!isFixed(number)) {
     const significant = computed ? COMPUTED_DIGITS : Math.max(own.significant, digits?.significant ?? 1);
-    return number.toExponential(significant - 1);
+    return powerOfTen(number, significant - 1);
   }
   if (!computed) return number.toFixed(Math.min(Math.max(own.decimals, digits?.decimals ?? 0), 20));
   const whole = Math.max(0, Math.floor(Math.log10(Math.abs(number))) + 1);
@@ -60,7 +64,7 @@ export function shownAlong(numbers, step) {
   const place = Math.floor(Math.log10(step) + 1e-9); // of the step's first digit
   if (largest > 0 && (largest < SMALLEST_ON_AXIS || (largest >= LARGEST_ON_AXIS && place > 2))) {
     const digits = Math.min(Math.max(0, Math.floor(Math.log10(largest)) - place), 12);
-    return numbers.map((number) => (number === 0 ? "0" : number.toExponential(digits)));
+    return numbers.map((number) => (number === 0 ? "0" : powerOfTen(number, digits)));
   }
   const digits = Math.min(Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)), 12);
   return numbers.map((number) => number.toFixed(digits));
@@ -74,7 +78,7 @@ export function shownAlongPowers(numbers) {
     if (number === null) return "";
     if (powers.length > 2 && !isPower(number)) return "";
     const size = Math.abs(number);
-    return size >= SMALLEST_ON_AXIS && size < LARGEST_ON_AXIS ? String(Number(number.toPrecision(6))) : number.toExponential(0);
+    return size >= SMALLEST_ON_AXIS && size < LARGEST_ON_AXIS ? String(Number(number.toPrecision(6))) : powerOfTen(number, 0);
   });
 }
 
