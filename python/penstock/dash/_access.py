@@ -63,8 +63,12 @@ class AccessGate:
             return
         refusal = self.refusal(_headers_of(scope))
         if refusal is not None:
-            # A WebSocket handshake is refused by an HTTP response too.
-            await PlainTextResponse(refusal, status_code=403)(scope, receive, send)
+            if scope["type"] == "websocket":
+                # Before it is accepted, this is an answer 403. A response with a body would be told
+                # in the terminal, which strangers could then fill.
+                await send({"type": "websocket.close"})
+            else:
+                await PlainTextResponse(refusal, status_code=403)(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:

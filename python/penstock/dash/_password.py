@@ -74,10 +74,13 @@ class PasswordGate:
         ):
             await self._app(scope, receive, send)
             return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
+            return
         response: Response
-        if scope["type"] == "http" and scope["path"] == _LOGIN and scope["method"] == "POST":
+        if scope["path"] == _LOGIN and scope["method"] == "POST":
             response = await self._answer(receive)
-        elif scope["type"] == "http" and scope["path"] in ("/", _LOGIN):
+        elif scope["path"] in ("/", _LOGIN):
             response = _form("")
         else:
             response = PlainTextResponse("the password of this page is needed", status_code=401)
