@@ -74,6 +74,9 @@ bool take_received(HttpConnectionObject* connection, http2::Stream* stream,
             return false;
         }
         stream->received.clear(0);
+        if (request != nullptr) {
+            request->waits_since = 0;
+        }
     }
     if (request != nullptr && stream->request_ended()) {
         request->body_complete = true;
@@ -162,6 +165,26 @@ bool end_if_finished(HttpConnectionObject* connection) noexcept {
         return line && end_connection(connection, Ending::linger);
     }
     return !session.is_finished() || end_connection(connection);
+}
+
+/// Resets the streams whose applications wait for bodies that do not continue.
+void reset_waiting(http2::ServerSession& session, io::MonotonicTime now,
+                   io::MonotonicTime limit) noexcept {
+    for (http2::Stream* stream : session.streams()) {
+        HttpRequestObject* request = request_of_stream(stream);
+        if (request == nullptr) {
+            continue;
+        }
+        const bool waits =
+            !request->body_complete && !request->response_complete && !request->receiving.empty();
+        if (!waits) {
+            request->waits_since = 0;
+        } else if (request->waits_since == 0) {
+            request->waits_since = now;
+        } else if (now - request->waits_since > limit) {
+            session.reset(*stream, http2::ErrorCode::cancel);
+        }
+    }
 }
 
 bool pump(HttpConnectionObject* connection) {
@@ -268,16 +291,22 @@ bool serves_streams(const HttpConnectionObject* connection) noexcept {
     return session.open_streams() > 0 && !session.head_is_open();
 }
 
-bool sweep_http2(HttpConnectionObject* connection, io::MonotonicTime now,
-                 io::MonotonicTime limit) noexcept {
-    if (limit < 0 || connection->ending) {
+bool sweep_http2(HttpConnectionObject* connection, io::MonotonicTime now) noexcept {
+    if (connection->ending) {
         return true;
     }
-    if (connection->writing_paused && now - connection->http2->paused_since > limit) {
-        return end_connection(connection, Ending::abort);
+    const HttpServerObject* server = connection->server;
+    if (server->stall_time >= 0) {
+        if (connection->writing_paused &&
+            now - connection->http2->paused_since > server->stall_time) {
+            return end_connection(connection, Ending::abort);
+        }
+        connection->http2->session.reset_stalled(std::chrono::nanoseconds(now),
+                                                 std::chrono::nanoseconds(server->stall_time));
     }
-    connection->http2->session.reset_stalled(std::chrono::nanoseconds(now),
-                                             std::chrono::nanoseconds(limit));
+    if (server->body_time >= 0) {
+        reset_waiting(connection->http2->session, now, server->body_time);
+    }
     return pump_http2(connection);
 }
 

@@ -50,9 +50,8 @@ bool drain_http2(HttpConnectionObject* connection) noexcept;
 /// Whether a stream is open, other than one whose head is not complete.
 [[nodiscard]] bool serves_streams(const HttpConnectionObject* connection) noexcept;
 
-/// Ends what its client does not take. False with an exception set.
-bool sweep_http2(HttpConnectionObject* connection, io::MonotonicTime now,
-                 io::MonotonicTime limit) noexcept;
+/// Ends what its client neither takes nor sends on. False with an exception set.
+bool sweep_http2(HttpConnectionObject* connection, io::MonotonicTime now) noexcept;
 
 /// Adds the requests that its streams answer. Throws `std::bad_alloc`.
 void collect_requests(const HttpConnectionObject* connection, std::vector<Ref>& requests);

@@ -63,7 +63,9 @@ bool break_off(HttpRequestObject* request) noexcept {
     }
     request->gone = true;
     if (request->multiplexed) {
-        return reset_stream(request);
+        // A response without a body is whole.
+        request->response_complete = request->framing == Framing::none;
+        return request->response_complete ? finish_stream(request) : reset_stream(request);
     }
     return end_connection(connection,
                           request->framing == Framing::close ? Ending::abort : Ending::normal);
@@ -303,6 +305,7 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
     request->own_task = nullptr;
     request->body = nullptr;
     request->stream = stream;
+    request->waits_since = 0;
     request->multiplexed = stream != nullptr;
     request->abandoned = false;
     new (&request->receiving) HttpWaits();

@@ -83,6 +83,7 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     PyObject* own_task;               ///< owned while it is suspended, or null
     RequestBody* body;                ///< null without one
     http2::Stream* stream;            ///< in HTTP/2, until it is closed
+    io::MonotonicTime waits_since;    ///< in HTTP/2, for the client's body; 0: it does not
     HttpWaits receiving;              ///< owned
     HttpWaits sending;                ///< owned
     std::uint64_t length;             ///< of the body that the response has announced and not sent

@@ -240,7 +240,7 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     }
     for (const Ref& object : multiplexed) {
         HttpConnectionObject* connection = http_of(object.get());
-        if (connection->http2 != nullptr && !sweep_http2(connection, now, server->stall_time)) {
+        if (connection->http2 != nullptr && !sweep_http2(connection, now)) {
             return nullptr;
         }
     }

@@ -27,7 +27,6 @@ bool find_all(void* loaded, Library& found) noexcept {
            PENSTOCK_FIND(session_callbacks_set_on_stream_close_callback) &&
            PENSTOCK_FIND(session_callbacks_set_send_data_callback) && PENSTOCK_FIND(option_new) &&
            PENSTOCK_FIND(option_del) && PENSTOCK_FIND(option_set_no_auto_window_update) &&
-           PENSTOCK_FIND(option_set_no_closed_streams) &&
            PENSTOCK_FIND(option_set_max_outbound_ack) &&
            PENSTOCK_FIND(option_set_max_deflate_dynamic_table_size) &&
            PENSTOCK_FIND(session_server_new2) && PENSTOCK_FIND(session_del) &&

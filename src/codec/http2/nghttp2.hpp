@@ -79,7 +79,6 @@ inline constexpr std::int32_t max_concurrent_streams = 3;
 inline constexpr std::int32_t initial_window_size = 4;
 inline constexpr std::int32_t max_header_list_size = 6;
 inline constexpr std::int32_t enable_connect_protocol = 8;
-inline constexpr std::int32_t no_rfc7540_priorities = 9;
 } // namespace setting
 
 inline constexpr std::uint32_t data_eof = 0x01;
@@ -105,7 +104,6 @@ struct Library {
     int (*option_new)(nghttp2_option**);
     void (*option_del)(nghttp2_option*);
     void (*option_set_no_auto_window_update)(nghttp2_option*, int);
-    void (*option_set_no_closed_streams)(nghttp2_option*, int);
     void (*option_set_max_outbound_ack)(nghttp2_option*, std::size_t);
     void (*option_set_max_deflate_dynamic_table_size)(nghttp2_option*, std::size_t);
     int (*session_server_new2)(nghttp2_session**, const nghttp2_session_callbacks*, void* user,

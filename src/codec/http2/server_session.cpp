@@ -283,7 +283,6 @@ struct OptionOfLibrary {
             throw std::bad_alloc();
         }
         lib().option_set_no_auto_window_update(raw, 1);
-        lib().option_set_no_closed_streams(raw, 1);
         lib().option_set_max_outbound_ack(raw, limits.waiting_answers);
         lib().option_set_max_deflate_dynamic_table_size(raw, 4096);
         if (lib().option_set_stream_reset_rate_limit != nullptr) {
@@ -335,7 +334,6 @@ ServerSession::ServerSession(const Limits& limits)
         nghttp2::Setting{nghttp2::setting::initial_window_size, limits.stream_window},
         nghttp2::Setting{nghttp2::setting::max_header_list_size,
                          static_cast<std::uint32_t>(limits.head)},
-        nghttp2::Setting{nghttp2::setting::no_rfc7540_priorities, 1},
     };
     check(lib().submit_settings(session_->raw, 0, settings.data(), settings.size()));
     check(lib().session_set_local_window_size(session_->raw, 0, 0,
@@ -370,9 +368,8 @@ bool ServerSession::receive(std::string_view bytes, Time now) {
         throw std::bad_alloc();
     }
     if (taken == bad_preface) {
-        lib().session_terminate_session(session_->raw,
-                                        static_cast<std::uint32_t>(ErrorCode::protocol_error));
-        failure_ = "The client does not begin as HTTP/2 does";
+        code_ = ErrorCode::protocol_error;
+        fail("The client does not begin as HTTP/2 does");
     } else {
         fail("The client sends too many frames");
     }
@@ -654,8 +651,7 @@ void ServerSession::fail(std::string_view why) noexcept {
     if (failure_.empty()) {
         failure_ = why;
     }
-    lib().session_terminate_session(session_->raw,
-                                    static_cast<std::uint32_t>(ErrorCode::enhance_your_calm));
+    lib().session_terminate_session(session_->raw, static_cast<std::uint32_t>(code_));
 }
 
 std::size_t ServerSession::fill_fields(int status, std::span<const http::Field> fields) {

@@ -340,6 +340,27 @@ def test_a_window_that_stays_closed_resets_the_stream(run: Any) -> None:
     run(main())
 
 
+def test_a_body_that_does_not_continue_resets_the_stream(run: Any) -> None:
+    async def main() -> None:
+        seen: asyncio.Queue[str] = asyncio.Queue()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            for _ in range(2):
+                seen.put_nowait((await receive())["type"])
+
+        async with (
+            serving(app, http2=True, timeout_body=0.1) as server,
+            sending_frames(server) as raw,
+        ):
+            raw.write(frame(HEADERS, END_HEADERS, 1, raw.head(method=b"POST")))
+            raw.write(frame(DATA, 0, 1, b"part"))
+            _, _, _, payload = await raw.next_of(RST_STREAM, stream=1)
+            assert payload == word(CANCEL)
+            assert [await seen.get(), await seen.get()] == ["http.request", "http.disconnect"]
+
+    run(main())
+
+
 def test_an_attack_leaves_no_memory_behind(run: Any) -> None:
     async def main() -> None:
         async with serving(Counting(), http2=True) as server:

@@ -201,6 +201,7 @@ private:
     Budget control_frames_;
     Time now_{0};
     std::string_view failure_;
+    ErrorCode code_ = ErrorCode::enhance_your_calm; ///< of a failure
     std::size_t open_heads_ = 0;
     Stream* open_head_ = nullptr;                 ///< that of which fields may follow
     std::size_t skipped_ = client_preface.size(); ///< bytes until the next head of a frame
