@@ -53,6 +53,10 @@ bool begin_stream(HttpConnectionObject* connection, http2::Stream* stream) {
         return false;
     }
     request->is_head = connection->bytes->last.is_head;
+    if (connection->bytes->last.asks_websocket) {
+        request->is_websocket = true;
+        Py_CLEAR(request->logged); // it has a line of its own
+    }
     if (!stream->request_ended() || !stream->received.empty()) {
         request->body_complete = false;
         request->body = new RequestBody{
@@ -175,8 +179,8 @@ void reset_waiting(http2::ServerSession& session, io::MonotonicTime now,
         if (request == nullptr) {
             continue;
         }
-        const bool waits =
-            !request->body_complete && !request->response_complete && !request->receiving.empty();
+        const bool waits = !request->is_websocket && !request->body_complete &&
+                           !request->response_complete && !request->receiving.empty();
         if (!waits) {
             request->waits_since = 0;
         } else if (request->waits_since == 0) {

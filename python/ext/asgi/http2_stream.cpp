@@ -24,6 +24,7 @@ struct StreamHead {
     std::string_view path;
     std::string_view authority;
     std::string_view host;
+    std::string_view protocol;
     std::string cookies; ///< the parts of a split field, joined
     std::size_t fields = 0;
     bool expects_continue = false;
@@ -39,6 +40,8 @@ StreamHead sort(std::span<const http::Field> fields) {
             head.path = value;
         } else if (name == ":authority") {
             head.authority = value;
+        } else if (name == ":protocol") {
+            head.protocol = value;
         } else if (name == "host") {
             head.host = value;
         } else if (name == "cookie") {
@@ -95,7 +98,7 @@ bool is_printable(std::string_view text) noexcept {
 
 /// Why a head is no request that can be served, or null.
 const char* fault_of(const StreamHead& head) noexcept {
-    if (head.method == "CONNECT") {
+    if (head.method == "CONNECT" && head.protocol != "websocket") {
         return "CONNECT is not supported.";
     }
     const bool differs = !head.authority.empty() && !head.host.empty() &&
@@ -155,6 +158,7 @@ Ref make_stream_scope(HttpConnectionObject* connection, http2::Stream* stream) {
     }
     constexpr std::size_t longest_kept = 4096;
     last.expects_continue = head.expects_continue;
+    last.asks_websocket = head.protocol == "websocket";
     Ref scope = repeat_scope(connection);
     if (text.size() <= longest_kept) {
         last.text = text;

@@ -28,6 +28,7 @@ struct LastHead {
     bool keep_alive = false;
     bool is_head = false;
     bool expects_continue = false; ///< in HTTP/2
+    bool asks_websocket = false;   ///< in HTTP/2
 
     void clear() noexcept;
     int visit(visitproc visit, void* arg) const noexcept;

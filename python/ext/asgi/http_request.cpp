@@ -37,7 +37,10 @@ Ref call_application(HttpRequestObject* request) noexcept {
     const Ref scope(std::exchange(request->scope, nullptr));
     const Ref receive(PyCFunction_New(&receive_definition, as_object(request)));
     const Ref send(receive ? PyCFunction_New(&send_definition, as_object(request)) : nullptr);
-    const Ref app = Ref::borrow(request->connection->server->app);
+    const Ref app =
+        request->is_websocket
+            ? Ref(PyObject_GetAttrString(as_object(request->connection), "_run_websocket"))
+            : Ref::borrow(request->connection->server->app);
     if (!send || !app) {
         return Ref();
     }
@@ -307,7 +310,7 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
     request->stream = stream;
     request->waits_since = 0;
     request->multiplexed = stream != nullptr;
-    request->abandoned = false;
+    request->abandoned = request->is_websocket = false;
     new (&request->receiving) HttpWaits();
     new (&request->sending) HttpWaits();
     request->length = 0;

@@ -91,9 +91,10 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     Framing framing;
     bool started; ///< the application was called, or its task made
     bool http_1_0;
-    bool multiplexed; ///< a request of HTTP/2, one of several of its connection
-    bool abandoned;   ///< its stream was reset while the application runs
-    bool is_head;     ///< the method is HEAD
+    bool multiplexed;  ///< a request of HTTP/2, one of several of its connection
+    bool is_websocket; ///< it asks for a WebSocket on its stream
+    bool abandoned;    ///< its stream was reset while the application runs
+    bool is_head;      ///< the method is HEAD
     bool keep_alive;
     bool wants_continue; ///< the client waits for 100
     bool body_complete;  ///< the body has arrived

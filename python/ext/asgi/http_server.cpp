@@ -83,7 +83,7 @@ PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
 }
 
 /// HttpServer(loop, app, state, report, *, log_start, fields, date, keep_alive, head_time,
-/// body_time, head_size, head_fields, limit_concurrency, stall_time, http2)
+/// body_time, head_size, head_fields, limit_concurrency, stall_time, http2, websockets)
 int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"loop",
                                   "app",
@@ -100,6 +100,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                   "limit_concurrency",
                                   "stall_time",
                                   "http2",
+                                  "websockets",
                                   nullptr};
     HttpServerObject* server = server_of(self);
     PyObject* loop = nullptr;
@@ -117,10 +118,12 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     Py_ssize_t limit_concurrency = 0;
     double stall_time = -1;
     int http2 = 0;
-    if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "OOOO$OOpdddnnndp:HttpServer", const_cast<char**>(names), &loop,
-            &app, &state, &reporter, &log_start, &fields, &date, &keep_alive, &head_time,
-            &body_time, &head_size, &head_fields, &limit_concurrency, &stall_time, &http2)) {
+    int websockets = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOpdddnnndpp:HttpServer",
+                                     const_cast<char**>(names), &loop, &app, &state, &reporter,
+                                     &log_start, &fields, &date, &keep_alive, &head_time,
+                                     &body_time, &head_size, &head_fields, &limit_concurrency,
+                                     &stall_time, &http2, &websockets)) {
         return -1;
     }
     if (server->shared != nullptr) {
@@ -139,6 +142,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
         shared->limits.line = shared->limits.head;
         shared->http2_limits.head = shared->limits.head;
         shared->http2_limits.fields = shared->fields.size();
+        shared->http2_limits.websockets = websockets != 0;
         if (!append_fields(*shared, fields)) {
             return -1;
         }

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from penstock import _core
 from penstock.asgi._errors import ClientDisconnected
+from penstock.asgi._http2_websocket import serve_websocket
 from penstock.asgi._tls import tls_extension
 from penstock.asgi._websocket import WebSocketOwner, WebSocketSession
 
@@ -155,6 +156,11 @@ class Connection(_core.HttpConnection):
             left -= len(part)
             await request._room()
         return size - left
+
+    async def _run_websocket(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        # The native half runs it in place of the application.
+        if self.transport is not None:
+            await serve_websocket(self._owner, self.transport, scope, receive, send)
 
     def _on_websocket(self, scope: dict[str, Any], head: bytes, rest: bytes) -> bool:
         # Called by the native half. Returns whether the connection is no longer its own.

@@ -54,6 +54,7 @@ class Server:
             limit_concurrency=options.limit_concurrency or 0,
             stall_time=never if stall is None else stall,
             http2=options.http2,
+            websockets=options.ws,
         )
         self.app = app
         self.http2 = options.http2

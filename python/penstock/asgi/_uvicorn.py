@@ -70,6 +70,7 @@ class _Owner:
             limit_concurrency=config.limit_concurrency or 0,
             stall_time=-1,
             http2=self.http2,
+            websockets=False,
         )
         self.tasks = self.native.tasks
         server_state.tasks = self.tasks

@@ -70,6 +70,8 @@ class _Connection(Connection):
 class WebSocketSession(asyncio.Protocol):
     """One WebSocket: the protocol of its handshake, and the two functions of its application."""
 
+    _chunks = True  # a body without a length is marked by chunks
+
     def __init__(
         self,
         owner: WebSocketOwner,
@@ -345,7 +347,7 @@ class WebSocketSession(asyncio.Protocol):
         connection.subprotocol = subprotocol
         self._log_answer("[accepted]")
         self._answered = True
-        self._transport.write(head)
+        self._write_head(head)
         connection._open(self._transport, agreed)
         self._connection = connection
         rest = bytes(self._received)
@@ -361,13 +363,14 @@ class WebSocketSession(asyncio.Protocol):
         given = [*message.get("headers", ())]
         counted = any(name.lower() == b"content-length" for name, _ in given)
         own = [(b"connection", b"close"), *self._own_fields()]
-        if not counted:
+        chunked = self._chunks and not counted
+        if chunked:
             own.append((b"transfer-encoding", b"chunked"))
         head = head_bytes(status, own, given, without=_OF_FRAMING)
         self._log_answer(str(status))
         self._answered = True
-        self._denial = b"" if counted else b"0\r\n\r\n"
-        self._transport.write(head)
+        self._denial = b"0\r\n\r\n" if chunked else b""
+        self._write_head(head)
 
     async def _send_denial(self, message: Message) -> None:
         if self._lost:
@@ -395,5 +398,8 @@ class WebSocketSession(asyncio.Protocol):
             *self._own_fields(),
         ]
         self._answered = True
-        self._transport.write(head_bytes(status, own, ()) + body)
+        self._write_head(head_bytes(status, own, ()), body)
         self._transport.close()
+
+    def _write_head(self, head: bytes, body: bytes = b"") -> None:
+        self._transport.write(head + body)

@@ -334,6 +334,7 @@ ServerSession::ServerSession(const Limits& limits)
         nghttp2::Setting{nghttp2::setting::initial_window_size, limits.stream_window},
         nghttp2::Setting{nghttp2::setting::max_header_list_size,
                          static_cast<std::uint32_t>(limits.head)},
+        nghttp2::Setting{nghttp2::setting::enable_connect_protocol, limits.websockets ? 1U : 0U},
     };
     check(lib().submit_settings(session_->raw, 0, settings.data(), settings.size()));
     check(lib().session_set_local_window_size(session_->raw, 0, 0,

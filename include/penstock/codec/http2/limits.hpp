@@ -21,6 +21,9 @@ struct Limits {
     std::size_t head = 65536;
     /// Fields of a head, with each part of a split Cookie.
     std::size_t fields = 128;
+    /// Whether a client may ask for a WebSocket on a stream (RFC 8441). Not a limit, but the client
+    /// learns it with them.
+    bool websockets = false;
     /// Bytes of a body that may wait for the program, for each stream.
     std::uint32_t stream_window = 131072;
     /// Bytes of bodies on their way, of all streams.
