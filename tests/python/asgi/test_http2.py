@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import ssl
 from typing import Any
@@ -548,6 +549,7 @@ def test_curl(run: Any, tmp_path: Any) -> None:
                 *("-o", f"{tmp_path}/answer", "-w", "%{http_version} %{http_code}"),
                 f"http://127.0.0.1:{server.port}/",
                 stdout=asyncio.subprocess.PIPE,
+                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
             )
             output, _ = await process.communicate()
             assert output == b"2 200"
