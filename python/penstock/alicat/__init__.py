@@ -12,7 +12,7 @@ from penstock.alicat._devices.basis_device import BasisController, BasisMeter
 from penstock.alicat._devices.coda_device import CodaController, CodaMeter
 from penstock.alicat._devices.controller import FlowController, PressureController
 from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
-from penstock.alicat._devices.factory import open_device
+from penstock.alicat._devices.factory import DeviceOptions, open_controller, open_device
 from penstock.alicat._frames.data_frame import (
     DataFrameField,
     DataFrameFormat,
@@ -129,6 +129,7 @@ __all__ = [
     "DeviceEvent",
     "DeviceInfo",
     "DeviceKind",
+    "DeviceOptions",
     "DeviceResult",
     "DiscoveryResult",
     "ErrorContext",
@@ -178,6 +179,7 @@ __all__ = [
     "config_from_env",
     "find_devices",
     "list_serial_ports",
+    "open_controller",
     "open_device",
     "probe",
 ]

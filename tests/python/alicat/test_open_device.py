@@ -27,6 +27,7 @@ from penstock.alicat import (
     SerialSettings,
     Statistic,
     Unit,
+    open_controller,
     open_device,
 )
 
@@ -345,3 +346,15 @@ async def test_settings_that_no_port_can_have_are_refused(tmp_path: Path) -> Non
     ):
         with pytest.raises(AlicatConfigurationError, match="tty"):
             await open_device(path, serial=wrong)
+
+
+async def test_a_controller_is_opened_as_one() -> None:
+    async with await open_controller(ScriptedBus(controller()), timeout=TIMEOUT) as device:
+        assert isinstance(device, FlowController)
+
+
+async def test_a_meter_that_is_opened_as_a_controller_is_refused_and_closed() -> None:
+    bus = ScriptedBus(meter())
+    with pytest.raises(AlicatConfigurationError, match=r"instrument A \(model M.*open_device"):
+        await open_controller(bus, timeout=TIMEOUT)
+    assert bus.closed

@@ -49,12 +49,13 @@ from penstock.alicat.sync import (
     SyncPressureMeter,
     find_devices,
     list_serial_ports,
+    open_controller,
     open_device,
     probe,
 )
 from penstock.alicat.sync.waiting import BLOCKING, run_without_loop
 from penstock.serial.sync import open_serial_port
-from penstock.sim import Bus, BusFaults, MassFlowController, open_pty, open_tcp
+from penstock.sim import Bus, BusFaults, MassFlowController, MassFlowMeter, open_pty, open_tcp
 
 BAUD = 115200
 TIMEOUT = 5.0
@@ -118,6 +119,15 @@ def test_instrument_is_opened_polled_and_set(serve: Serve) -> None:
         device.limit_setpoint(high=10)
         with pytest.raises(AlicatValidationError, match="limits"):
             device.setpoint(20)
+
+
+def test_a_controller_is_opened_as_one_and_a_meter_is_refused(serve: Serve) -> None:
+    path = serve(MassFlowController("A"))
+    with open_controller(path, serial=at(path), timeout=TIMEOUT) as device:
+        assert device.setpoint(1.0).accepted
+    path = serve(MassFlowMeter("A"))
+    with pytest.raises(AlicatConfigurationError, match="not a controller"):
+        open_controller(path, serial=at(path), timeout=TIMEOUT)
 
 
 def test_no_event_loop_runs_behind_a_call(serve: Serve) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from penstock.alicat._bus.client import AlicatProtocolClient
 from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.replies import check_unit_id
+from penstock.alicat._devices.controller import FlowController, PressureController
 from penstock.alicat._devices.device import Device
 from penstock.alicat._devices.facades import device_class_for
 from penstock.alicat._frames.format_reading import read_data_frame_format, read_full_scale
 from penstock.alicat._instrument.identification import describe, identify
+from penstock.alicat._instrument.identity import DeviceInfo
 from penstock.alicat._instrument.kinds import Capability, Medium
 from penstock.alicat._instrument.safe_state import SafeState
 from penstock.alicat._instrument.session import Session
@@ -31,7 +33,30 @@ from penstock.alicat.transport import (
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
-__all__ = ["ReopenedPort", "client_for", "open_device", "port_key", "settings_for"]
+__all__ = [
+    "DeviceOptions",
+    "ReopenedPort",
+    "client_for",
+    "not_a_controller",
+    "open_controller",
+    "open_device",
+    "port_key",
+    "settings_for",
+]
+
+
+class DeviceOptions(TypedDict, total=False):
+    """The keyword arguments of :func:`open_device`, which describes them."""
+
+    unit_id: str
+    serial: SerialSettings | None
+    timeout: float
+    recover_from_stream: bool
+    model_hint: str | None
+    assume_capabilities: Capability
+    assume_media: Medium | None
+    safe_state: SafeState
+    config: AlicatConfig | None
 
 
 async def open_device(
@@ -118,6 +143,36 @@ async def open_device(
             with client.waiting.scope(shield=True):
                 await client.aclose()
         raise
+
+
+async def open_controller(
+    port: str | os.PathLike[str] | ByteStream | Transport | AlicatProtocolClient,
+    **options: Unpack[DeviceOptions],
+) -> FlowController | PressureController:
+    """Open an instrument that must be a controller; otherwise as :func:`open_device`.
+
+    A type checker knows its methods, such as ``setpoint``::
+
+        async with await open_controller("/dev/ttyUSB0") as device:
+            await device.setpoint(25.0)
+
+    Raises:
+        AlicatConfigurationError: the instrument is a meter. It has been closed again.
+        AlicatError: as for :func:`open_device`.
+    """
+    device = await open_device(port, **options)
+    if isinstance(device, (FlowController, PressureController)):
+        return device
+    await device.close()
+    raise not_a_controller(device.info)
+
+
+def not_a_controller(info: DeviceInfo) -> AlicatConfigurationError:
+    """The error of an instrument that was opened as a controller."""
+    return AlicatConfigurationError(
+        f"the instrument {info.unit_id} (model {info.model}) is not a controller: open it by "
+        "open_device, or state the model of a controller by model_hint"
+    )
 
 
 async def client_for(

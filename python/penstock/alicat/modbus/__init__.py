@@ -16,7 +16,12 @@ from penstock.alicat.modbus.discovery import (
     find_modbus_devices,
 )
 from penstock.alicat.modbus.families import FAMILIES, registers_of_family
-from penstock.alicat.modbus.opening import ModbusProtocol, open_modbus_device
+from penstock.alicat.modbus.opening import (
+    ModbusOptions,
+    ModbusProtocol,
+    open_modbus_controller,
+    open_modbus_device,
+)
 from penstock.alicat.modbus.pdu import ModbusExceptionError, ReadRegisters, WriteRegisters
 from penstock.alicat.modbus.registers import (
     CODA_METER_REGISTERS,
@@ -43,6 +48,7 @@ __all__ = [
     "ModbusFlowController",
     "ModbusFlowMeter",
     "ModbusIdentity",
+    "ModbusOptions",
     "ModbusProtocol",
     "ModbusSource",
     "ReadRegisters",
@@ -53,6 +59,7 @@ __all__ = [
     "basis_registers",
     "find_modbus_devices",
     "liquid_registers",
+    "open_modbus_controller",
     "open_modbus_device",
     "pressure_registers",
     "registers_of_family",

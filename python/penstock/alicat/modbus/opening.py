@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._devices.factory import ReopenedPort, settings_for
 from penstock.alicat._instrument.kinds import Capability
+from penstock.alicat.errors import AlicatConfigurationError
 from penstock.alicat.modbus.client import ModbusClient
 from penstock.alicat.modbus.controller import ModbusFlowController
 from penstock.alicat.modbus.device import ModbusFlowMeter
@@ -28,7 +29,15 @@ from penstock.alicat.transport import (
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
-__all__ = ["ModbusProtocol", "framing_of", "modbus_client_for", "open_modbus_device"]
+__all__ = [
+    "ModbusOptions",
+    "ModbusProtocol",
+    "check_setpoint_register",
+    "framing_of",
+    "modbus_client_for",
+    "open_modbus_controller",
+    "open_modbus_device",
+]
 
 
 class ModbusProtocol(Enum):
@@ -38,6 +47,19 @@ class ModbusProtocol(Enum):
     """On a serial line, or through a serial server that passes bytes on."""
     TCP = "tcp"
     """On a TCP connection to a Modbus server or gateway."""
+
+
+class ModbusOptions(TypedDict, total=False):
+    """The keyword arguments of :func:`open_modbus_device`, which describes them."""
+
+    unit: int
+    protocol: ModbusProtocol | str
+    serial: SerialSettings | None
+    timeout: float
+    registers: RegisterMap
+    units: Mapping[Statistic | str, str] | None
+    assume_capabilities: Capability
+    assume_same_instrument: bool
 
 
 async def open_modbus_device(
@@ -104,6 +126,31 @@ async def open_modbus_device(
                 await client.aclose()
         raise
     return device
+
+
+async def open_modbus_controller(
+    port: str | os.PathLike[str] | ByteStream | Transport | ModbusClient,
+    **options: Unpack[ModbusOptions],
+) -> ModbusFlowController:
+    """Open an instrument that has a setpoint; otherwise as :func:`open_modbus_device`.
+
+    Raises:
+        AlicatConfigurationError: ``registers`` has no setpoint. The port was not opened.
+        AlicatError: as for :func:`open_modbus_device`.
+    """
+    check_setpoint_register(options)
+    device = await open_modbus_device(port, **options)
+    assert isinstance(device, ModbusFlowController)
+    return device
+
+
+def check_setpoint_register(options: ModbusOptions) -> None:
+    """AlicatConfigurationError unless the options' map is a controller's."""
+    if options.get("registers", MASS_FLOW_CONTROLLER_REGISTERS).setpoint is None:
+        raise AlicatConfigurationError(
+            "the map of registers has no setpoint, so the instrument is a meter: open it by "
+            "open_modbus_device, or pass the registers of a controller"
+        )
 
 
 def framing_of(protocol: ModbusProtocol | str) -> Framing:

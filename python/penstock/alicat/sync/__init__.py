@@ -32,9 +32,10 @@ from penstock.alicat.sync.manager import SyncAlicatManager
 from penstock.alicat.sync.modbus import (
     SyncModbusFlowController,
     SyncModbusFlowMeter,
+    open_modbus_controller,
     open_modbus_device,
 )
-from penstock.alicat.sync.opening import Alicat, open_device
+from penstock.alicat.sync.opening import Alicat, open_controller, open_device
 from penstock.alicat.sync.streaming import SyncStreamingSession
 
 __all__ = [
@@ -55,7 +56,9 @@ __all__ = [
     "find_devices",
     "find_modbus_devices",
     "list_serial_ports",
+    "open_controller",
     "open_device",
+    "open_modbus_controller",
     "open_modbus_device",
     "probe",
 ]

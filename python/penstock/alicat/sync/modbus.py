@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Unpack
 
 from penstock.alicat._devices.factory import ReopenedPort, settings_for
 from penstock.alicat._instrument.kinds import Capability
 from penstock.alicat.modbus.client import ModbusClient
 from penstock.alicat.modbus.controller import ModbusFlowController
 from penstock.alicat.modbus.device import ModbusFlowMeter
-from penstock.alicat.modbus.opening import ModbusProtocol, framing_of
+from penstock.alicat.modbus.opening import (
+    ModbusOptions,
+    ModbusProtocol,
+    check_setpoint_register,
+    framing_of,
+)
 from penstock.alicat.modbus.opening import open_modbus_device as open_modbus_device_coroutine
 from penstock.alicat.modbus.registers import MASS_FLOW_CONTROLLER_REGISTERS, RegisterMap
 from penstock.alicat.registry import Statistic
@@ -22,6 +28,7 @@ from penstock.alicat.transport import SerialSettings
 __all__ = [
     "SyncModbusFlowController",
     "SyncModbusFlowMeter",
+    "open_modbus_controller",
     "open_modbus_device",
     "wrap_modbus_device",
 ]
@@ -129,6 +136,16 @@ def open_modbus_device(
         return device
 
     return wrap_modbus_device(run_without_loop(opened()))
+
+
+def open_modbus_controller(
+    port: str | os.PathLike[str] | ModbusClient, **options: Unpack[ModbusOptions]
+) -> SyncModbusFlowController:
+    """As :func:`penstock.alicat.modbus.open_modbus_controller`, without a loop."""
+    check_setpoint_register(options)
+    device = open_modbus_device(port, **options)
+    assert isinstance(device, SyncModbusFlowController)
+    return device
 
 
 def wrap_modbus_device(device: ModbusFlowMeter) -> SyncModbusFlowMeter:

@@ -5,21 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Unpack
 
 from penstock.alicat._bus.client import AlicatProtocolClient
 from penstock.alicat._bus.line_timing import check_seconds
-from penstock.alicat._devices.factory import ReopenedPort, settings_for
+from penstock.alicat._devices.factory import (
+    DeviceOptions,
+    ReopenedPort,
+    not_a_controller,
+    settings_for,
+)
 from penstock.alicat._devices.factory import open_device as open_device_coroutine
 from penstock.alicat._instrument.kinds import Capability, Medium
 from penstock.alicat._instrument.safe_state import SafeState
 from penstock.alicat.config import AlicatConfig
-from penstock.alicat.sync.devices import SyncDevice, wrap_device
+from penstock.alicat.sync.devices import (
+    SyncDevice,
+    SyncFlowController,
+    SyncPressureController,
+    wrap_device,
+)
 from penstock.alicat.sync.transport import BlockingTransport, open_blocking_transport
 from penstock.alicat.sync.waiting import BLOCKING, run_without_loop
 from penstock.alicat.transport import SerialSettings
 from penstock.serial.sync import SerialPort
 
-__all__ = ["Alicat", "blocking_client_for", "open_device"]
+__all__ = ["Alicat", "blocking_client_for", "open_controller", "open_device"]
 
 
 def open_device(
@@ -77,6 +88,23 @@ def open_device(
         return wrap_device(device)
 
     return run_without_loop(opened())
+
+
+def open_controller(
+    port: str | os.PathLike[str] | SerialPort | AlicatProtocolClient,
+    **options: Unpack[DeviceOptions],
+) -> SyncFlowController | SyncPressureController:
+    """Open a controller; :func:`penstock.alicat.open_controller` without a loop.
+
+    Raises:
+        AlicatConfigurationError: the instrument is a meter. It has been closed again.
+        AlicatError: as for :func:`penstock.alicat.open_device`.
+    """
+    device = open_device(port, **options)
+    if isinstance(device, (SyncFlowController, SyncPressureController)):
+        return device
+    device.close()
+    raise not_a_controller(device.info)
 
 
 class Alicat:

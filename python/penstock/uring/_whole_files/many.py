@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._durable_files import remove_temporary, temporary_path
 from penstock.uring._context import UringCtx
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     Path = str | bytes | os.PathLike[Any]
+
+# A dictionary's keys are invariant: one of str keys is no mapping of paths of all kinds.
+AnyPath = TypeVar("AnyPath", bound="Path")
 
 # For files that do not report their size.
 FIRST_READ = 64 * 1024
@@ -95,7 +98,7 @@ def _open(ctx: UringCtx, path: Path, tag: int) -> object:
 
 
 def write_many(
-    files: Mapping[Path, Buffer] | Iterable[tuple[Path, Buffer]],
+    files: Mapping[AnyPath, Buffer] | Iterable[tuple[AnyPath, Buffer]],
     *,
     queue_depth: int = 64,
     fsync: bool = False,

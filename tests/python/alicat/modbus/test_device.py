@@ -10,6 +10,7 @@ import pytest
 
 from penstock.alicat import (
     AlicatCommandRejectedError,
+    AlicatConfigurationError,
     AlicatConnectionError,
     AlicatMissingHardwareError,
     AlicatTimeoutError,
@@ -31,6 +32,7 @@ from penstock.alicat.modbus import (
     ModbusFlowMeter,
     ModbusProtocol,
     RtuFraming,
+    open_modbus_controller,
     open_modbus_device,
 )
 from penstock.alicat.transport import ByteStreamTransport
@@ -348,3 +350,13 @@ async def test_port_that_does_not_open_is_told() -> None:
     with pytest.raises(ValueError, match="ascii"):
         await open_modbus_device("/dev/ttyNOWHERE", protocol="ascii")
     assert ModbusProtocol("tcp") is ModbusProtocol.TCP
+
+
+async def test_a_controller_is_opened_as_one_and_a_meters_map_is_refused_before() -> None:
+    line = Line(RtuServer(Instrument()))
+    async with await open_modbus_controller(line, timeout=TIMEOUT) as device:
+        assert isinstance(device, ModbusFlowController)
+    line = Line(RtuServer(Instrument()))
+    with pytest.raises(AlicatConfigurationError, match=r"no setpoint.*open_modbus_device"):
+        await open_modbus_controller(line, registers=MASS_FLOW_METER_REGISTERS)
+    await line.aclose()
