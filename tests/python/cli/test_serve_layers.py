@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import io
+import contextlib
 import json
 import os
+import re
+import resource
 import signal
 import socket
+import struct
+import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from penstock.cli import main
+from penstock.cli._serve import access_log
 from penstock.cli._serve.access_log import AccessBlocks
 from penstock.cli._serve.limits import ProcessLimits, resident_memory
 from penstock.cli._serve.metrics.endpoint import MetricsEndpoint, check_address
 from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.metrics.page import metrics_page
+from penstock.cli._serve.observed import Observed
 from tests.python.conftest import CORE_MISSING
 
-from .test_serve import ask, folder, serving, wait_for  # noqa: F401
+from .test_serve import PACKAGE, ask, folder, serving, wait_for  # noqa: F401
 
 pytestmark = pytest.mark.skipif(
     CORE_MISSING, reason="penstock._core is not built (run 'make build')"
@@ -170,6 +178,60 @@ def test_the_metrics_address(capsys: pytest.CaptureFixture[str]) -> None:
         endpoint.close()
 
 
+def test_the_metrics_replace_a_socket_and_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes"
+    path.write_text("kept")
+    assert main(["serve", "x:y", "--port", "0", "--metrics", f"unix:{path}"]) == 3
+    assert "cannot serve metrics on" in capsys.readouterr().err
+    assert path.read_text() == "kept"
+
+
+def test_metrics_for_clients_that_stall_or_reset(capfd: pytest.CaptureFixture[str]) -> None:
+    endpoint = MetricsEndpoint("127.0.0.1:0", SharedCounters())
+    address = ("127.0.0.1", int(endpoint.place.rpartition(":")[2].partition("/")[0]))
+    with contextlib.ExitStack() as stack:
+        stack.callback(endpoint.close)
+        stalled = [stack.enter_context(socket.create_connection(address)) for _ in range(32)]
+        with socket.create_connection(address) as turned_away:
+            turned_away.settimeout(30)
+            assert turned_away.recv(1) == b""
+        for each in stalled:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            each.close()
+        while any("process_request_thread" in each.name for each in threading.enumerate()):
+            threading.Event().wait(0.001)
+        assert httpx.get(endpoint.place, trust_env=False).status_code == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_limits_need_no_descriptor() -> None:
+    """Clients may have taken all of them, and the sign of life comes after the look at limits."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert resident_memory() > 0
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        assert resident_memory() > 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("disconnects", [True, False])
+def test_the_status_without_a_response(disconnects: bool) -> None:
+    seen: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect" if disconnects else "http.request"}
+
+    observed = Observed(app, [lambda scope, status, seconds: seen.append(status)])
+    asyncio.run(observed({"type": "http"}, receive, receive))
+    assert seen == [499 if disconnects else 500]
+
+
 def test_the_page_of_metrics() -> None:
     shared = SharedCounters()
     other = SharedCounters(shared.descriptor)  # as in another process
@@ -190,30 +252,83 @@ def test_the_page_of_metrics() -> None:
     assert "penstock_request_duration_seconds_count 3" in page
 
 
-def test_lines_of_the_access_log_are_written_in_blocks() -> None:
-    written: list[str] = []
+SCOPE = {
+    "client": ("1.2.3.4", 5),
+    "method": "GET",
+    "path": "/a\nb",
+    "query_string": b"q",
+    "http_version": "1.1",
+}
 
-    class Stream(io.StringIO):
-        def write(self, text: str) -> int:
-            written.append(text)
-            return len(text)
 
-    scope = {
-        "client": ("1.2.3.4", 5),
-        "method": "GET",
-        "path": "/a\nb",
-        "query_string": b"q",
-        "http_version": "1.1",
-    }
+async def log_lines(blocks: AccessBlocks, count: int) -> None:
+    for number in range(count):
+        blocks.log_start(SCOPE, 200 + number)
 
-    async def log() -> None:
-        for number in range(600):
-            blocks.log_start(scope, 200 + number)
 
-    blocks = AccessBlocks(Stream(), "INFO:     ", False)
-    asyncio.run(log())
-    blocks.close()
-    lines = "".join(written).splitlines()
+def test_lines_of_the_access_log_are_written_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    write = os.write
+    with open(tmp_path / "log", "w+") as file:
+        blocks = AccessBlocks(file.fileno(), "INFO:     ", False)
+        monkeypatch.setattr(os, "write", lambda *args: (n := write(*args), written.append(n))[0])
+        asyncio.run(log_lines(blocks, 600))
+        blocks.close()
+        monkeypatch.undo()
+        lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == 600 and len(written) < 5
     assert lines[0] == 'INFO:     1.2.3.4:5 - "GET /a%0Ab?q HTTP/1.1" 200 OK'
     assert lines[-1] == 'INFO:     1.2.3.4:5 - "GET /a%0Ab?q HTTP/1.1" 799'
+
+
+def test_a_reader_of_the_access_log_that_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writers into one pipe: lines stay whole, and what is lost is told."""
+    monkeypatch.setattr(access_log, "_MOST_BYTES", 100_000)
+    reader, writer = os.pipe()
+    blocks = [AccessBlocks(writer, f"{name} ", False) for name in "ab"]
+    for each in blocks:
+        asyncio.run(log_lines(each, 20_000))
+    with open(reader, "rb") as file:
+        ending = threading.Thread(target=lambda: [each.close() for each in (*blocks, file_of)])
+        file_of = open(writer, "wb")  # noqa: SIM115
+        ending.start()
+        lines = file.read().decode().splitlines()
+        ending.join()
+    for name in "ab":
+        missing, found = 0, 0
+        for line in lines:
+            if line.startswith(f"{name} 1.2.3.4:5 - "):
+                assert re.fullmatch(r'. 1.2.3.4:5 - "GET /a%0Ab\?q HTTP/1.1" \d+( \D+)?', line)
+                found += 1
+            elif line.startswith(name):
+                missing += int(line.split()[1])
+        assert found + missing == 20_000 and missing > 0
+
+
+def test_a_full_pipe_does_not_spoil_the_end_of_the_process() -> None:
+    program = """
+import asyncio
+from penstock.cli._serve import access_log
+access_log._END_SECONDS = 0.1
+
+async def log():
+    for _ in range(1000):
+        blocks.log_json(scope, 200, 0.5)
+
+scope = {"method": "GET", "path": "/" * 100, "query_string": b"", "http_version": "1.1"}
+blocks = access_log.AccessBlocks(1, "", False, as_json=True)
+asyncio.run(log())
+blocks.close()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.fspath(PACKAGE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    with process:
+        assert process.wait(timeout=60) == 0  # nobody reads
+        assert process.stderr.read() == b""

@@ -66,9 +66,11 @@ class Layers:
         observers: list[Callable[[Scope, int, float], object]] = []
         if options.access_log and loggers.access.isEnabledFor(logging.INFO):
             as_json = options.access_log_format == "json"
-            if loggers.own_access:
+            if loggers.own_access and sys.stdout is not None:
                 prefix = line_prefix("INFO", loggers.colours)
-                self._blocks = AccessBlocks(sys.stdout, prefix, loggers.colours)
+                self._blocks = AccessBlocks(
+                    sys.stdout.fileno(), prefix, loggers.colours, as_json=as_json
+                )
             if as_json:
                 observers.append(self._blocks.log_json if self._blocks else _json_to(loggers))
             else:

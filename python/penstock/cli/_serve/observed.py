@@ -21,8 +21,8 @@ class Observed:
 
     Args:
         app: The other application.
-        observers: Called when the application has ended. The status is 500 if it has failed before
-            a response, as the server then answers.
+        observers: Called when the application has ended. The status is 500 if it has ended before
+            a response, as the server then answers, and 499 if its client has gone before.
     """
 
     def __init__(self, app: Application, observers: Sequence[Observer]) -> None:
@@ -34,6 +34,14 @@ class Observed:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         status = 0
+        without_response = 500
+
+        async def note_disconnect() -> Message:
+            nonlocal without_response
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                without_response = CLIENT_HAS_GONE
+            return message
 
         def note_status(message: Message) -> Any:
             nonlocal status
@@ -44,13 +52,13 @@ class Observed:
         began = time.perf_counter()
         self.in_progress += 1
         try:
-            return await self._app(scope, receive, note_status)
+            return await self._app(scope, note_disconnect, note_status)
         except BaseException as error:
             if is_disconnect(error):
-                status = status or CLIENT_HAS_GONE
+                without_response = CLIENT_HAS_GONE
             raise
         finally:
             self.in_progress -= 1
             seconds = time.perf_counter() - began
             for observer in self._observers:
-                observer(scope, status or 500, seconds)
+                observer(scope, status or without_response, seconds)

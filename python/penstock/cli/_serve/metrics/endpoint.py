@@ -7,6 +7,8 @@ import http.server
 import os
 import socket
 import socketserver
+import stat
+import sys
 import threading
 from typing import Any
 
@@ -15,6 +17,10 @@ from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.metrics.page import metrics_page
 
 __all__ = ["MetricsEndpoint", "check_address"]
+
+
+_MOST_AT_ONCE = 32
+"""Clients that are answered at once, each by a thread; others are turned away."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -42,6 +48,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
     allow_reuse_address = True
+
+    def __init__(self, address: Any, handler: type[_Handler]) -> None:
+        super().__init__(address, handler)
+        self._room = threading.BoundedSemaphore(_MOST_AT_ONCE)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return self._room.acquire(blocking=False)  # given back at the end of its thread
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):  # else the client has gone
+            super().handle_error(request, client_address)
 
 
 def check_address(text: str) -> tuple[int, Any]:
@@ -73,8 +96,10 @@ class MetricsEndpoint:
         kind = type("_FamilyServer", (_Server,), {"address_family": family})
         try:
             if self._path is not None:
+                # The socket of a server that was killed.
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._path)
+                    if stat.S_ISSOCK(os.lstat(self._path).st_mode):
+                        os.unlink(self._path)
             self._server = kind(address, handler)
         except OSError as error:
             raise CommandError(
