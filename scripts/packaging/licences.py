@@ -12,6 +12,7 @@ PYTHON = {
     "cryptography": "Apache-2.0 OR BSD-3-Clause",
     "duckdb": "MIT",
     "gunicorn": "MIT",
+    "h5netcdf": "BSD-3-Clause",
     "matplotlib": "PSF-2.0",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",
     "psycopg": "LGPL-3.0-only",

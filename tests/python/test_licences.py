@@ -17,6 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What metadata without an expression say by a classifier.
 CLASSIFIERS = {
     "MIT License": {"MIT"},
+    "BSD License": {"BSD-3-Clause"},  # which of them, their LICENSE file says
     "Apache Software License": {"Apache-2.0"},
     "Python Software Foundation License": {"PSF-2.0"},
     "Mozilla Public License 2.0 (MPL 2.0)": {"MPL-2.0"},

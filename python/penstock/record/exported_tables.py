@@ -17,6 +17,7 @@ from penstock.record._sinks.files import replace_file
 from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_repair import sidecar_path
 from penstock.record.arrow import METADATA_KEY, iso_times, pyarrow_module, units_of
+from penstock.record.exported_netcdf import write_netcdf
 from penstock.record.exported_workbook import write_workbook
 
 __all__ = ["TABLE_WRITERS", "TableWriter", "describe_table", "described_in"]
@@ -153,6 +154,8 @@ TABLE_WRITERS: Mapping[str, TableWriter] = MappingProxyType(
         ".arrow": _write_arrow,
         ".jsonl": _write_lines,
         ".xlsx": write_workbook,
+        ".nc": write_netcdf,
+        ".h5": write_netcdf,
     }
 )
 """By suffix: writes tables of one schema to an open binary file, one after the other.

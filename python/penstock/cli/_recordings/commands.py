@@ -67,8 +67,8 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     export = add(
         "export",
         "write a recording in another format, at other steps, in other units",
-        "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow, .jsonl or "
-        ".xlsx.",
+        "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow, .jsonl, "
+        ".xlsx, .nc or .h5.",
     )
     export.add_argument("file", metavar="FILE", help=_RECORDING)
     export.add_argument("out", metavar="OUT", help="the file to write")

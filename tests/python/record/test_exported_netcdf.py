@@ -1,0 +1,187 @@
+"""Exports to netCDF and HDF5, read by other programs' libraries."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock.cli import main
+from penstock.record import ColumnBuffer, CsvSink, Field, ParquetSink, RecordSchema, SampleBatch
+from tests.python.record.batches import NOON_NS, typed_batch
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("h5netcdf")
+h5py = pytest.importorskip("h5py")
+
+METADATA = (
+    '{"run_id": "r1", "devices": {"fuel": {"serial": "00123", "calibrated": "2026-01-05", '
+    '"rate_hz": 20.0, "units": {"Mass_Flow": "SCCM"}}}}'
+)
+SCHEMA = RecordSchema(
+    (
+        Field("Mass_Flow", "float", "SCCM"),
+        Field("Temp", "float", None, (("fuel", "°C"), ("air/2", "°F"))),
+        Field("Gas", "text"),
+        Field("event", "text"),
+        Field("message", "text"),
+    ),
+    METADATA,
+)
+
+
+def recording(path: Path) -> Path:
+    """Two devices with a gap, an error, one moment twice, and an event."""
+    buffer = ColumnBuffer(SCHEMA)
+    for number in range(50):
+        for device in ("fuel", "air/2"):
+            values: dict[str, Any] = {"Mass_Flow": number / 4, "Temp": 20.0, "Gas": "N2 é"}
+            error = None
+            if number == 7:
+                values, error = {}, "TimeoutError: no reply ✗"
+            moment = NOON_NS + (number - number % 2) * 1_000_123
+            buffer.append_row(device, "A", moment, moment, number, number, values, "HLD", error)
+    event = {"event": "alarm", "message": "high"}
+    buffer.append_row("fuel", None, NOON_NS, NOON_NS, 5, 5, {}, None, None)
+    for name, text in event.items():
+        column = buffer.fields[name]
+        column.pad(len(buffer) - 1)
+        column.append(text)
+
+    async def write() -> None:
+        async with ParquetSink(path, seals=False) as sink:
+            await sink.write_batch(SampleBatch.from_buffer(buffer))
+
+    anyio.run(write)
+    return path
+
+
+def exported(source: Path, suffix: str) -> Path:
+    out = source.with_name(f"out{suffix}")
+    assert main(["export", str(source), str(out)]) == 0
+    return out
+
+
+def text_of(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def test_h5py_reads_groups_with_units_and_calibration(tmp_path: Path) -> None:
+    out = exported(recording(tmp_path / "run.parquet"), ".h5")
+    with h5py.File(out) as file:
+        assert text_of(file.attrs["Conventions"]) == "CF-1.8"
+        assert sorted(name for name in file if isinstance(file[name], h5py.Group)) == [
+            "air_2",
+            "events",
+            "fuel",
+        ]
+        fuel = file["fuel"]
+        assert text_of(fuel.attrs["serial"]) == "00123"
+        assert text_of(fuel.attrs["calibrated"]) == "2026-01-05"
+        assert fuel.attrs["rate_hz"] == 20.0
+        assert text_of(file["air_2"].attrs["device"]) == "air/2"
+        flow = fuel["Mass_Flow"]
+        assert (text_of(flow.attrs["units"]), text_of(flow.attrs["penstock_units"])) == (
+            "cm3 min-1",
+            "SCCM",
+        )
+        assert flow[:7].tolist() == [n / 4 for n in range(7)]
+        assert math.isnan(flow[7])
+        assert fuel["t_ns"][:4].tolist() == [NOON_NS, NOON_NS, *[NOON_NS + 2_000_246] * 2]
+        assert fuel["time"][2] == (NOON_NS + 2_000_246) // 1000
+        assert text_of(fuel["Temp"].attrs["units"]) == "degC"
+        assert text_of(file["air_2/Temp"].attrs["units"]) == "degF"
+        errors = [b"".join(row).rstrip(b"\0").decode() for row in fuel["error"][:]]
+        assert errors == ["TimeoutError: no reply ✗" if n == 7 else "" for n in range(50)]
+        assert b"".join(file["events/message"][0]).rstrip(b"\0") == b"high"
+
+
+def test_no_string_of_hdf5_is_in_the_file(tmp_path: Path) -> None:
+    """Octave reads no part of a file with one."""
+    out = exported(recording(tmp_path / "run.parquet"), ".nc")
+    found: list[str] = []
+
+    def look(name: str, thing: Any) -> None:
+        for key in thing.attrs:
+            if h5py.check_string_dtype(thing.attrs.get_id(key).dtype) is not None and (
+                thing.attrs.get_id(key).get_type().is_variable_str()
+            ):
+                found.append(f"{name}@{key}")
+        if isinstance(thing, h5py.Dataset) and h5py.check_string_dtype(thing.dtype) is not None:
+            found.extend([name] * thing.id.get_type().is_variable_str())
+
+    with h5py.File(out) as file:
+        file.visititems(look)
+    assert found == []
+
+
+def test_xarray_reads_what_was_recorded(tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    out = exported(recording(tmp_path / "run.parquet"), ".nc")
+    with xarray.open_dataset(out, group="fuel", engine="h5netcdf") as data:
+        assert data.sizes["row"] == 50
+        assert str(data["time"].values[2])[:26] == "2026-11-21T12:00:00.002000"
+        assert data["Mass_Flow"].coords["time"] is not None
+        assert data["Gas"].values[0].decode() == "N2 é"
+        assert data["status"].values[0] == b"HLD"
+        assert int(data["Mass_Flow"].isnull().sum()) == 1
+        frame = data[["Mass_Flow", "t_ns"]].to_dataframe()
+    assert frame["Mass_Flow"][49] == 49 / 4
+    with xarray.open_datatree(out, engine="h5netcdf") as tree:
+        assert sorted(tree.children) == ["air_2", "events", "fuel"]
+
+
+def test_netcdf4_reads_the_times(tmp_path: Path) -> None:
+    netcdf = pytest.importorskip("netCDF4")
+    out = exported(recording(tmp_path / "run.parquet"), ".nc")
+    with netcdf.Dataset(out) as file:
+        time = file["fuel/time"]
+        moment = netcdf.num2date(time[2], time.units, time.calendar)
+        assert moment.isoformat() == "2026-11-21T12:00:00.002000"
+        assert file["fuel/Mass_Flow"][:].mask.sum() == 1
+
+
+def test_every_kind_of_column_is_written(tmp_path: Path) -> None:
+    async def write() -> None:
+        async with CsvSink(tmp_path / "run.csv", seals=False) as sink:
+            await sink.write_batch(typed_batch())
+
+    anyio.run(write)
+    out = exported(tmp_path / "run.csv", ".nc")
+    with h5py.File(out) as file:
+        group = file["a"]
+        assert group["Open"][:].tolist() == [1, -1, -1]
+        assert text_of(group["Open"].attrs["flag_meanings"]) == "false true"
+        assert group["Count"][:].tolist() == [2**53 + 1, -(2**63), 2]
+        assert group["Calibrated"][:].tolist() == [1_795_262_400_250_000, -(2**63), -(2**63)]
+
+
+def test_two_devices_of_one_group_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    buffer = ColumnBuffer(RecordSchema((Field("v", "float"),)))
+    for device in ("a b", "a/b"):
+        buffer.append_row(device, None, NOON_NS, NOON_NS, 1, 1, {"v": 1.0}, "", None)
+
+    async def write() -> None:
+        async with ParquetSink(tmp_path / "run.parquet", seals=False) as sink:
+            await sink.write_batch(SampleBatch.from_buffer(buffer))
+
+    anyio.run(write)
+    source, out = tmp_path / "run.parquet", tmp_path / "out.nc"
+    assert main(["export", str(source), str(out)]) == 5
+    assert "would both be the group 'a_b'" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["export", str(source), str(out), "--device", "a/b"]) == 0
+
+
+def test_a_wide_table_is_one_group(tmp_path: Path) -> None:
+    source, out = recording(tmp_path / "run.parquet"), tmp_path / "wide.nc"
+    wide = ["--wide", "--every", "0.02", "--field", "Mass_Flow"]
+    assert main(["export", str(source), str(out), *wide]) == 0
+    with h5py.File(out) as file:
+        assert "time" in file
+        assert [name for name in file if "fuel" in name]
