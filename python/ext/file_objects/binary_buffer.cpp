@@ -59,7 +59,8 @@ bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
     if (!data) {
         return false;
     }
-    const long long ahead = PyBytes_CheckExact(file->ahead) ? PyBytes_GET_SIZE(file->ahead) : 0;
+    const bool holds = file->ahead != nullptr && PyBytes_CheckExact(file->ahead);
+    const long long ahead = holds ? PyBytes_GET_SIZE(file->ahead) : 0;
     if (file->position >= file->ahead_at && file->position <= file->ahead_at + ahead) {
         // Sequential so far: larger reads pay.
         file->next_read_ahead =
