@@ -141,6 +141,21 @@ void forget_task(HttpRequestObject* request) noexcept {
     }
 }
 
+/// Ends the connection of a client that has gone for the application, and that may still wait: it
+/// has only ended its side. Preserves a raised exception.
+void end_without_response(HttpRequestObject* request) noexcept {
+    if (!request->gone || request->response_complete || !is_current(request)) {
+        return;
+    }
+    Ref exception = take_exception();
+    if (!(request->multiplexed ? reset_stream(request) : end_connection(request->connection))) {
+        PyErr_WriteUnraisable(as_object(request));
+    }
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
 /// A step of the application has ended. `*result` is what it has yielded or returned.
 PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** result) noexcept {
     if (sent == PYGEN_NEXT) {
@@ -158,13 +173,11 @@ PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** 
         const Ref value(std::exchange(*result, nullptr));
         handle_return(request, value.get());
     } else if (handle_exception(request)) {
+        end_without_response(request);
         forget_task(request);
         return PYGEN_ERROR;
     }
-    if (request->gone && !request->response_complete && is_current(request) &&
-        !(request->multiplexed ? reset_stream(request) : end_connection(request->connection))) {
-        PyErr_WriteUnraisable(as_object(request));
-    }
+    end_without_response(request);
     forget_task(request);
     *result = Py_NewRef(Py_None);
     return PYGEN_RETURN;

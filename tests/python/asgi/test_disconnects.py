@@ -130,6 +130,21 @@ def test_a_client_that_ends_its_side_gets_its_response(run: Run) -> None:
     run(main())
 
 
+def test_a_client_that_ended_its_side_is_closed_when_its_application_is_cancelled(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(REQUEST)
+            client.writer.write_eof()
+            assert await asyncio.wait_for(client.reader.read(), 10) == b""
+
+    run(main())
+
+
 def test_a_body_that_ends_too_early_is_a_disconnect(run: Run) -> None:
     async def main() -> None:
         seen: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
