@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from array import array
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock._record import line_rows
-from penstock.record import SampleBatch
+from penstock.record import InfluxSink, MqttSink, SampleBatch, SinkWriteError
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.line_encoder import LineEncoder
 from penstock.record._influx.line_text import (
@@ -21,6 +22,7 @@ from penstock.record._influx.line_text import (
     quoted_text,
     series_head,
 )
+from penstock.record._network.secrets import Secret
 from tests.python.record.batches import batch_of, bounded, rows, typed_batch
 
 many_rows = st.lists(rows, min_size=1, max_size=12)
@@ -187,13 +189,66 @@ def test_addresses(url: str, target: str, shown: str) -> None:
         ("influx://host/lab?token=secret", "unknown option token"),
         ("influx://host", "no address of a database"),
         ("influx://host/a/b/c", "no address of a database"),
-        ("influx://host:x/lab", "no valid port"),
-        ("influx://host/lab?api=2", "contradicts itself"),
-        ("influx://host/org/bucket?rp=x", "contradicts itself"),
-        ("influx://host/lab?api=4", "contradicts itself"),
+        ("influx://host/lab?api=2", "contradicts its options"),
+        ("influx://host/org/bucket?rp=x", "contradicts its options"),
+        ("influx://host/lab?api=4", "contradicts its options"),
+        ("influx://host:x/lab", "no valid host or port"),
+        ("influx://host:99999/lab?token=secret", "no valid host or port"),
+        ("influx://[::1/secret", "no valid host or port"),
+        ("influx://me:se/secret@host/lab", "holds no user"),
+        ("influx://me:se?secret@host/lab", "holds no user"),
+        ("influx://me:se\u2100secret@host/lab", "holds no user"),
+        ("influx:///me:secret@host", "holds no user"),
+        ("influx://host/?token=secret", "no address of a database"),
+        ("influx://host/a/b/c?token=secret", "no address of a database"),
+        ("influx://host/lab#secret", "behind #"),
     ],
 )
 def test_a_wrong_address_is_refused_without_its_secret(url: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
         InfluxAddress.parse(url)
     assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("device", ["a\\ b", "a\\,b", "a\\=b", "\\\\ ,"])
+def test_a_field_is_taken_from_a_line_whose_device_has_backslashes(device: str) -> None:
+    line = series_head("samples", device) + b" x=1,y=2 5"
+    assert line_without_field(line, "samples", "x") == series_head("samples", device) + b" y=2 5"
+
+
+def test_a_field_without_a_name_gets_one() -> None:
+    assert field_label("") == b"field="
+
+
+@pytest.mark.parametrize("options", [{"measurement": "#a"}, {"events": "#a"}])
+def test_a_measurement_that_would_be_a_comment_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="begin with # for comments"):
+        InfluxSink("influx://host/lab", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "reason"), [("", "it holds no"), (None, "No such file")])
+def test_a_file_without_certificates_is_refused(
+    tmp_path: Path, text: str | None, reason: str
+) -> None:
+    path = tmp_path / "ca.pem"
+    if text is not None:
+        path.write_text(text)
+    for sink, url in ((InfluxSink, "influxs://host/lab"), (MqttSink, "mqtts://host")):
+        with pytest.raises(ValueError, match=rf"certificates in .*ca\.pem .*{reason}.* as PEM"):
+            sink(url, ca_file=path)
+
+
+def test_a_secret_is_one_line_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", " token\r\n")
+    assert Secret(None, "TOKEN").read() == "token"
+    monkeypatch.setenv("TOKEN", "to\r\nken")
+    with pytest.raises(SinkWriteError, match="secret in TOKEN has line ends") as refused:
+        Secret(None, "TOKEN").read()
+    assert "ken" not in str(refused.value)
+    file = tmp_path / "token"
+    file.write_bytes("\ufefftoken\n".encode())
+    assert Secret(file).read() == "token"
+    file.write_bytes(b"to\rken")
+    with pytest.raises(SinkWriteError, match="holds no secret"):
+        Secret(file).read()

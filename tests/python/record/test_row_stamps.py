@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock._record import rising_stamps
+from penstock.record._network import row_stamps
 from penstock.record._network.row_stamps import RowStamps
 from tests.python.record.batches import bounded
 
@@ -60,6 +61,18 @@ def test_no_two_rows_of_a_series_have_one_stamp(seed: int) -> None:
         seen.update((names[code], stamp) for code, stamp in zip(codes, made, strict=True))
         rows += many
         assert len(seen) == rows
+
+
+def test_a_clock_that_stays_behind_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_stamps, "_REMEMBERED_ROWS", 100)
+    monkeypatch.setattr(row_stamps, "_FEW_ROWS", 10)
+    unique = RowStamps()
+    unique.unique(array("q", [10**9]), array("i", [0]), NAMES)
+    codes = array("i", [0] * 10)
+    for begin in range(0, 10_000, 10):
+        stamps = array("q", range(begin, begin + 10))
+        assert unique.unique(stamps, codes, NAMES) == stamps
+    assert len(unique._taken["fuel"].stamps) <= 2 * 110 + 10 + 10
 
 
 def test_arguments_are_checked() -> None:

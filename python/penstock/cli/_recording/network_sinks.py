@@ -59,6 +59,8 @@ class NetworkSinks:
                 sink = await stack.enter_async_context(make())
             except RecordError as error:
                 raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+            except ValueError as error:
+                raise CommandError(one_line(error), ExitCode.CONFIG) from error
             self.reopening[sink] = make
             if sink.trouble is not None:
                 await self._tell(f"penstock: {_waiting(sink)}")
@@ -75,13 +77,21 @@ class NetworkSinks:
                 await self._made(place, sink_plan).check()
             except RecordError as error:
                 raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+            except ValueError as error:
+                raise CommandError(one_line(error), ExitCode.CONFIG) from error
 
     async def watch(self, recording: Recording) -> None:
-        """Tell when a server is away, and when it is back, until it is cancelled."""
+        """Tell when a server is away, back, or begins to refuse rows, until it is cancelled."""
         told = {place: sink.trouble for place, sink in enumerate(self._sinks)}
+        refusing: set[NetworkSink] = set()
         while True:
             await anyio.sleep(_LOOKED_AT_EVERY_S)
             for place, sink in enumerate(self._sinks):
+                if sink.rows_refused and sink not in refusing:
+                    refusing.add(sink)
+                    text = f"{sink.server} has refused {sink.rows_refused} rows; {sink.refusals}"
+                    recording.note(text, kind="sink_refused")
+                    await self._tell(f"penstock: {text}")
                 trouble = sink.trouble
                 if (trouble is None) == (told.get(place) is None):
                     continue

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote
 
-from penstock.record._network.secrets import refuse_password
+from penstock.record._network.secrets import split_url
 
 __all__ = ["InfluxAddress", "is_influx"]
 
@@ -53,18 +53,19 @@ class InfluxAddress:
         Raises:
             ValueError: it is malformed, or holds a password.
         """
-        parts = urlsplit(url)
-        scheme = parts.scheme.lower()
-        refuse_password(scheme, parts.netloc.rpartition("@")[0], _SAID)
-        try:
-            host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise ValueError(f"{url} has no valid port: write {scheme}://HOST:8086/NAME") from error
+        parts = split_url(url, _SAID)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
         names = [unquote(name) for name in parts.path.strip("/").split("/") if name]
         if scheme not in _SCHEMES or not host or not 1 <= len(names) <= 2:
             raise ValueError(
-                f"{url} is no address of a database: write {scheme or 'influx'}://HOST:8086/"
-                "DATABASE, or HOST:8086/ORGANISATION/BUCKET for InfluxDB 2"
+                f"{scheme or 'influx'}://{host or ''} is no address of a database: write "
+                f"{scheme or 'influx'}://HOST:8086/DATABASE, or HOST:8086/ORGANISATION/BUCKET for "
+                "InfluxDB 2"
+            )
+        if parts.fragment:
+            raise ValueError(
+                f"{scheme}://{host} has something behind #, which is no part of an address: write "
+                "%23 for a # in a name"
             )
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         for name in options:
@@ -80,8 +81,9 @@ class InfluxAddress:
             or ("rp" in options and api != "1")
         ):
             raise ValueError(
-                f"{url} contradicts itself: api=1 and api=3 have a database, api=2 an organisation "
-                "and a bucket, and only api=1 has a retention policy (rp)"
+                f"the path of {scheme}://{host} contradicts its options: api=1 and api=3 have a "
+                "database, api=2 an organisation and a bucket, and only api=1 has a retention "
+                "policy (rp)"
             )
         return cls(
             scheme == "influxs",

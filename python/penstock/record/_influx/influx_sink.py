@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import ssl
 from pathlib import Path
 
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.influx_transport import InfluxTransport
 from penstock.record._influx.line_encoder import LineEncoder
+from penstock.record._network.certificates import trusting
 from penstock.record._network.http_post import HttpPost
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.refused_rows import RefusedRows
@@ -52,7 +52,8 @@ class InfluxSink(NetworkSink):
     no permission. A server that does not answer at all is waited for.
 
     Raises:
-        ValueError: the URL is malformed, or holds a password.
+        ValueError: the URL is malformed, or holds a password; a measurement has no name, or one
+            that begins with ``#``, which makes its lines comments; ``ca_file`` cannot be read.
     """
 
     def __init__(
@@ -77,8 +78,13 @@ class InfluxSink(NetworkSink):
             raise ValueError(
                 f"samples are in {measurement!r} and events in {events!r}: give each a name"
             )
+        if measurement.startswith("#") or events.startswith("#"):
+            raise ValueError(
+                f"samples are in {measurement!r} and events in {events!r}, and the server takes "
+                "lines that begin with # for comments: give each another name"
+            )
         folder = Path(f"{measurement}.influx-spool" if spool is None else spool)
-        tls = ssl.create_default_context(cafile=ca_file) if address.tls else None
+        tls = trusting(ca_file) if address.tls else None
         rejected = RefusedRows(folder.with_name(f"{folder.name}-refused.lp"))
         transport = InfluxTransport(
             address,

@@ -32,6 +32,8 @@ _NOT_NOW = frozenset({408, 425, 429, 500, 502, 503, 504})
 _REFUSED = frozenset({400, 413, 422})
 # InfluxDB 2 has answered some of these with 500 (influxdata/telegraf#11005).
 _OF_LINES = ("field type conflict", "unable to parse", "partial write")
+# What Go's and nginx' servers of HTTPS say to HTTP, with 400.
+_TLS_WANTED = ("to an HTTPS server", "sent to HTTPS port")
 _CONFLICT = re.compile(r'input field "(.*?)" on measurement "(.*?)" is type \w+')
 _TOO_OLD = "beyond retention policy"
 # So many requests for one payload that was refused. What is refused then is kept as a whole.
@@ -69,7 +71,7 @@ class InfluxTransport:
 
     async def check(self) -> None:
         answer = await self._post(zlib.compress(b"", 1, _GZIP))
-        if answer.status not in _REFUSED:  # some refuse a request without lines
+        if not _is_refused(answer):  # some refuse a request without lines
             self._refuse_unless_taken(answer)
 
     async def send(self, payload: bytes) -> int:
@@ -87,6 +89,8 @@ class InfluxTransport:
         status, text = answer.status, _text_of(answer)
         if status in (200, 204):
             return
+        if any(words in text for words in _TLS_WANTED):
+            raise Misconfigured("the server speaks TLS: write influxs:// in the address")
         said = f"the server answered {status}" + (f": {text}" if text else "")
         if status in (401, 403):
             raise Misconfigured(
@@ -157,10 +161,10 @@ class InfluxTransport:
 
 
 def _is_refused(answer: Answer) -> bool:
+    text = _text_of(answer)
     if answer.status == 500:
-        text = _text_of(answer)
         return any(words in text for words in _OF_LINES)
-    return answer.status in _REFUSED
+    return answer.status in _REFUSED and not any(words in text for words in _TLS_WANTED)
 
 
 def _without_field(

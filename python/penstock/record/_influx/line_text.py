@@ -2,9 +2,10 @@ r"""Names and texts in the line protocol of InfluxDB.
 
 https://docs.influxdata.com/influxdb/v1.6/write_protocols/line_protocol_reference/
 
-Three things cannot be written: a line feed in a name, a name that ends with a backslash, and a
-character of number 0. They are written as the two characters ``\n``, as ``\`` and a full stop, and
-as ``\0``. A line feed in a text is possible, but then the lines of a request cannot be told apart.
+Four things cannot be written: a line feed in a name, a name that ends with a backslash, a character
+of number 0, and a field without a name. They are written as the two characters ``\n``, as ``\`` and
+a full stop, as ``\0``, and as ``field``. A line feed in a text is possible, but then the lines of
+a request cannot be told apart.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import re
 __all__ = ["field_label", "line_without_field", "quoted_text", "series_head"]
 
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\0": "\\0"}
-_FIELD = re.compile(rb'((?:\\.|[^\\,= ])+)=("(?:\\.|[^"\\])*"|[^, ]*)', re.DOTALL)
-_HEAD = re.compile(rb"(?:\\.|[^\\ ])+", re.DOTALL)
+# In a name a backslash before another character is itself.
+_FIELD = re.compile(rb'((?:\\[,= ]|[^,= ])+)=("(?:\\.|[^"\\])*"|[^, ]*)', re.DOTALL)
+_HEAD = re.compile(rb"(?:\\[,= ]|[^ ])+", re.DOTALL)
 
 
 def _name(text: str, special: str) -> str:
@@ -36,7 +38,9 @@ def series_head(measurement: str, device: str) -> bytes:
 
 def field_label(name: str) -> bytes:
     """What stands before a field's value. InfluxDB refuses a field ``time``."""
-    return (_name("field_time" if name == "time" else name, ",= ") + "=").encode()
+    if name == "time":
+        name = "field_time"
+    return (_name(name or "field", ",= ") + "=").encode()
 
 
 def quoted_text(text: str) -> str:

@@ -30,6 +30,7 @@ from penstock.record._mqtt.packets import (
     subscribe_packet,
     welcomed,
 )
+from penstock.record._network.certificates import describe_distrust
 from penstock.record._network.protocol import Away, Misconfigured
 
 __all__ = ["Broker"]
@@ -121,6 +122,8 @@ class Broker:
                 writer.transport.abort()
             if isinstance(error, TimeoutError):
                 raise Away(f"no answer within {timeout:g} s") from error
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise Misconfigured(describe_distrust(error)) from error
             if isinstance(error, EOFError):
                 raise Away("the connection was closed before an answer came") from error
             if isinstance(error, (OSError, Malformed)):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import ssl
 from pathlib import Path
 
 from penstock.record._mqtt.json_messages import JsonMessages
 from penstock.record._mqtt.mqtt_transport import MqttTransport
 from penstock.record._network.address import BrokerAddress
+from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.refused_rows import RefusedRows
 from penstock.record._network.secrets import Secret
@@ -66,7 +66,7 @@ class MqttSink(NetworkSink):
     is waited for.
 
     Raises:
-        ValueError: the URL is malformed, or holds a password.
+        ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MqttSink(NetworkSink):
     ) -> None:
         address = mqtt_address(url)
         folder = Path("samples.mqtt-spool" if spool is None else spool)
-        tls = ssl.create_default_context(cafile=ca_file) if address.scheme == "mqtts" else None
+        tls = trusting(ca_file) if address.scheme == "mqtts" else None
         transport = MqttTransport(
             address,
             tls,

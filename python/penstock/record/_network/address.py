@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from penstock.record._network.secrets import refuse_password
+from penstock.record._network.secrets import split_url
 
 __all__ = ["BrokerAddress"]
 
@@ -39,16 +39,11 @@ class BrokerAddress:
         Raises:
             ValueError: it is malformed, or holds a password.
         """
-        parts = urlsplit(url)
-        scheme = parts.scheme.lower()
-        refuse_password(scheme, parts.netloc.rpartition("@")[0], secrets)
-        try:
-            host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise ValueError(f"{scheme}:// URL has no valid port: write {scheme}://HOST") from error
+        parts = split_url(url, secrets)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
         if scheme not in ports or not host:
             known = " or ".join(f"{each}://HOST" for each in ports)
-            raise ValueError(f"{url} is no address of a broker: write {known}")
+            raise ValueError(f"the URL with {scheme}:// is no address of a broker: write {known}")
         if parts.query or parts.fragment:
             raise ValueError(
                 f"{scheme}://{host} has options behind ? or #, and there are none: {secrets}"

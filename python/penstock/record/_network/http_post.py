@@ -12,7 +12,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.record._network.protocol import Away
+from penstock.record._network.certificates import describe_distrust
+from penstock.record._network.protocol import Away, Misconfigured
 
 __all__ = ["Answer", "HttpPost"]
 
@@ -61,6 +62,7 @@ class HttpPost:
         Cancellation: the server may have taken the request, or not. The connection is closed.
 
         Raises:
+            Misconfigured: the server's certificate is not trusted.
             Away: no server, no answer in time, or one that is not HTTP.
         """
         head = "".join(
@@ -90,6 +92,9 @@ class HttpPost:
         except EOFError as error:
             await self.close()
             raise Away("the connection was closed before an answer came") from error
+        except ssl.SSLCertVerificationError as error:
+            await self.close()
+            raise Misconfigured(describe_distrust(error)) from error
         except (OSError, ValueError) as error:
             await self.close()
             raise Away(_one_line(error)) from error
@@ -133,7 +138,7 @@ class HttpPost:
                     raise ValueError(f"the answer has {size} bytes")
                 body = await reader.readexactly(size)
             else:
-                body, ends = await reader.read(_LONGEST_BODY), True
+                body, ends = await self._to_the_end(reader), True
         if ends or version == "HTTP/1.0" or "close" in fields.get("connection", "").lower():
             await self.close()
         return Answer(status, fields, body)
@@ -155,6 +160,12 @@ class HttpPost:
             body += await reader.readexactly(size)
             await self._line(reader)
         await self._fields(reader)
+        return body
+
+    async def _to_the_end(self, reader: asyncio.StreamReader) -> bytes:
+        body = b""
+        while len(body) < _LONGEST_BODY and (data := await reader.read(_LONGEST_BODY - len(body))):
+            body += data
         return body
 
     async def _line(self, reader: asyncio.StreamReader) -> str:

@@ -28,14 +28,18 @@ class LoopThread:
         self._ended: asyncio.Event | None = None
 
     def start(self) -> None:
-        """Begin the thread; returns when its loop runs."""
+        """Begin the thread; returns when its loop runs. OSError: there can be no loop."""
         ready = threading.Event()
+        failures: list[BaseException] = []
         # Not waited for at the end of the process: a sink that was never closed must not hold it.
         self._thread = threading.Thread(
-            target=self._run, args=(ready,), name=self._name, daemon=True
+            target=self._run, args=(ready, failures), name=self._name, daemon=True
         )
         self._thread.start()
         ready.wait()
+        for failure in failures:
+            self._thread.join()
+            raise failure
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run ``function(*arguments)`` on the loop, and return its result or raise its error."""
@@ -49,12 +53,19 @@ class LoopThread:
             self._thread.join()
             self._loop = None
 
-    def _run(self, ready: threading.Event) -> None:
+    def _run(self, ready: threading.Event, failures: list[BaseException]) -> None:
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
             self._ended = asyncio.Event()
             ready.set()
             await self._ended.wait()
 
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(main())
+        try:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(main())
+        except BaseException as error:
+            if ready.is_set():
+                raise
+            # A process has no more descriptors, say. ``start`` raises it.
+            failures.append(error)
+            ready.set()

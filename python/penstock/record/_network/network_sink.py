@@ -52,7 +52,7 @@ class SpooledFile:
         self._open = False
 
     def open(self) -> None:
-        self._loop.start()
+        self._start()
         try:
             self._loop.call(self.sender.open)
         except BaseException:
@@ -66,11 +66,17 @@ class SpooledFile:
         Raises:
             SinkWriteError: it would not, or does not answer.
         """
-        self._loop.start()
+        self._start()
         try:
             self._loop.call(self.sender.check)
         finally:
             self._loop.stop()
+
+    def _start(self) -> None:
+        try:
+            self._loop.start()
+        except OSError as error:
+            raise SinkWriteError(f"the sink of {self.transport} cannot begin: {error}") from error
 
     def write(self, batch: SampleBatch) -> None:
         if not self._open:
@@ -156,3 +162,8 @@ class NetworkSink(ThreadedSink):
     def rows_refused(self) -> int:
         """Rows that the other side will never take. Any thread may read it."""
         return self._spooled.sender.rows_refused
+
+    @property
+    def refusals(self) -> str:
+        """Where the refused rows are, and why they were refused. Any thread may read it."""
+        return self._spooled.refusals()
