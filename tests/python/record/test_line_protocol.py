@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock._record import line_rows
-from penstock.record import InfluxSink, MqttSink, SampleBatch, SinkWriteError
+from penstock.record import InfluxSink, MqttSink, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.line_encoder import LineEncoder
 from penstock.record._influx.line_text import (
@@ -227,6 +227,13 @@ def test_a_measurement_that_would_be_a_comment_is_refused(options: dict[str, str
         InfluxSink("influx://host/lab", **options)  # type: ignore[arg-type]
 
 
+SINKS_OF_TLS: tuple[tuple[Any, str], ...] = (
+    (InfluxSink, "influxs://host/lab"),
+    (MqttSink, "mqtts://host"),
+    (NatsSink, "natss://host"),
+)
+
+
 @pytest.mark.parametrize(("text", "reason"), [("", "it holds no"), (None, "No such file")])
 def test_a_file_without_certificates_is_refused(
     tmp_path: Path, text: str | None, reason: str
@@ -234,7 +241,7 @@ def test_a_file_without_certificates_is_refused(
     path = tmp_path / "ca.pem"
     if text is not None:
         path.write_text(text)
-    for sink, url in ((InfluxSink, "influxs://host/lab"), (MqttSink, "mqtts://host")):
+    for sink, url in SINKS_OF_TLS:
         with pytest.raises(ValueError, match=rf"certificates in .*ca\.pem .*{reason}.* as PEM"):
             sink(url, ca_file=path)
 

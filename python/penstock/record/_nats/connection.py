@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.record._network.certificates import describe_distrust
 from penstock.record._network.protocol import Away, Misconfigured
 
 __all__ = ["NatsConnection", "Reply"]
@@ -91,6 +92,8 @@ class NatsConnection:
                 writer.transport.abort()
             if isinstance(error, TimeoutError):
                 raise Away(f"no answer within {timeout:g} s") from error
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise Misconfigured(describe_distrust(error)) from error
             if isinstance(error, EOFError):
                 raise Away("the connection was closed before an answer came") from error
             if isinstance(error, (OSError, ValueError, _Broken)):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
 from pathlib import Path
 
 from penstock.record._nats.arrow_messages import ArrowMessages
 from penstock.record._nats.nats_transport import NatsTransport
 from penstock.record._network.address import BrokerAddress
+from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.secrets import Secret
 from penstock.record._sinks.loss_window import LossWindow
@@ -96,7 +96,7 @@ class NatsSink(NetworkSink):
         stream = address.name.replace(".", "_") if stream is None else stream
         if not _PREFIX.fullmatch(stream) or "." in stream:
             raise ValueError(f"a stream cannot be named {stream!r}: write letters, digits, - and _")
-        tls = ssl.create_default_context(cafile=ca_file) if address.scheme == "natss" else None
+        tls = trusting(ca_file) if address.scheme == "natss" else None
         transport = NatsTransport(
             address,
             tls,
