@@ -183,10 +183,12 @@ class _Response:
 
 
 def _header(start: Message, name: bytes) -> str:
-    for key, value in start.get("headers", ()):
-        if key.lower() == name:
-            return bytes(value).decode("latin-1")
-    return ""
+    """Return a field's value, several lines as one list."""
+    return ", ".join(
+        bytes(value).decode("latin-1")
+        for key, value in start.get("headers", ())
+        if key.lower() == name
+    )
 
 
 def _varying(start: Message) -> list[tuple[bytes, bytes]]:

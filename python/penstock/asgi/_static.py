@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import mimetypes
 import os
 import re
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 from urllib.parse import quote
@@ -24,7 +24,22 @@ _COPIED = 65536
 """A file of at most this size is read and leaves with its head; a longer one is sent by the kernel.
 """
 _PART = 1 << 17
-_RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII)
+_RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII | re.IGNORECASE)
+_DIGITS = 18
+"""Of a position: no file has more bytes."""
+_TEXTS = {
+    404: b"Not Found",
+    405: b"Method Not Allowed",
+    412: b"Precondition Failed",
+    416: b"Range Not Satisfiable",
+}
+_PACKED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
+_NOT_THERE = frozenset(
+    {
+        *(errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM),
+        *(errno.ENXIO, errno.ENODEV, errno.EISDIR),
+    }
+)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -73,6 +88,7 @@ class StaticFiles:
         self._prefix = prefix.rstrip("/")
         mimetypes.init()  # reads files of the system, now and not at the first request
         self._folder = os.path.realpath(folder)
+        self._inside = os.path.join(self._folder, "")
         if not stat.S_ISDIR(os.stat(self._folder).st_mode):
             raise NotADirectoryError(20, "is no folder", folder)
 
@@ -124,22 +140,26 @@ class StaticFiles:
         found = self._open_path(path, opened)
         if found is not None:
             return found
-        if name and not name.endswith("/") and os.path.isfile(os.path.join(path, _INDEX)):
-            return "slash"
-        return None
+        if not name or name.endswith("/"):
+            return None
+        return "slash" if self._open_path(os.path.join(path, _INDEX), opened) else None
 
     def _open_path(self, path: str, opened: contextlib.ExitStack) -> _File | None:
         try:
             # A FIFO would wait for its other end.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        except (OSError, UnicodeEncodeError):
+        except UnicodeEncodeError:
             return None
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise  # such as too many open files, of which a client or a cache is not told 404
         opened.callback(os.close, descriptor)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             return None
         # The name of what was opened, so that no link can change in between.
-        if not os.readlink(f"/proc/self/fd/{descriptor}").startswith(self._folder + os.sep):
+        if not os.readlink(f"/proc/self/fd/{descriptor}").startswith(self._inside):
             return None
         return _File(descriptor, found.st_size, found.st_mtime_ns)
 
@@ -158,11 +178,10 @@ class StaticFiles:
     async def _send(
         self, name: str, found: _File, scope: Scope, send: Send, opened: contextlib.ExitStack
     ) -> None:
-        fields = dict(scope["headers"])
-        content_type = mimetypes.guess_type(name or _INDEX)[0] or "application/octet-stream"
-        if name.endswith("/"):
-            content_type = "text/html"
-        asked = fields.get(b"range", b"").decode("latin-1")
+        fields = scope["headers"]
+        content_type = _content_type(name)
+        # RFC 9110, section 14.2: a range is one of GET alone.
+        asked = _value(fields, b"range") if scope["method"] == "GET" else None
         varies = gains_by_coding(content_type)
         if varies and not asked:
             found = self._best(name, found, scope["headers"], opened)
@@ -176,6 +195,9 @@ class StaticFiles:
         ]
         if varies:
             headers.append((b"vary", b"accept-encoding"))
+        if _is_refused(fields, found):
+            await _answer(send, 412, headers)
+            return
         if _is_unchanged(fields, found, modified):
             await _answer(send, 304, headers)
             return
@@ -197,14 +219,15 @@ class StaticFiles:
         if found.coding is not None:
             headers.append((b"content-encoding", found.coding.encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        if scope["method"] == "HEAD" or size == 0:
+        if size > _COPIED and "http.response.zerocopysend" in (scope.get("extensions") or ()):
+            # Also for HEAD, of which nothing is sent, but which is told like GET to what is around.
+            message = {"type": "http.response.zerocopysend", "file": found}
+            await send({**message, "offset": start, "count": size})
+        elif scope["method"] == "HEAD" or size == 0:
             await send({"type": "http.response.body", "body": b""})
         elif size <= _COPIED:
             body = os.pread(found.descriptor, size, start)
             await send({"type": "http.response.body", "body": body})
-        elif "http.response.zerocopysend" in (scope.get("extensions") or ()):
-            message = {"type": "http.response.zerocopysend", "file": found}
-            await send({**message, "offset": start, "count": size})
         else:
             await _send_by_parts(send, found.descriptor, start, size)
 
@@ -223,11 +246,7 @@ async def _send_by_parts(send: Send, descriptor: int, start: int, size: int) -> 
 
 
 async def _answer(send: Send, status: int, headers: Headers | None = None) -> None:
-    body = (
-        b""
-        if status in (304, 308)
-        else {404: b"Not Found", 405: b"Method Not Allowed"}.get(status, b"Range Not Satisfiable")
-    )
+    body = _TEXTS.get(status, b"")
     given = [*(headers or ())]
     if body:
         given.append((b"content-type", b"text/plain; charset=utf-8"))
@@ -235,31 +254,58 @@ async def _answer(send: Send, status: int, headers: Headers | None = None) -> No
     await send({"type": "http.response.body", "body": body})
 
 
-def _is_unchanged(fields: dict[bytes, bytes], found: _File, modified: str) -> bool:
-    """Return whether the client has the file (RFC 9110, section 13.2.2)."""
-    tags = fields.get(b"if-none-match")
+def _content_type(name: str) -> str:
+    if not name or name.endswith("/"):
+        return "text/html"
+    kind, packed = mimetypes.guess_type(name)
+    if packed is not None:  # a .tar.gz is not sent as a tar
+        kind = _PACKED.get(packed)
+    return kind or "application/octet-stream"
+
+
+def _value(fields: Headers, name: bytes) -> str | None:
+    """Return a field's value, several lines as one list; None if it is not there."""
+    lines = [value.decode("latin-1") for key, value in fields if key == name]
+    return ", ".join(lines) if lines else None
+
+
+def _is_refused(fields: Headers, found: _File) -> bool:
+    """Return whether the client wants another version of the file (RFC 9110, section 13.2.2)."""
+    tags = _value(fields, b"if-match")
     if tags is not None:
-        return found.etag in set(_tags(tags.decode("latin-1")))
-    since = fields.get(b"if-modified-since", b"").decode("latin-1")
-    if since == modified:
-        return True
-    if not since:
-        return False
+        return tags.strip() != "*" and found.etag not in _tags(tags)
+    moment = _moment(_value(fields, b"if-unmodified-since"))
+    return moment is not None and moment < found.mtime_ns // 1_000_000_000
+
+
+def _is_unchanged(fields: Headers, found: _File, modified: str) -> bool:
+    """Return whether the client has the file (RFC 9110, section 13.2.2)."""
+    tags = _value(fields, b"if-none-match")
+    if tags is not None:
+        weak = {tag.removeprefix("W/") for tag in _tags(tags)}
+        return tags.strip() == "*" or found.etag in weak
+    since = _value(fields, b"if-modified-since")
+    moment = None if since == modified else _moment(since)
+    return since == modified or (moment is not None and moment >= found.mtime_ns // 1_000_000_000)
+
+
+def _moment(text: str | None) -> float | None:
+    """Return the seconds of a date; None if there is none or it cannot be read."""
+    if text is None:
+        return None
     try:
-        moment = parsedate_to_datetime(since)
-        return moment.timestamp() >= found.mtime_ns // 1_000_000_000
+        return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):
-        return False
+        return None
 
 
-def _tags(text: str) -> Iterator[str]:
-    for entry in text.split(","):
-        yield entry.strip().removeprefix("W/")
+def _tags(text: str) -> set[str]:
+    return {entry.strip() for entry in text.split(",")}
 
 
-def _range_applies(fields: dict[bytes, bytes], found: _File, modified: str) -> bool:
-    condition = fields.get(b"if-range")
-    return condition is None or condition.decode("latin-1").strip() in (found.etag, modified)
+def _range_applies(fields: Headers, found: _File, modified: str) -> bool:
+    condition = _value(fields, b"if-range")
+    return condition is None or condition.strip() in (found.etag, modified)
 
 
 def _extent(asked: str, size: int) -> tuple[int, int] | None:
@@ -268,13 +314,17 @@ def _extent(asked: str, size: int) -> tuple[int, int] | None:
     None for what is no single range, which is answered with the whole file.
     """
     match = _RANGE.fullmatch(asked)
-    if match is None or match[1] == match[2] == "" or max(map(len, match.groups())) > 18:
+    if match is None or match[1] == match[2] == "":
         return None
+    first, last = (
+        10**_DIGITS if len(digits) > _DIGITS else int(digits or 0)
+        for digits in (group.lstrip("0") for group in match.groups())
+    )
     if not match[1]:
-        length = min(size, int(match[2]))
+        length = min(size, last)
         return size - length, length
-    start = int(match[1])
-    last = int(match[2]) if match[2] else size - 1
-    if match[2] and last < start:
+    if not match[2]:
+        last = size - 1
+    elif last < first:
         return None
-    return start, max(0, min(last + 1, size) - start)
+    return first, max(0, min(last + 1, size) - first)

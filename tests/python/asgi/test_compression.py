@@ -74,6 +74,7 @@ def test_other_codings(run: Run, coding: str) -> None:
         (TEXT, [], 200),
         (TEXT, [HTML, (b"content-encoding", b"br")], 200),
         (TEXT, [HTML, (b"cache-control", b"public, no-transform")], 200),
+        (TEXT, [HTML, *((b"cache-control", b) for b in (b"private", b"No-Transform"))], 200),
         (TEXT, [HTML, (b"content-range", b"bytes 0-1199/5000")], 206),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from penstock.asgi._compression import Compressed
 from penstock.asgi._static import StaticFiles
 from tests.python.loop.certificates import client_context, server_context
 
@@ -122,6 +124,12 @@ def test_conditions(run: Run, folder: Path) -> None:
     assert status("If-Modified-Since: yesterday") == 200
     assert status("Range: bytes=0-1", f"If-Range: {etag}") == 206
     assert status("Range: bytes=0-1", 'If-Range: "x"') == 200
+    assert status("If-None-Match: *") == 304
+    assert status(f"If-None-Match: {etag}", 'If-None-Match: "x"') == 304
+    assert status(f'If-Match: "x", {etag}') == status("If-Match: *") == 200
+    assert status('If-Match: "x"') == status(f"If-Match: W/{etag}") == 412
+    assert status(f"If-Unmodified-Since: {earlier}") == 412
+    assert status(f"If-Unmodified-Since: {later}") == 200
 
 
 @pytest.mark.parametrize(
@@ -138,7 +146,10 @@ def test_conditions(run: Run, folder: Path) -> None:
         ("bytes=-", 200, b"0123456789"),
         ("bytes=0-1,3-4", 200, b"0123456789"),
         ("lines=0-1", 200, b"0123456789"),
-        ("bytes=0-" + "9" * 40, 200, b"0123456789"),
+        ("bytes=0-" + "9" * 40, 206, b"0123456789"),
+        ("bytes=" + "9" * 40 + "-", 416, b"Range Not Satisfiable"),
+        ("bytes=-" + "9" * 5000, 206, b"0123456789"),
+        ("Bytes=1-1", 206, b"1"),
     ],
 )
 def test_ranges(run: Run, folder: Path, asked: str, status: int, part: bytes) -> None:
@@ -169,20 +180,64 @@ def test_a_range_of_a_long_file_and_over_tls(run: Run, folder: Path) -> None:
     run(main())
 
 
-def test_head_has_the_fields_of_get(run: Run, folder: Path) -> None:
-    app = StaticFiles(hello, "/s", os.fspath(folder))
+@pytest.mark.parametrize("compressed", [True, False])
+def test_head_has_the_fields_of_get(run: Run, folder: Path, compressed: bool) -> None:
+    app: Any = StaticFiles(hello, "/s", os.fspath(folder))
+    app = Compressed(app) if compressed else app
+    (folder / "long.txt").write_bytes(LONG)
+    more = b" HTTP/1.1\r\nAccept-Encoding: gzip\r\n" + HOST + b"\r\n"
 
     async def main() -> None:
         async with serving(app) as server, connected(server) as client:
-            for name in (b"text.txt", b"long.bin"):
-                client.writer.write(b"HEAD /s/" + name + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+            for name in (b"text.txt", b"long.bin", b"long.txt"):
+                client.writer.write(b"HEAD /s/" + name + more)
                 head = await client.head()
-                client.writer.write(b"GET /s/" + name + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+                client.writer.write(b"GET /s/" + name + more)
                 status, fields, _ = await client.response()
                 assert head[0] == status
                 assert {**head[1], "date": ""} == {**fields, "date": ""}
 
     run(main())
+
+
+def test_a_range_is_one_of_get_alone(run: Run, folder: Path) -> None:
+    app = StaticFiles(hello, "/s", os.fspath(folder))
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"HEAD /s/text.txt HTTP/1.1\r\nRange: bytes=0-1\r\n" + CLOSE)
+            status, fields = await client.head()
+            assert (status, fields["content-length"]) == (200, "10")
+
+    run(main())
+
+
+def test_types_of_packed_files(run: Run, folder: Path) -> None:
+    for name in ("a.tar.gz", "a.html.gz", "a.css.br"):
+        (folder / name).write_bytes(b"packed")
+    types = [get(run, folder, f"/s/a.{e}")[1]["content-type"] for e in ("tar.gz", "html.gz")]
+    assert types == ["application/gzip"] * 2
+    assert get(run, folder, "/s/a.css.br")[1]["content-type"] == "application/octet-stream"
+
+
+def test_a_linked_folder_outside_is_not_told(run: Run, folder: Path) -> None:
+    (folder.parent / "other").mkdir()
+    (folder.parent / "other/index.html").write_text("x")
+    (folder / "linked").symlink_to("../other")
+    assert get(run, folder, "/s/linked")[0] == 404
+
+
+def test_without_descriptors_a_file_is_not_said_to_be_missing(folder: Path) -> None:
+    app = StaticFiles(hello, "/s", os.fspath(folder))
+    scope = {"type": "http", "method": "GET", "path": "/s/text.txt", "headers": []}
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    coroutine = app(scope, None, None)  # type: ignore[arg-type]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            coroutine.send(None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_compressed_siblings(run: Run, folder: Path) -> None:
