@@ -37,6 +37,7 @@ Ref read_cached(BinaryFileObject* file, Py_ssize_t size) noexcept {
                                    position, io::FileOperation::Extent::whole);
     });
     engine->slice_credit -= static_cast<std::int64_t>(read.count) + cost_of_read;
+    ask_next_time(&file->base);
     if (!read.complete || read.error != 0) {
         Py_DECREF(data);
         return Ref();

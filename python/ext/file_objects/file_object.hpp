@@ -26,6 +26,14 @@ struct FileObject {
     unsigned char unchecked_calls; ///< since the clock was asked, see `may_continue`
 };
 
+/// Calls that complete in memory between two questions for the time.
+inline constexpr unsigned char calls_between_checks = 32;
+
+/// Lets the file's next call ask for the time: this one has made a system call.
+inline void ask_next_time(FileObject* file) noexcept {
+    file->unchecked_calls = calls_between_checks;
+}
+
 /// A file of bytes. `unwritten` and `ahead` are never both filled.
 struct BinaryFileObject {
     FileObject base;

@@ -10,9 +10,6 @@ namespace {
 
 using Phase = FileStepObject::Phase;
 
-/// Calls that complete in memory between two questions for the time.
-constexpr unsigned char calls_between_checks = 32;
-
 /// The cost of so many calls, as `should_yield` counts.
 constexpr std::int64_t cost_of_calls = std::int64_t{calls_between_checks} * 256;
 
@@ -35,8 +32,7 @@ PyObject* call_slowly(FileObject* file, const FileMethod& method, PyObject* argu
 
 bool should_yield_now(FileObject* file) noexcept {
     FileEngineObject* engine = file->binary->engine;
-    if (++file->unchecked_calls < calls_between_checks || engine == nullptr ||
-        engine->io == nullptr || engine->closing) {
+    if (may_continue(file) || engine == nullptr || engine->io == nullptr || engine->closing) {
         return false;
     }
     file->unchecked_calls = 0;
@@ -75,10 +71,6 @@ PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept {
     }
     stage = AwaitStage::running;
     return PyObject_CallMethod(ended.get(), "close", nullptr);
-}
-
-bool may_continue(FileObject* file) noexcept {
-    return ++file->unchecked_calls < calls_between_checks;
 }
 
 bool FileStepObject::begin_delegate(Phase next, PyObject* coroutine) noexcept {

@@ -96,9 +96,15 @@ PyObject* call_file_method(FileObject* file, const FileMethod& method, const cha
 /// Python code can convert or refuse.
 Py_ssize_t size_argument(PyObject* argument) noexcept;
 
-/// Whether calls that need no device may go on without asking for the time: each 32 calls, it is
-/// asked whether another task's turn has come. `cost` as in `should_yield`.
-bool may_continue(FileObject* file) noexcept;
+/// Whether a call that needs no device may go on without asking for the time, which is asked after
+/// `calls_between_checks` of them, and after each system call.
+inline bool may_continue(FileObject* file) noexcept {
+    if (file->unchecked_calls >= calls_between_checks - 1) {
+        return false;
+    }
+    ++file->unchecked_calls;
+    return true;
+}
 
 /// Whether the file's engine can be used without a detour: on Penstock's loop, asyncio's and
 /// uvloop. On trio every operation of the engine is a checkpoint.

@@ -127,6 +127,7 @@ AtOnce read_all(TextFileObject* file, PyObject** result) noexcept {
     if (outcome != AtOnce::done) {
         return outcome;
     }
+    ask_next_time(&file->base);
     const Ref data(read);
     const std::string_view bytes(PyBytes_AS_STRING(read),
                                  static_cast<std::size_t>(PyBytes_GET_SIZE(read)));

@@ -131,6 +131,7 @@ AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept {
         (buffered(binary).empty() && !fill_from_cache(binary, 0))) {
         return AtOnce::slow;
     }
+    ask_next_time(&file->base);
     const Ref decoder = Ref::borrow(file->decoder);
     DecoderState state;
     if (!read_state(decoder.get(), module->name_getstate, state)) {

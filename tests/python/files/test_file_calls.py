@@ -204,3 +204,31 @@ async def test_what_another_writes_behind_the_end_is_read(path: Path) -> None:
             other.write(b"and\nmore")
         assert [line async for line in file] == [b"and\n", b"more"]
         assert await file.read(5) == b""
+
+
+@pytest.mark.parametrize("where", [131_070, 131_071, 131_072, 262_143])
+async def test_a_line_end_between_two_slices_is_one(tmp_path: Path, where: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * where + b"\r\n" + b"y" * where + b"\r\nz\r")
+    for newline in (None, "", "\n", "\r", "\r\n"):
+        with path.open(newline=newline) as plain:
+            first, lines = plain.read(1), plain.readlines()
+        async with files.open(path, newline=newline) as file:
+            assert await file.read(1) == first
+            assert await file.readlines() == lines
+            assert await file.readlines() == []
+
+
+@pytest.mark.parametrize("buffering", [0, -1])
+async def test_a_program_that_works_between_reads_yields_at_each(
+    path: Path, buffering: int
+) -> None:
+    size = 100 if buffering == 0 else 9000
+    async with files.open(path, "rb", buffering) as file, counted_turns() as turns:
+        run = LongestRun(turns)
+        for _ in range(30):
+            await file.seek(0)
+            await file.read(size)
+            run.step()
+            work_for(0.003)
+    assert run.longest <= 2

@@ -39,14 +39,14 @@ def _take_few(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
             return
 
 
-async def split_all(content: AnyStr, backend: FileBackend, line_end: int = FEED) -> list[AnyStr]:
+async def split_all(content: bytes, backend: FileBackend) -> list[bytes]:
     """Return the lines of a content in memory, and yield to other tasks now and then."""
-    lines: list[AnyStr] = []
-    begin = split_lines(content, 0, _SPLIT_AT_ONCE, lines, line_end)
+    lines: list[bytes] = []
+    begin = split_lines(content, 0, _SPLIT_AT_ONCE, lines)
     while begin < len(content):
         if backend.should_yield(_SPLIT_AT_ONCE):
             await backend.yield_now()
-        begin = split_lines(content, begin, _SPLIT_AT_ONCE, lines, line_end)
+        begin = split_lines(content, begin, _SPLIT_AT_ONCE, lines)
     return lines
 
 

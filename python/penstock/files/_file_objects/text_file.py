@@ -10,14 +10,13 @@ import sys
 from _multibytecodec import MultibyteIncrementalDecoder
 from typing import Any
 
-from penstock._core import NO_TEXT, TextFileCore, TextPiece
+from penstock._core import NO_TEXT, TextFileCore, TextPiece, split_lines
 from penstock.files._file_objects.async_file import (
     CARRIAGE,
     FEED,
     RETURN_FEED,
     UNIVERSAL,
     AsyncFile,
-    split_all,
 )
 from penstock.files._file_objects.binary_file import BinaryFile
 from penstock.files._file_objects.text_position import Decoder, Snapshot, TextPosition
@@ -295,7 +294,56 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
     async def readlines(self, hint: int | None = None) -> list[str]:
         if hint is not None and hint > 0:
             return await super().readlines(hint)
-        return await split_all(await self.read(), self._binary._backend, self._line_end_kind)
+        await self._take_turn()
+        try:
+            return await self._split_rest(self._begin_reading())
+        finally:
+            self._give_up_turn()
+
+    async def _split_rest(self, decoder: Decoder) -> list[str]:
+        """Decode and split slice by slice: neither the whole text nor a copy of it is needed."""
+        binary = self._binary
+        start, state = binary._position, decoder.getstate()
+        lines: list[str] = []
+        begun: list[str] = []  # the parts of a line whose end was not found yet
+        try:
+            self._append_lines(self._piece.text[self._at :], lines, begun)
+            data = b"more"
+            while data:
+                data = await binary.read(_SLICE)
+                text = decoder.decode(data, not data)
+                if begun and self._ends_within_line_end(begun[-1]):
+                    begun[-1] = begun[-1][:-1]
+                    text = "\r" + text
+                self._append_lines(text, lines, begun)
+                if binary._backend.should_yield(_SLICE):
+                    await binary._backend.yield_now()
+        except BaseException:
+            if binary.seekable():
+                decoder.setstate(state)
+                binary._position = start
+            else:
+                self._piece, self._at = TextPiece("".join(lines + begun)), 0
+            raise
+        if begun:
+            lines.append("".join(begun))
+        self._drop_read_ahead()
+        return lines
+
+    def _append_lines(self, text: str, lines: list[str], begun: list[str]) -> None:
+        """Append the lines of the next text. What has no end yet is kept in ``begun``."""
+        found: list[str] = []
+        split_lines(text, 0, len(text), found, self._line_end_kind)
+        rest = found.pop() if found and not self._ends_line(found[-1]) else ""
+        if found:
+            found[0] = "".join(begun) + found[0]
+            begun.clear()
+            lines += found
+        if rest:
+            begun.append(rest)
+
+    def _ends_line(self, text: str) -> bool:
+        return text.endswith(self._newline or ("\n" if self._newline is None else ("\n", "\r")))
 
     async def _readline_in_turn(self, size: int | None) -> str:
         try:
