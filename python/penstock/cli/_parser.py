@@ -12,6 +12,7 @@ from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
+from penstock.cli._metrics_option import metrics_address
 from penstock.cli._query.commands import add_query_command
 from penstock.cli._recordings.commands import add_recordings_commands
 from penstock.cli._serial.commands import add_serial_commands
@@ -100,8 +101,8 @@ def build_parser() -> _Parser:
         description="Record real instruments on their serial ports, as a TOML file describes "
         "(docs/cli.md and examples/run.toml explain it).",
         usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite] "
-        "[--resume [--force]] [--check] [--no-plot] [--to URL] [--postgres-dsn DSN] [--sign KEY] "
-        "[--json] "
+        "[--resume [--force]] [--check] [--no-plot] [--to URL] [--metrics ADDRESS] "
+        "[--postgres-dsn DSN] [--sign KEY] [--json] "
         "run.toml [--dash [PORT]] [--host ADDRESS] [--allow-host NAME] [--control] "
         "[--limit DEVICE=LOW:HIGH] [--silence SECONDS]",
         epilog=_EPILOG,
@@ -138,6 +139,12 @@ def build_parser() -> _Parser:
         action="append",
         metavar="URL",
         help="also record into this server: influx://HOST/DATABASE (may be repeated)",
+    )
+    record.add_argument(
+        "--metrics",
+        metavar="ADDRESS",
+        type=metrics_address,
+        help="serve last values and counts for Prometheus on HOST:PORT, PORT or unix:PATH",
     )
     record.add_argument(
         "--postgres-dsn",

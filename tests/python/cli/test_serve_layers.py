@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ import httpx
 import pytest
 
 from penstock.cli import main
+from penstock.cli._metrics_endpoint import MetricsEndpoint, check_address
 from penstock.cli._serve import access_log
 from penstock.cli._serve.access_log import AccessBlocks
 from penstock.cli._serve.limits import ProcessLimits, resident_memory
-from penstock.cli._serve.metrics.endpoint import MetricsEndpoint, check_address
 from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.metrics.page import metrics_page
 from penstock.cli._serve.observed import Observed
@@ -168,7 +169,7 @@ def test_a_wrong_command_line(words: list[str]) -> None:
 def test_the_metrics_address(capsys: pytest.CaptureFixture[str]) -> None:
     assert check_address("9000") == (socket.AF_INET, ("127.0.0.1", 9000))
     assert check_address("[::1]:0") == (socket.AF_INET6, ("::1", 0))
-    endpoint = MetricsEndpoint("127.0.0.1:0", SharedCounters())
+    endpoint = MetricsEndpoint("127.0.0.1:0", partial(metrics_page, SharedCounters()))
     try:
         port = endpoint.place.rpartition(":")[2].partition("/")[0]
         assert "penstock_workers 0" in httpx.get(endpoint.place, trust_env=False).text
@@ -189,7 +190,7 @@ def test_the_metrics_replace_a_socket_and_no_file(
 
 
 def test_metrics_for_clients_that_stall_or_reset(capfd: pytest.CaptureFixture[str]) -> None:
-    endpoint = MetricsEndpoint("127.0.0.1:0", SharedCounters())
+    endpoint = MetricsEndpoint("127.0.0.1:0", partial(metrics_page, SharedCounters()))
     address = ("127.0.0.1", int(endpoint.place.rpartition(":")[2].partition("/")[0]))
     with contextlib.ExitStack() as stack:
         stack.callback(endpoint.close)

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._metrics_option import metrics_address
 
 __all__ = ["add_dash_command"]
 
@@ -38,6 +39,13 @@ def add_dash_command(commands: Any, epilog: str) -> None:
         "--layout",
         metavar="RUN_TOML",
         help="of a recording: show the charts and limits of this run.toml",
+    )
+    dash.add_argument(
+        "--metrics",
+        metavar="ADDRESS",
+        type=metrics_address,
+        help="of instruments: serve last values and counts for Prometheus on HOST:PORT, PORT or "
+        "unix:PATH",
     )
     add_serving_options(dash, beside=False)
     dash.set_defaults(run=_dash)

@@ -37,7 +37,13 @@ def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
                 "--layout is for recordings, and a run.toml has its own; leave it out",
                 ExitCode.USAGE,
             )
-        return watch_instruments(options.target, interrupts, dash=plan)
+        return watch_instruments(options.target, interrupts, dash=plan, metrics=options.metrics)
+    if options.metrics is not None:
+        raise CommandError(
+            "--metrics is for instruments, and this is a recording; leave it out, or name a "
+            "run.toml",
+            ExitCode.USAGE,
+        )
     if plan.control:
         raise CommandError(
             f"--control is for instruments, and {name_of(options.target, options.table)} is a "

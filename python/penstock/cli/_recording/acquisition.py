@@ -27,10 +27,12 @@ from penstock.cli._errors import (
     one_line,
 )
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._recording.alarms import Alarms
 from penstock.cli._recording.display import Display, show, tell
 from penstock.cli._recording.instruments import controller_of
 from penstock.cli._recording.joining import Joining
+from penstock.cli._recording.live_metrics import LiveMetrics
 from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.notes import take_notes
 from penstock.cli._recording.output import make_folder, remove_if_empty, written_files
@@ -118,6 +120,12 @@ async def acquire(
             others: list[Sink] = []
             if plan.postgres_dsn is not None:
                 others.append(await _open_postgres(plan, stack))
+            live = LiveMetrics()
+            if plan.metrics is not None:
+                endpoint = MetricsEndpoint(plan.metrics, live.page)
+                stack.callback(endpoint.close)
+                others.append(live.last)
+                await tell(display, f"penstock: metrics on {endpoint.place}")
             network = NetworkSinks(plan, partial(tell, display))
             others += await network.open_all(stack)
             manager = AlicatManager(error_policy=ErrorPolicy.RETURN)
@@ -149,6 +157,7 @@ async def acquire(
                     safe_states,
                     [*sinks, *others],
                     network,
+                    live,
                     fallbacks,
                     reopening,
                     progress,
@@ -265,6 +274,7 @@ async def _record(
     safe_states: SafeStates,
     sinks: Sequence[Sink],
     network: NetworkSinks,
+    live: LiveMetrics,
     fallbacks: Mapping[Sink, Sink],
     reopening: Mapping[Sink, Reopening],
     progress: Progress,
@@ -279,6 +289,7 @@ async def _record(
         started = time.monotonic()
         service.tell("READY=1")
         alarms.attach(recording)
+        live.attach(recording.summary, network)
         safe_states.attach(recording)
 
         def refresh() -> None:

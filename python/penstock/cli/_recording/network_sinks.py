@@ -66,6 +66,11 @@ class NetworkSinks:
                 await self._tell(f"penstock: {_waiting(sink)}")
         return list(self._sinks)
 
+    @property
+    def sinks(self) -> tuple[NetworkSink, ...]:
+        """Those that are written at present. Any thread may read it."""
+        return tuple(self._sinks)
+
     async def check(self) -> None:
         """Ask each server whether it would take rows; make nothing.
 

@@ -118,6 +118,7 @@ class RunPlan:
     ``force`` lets ``resume`` cut off an end that is more than a kill can tear.
     ``fallback`` is a folder for the files that can no longer be written in ``out``.
     ``sign`` is the key that signs the seals of the files.
+    ``metrics`` is the address at which Prometheus asks for the last values and the counts.
     """
 
     devices: tuple[DevicePlan, ...]
@@ -135,6 +136,7 @@ class RunPlan:
     dash: DashPlan | None = None
     alarm: AlarmPlan | None = None
     sinks: tuple[SinkPlan, ...] = ()
+    metrics: str | None = None
 
     @property
     def data_files(self) -> tuple[Path, ...]:

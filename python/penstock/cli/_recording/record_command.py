@@ -54,6 +54,7 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
         postgres_dsn=options.postgres_dsn,
         dash=with_layout(dash_plan(options), config),
         alarm=config.alarm,
+        metrics=options.metrics,
         sinks=(*config.sinks, *map(sink_of_option, options.to or ())),
     )
     if options.check:

@@ -38,10 +38,12 @@ def watch_instruments(
     duration: float | None = None,
     display: Display | None = None,
     dash: DashPlan | None = None,
+    metrics: str | None = None,
 ) -> int:
     """Poll the instruments of the configuration file at ``path``; return the exit code.
 
     They are shown in ``display``, by default in that of the terminal, and on the page of ``dash``.
+    ``metrics`` is the address for Prometheus.
     """
     config = load_config(path)
     plan = RunPlan(
@@ -54,6 +56,7 @@ def watch_instruments(
         formats=(),
         plot=False,
         dash=with_layout(dash, config),
+        metrics=metrics,
     )
     progress = Progress(
         {device.name: DeviceProgress(device) for device in plan.devices},

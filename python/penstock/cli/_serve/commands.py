@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._metrics_option import metrics_address
 
 __all__ = ["add_serve_command"]
 
@@ -171,7 +172,7 @@ def _add_layers(serve: Any) -> None:
     group.add_argument(
         "--metrics",
         metavar="ADDRESS",
-        type=_metrics_address,
+        type=metrics_address,
         help="serve metrics for Prometheus on HOST:PORT, PORT or unix:PATH",
     )
     group.add_argument("--check", action="store_true", help="say whether it would start, and end")
@@ -302,16 +303,6 @@ def _static(text: str) -> tuple[str, str]:
     if not equals or not folder or not prefix.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text} is no PREFIX=DIR with a prefix such as /static")
     return prefix, folder
-
-
-def _metrics_address(text: str) -> str:
-    from penstock.cli._serve.metrics.endpoint import check_address
-
-    try:
-        check_address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def _port(text: str) -> int:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+from functools import partial
 
 from penstock.cli._errors import ExitCode
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._serve.application import read_env_file
 from penstock.cli._serve.changes import ChangedFiles
 from penstock.cli._serve.checking import check
 from penstock.cli._serve.logs import set_up_logs
-from penstock.cli._serve.metrics.endpoint import MetricsEndpoint
 from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._serve.metrics.page import metrics_page
 from penstock.cli._serve.running import run_process
 from penstock.cli._serve.sockets import bound_sockets, place_of, remove_socket_file
 from penstock.cli._serve.supervisor import Supervisor
@@ -39,7 +41,7 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
     try:
         if options.metrics is not None:
             shared = SharedCounters()
-            endpoint = MetricsEndpoint(options.metrics, shared)
+            endpoint = MetricsEndpoint(options.metrics, partial(metrics_page, shared))
             log.info("Metrics on %s", endpoint.place)
         if options.reload or options.workers > 1:
             for each in sockets:

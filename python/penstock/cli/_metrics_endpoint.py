@@ -10,11 +10,10 @@ import socketserver
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
-from penstock.cli._serve.metrics.memory import SharedCounters
-from penstock.cli._serve.metrics.page import metrics_page
 
 __all__ = ["MetricsEndpoint", "check_address"]
 
@@ -24,14 +23,14 @@ _MOST_AT_ONCE = 32
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    shared: SharedCounters
+    page: Callable[[], str]
     timeout = 10
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] not in ("/", "/metrics"):
             self.send_error(404)
             return
-        body = metrics_page(self.shared).encode()
+        body = self.page().encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -85,14 +84,18 @@ def check_address(text: str) -> tuple[int, Any]:
 class MetricsEndpoint:
     """Serves the metrics until it is closed.
 
+    Args:
+        text: the address, see :func:`check_address`.
+        page: makes the page, in a thread of each client.
+
     Raises:
         CommandError: If the address cannot be had (exit code CONFIG).
     """
 
-    def __init__(self, text: str, shared: SharedCounters) -> None:
+    def __init__(self, text: str, page: Callable[[], str]) -> None:
         family, address = check_address(text)
         self._path = address if family == socket.AF_UNIX else None
-        handler = type("_SharedHandler", (_Handler,), {"shared": shared})
+        handler = type("_PageHandler", (_Handler,), {"page": staticmethod(page)})
         kind = type("_FamilyServer", (_Server,), {"address_family": family})
         try:
             if self._path is not None:

@@ -1,0 +1,137 @@
+"""A running recording as Prometheus reads it: its text format, version 0.0.4.
+
+https://prometheus.io/docs/instrumenting/exposition_formats/
+
+No line has a time stamp: a value that is not there at the next scrape is then stale at once, and
+not shown for five minutes more. So a device that does not answer has no values, and its age tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.record._network.network_sink import NetworkSink
+from penstock.record._sampling.last_values import LastValues
+from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
+
+__all__ = ["LastValues", "recording_metrics"]
+
+
+def recording_metrics(
+    summary: AcquisitionSummary, last: LastValues, sinks: Iterable[NetworkSink] = ()
+) -> str:
+    """The page: the last values of each device, and the counts of the run. Any thread may call it.
+
+    Args:
+        summary: of the recording.
+        last: the sink that has the last values.
+        sinks: those of other machines, whose spools are told.
+    """
+    page = _Page()
+    rows = dict(sorted(last.rows.items()))
+    page.family(
+        "field_value",
+        "gauge",
+        "The last value of a field, in its unit; none while the device does not answer.",
+        [
+            ({"device": device, "field": name, "unit": unit or ""}, value)
+            for device, row in rows.items()
+            if row.ok
+            for name, (value, unit) in row.values.items()
+        ],
+    )
+    page.family(
+        "device_up",
+        "gauge",
+        "Whether the device has answered its last poll.",
+        [({"device": device}, float(row.ok)) for device, row in rows.items()],
+    )
+    page.family(
+        "last_poll_timestamp_seconds",
+        "gauge",
+        "When the last poll of the device ended, since 1970.",
+        [({"device": device}, row.t_utc_ns / 1e9) for device, row in rows.items()],
+    )
+    page.family(
+        "latency_seconds",
+        "gauge",
+        "How long the last answer took.",
+        [({"device": device}, row.latency_s) for device, row in rows.items() if row.ok],
+    )
+    polled = [({"device": name}, counts) for name, counts in [*summary.devices.items()]]
+    of_device: tuple[tuple[str, str, Callable[[DeviceSummary], int]], ...] = (
+        ("samples", "Rows, failed polls included.", lambda of: of.samples_emitted),
+        ("errors", "Failed polls.", lambda of: of.errors + of.repeated),
+        ("late", "Slots that were skipped.", lambda of: of.samples_late),
+        ("dropped", "Rows that had no room.", lambda of: of.samples_dropped),
+    )
+    for name, text, count in of_device:
+        counted = [(label, count(counts)) for label, counts in polled]
+        page.family(f"{name}_total", "counter", text, counted)
+    page.family("events_total", "counter", "Events in the recording.", [({}, summary.events)])
+    written = [({"sink": name}, counts) for name, counts in [*summary.sinks.items()]]
+    of_sink: tuple[tuple[str, str, Callable[[SinkSummary], int]], ...] = (
+        ("rows_written", "Rows that the sink has accepted.", lambda of: of.rows_written),
+        ("rows_dropped", "Rows without room in its queue.", lambda of: of.rows_dropped),
+        ("failures", "Failures of the sink.", lambda of: of.failures),
+    )
+    for name, text, total in of_sink:
+        totals = [(label, total(counts)) for label, counts in written]
+        page.family(f"sink_{name}_total", "counter", text, totals)
+    network = {sink.server: sink for sink in sinks}
+    page.family(
+        "sink_up",
+        "gauge",
+        "Whether the server takes rows.",
+        [({"server": n}, float(s.trouble is None)) for n, s in network.items()],
+    )
+    page.family(
+        "spool_rows",
+        "gauge",
+        "Rows of this run that the server does not have yet.",
+        [({"server": n}, s.rows_waiting) for n, s in network.items()],
+    )
+    page.family(
+        "refused_rows_total",
+        "counter",
+        "Rows that the server will never take.",
+        [({"server": n}, s.rows_refused) for n, s in network.items()],
+    )
+    return page.text()
+
+
+class _Page:
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def family(
+        self, name: str, kind: str, text: str, samples: Iterable[tuple[Mapping[str, str], float]]
+    ) -> None:
+        """Add a metric, unless it has no sample."""
+        lines = [f"penstock_{name}{_labels(labels)} {_number(value)}" for labels, value in samples]
+        if lines:
+            self._lines += [f"# HELP penstock_{name} {text}", f"# TYPE penstock_{name} {kind}"]
+            self._lines += lines
+
+    def text(self) -> str:
+        """The page; Prometheus wants its last line ended, and no carriage return."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(value)

@@ -1,0 +1,106 @@
+"""``--metrics`` of a recording, as Prometheus reads it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock.cli import main
+from penstock.record import (
+    AcquisitionSummary,
+    ColumnBuffer,
+    DeviceSummary,
+    Field,
+    RecordSchema,
+    SampleBatch,
+    SinkSummary,
+)
+from penstock.record.metrics_text import LastValues, recording_metrics
+from tests.python.record.batches import NOON_NS
+
+LINE = re.compile(r"(penstock_\w+)(?:\{(.*)\})? (\S+)")
+
+
+def page_of(*rows: tuple[str, float | None]) -> str:
+    """The page behind rows of devices; a row without a value is a failed poll."""
+    schema = RecordSchema((Field("Mass_Flow", "float", "SCCM"), Field("Gas", "text")))
+    last = LastValues()
+    for number, (device, value) in enumerate(rows):
+        buffer = ColumnBuffer(schema)
+        moment = NOON_NS + number * 10**9
+        values = {} if value is None else {"Mass_Flow": value, "Gas": "N2"}
+        error = "TimeoutError: no reply" if value is None else None
+        buffer.append_row(device, "A", moment, moment, 0, 4_000_000, values, "", error)
+        anyio.run(last.write_batch, SampleBatch.from_buffer(buffer))
+    summary = AcquisitionSummary(datetime.now(UTC))
+    summary.devices["fuel"] = DeviceSummary(samples_emitted=5, errors=2, repeated=1)
+    summary.sinks['a "quoted" \\ name'] = SinkSummary(rows_written=7)
+    return recording_metrics(summary, last)
+
+
+def samples(page: str) -> dict[str, str]:
+    return {
+        f"{found[1]} {found[2] or ''}".strip(): found[3]
+        for line in page.splitlines()
+        if (found := LINE.fullmatch(line))
+    }
+
+
+def test_the_page_has_last_values_and_counts() -> None:
+    page = page_of(("fuel", 1.5), ("air", 2.0), ("fuel", 2.5), ("air", None))
+    found = samples(page)
+    assert found['penstock_field_value device="fuel",field="Mass_Flow",unit="SCCM"'] == "2.5"
+    assert not [name for name in found if "field_value" in name and "air" in name]
+    assert found['penstock_device_up device="fuel"'] == "1.0"
+    assert found['penstock_device_up device="air"'] == "0.0"
+    assert float(found['penstock_last_poll_timestamp_seconds device="air"']) == NOON_NS / 1e9 + 3
+    assert found['penstock_latency_seconds device="fuel"'] == "0.004"
+    assert found['penstock_errors_total device="fuel"'] == "3"
+    assert found[r'penstock_sink_rows_written_total sink="a \"quoted\" \\ name"'] == "7"
+    assert page.endswith("\n")
+    assert "\r" not in page
+
+
+def test_promtool_accepts_the_page() -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("no promtool on this machine (Debian: apt-get install prometheus)")
+    page = page_of(("fuel", float("nan")), ('air\n\\"', float("inf")))
+    done = subprocess.run(
+        [program, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_a_recording_has_no_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dash", str(tmp_path), "--metrics", "0"]) == 2
+    assert "this is a recording" in capsys.readouterr().err
+    assert main(["record", "run.toml", "--metrics", "nowhere:x"]) == 2
+
+
+@pytest.mark.usefixtures("native_loop")
+def test_a_run_tells_its_values(start: Any, simulator: Any, tmp_path: Path) -> None:
+    _, (port,) = simulator("A:500")
+    (tmp_path / "run.toml").write_text(
+        '[record]\nrate_hz = 20\nout = "out"\nformats = ["csv"]\n[[device]]\nname = "fuel"\n'
+        f'port = "{port}"\nbaudrate = 115200\ntimeout = 10\n'
+    )
+    running = start("record", "run.toml", "--no-plot", "--metrics", "127.0.0.1:0")
+    place = running.wait_for(r"metrics on http://").split("metrics on ")[1].strip()
+    running.wait_for(r"[1-9][0-9]* samples")
+    with urllib.request.urlopen(place, timeout=30) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        found = samples(answer.read().decode())
+    running.process.terminate()
+    running.finish()
+    assert found['penstock_device_up device="fuel"'] == "1.0"
+    assert any(name.startswith('penstock_field_value device="fuel"') for name in found)
+    assert int(found['penstock_samples_total device="fuel"']) > 0
