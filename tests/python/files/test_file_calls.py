@@ -219,7 +219,7 @@ async def test_a_line_end_between_two_slices_is_one(tmp_path: Path, where: int) 
             assert await file.readlines() == []
 
 
-@pytest.mark.parametrize("buffering", [0, -1])
+@pytest.mark.parametrize("buffering", [0, 4096])
 async def test_a_program_that_works_between_reads_yields_at_each(
     path: Path, buffering: int
 ) -> None:
