@@ -38,6 +38,7 @@ class ServerOptions:
     timeout_keep_alive: float = 5
     timeout_head: float | None = 30
     timeout_body: float | None = 60
+    timeout_send: float | None = 60
     timeout_graceful_shutdown: float | None = 30
     http2: bool = False
     timeout_http2_stall: float | None = 60
@@ -76,7 +77,7 @@ class ServerOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is a positive number of seconds or None, not {value!r}")
-        times = ("keep_alive", "head", "body", "graceful_shutdown", "http2_stall")
+        times = ("keep_alive", "head", "body", "send", "graceful_shutdown", "http2_stall")
         for name in (f"timeout_{each}" for each in times):
             value = getattr(self, name)
             if value is not None and not value >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket as socket_module
 import ssl as ssl_module
 from collections.abc import Callable, Generator, Sequence
@@ -175,6 +176,21 @@ class Server:
                 listeners.append(await create(self._connect, sock=each, **others))
         else:
             listeners.append(await loop.create_server(self._connect, host, port, **others))
+        self._limit_sending()
+
+    def _limit_sending(self) -> None:
+        # A timer of this process would see neither sendfile nor what is left behind a close.
+        seconds = self._options.timeout_send
+        if seconds is None:
+            return
+        for each in self.sockets:
+            if each.family in (socket_module.AF_INET, socket_module.AF_INET6):
+                # uvloop's own have no setsockopt; accepted sockets inherit it.
+                with socket_module.socket(fileno=os.dup(each.fileno())) as listening:
+                    milliseconds = max(1, min(round(seconds * 1000), 2**31 - 1))
+                    listening.setsockopt(
+                        socket_module.IPPROTO_TCP, socket_module.TCP_USER_TIMEOUT, milliseconds
+                    )
 
     def _connect(self) -> Any:
         return Connection(self)
@@ -289,6 +305,9 @@ class serve:  # a function for its users, who await it or enter it
         timeout_head: Seconds in which a request's head must arrive; None for no limit.
         timeout_body: Seconds without a byte of a body that the application waits for, after which
             the answer is 408; None for no limit.
+        timeout_send: Seconds after which a TCP connection is reset whose client takes nothing of
+            what was sent, by the kernel (TCP_USER_TIMEOUT; zero-window probes count since Linux
+            5.11); None for no limit.
         timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
             for no limit.
         http2: Whether clients may speak HTTP/2: those that choose it in the TLS handshake (the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 from collections.abc import Callable
@@ -111,6 +112,28 @@ def test_a_body_that_stalls(run: Run, begins: bool, caplog: pytest.LogCaptureFix
 
     run(main())
     assert caplog.records[0].getMessage() == "The request's body has stalled."
+
+
+def test_a_client_that_takes_nothing_gives_its_thread_back(run: Run) -> None:
+    """The kernel ends its connection, also of a process whose only thread waits for it."""
+
+    def app(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [])
+        return itertools.repeat(bytes(65536)) if environ["PATH_INFO"] == "/endless" else [b"hello"]
+
+    async def main() -> None:
+        async with (
+            serving(app, wsgi_threads=1, timeout_send=0.2) as server,
+            connected(server) as stalled,
+            connected(server) as client,
+        ):
+            stalled.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            stalled.writer.write(b"GET /endless HTTP/1.1\r\n" + CLOSE)
+            await stalled.writer.drain()
+            client.writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            assert (await client.response())[2] == b"hello"
+
+    run(main())
 
 
 def test_unix_socket(run: Run, tmp_path: Path) -> None:

@@ -243,6 +243,13 @@ def _add_http(serve: Any) -> None:
         help="without a byte of an awaited body; 0: no limit; default: %(default)g",
     )
     group.add_argument(
+        "--timeout-send",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="in which a client takes nothing of what was sent; 0: no limit; default: %(default)g",
+    )
+    group.add_argument(
         "--http2",
         action=argparse.BooleanOptionalAction,
         default=False,
