@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import penstock.record
 from penstock.cli import main
 from penstock.cli._recordings.checks import NEEDED, Findings, check
+from penstock.cli._recordings.distances import Distances
 from penstock.record import ColumnBuffer, Field, ParquetSink, RecordSchema, SampleBatch
 from penstock.record._stored import csv_tables
 from penstock.record.sink_choice import sink_for
@@ -52,7 +56,7 @@ def recorded(
 
 
 def checked(path: Path) -> Findings:
-    return check(penstock.record.open(path, strict=False).pieces(NEEDED))
+    return check(lambda: penstock.record.open(path, strict=False).pieces(NEEDED))
 
 
 TEN_HZ = {"devices": {"a": {"rate_hz": 10}}}
@@ -83,6 +87,52 @@ def test_what_is_wrong_with_the_rows_is_counted(
         counts["gaps"] = min(counts["gaps"], 1)
     assert counts == found
     assert main(["verify", str(tmp_path / name)]) == (8 if found else 0)
+
+
+@pytest.mark.parametrize(
+    ("slots", "about"), [case[1:3] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_pieces_are_judged_as_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: Iterable[int], about: dict[str, Any]
+) -> None:
+    path = recorded(tmp_path / "run.csv", slots, about=about)
+    whole = checked(path).devices
+    for size in (200, 700, 3000):
+        monkeypatch.setattr(csv_tables, "_PIECE_BYTES", size)
+        assert checked(path).devices == whole
+
+
+def test_a_recording_in_order_is_read_once_and_one_with_doubtful_rows_twice(tmp_path: Path) -> None:
+    for name, slots, times in (("one", range(50), 1), ("two", [*range(50), 7], 2)):
+        path = recorded(tmp_path / f"{name}.parquet", slots, about=TEN_HZ)
+        recording, begun = penstock.record.open(path), []
+
+        def read(recording: Any = recording, begun: list[int] = begun) -> Any:
+            begun.append(1)
+            return recording.pieces(NEEDED)
+
+        check(read)
+        assert len(begun) == times
+
+
+@given(
+    st.lists(st.integers(-5, 10**12) | st.just(100_000_000), min_size=1, max_size=60),
+    st.integers(1, 7),
+)
+def test_distances_are_counted_by_size(values: list[int], at_a_time: int) -> None:
+    found = Distances()
+    for begin in range(0, len(values), at_a_time):
+        found.add(pa.array(values[begin : begin + at_a_time], pa.int64()))
+    assert (found.count, found.longest) == (len(values), max(0, *values))
+    median = sorted(values)[(len(values) - 1) // 2]
+    if median <= 0:
+        assert found.median == 0
+    else:
+        assert found.median <= median <= found.median * 1.0006 + 1
+    limit = 1_000_000
+    far = [value for value in values if abs(value / limit - 1) > 0.001]
+    if len(far) == len(values):
+        assert found.above(limit) == sum(value > limit for value in values)
 
 
 def test_late_polls_are_counted_and_are_no_problem(

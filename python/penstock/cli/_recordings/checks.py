@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+from penstock.cli._recordings.polls import DeviceFindings, Polls
 from penstock.record import SealFindings
 from penstock.record.arrow import pyarrow_module
 from penstock.record.schema import LEADING_COLUMNS, TRAILING_COLUMNS
@@ -24,48 +24,7 @@ _COUNTED = {
     "failed_polls": re.compile(r"^(\d+) more polls? failed"),
 }
 """The events that stand for slots without a row, and how many they are."""
-_TOLERANCE = 1.5
-"""A poll may begin late within its period, and the next one on time."""
-_SAME_RATE = 0.05
-"""How far a rate may be from the one that the metadata tell."""
-_STEADY = 0.01
-_FEWEST_DISTANCES = 10
 _LEAST_LATE_S = 1e-3
-
-
-@dataclass(slots=True)
-class DeviceFindings:
-    """What is known of one device.
-
-    Attributes:
-        samples, failed: its polls, and those that were not answered.
-        missed_slots: those that the recorder has reported.
-        gaps: slots that nothing in the file explains.
-        longest_gap_s: the longest of them.
-        out_of_order: samples that were asked for before the one above them.
-        duplicates: samples that were asked for at the same moment as another, wherever that is.
-        late: polls that began more than a millisecond after their slot. That is no problem.
-        expected_hz: the rate that the metadata tell, or, without one, that of most samples.
-        rate_hz: the rate of the samples, where it is another.
-    """
-
-    samples: int = 0
-    failed: int = 0
-    missed_slots: int = 0
-    gaps: int = 0
-    longest_gap_s: float = 0.0
-    out_of_order: int = 0
-    duplicates: int = 0
-    late: int = 0
-    expected_hz: float | None = None
-    rate_hz: float | None = None
-
-    @property
-    def problems(self) -> int:
-        """How many things are wrong."""
-        return (
-            self.gaps + self.out_of_order + self.duplicates + (1 if self.rate_hz is not None else 0)
-        )
 
 
 @dataclass(slots=True)
@@ -100,55 +59,59 @@ class Findings:
         )
 
 
-@dataclass(slots=True)
-class _Track:
-    """The samples of a device in one run, in the order of the file.
-
-    Attributes:
-        requested: when each was asked for, chunks of int64.
-        due: when each was due.
-        rows: the row of each in the run.
-        missed: the rows of events that stand for slots without a row, with their numbers.
-    """
-
-    rate_hz: float | None = None
-    requested: list[Any] = field(default_factory=list)
-    due: list[Any] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
-    missed: list[tuple[int, int]] = field(default_factory=list)
-
-
-def check(parts: Iterable[StoredPart]) -> Findings:
+def check(read: Callable[[], Iterable[StoredPart]]) -> Findings:
     """Check the parts of a recording, or the pieces of them, in order.
 
     A gap is a distance between two polls of a device, by when they were due, that is longer than
     its period and for which the rows have no ``missed_slots`` or ``failed_polls`` event. Rates are
     those of the metadata; without them that of the rows, where they are steady.
+
+    Args:
+        read: begins to read the recording. It is called again where rows may be there twice.
     """
+    findings, doubtful = _check(read(), {})
+    return _check(read(), doubtful)[0] if doubtful else findings
+
+
+_Doubtful: TypeAlias = dict[tuple[int, str | None], Any]
+"""By run and device, the moments that may be there twice."""
+
+
+def _check(parts: Iterable[StoredPart], known: _Doubtful) -> tuple[Findings, _Doubtful]:
     findings = Findings()
-    tracks: dict[str, _Track] = {}
+    tracks: dict[str | None, Polls] = {}
+    doubtful: _Doubtful = {}
     run: object = None
     rows = 0
     order: list[str] = []  # that of the configuration
+
+    def end_run() -> None:
+        for name, polls in tracks.items():
+            if name in findings.devices:
+                polls.end(findings.devices[name])
+            if polls.found:
+                moments = pyarrow_module().array(sorted(polls.found), pyarrow_module().int64())
+                doubtful[findings.runs, name] = moments
+
     for part in parts:
         # The pieces of a part, and the tables of a database, have its path.
         findings.parts += part.is_first
         this = part.metadata.get("run_id", part.path)
         if this != run:
             # Another run has another start, and after a boot another monotonic clock.
-            _end_run(tracks, findings)
+            end_run()
             run = this
             findings.runs += 1
             tracks, rows = {}, 0
         _check_columns(part, findings)
         if not findings.schema:
-            _take_rows(part, findings, tracks, rows)
+            _take_rows(part, findings, tracks, known, rows)
         rows += len(part.table)
         order += [name for name in part.metadata.get("devices", {}) if name not in order]
-    _end_run(tracks, findings)
-    known = [name for name in order if name in findings.devices]
-    findings.devices = {name: findings.devices[name] for name in known} | findings.devices
-    return findings
+    end_run()
+    named = [name for name in order if name in findings.devices]
+    findings.devices = {name: findings.devices[name] for name in named} | findings.devices
+    return findings, doubtful
 
 
 def _check_columns(part: StoredPart, findings: Findings) -> None:
@@ -184,7 +147,11 @@ def _tell(told: list[str], text: str) -> None:
 
 
 def _take_rows(
-    part: StoredPart, findings: Findings, tracks: dict[str, _Track], before: int
+    part: StoredPart,
+    findings: Findings,
+    tracks: dict[str | None, Polls],
+    known: _Doubtful,
+    before: int,
 ) -> None:
     """Add the rows of a part, of which ``before`` rows of its run were taken."""
     pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
@@ -206,7 +173,13 @@ def _take_rows(
     event = column("event", pa.string())
     is_event = compute.is_valid(event)
     findings.events += int(compute.sum(is_event).as_py() or 0)
-    _take_missed(findings, tracks, before, compute, device, event, column("message", pa.string()))
+
+    def polls_of(name: str | None) -> Polls:
+        if name not in tracks:
+            tracks[name] = Polls(known.get((findings.runs, name)))
+        return tracks[name]
+
+    _take_missed(findings, polls_of, before, compute, device, event, column("message", pa.string()))
     numbers = pa.array(range(0), pa.int64()) if not rows else _range(pa, compute, before, rows)
     requested = compute.subtract(
         column("t_mono_ns", pa.int64()).cast(pa.int64()),
@@ -227,16 +200,14 @@ def _take_rows(
         counts.samples += count
         counts.failed += int(compute.sum(compute.and_(mine, failed)).as_py() or 0)
         counts.late += int(compute.sum(compute.and_(mine, is_late)).as_py() or 0)
-        track = tracks.setdefault(name, _Track())
-        track.rate_hz = _rate(about, name)
-        track.requested.append(requested.filter(mine))
-        track.due.append(due.filter(mine))
-        track.rows.append(numbers.filter(mine))
+        polls = polls_of(name)
+        polls.rate_hz = _rate(about, name)
+        polls.add(requested.filter(mine), due.filter(mine), numbers.filter(mine), counts)
 
 
 def _take_missed(
     findings: Findings,
-    tracks: dict[str, _Track],
+    polls_of: Callable[[str | None], Polls],
     before: int,
     compute: Any,
     device: Any,
@@ -257,86 +228,12 @@ def _take_missed(
             else:
                 counts.samples += number
                 counts.failed += number
-            tracks.setdefault(name, _Track()).missed.append((before + place, number))
+            polls_of(name).missed.append((before + place, number))
 
 
 def _range(pa: Any, compute: Any, first: int, count: int) -> Any:
     ones = pa.repeat(pa.scalar(1, pa.int64()), count)
     return compute.add(compute.cumulative_sum(ones), first - 1)
-
-
-def _end_run(tracks: dict[str, _Track], findings: Findings) -> None:
-    for name in list(tracks):
-        if (track := tracks.pop(name)).requested:
-            _check_track(track, findings.devices[name])
-
-
-def _check_track(track: _Track, counts: DeviceFindings) -> None:
-    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
-    requested, due, rows = (
-        pa.concat_arrays(each) for each in (track.requested, track.due, track.rows)
-    )
-    track.requested = track.due = []
-    if _count(compute, compute.less_equal(_distances(compute, requested), 0)) and (
-        doubled := len(requested) - compute.count_distinct(requested).as_py()
-    ):
-        counts.duplicates += doubled
-        first = _first_places(requested)
-        requested, due, rows = (each.take(first) for each in (requested, due, rows))
-    counts.out_of_order += _count(compute, compute.less(_distances(compute, requested), 0))
-    distances = _distances(compute, due)
-    if not len(distances):
-        return
-    rate = track.rate_hz
-    median = compute.quantile(distances, 0.5, interpolation="lower")[0].as_py()
-    if rate is None:
-        rate = _steady_rate(compute, distances, median)
-    elif len(distances) >= _FEWEST_DISTANCES and median > 0 and not track.missed:
-        found = 1e9 / median
-        if abs(found / rate - 1) > _SAME_RATE:
-            counts.rate_hz = found
-    if rate is None:
-        return
-    counts.expected_hz = rate
-    far = compute.indices_nonzero(compute.greater(distances, round(_TOLERANCE * 1e9 / rate)))
-    track.missed.sort()
-    places = [row for row, _ in track.missed]
-    for place in far.to_pylist():
-        begin = bisect_right(places, rows[place].as_py())
-        end = bisect_right(places, rows[place + 1].as_py())
-        explained = sum(slots for _, slots in track.missed[begin:end])
-        distance = distances[place].as_py() - round(explained * 1e9 / rate)
-        if distance > _TOLERANCE * 1e9 / rate:
-            counts.gaps += 1
-            counts.longest_gap_s = max(counts.longest_gap_s, distance / 1e9)
-
-
-def _first_places(values: Any) -> Any:
-    """Where each value stands for the first time."""
-    seen: set[int] = set()
-    places = []
-    for place, value in enumerate(values.to_pylist()):
-        if value not in seen:
-            seen.add(value)
-            places.append(place)
-    return pyarrow_module().array(places, pyarrow_module().int64())
-
-
-def _distances(compute: Any, values: Any) -> Any:
-    return compute.subtract(values.slice(1), values.slice(0, max(0, len(values) - 1)))
-
-
-def _count(compute: Any, found: Any) -> int:
-    return int(compute.sum(found).as_py() or 0)
-
-
-def _steady_rate(compute: Any, distances: Any, median: int) -> float | None:
-    """The rate of most samples, if they keep one; None otherwise."""
-    if len(distances) < _FEWEST_DISTANCES or median <= 0:
-        return None
-    off = compute.abs(compute.subtract(distances, median))
-    near = _count(compute, compute.less_equal(off, round(_STEADY * median)))
-    return 1e9 / median if near >= 0.8 * len(distances) else None
 
 
 def _rate(about: dict[str, Any], device: str | None) -> float | None:

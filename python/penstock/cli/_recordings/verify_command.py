@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from penstock.record import PublicKey, SealFindings, check_seals
 from penstock.record.errors import RecordError
 from penstock.record.format_comparison import compare_formats
 from penstock.record.postgres_parts import is_postgres
-from penstock.record.stored_parts import check_recording, recordings_at
+from penstock.record.stored_parts import StoredPart, check_recording, recordings_at
 from penstock.record.view import StoredRecording
 
 __all__ = ["run_verify"]
@@ -52,7 +53,12 @@ def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings
     proven = bool(seals) and all(seal.sealed and not seal.problems for seal in seals)
     found: list[StoredRecording] = []
     columns = NEEDED if proven and not deep else None
-    findings = check(read_parts(file, table, tell=found.append, pieces=True, columns=columns))
+
+    def read() -> Iterator[StoredPart]:
+        found.clear()
+        return read_parts(file, table, tell=found.append, pieces=True, columns=columns)
+
+    findings = check(read)
     findings.seals = seals
     if not is_postgres(file) and Path(file).is_dir():
         findings.formats = compare_formats(Path(file), table)

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from penstock.record._columns.describe_columns import field_from_description
 from penstock.record._parts.parts_folder import RUNS_KEY
+from penstock.record._stored.usable_columns import times_of_a_calendar, usable_column
 from penstock.record.arrow import METADATA_KEY, arrow_schema, pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS, RecordSchema
@@ -113,14 +114,18 @@ def sound_table(path: Path, table: Any, damages: DamageList) -> Any:
     """The same table without what cannot be used, which is noted."""
     pa = pyarrow_module()
     schema = table.schema
-    fields = []
+    named: list[tuple[str, dict[bytes, bytes]]] = []
     for number in range(len(schema)):
         field = schema.field(number)
         try:
-            name, about = field.name, dict(field.metadata or {})
+            named.append((field.name, dict(field.metadata or {})))
         except UnicodeDecodeError:
             damages.note(path, f"column {number + 1}", "its name is not UTF-8")
-            name, about = f"column_{number + 1}", {}
+            named.append((f"column_{number + 1}", {}))
+    # Renamed first: a name that is not UTF-8 cannot be passed on, nor read.
+    table = table.rename_columns([name for name, _ in named])
+    fields, columns = [], []
+    for number, (name, about) in enumerate(named):
         for key, kind in ((b"units", dict), (b"unit", str)):
             if key in about:
                 try:
@@ -131,21 +136,17 @@ def sound_table(path: Path, table: Any, damages: DamageList) -> Any:
                 if not valid:
                     damages.note(path, f"column {name}", "its unit cannot be read")
                     del about[key]
-        kind = field.type
+        column = usable_column(path, name, table.column(number), damages)
+        if column is None:
+            continue
+        kind = column.type
         if pa.types.is_timestamp(kind) and not _has_known_zone(kind):
             damages.note(path, f"column {name}", "its time zone is none; the times are read as UTC")
             kind = pa.timestamp(kind.unit, "UTC")
-        fields.append(pa.field(name, kind, field.nullable, about or None))
+            column = pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
+        fields.append(pa.field(name, kind, schema.field(number).nullable, about or None))
+        columns.append(column)
     metadata = _sound_metadata(path, dict(schema.metadata or {}), table.num_rows, damages)
-    # Renamed first: a name that is not UTF-8 cannot be passed on, nor read.
-    columns = [
-        pa.chunked_array([chunk.view(field.type) for chunk in column.chunks], field.type)
-        if pa.types.is_timestamp(field.type) and not field.type.equals(column.type)
-        else column
-        for column, field in zip(
-            table.rename_columns([field.name for field in fields]).columns, fields, strict=True
-        )
-    ]
     table = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata or None))
     return complete_rows(path, table, damages)
 
@@ -189,7 +190,11 @@ def _are_devices(devices: Any) -> bool:
 
 def complete_rows(path: Path, table: Any, damages: DamageList) -> Any:
     """The same table without the rows that lack what each row has; they are noted."""
-    compute = pyarrow_module("pyarrow.compute")
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    for number, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit != "ns":
+            times = times_of_a_calendar(path, field.name, table.column(number), damages)
+            table = table.set_column(number, field, times)
     for name in _REQUIRED:
         if table.schema.names.count(name) == 1 and (missing := table.column(name).null_count):
             damages.note(path, f"column {name}", "rows without it are left out", missing)
