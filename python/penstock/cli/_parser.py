@@ -10,6 +10,7 @@ from typing import Any
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
+from penstock.cli._grafana.commands import add_grafana_command
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
 from penstock.cli._metrics_option import metrics_address
@@ -248,6 +249,7 @@ def build_parser() -> _Parser:
     add_dash_command(commands, _EPILOG)
     add_recordings_commands(commands, _EPILOG)
     add_query_command(commands, _EPILOG)
+    add_grafana_command(commands, _EPILOG)
 
     doctor = commands.add_parser(
         "doctor",

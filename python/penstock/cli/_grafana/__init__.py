@@ -1,0 +1,1 @@
+"""``penstock grafana``: dashboards and provisioning files for Grafana."""

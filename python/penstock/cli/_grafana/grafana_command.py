@@ -1,0 +1,83 @@
+"""``penstock grafana``: the fields of a recording as a dashboard."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from penstock.cli._errors import CommandError, ExitCode, explain_os_error
+from penstock.cli._grafana.dashboard import ShownField, dashboard
+from penstock.cli._grafana.provisioning import compose_file, dashboards_file, datasource_file
+from penstock.cli._grafana.sources import SOURCES
+from penstock.cli._recording.config import load_config
+from penstock.cli._recordings.reading import name_of, read_parts
+from penstock.record.arrow import measured_numbers, units_of
+
+__all__ = ["run_grafana"]
+
+
+def run_grafana(options: argparse.Namespace) -> int:
+    """Write the folder ``options.out`` for the fields of ``options.file``."""
+    fields = _fields(options)
+    source = SOURCES[options.source]
+    files = {
+        "dashboards/penstock.json": json.dumps(
+            dashboard(options.title, fields, source), indent=2, ensure_ascii=False
+        )
+        + "\n",
+        "provisioning/datasources/penstock.yaml": datasource_file(source),
+        "provisioning/dashboards/penstock.yaml": dashboards_file(),
+        "compose.yaml": compose_file(source),
+    }
+    out = Path(options.out)
+    try:
+        out.mkdir(parents=True)
+        for name, text in files.items():
+            path = out / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except FileExistsError as error:
+        raise CommandError(
+            f"{out} already exists; choose another folder, or remove it", ExitCode.OUTPUT
+        ) from error
+    except OSError as error:
+        raise explain_os_error(error, out, kind="folder", option="DIR") from error
+    print(f"wrote {out}: a dashboard with {len(fields)} panels")
+    print(f"  cd {out} && GRAFANA_PASSWORD=... docker compose up, then http://127.0.0.1:3000")
+    return ExitCode.OK
+
+
+def _fields(options: argparse.Namespace) -> list[ShownField]:
+    """The numbers that were measured, with their units and limits."""
+    units: dict[str, str | dict[str, str]] = {}
+    names: dict[str, None] = {}
+    for part in read_parts(options.file, options.table, needs=("device", "t_utc"), pieces=True):
+        names |= dict.fromkeys(measured_numbers(part.table.schema))
+        units |= units_of(part.table.schema)
+    if not names:
+        raise CommandError(
+            f"{name_of(options.file, options.table)} has no measured numbers to show",
+            ExitCode.OUTPUT,
+        )
+    lows: dict[str, list[float]] = {}
+    highs: dict[str, list[float]] = {}
+    for device in load_config(options.limits).devices if options.limits is not None else ():
+        for limit in device.limits:
+            if limit.low is not None:
+                lows.setdefault(limit.field, []).append(limit.low)
+            if limit.high is not None:
+                highs.setdefault(limit.field, []).append(limit.high)
+    found = []
+    for name in names:
+        unit = units.get(name)
+        found.append(
+            ShownField(
+                name,
+                unit if isinstance(unit, str) else None,
+                tuple(unit.items()) if isinstance(unit, dict) else (),
+                max(lows[name]) if name in lows else None,
+                min(highs[name]) if name in highs else None,
+            )
+        )
+    return found
