@@ -3,7 +3,7 @@
 import { Drag } from "./drag.js";
 import { envelopePaths } from "./envelope_path.js";
 import { aligned, extremes, withGaps } from "./points.js";
-import { clockTime, shown, shownAlong, shownAlongPowers } from "./words.js";
+import { clockTime, powersOf, shown, shownAlong, shownAlongPowers } from "./words.js";
 
 const SCALES = { left: "y", right: "y2" };
 const LABEL_PX = 6.3;
@@ -114,7 +114,7 @@ export class Chart {
         side: side === "left" ? 3 : 1,
         size: axisSize,
         gap: 4,
-        grid: { ...axis.grid, show: side === "left" },
+        grid: { ...axis.grid, show: side === "left", ...(log && { filter: (plot, splits) => powersOf(splits) }) },
         values: (plot, splits, n, space, step) => (log ? shownAlongPowers(splits) : shownAlong(splits, step)),
       });
     }
@@ -137,6 +137,7 @@ export class Chart {
     return {
       width,
       height,
+      padding: [10, this.sides.length > 1 ? 0 : 14, 0, 0],
       legend: { show: false },
       scales,
       axes,

@@ -270,7 +270,11 @@ class Page {
       row.cells[1].style.minWidth = `${Math.min(longest, 13) + 3}ch`;
       row.cells[0].title = new Date(t * 1000).toISOString();
       row.cells[3].title = message;
-      body.prepend(row);
+      row.dataset.t = t;
+      // The newest on top. Alarms of a recording on disk are found before its own events are read.
+      let below = body.rows[0];
+      while (below && Number(below.dataset.t) > t) below = below.nextElementSibling;
+      body.insertBefore(row, below ?? null);
     }
     while (body.rows.length > MOST_EVENTS) body.deleteRow(-1);
     if (this.notes.length > MOST_NOTES) this.notes.splice(0, this.notes.length - MOST_NOTES);

@@ -82,6 +82,12 @@ export function shownAlongPowers(numbers) {
   });
 }
 
+// The places of the lines behind a logarithmic axis: of many powers, the powers alone.
+export function powersOf(numbers) {
+  const powers = numbers.filter((number) => number !== null && isPower(number));
+  return powers.length > 2 ? numbers.map((number) => (powers.includes(number) ? number : null)) : numbers;
+}
+
 function isPower(number) {
   const power = Math.log10(number);
   return Math.abs(power - Math.round(power)) < 1e-6;
