@@ -66,16 +66,16 @@ async def test_kernels_exclusive_flag_is_set_and_cleared(peer: PtyPeer) -> None:
 HOLD = """
 import fcntl, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
-fcntl.flock(fd, fcntl.LOCK_EX)
+(fcntl.lockf if "lockf" in sys.argv else fcntl.flock)(fd, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def another_holder(path: str) -> Iterator[subprocess.Popen[str]]:
+def another_holder(path: str, *how: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, path],
+        [sys.executable, "-c", HOLD, path, *how],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -93,6 +93,18 @@ async def test_lock_of_another_program_is_reported_with_its_process(peer: PtyPee
         with pytest.raises(PortBusyError, match=rf"process {holder.pid} \(\w+.*\); end it or"):
             await open_serial_port(peer.path)
         assert peer.settings() == peer.found_as
+
+
+@pytest.mark.parametrize("settings", [None, SHARED], ids=["exclusive", "shared"])
+async def test_record_lock_of_another_program_is_respected(
+    peer: PtyPeer, settings: SerialConfig | None
+) -> None:
+    with another_holder(peer.path, "lockf") as holder:
+        with pytest.raises(PortBusyError, match=rf"process {holder.pid} \("):
+            await open_serial_port(peer.path, *([settings] if settings is not None else []))
+        assert peer.settings() == peer.found_as
+    async with await open_serial_port(peer.path):
+        pass
 
 
 async def test_link_to_a_port_in_use_is_busy(peer: PtyPeer, tmp_path: object) -> None:

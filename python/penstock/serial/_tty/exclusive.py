@@ -4,6 +4,9 @@ Each lock alone has a gap. TIOCEXCL refuses every later ``open`` except by privi
 does not affect programs that have the port open already. ``flock`` stops every program that also
 takes it (pyserial, picocom, minicom and this package do), privileged or not, but not ``cat``.
 Together they miss only a privileged program that takes no lock.
+A program may also have locked the file with ``lockf`` or ``fcntl`` (a record lock), which neither
+affects. Such a lock is respected, and none is taken: it would end with any descriptor of the port
+that this process closes (fcntl(2)).
 
 A port opened without exclusive use takes the lock shared: any number of such ports may be open at
 once, but none beside an exclusive one.
@@ -14,6 +17,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
 from pathlib import Path
 
 from penstock.serial._tty import ttyioctl
@@ -21,6 +25,10 @@ from penstock.serial._tty.pty import is_pty
 from penstock.serial.exceptions import PortBusyError
 
 __all__ = ["PortLock", "busy_error"]
+
+# struct flock of 64-bit Linux: type, whence, start, length, process.
+_RECORD_LOCK = struct.Struct("@hhqqi4x")
+_HAS_KNOWN_LOCKS = struct.calcsize("@l") == 8
 
 
 class PortLock:
@@ -41,6 +49,7 @@ class PortLock:
             return
         try:
             self._flock(exclusive)
+            self._check_record_locks(exclusive)
             if exclusive:
                 self._check_flag()
                 ttyioctl.set_exclusive(self._fd, True)
@@ -87,6 +96,18 @@ class PortLock:
         except BlockingIOError as exc:
             raise busy_error(self._path) from exc
 
+    def _check_record_locks(self, exclusive: bool) -> None:
+        if not _HAS_KNOWN_LOCKS:
+            return
+        kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
+        asked = _RECORD_LOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
+        try:
+            kind, _, _, _, holder = _RECORD_LOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, asked))
+        except OSError:
+            return  # a file system without such locks
+        if kind != fcntl.F_UNLCK:
+            raise busy_error(self._path, holder if holder > 0 else None)
+
     def _unlock(self) -> None:
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 
@@ -100,9 +121,9 @@ class PortLock:
             raise busy_error(self._path)
 
 
-def busy_error(path: str) -> PortBusyError:
+def busy_error(path: str, holder: int | None = None) -> PortBusyError:
     """Return the error for a port that is held elsewhere, with the holder's name if known."""
-    holder = _holder(path)
+    holder = _holder(path) if holder is None else holder
     if holder is None:
         who = "another program; find it with: sudo fuser -v " + path
     elif holder == os.getpid():
