@@ -50,7 +50,8 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed: threading.Condition | None = None  # most threads never wait
         self._items: deque[_Item] = deque()
         self._size = 0  # bytes of bodies among the items, and of those that are being sent
         self._woken = False
@@ -63,31 +64,31 @@ class Exchange:
 
     def put(self, *items: _Item, size: int = 0) -> None:
         """Hand messages over. Waits while the client does not take what was sent before."""
-        with self._changed:
+        with self._lock:
             if self._broken:
                 raise ClientDisconnected("the client has closed the connection")
             self._append(items)
             self._size += size
             while self._size > _MOST_WAITING and not self._broken:
-                self._changed.wait()
+                self._wait()
 
     def put_file(self, *items: _Item) -> None:
         """Hand messages over, of which the last is a File, and wait until it was sent."""
-        with self._changed:
+        with self._lock:
             sent = self._files_sent
             if not self._broken:
                 self._append(items)
             while self._files_sent == sent and not self._broken:
-                self._changed.wait()
+                self._wait()
             if self._broken:
                 raise ClientDisconnected("the client has closed the connection")
 
     def take_part(self) -> tuple[bytes, bool]:
         """Return the next part of the request's body, and whether more follow."""
-        with self._changed:
+        with self._lock:
             self._append((_WANTED,))
             while self._part is None and not self._broken:
-                self._changed.wait()
+                self._wait()
             if self._part is None:
                 raise ClientDisconnected("the client has gone before its request was complete")
             part, self._part = self._part, None
@@ -95,7 +96,7 @@ class Exchange:
 
     def end(self, *items: _Item, error: Exception | None = None) -> None:
         """Hand the last messages over: the application has ended."""
-        with self._changed:
+        with self._lock:
             self._append((*items, _Ended(error)))
 
     def _append(self, items: tuple[_Item, ...]) -> None:
@@ -106,6 +107,11 @@ class Exchange:
                 self._loop.call_soon_threadsafe(self._wake)
             except RuntimeError:  # the loop was closed
                 self._broken = True
+
+    def _wait(self) -> None:
+        if self._changed is None:
+            self._changed = threading.Condition(self._lock)
+        self._changed.wait()
 
     # ---- the loop's
 
@@ -122,7 +128,7 @@ class Exchange:
         failed: Exception | None = None
         try:
             while True:
-                with self._changed:
+                with self._lock:
                     items, self._items = self._items, deque()
                     if not items:
                         self._woken = False
@@ -147,10 +153,14 @@ class Exchange:
             self._break()
             failed = None  # its traceback has this frame
 
-    def _break(self) -> None:
-        with self._changed:
-            self._broken = True
+    def _notify(self) -> None:
+        if self._changed is not None:
             self._changed.notify_all()
+
+    def _break(self) -> None:
+        with self._lock:
+            self._broken = True
+            self._notify()
 
     async def _handle(self, item: _Item) -> None:
         if isinstance(item, _Wanted):
@@ -160,17 +170,17 @@ class Exchange:
         elif isinstance(item, dict):
             await self._send(item)
             if body := item.get("body"):
-                with self._changed:
+                with self._lock:
                     self._size -= len(body)
-                    self._changed.notify_all()
+                    self._notify()
 
     async def _feed(self) -> None:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnected("the client has gone before its request was complete")
-        with self._changed:
+        with self._lock:
             self._part = (message.get("body", b""), message.get("more_body", False))
-            self._changed.notify_all()
+            self._notify()
 
     async def _send_file(self, part: File) -> None:
         await self._send(
@@ -182,6 +192,6 @@ class Exchange:
                 "more_body": False,
             }
         )
-        with self._changed:
+        with self._lock:
             self._files_sent += 1
-            self._changed.notify_all()
+            self._notify()
