@@ -211,3 +211,26 @@ def test_proxy_headers(trusted: str, client: object, forwarded: str, expected: o
     ProxyHeaders(app, TrustedHosts(trusted))(scope, None, None)  # type: ignore[arg-type]
     believed = expected != client or not forwarded
     assert seen == [{**scope, "client": expected, "scheme": "wss" if believed else "ws"}]
+
+
+def test_http2_where_it_is_asked_for(folder: Path) -> None:
+    with (
+        serving(folder, "served:app", "--http2") as (_, url),
+        httpx.Client(http1=False, http2=True, trust_env=False) as client,
+    ):
+        response = client.get(url)
+        assert response.http_version == "HTTP/2"
+        assert response.text.split()[1] == "127.0.0.1"
+
+
+def test_http2_without_its_library(folder: Path) -> None:
+    (folder / "libnghttp2.so.14").touch()  # what cannot be loaded is found first
+    result = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "serve", "served:app", "--port", "0", "--http2"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE), "LD_LIBRARY_PATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 7
+    assert "HTTP/2 needs libnghttp2.so.14" in result.stderr
