@@ -217,8 +217,11 @@ def test_a_mark_of_removed_segments_is_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_payload_arrives_in_order_whatever_fails(tmp_path: Path, seed: int) -> None:
+def test_every_payload_arrives_in_order_whatever_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Failures, lost answers, and copies of the folder as a kill would leave it at any moment."""
+    monkeypatch.setattr(spool_sender, "_SEGMENT_BYTES", 2000)
     chance = random.Random(seed)
     folder = tmp_path / "spool"
 
@@ -230,7 +233,6 @@ def test_every_payload_arrives_in_order_whatever_fails(tmp_path: Path, seed: int
             other = OtherSide(*chance.choices(doings, k=chance.randrange(40)))
             other.taken = taken
             spool = sender(other, folder)
-            spool._log._segment_size = 2000
             await spool.open()
             for _ in range(chance.randrange(30)):
                 many = chance.randrange(1, 9)

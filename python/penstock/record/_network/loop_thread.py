@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeVar
 
 from penstock.loop import new_event_loop
@@ -44,7 +45,9 @@ class LoopThread:
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run ``function(*arguments)`` on the loop, and return its result or raise its error."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(function(*arguments), self._loop).result()
+        # In a context of its own: in that of a thread of trio's, AnyIO takes this loop for trio.
+        begin = asyncio.run_coroutine_threadsafe
+        return Context().run(begin, function(*arguments), self._loop).result()
 
     def stop(self) -> None:
         """Cancel what runs on the loop, and end the thread."""

@@ -97,7 +97,7 @@ class SpoolSender:
         self._transport = transport
         self._kind = kind
         self._most_bytes = most_bytes
-        self._log = SegmentedLog(folder, segment_size=_SEGMENT_BYTES, mode=0o600)
+        self._log: SegmentedLog  # since ``open``: its locks are those of the loop that makes it
         self._mark = SentMark(folder)
         self._next = 0
         self._safe = 0
@@ -141,6 +141,7 @@ class SpoolSender:
             raise SinkWriteError(f"cannot write to {self._transport}: {error}") from error
         except Away as error:
             self.trouble = str(error)
+        self._log = SegmentedLog(self.folder, segment_size=_SEGMENT_BYTES, mode=0o600)
         try:
             await self._log.open()
             self._next = self._safe = self._mark.open(self._log.first, self._log.count)
