@@ -471,6 +471,16 @@ def test_threads_end_with_their_pool(run: Run) -> None:
     assert not threads[0].is_alive()
 
 
+def test_an_application_may_be_served_again(run: Run) -> None:
+    app = asgi.wsgi(_starts("200 OK", TEXT))
+
+    async def main() -> None:
+        for _ in range(2):
+            assert (await ask(app, GET + CLOSE, lifespan="on"))[0] == 200
+
+    run(main())
+
+
 def test_each_request_has_a_context_of_its_own(run: Run) -> None:
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
 

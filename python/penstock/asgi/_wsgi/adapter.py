@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from typing import Any
 
 from penstock.asgi._types import Application, Receive, Scope, Send
@@ -46,14 +47,18 @@ def wsgi(
         raise ValueError(f"threads is at least 1, not {threads}")
     if waiting < 0:
         raise ValueError(f"waiting is at least 0, not {waiting}")
-    return _Adapter(app, Threads(threads, waiting), constant_part(multiprocess=multiprocess))
+    environ = constant_part(multiprocess=multiprocess)
+    return _Adapter(app, environ, lambda: Threads(threads, waiting))
 
 
 class _Adapter:
-    def __init__(self, app: WsgiApplication, threads: Threads, environ: dict[str, Any]) -> None:
+    def __init__(
+        self, app: WsgiApplication, environ: dict[str, Any], make_threads: Callable[[], Threads]
+    ) -> None:
         self._app = app
-        self._threads = threads
         self._environ = environ
+        self._make_threads = make_threads
+        self._threads = make_threads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -82,6 +87,8 @@ class _Adapter:
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             kind = (await receive())["type"]
+            if kind == "lifespan.startup" and self._threads.ended:
+                self._threads = self._make_threads()  # it is served once more
             if kind == "lifespan.shutdown":
                 self._threads.end()
                 # A thread that is stuck in the application is left behind.

@@ -30,6 +30,9 @@ class Threads:
     Args:
         most: The number of threads.
         waiting: Jobs that wait for one.
+
+    Attributes:
+        ended: Whether `end` was called.
     """
 
     def __init__(self, most: int, waiting: int) -> None:
@@ -37,14 +40,14 @@ class Threads:
         self._limit = waiting
         self._shared = _Shared()
         self._threads: list[threading.Thread] = []
-        self._ended = False
+        self.ended = False
 
     def submit(self, job: Job) -> bool:
         """Run a job, which raises nothing. False if too many wait. For one thread at a time."""
         shared = self._shared
         with shared.lock:
             begins_at_once = shared.idle > shared.waiting or len(self._threads) < self._most
-            if self._ended or (not begins_at_once and shared.waiting >= self._limit):
+            if self.ended or (not begins_at_once and shared.waiting >= self._limit):
                 return False
             shared.waiting += 1
             lacks_one = shared.waiting > shared.idle and len(self._threads) < self._most
@@ -64,8 +67,8 @@ class Threads:
 
     def end(self) -> None:
         """Let the threads end after their jobs. No job is taken any more."""
-        if not self._ended:
-            self._ended = True
+        if not self.ended:
+            self.ended = True
             for _ in self._threads:
                 self._shared.jobs.put(None)
 
