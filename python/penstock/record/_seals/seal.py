@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,6 @@ class Seal:
         previous: the digest of the seal before, or of the head.
         digest: of ``previous``, the bytes, and the line up to the digest.
         signature: of the digest; empty without one.
-        before_digest: the line up to the digest.
     """
 
     number: int
@@ -71,7 +71,11 @@ class Seal:
     previous: bytes
     digest: bytes = b""
     signature: bytes = b""
-    before_digest: bytes = b""
+
+    @property
+    def before_digest(self) -> bytes:
+        """The line up to the digest."""
+        return seal_before_digest(self)
 
 
 def seals_path(path: Path) -> Path:
@@ -124,9 +128,9 @@ def seal_of(line: bytes) -> Seal:
     ):
         raise ValueError("the line is damaged")
     content = json.loads(match[1] + b"}")
-    return Seal(
+    seal = Seal(
         content["seal"],
-        content["kind"],
+        sys.intern(content["kind"]),
         content["start"],
         content["end"],
         content["first_row"],
@@ -136,5 +140,7 @@ def seal_of(line: bytes) -> Seal:
         bytes.fromhex(content["previous"]),
         bytes.fromhex(match[2].decode()),
         bytes.fromhex((match[3] or b"").decode()),
-        match[1],
     )
+    if seal.before_digest != match[1]:
+        raise ValueError("the line is not written as a seal is")
+    return seal

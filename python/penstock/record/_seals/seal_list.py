@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from penstock.record._seals.running_digest import digest_of
 from penstock.record._seals.seal import Seal, head_of, seal_of
@@ -47,21 +48,26 @@ class SealList:
 def read_seals(path: Path) -> SealList | None:
     """The seals of the file ``path``; None if there is no such file. OSError."""
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            return _read(SealList(path), file)
     except FileNotFoundError:
         return None
-    found = SealList(path)
-    head, ended, rest = data.partition(b"\n")
+
+
+def _read(found: SealList, file: BinaryIO) -> SealList:
+    """Line by line: a month of text has some hundred thousand seals."""
+    head = file.readline()
     try:
         about = head_of(head)
         found.public_key = str(about.get("public_key", ""))
     except UNREADABLE as error:
-        found.fault = reason_of(error) if data else "it is empty"
+        found.fault = reason_of(error) if head else "it is empty"
         return found
-    found.head = head + b"\n"
-    found.begin = digest_of(head + ended)
-    found.end = at = len(head) + 1
-    for number, line in enumerate(rest.split(b"\n"), 2):
+    found.head = head.removesuffix(b"\n") + b"\n"
+    found.begin = digest_of(head)
+    found.end = at = len(found.head)
+    for number, data in enumerate(file, 2):
+        line = data.removesuffix(b"\n")
         at += len(line) + 1
         if not line:
             continue
@@ -71,6 +77,7 @@ def read_seals(path: Path) -> SealList | None:
             found.damaged[number] = reason_of(error)
             continue
         last = found.last
+        seal = _sharing(seal, last)
         if last.kind == "open" and seal.start == last.start and seal.end >= last.end:
             found.seals[-1] = seal
         elif seal.start == last.end or (seal.kind == "found" and seal.start < last.end):
@@ -82,3 +89,10 @@ def read_seals(path: Path) -> SealList | None:
             continue  # left of a range that was then completed
         found.end = at
     return found
+
+
+def _sharing(seal: Seal, last: Seal) -> Seal:
+    """The same seal, with what it has of the one before as the same objects."""
+    if (seal.start, seal.first_row, seal.previous) != (last.end, last.rows, last.digest):
+        return seal
+    return replace(seal, start=last.end, first_row=last.rows, previous=last.digest)
