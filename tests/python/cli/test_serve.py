@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -17,6 +19,7 @@ import pytest
 
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.cli import main
+from penstock.cli._serve import supervisor
 from penstock.cli._serve.application import read_env_file
 from penstock.cli._serve.changes import ChangedFiles
 from tests.python.conftest import CORE_MISSING
@@ -71,13 +74,19 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
         process.communicate()
 
 
-def wait_for(stream: IO[str], pattern: str) -> re.Match[str]:
+def read_until(stream: IO[str], pattern: str) -> list[str]:
     lines = []
     for line in stream:
         lines.append(line)
-        if found := re.search(pattern, line):
-            return found
+        if re.search(pattern, line):
+            return lines
     raise AssertionError("".join(lines))
+
+
+def wait_for(stream: IO[str], pattern: str) -> re.Match[str]:
+    found = re.search(pattern, read_until(stream, pattern)[-1])
+    assert found is not None
+    return found
 
 
 def ask(url: str, headers: dict[str, str] | None = None) -> list[str]:
@@ -123,6 +132,73 @@ def test_a_worker_that_dies_is_replaced_and_all_are_at_sighup(folder: Path) -> N
         process.send_signal(signal.SIGTERM)
         wait_for(process.stderr, "Stopped parent process")
         assert process.wait(60) == 143
+
+
+def test_sighup_twice_while_an_old_worker_has_a_request(folder: Path) -> None:
+    """The old one is replaced once."""
+    (folder / "waits.py").write_text("""
+async def app(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+    while (await receive())["type"] != "http.disconnect":
+        pass
+""")
+    options = ("waits:app", "--workers", "2", "--no-access-log", "--lifespan", "off")
+    with serving(folder, *options) as (process, url), httpx.Client(trust_env=False) as client:
+        assert process.stderr is not None
+        for _ in range(2):
+            wait_for(process.stderr, "Started server process")
+        with client.stream("GET", url) as response:
+            parts = response.iter_raw()  # its end would close the connection
+            assert next(parts) == b"begun"
+            process.send_signal(signal.SIGHUP)
+            seen = read_until(process.stderr, r"Finished server process")
+            process.send_signal(signal.SIGHUP)
+            for _ in range(2):
+                seen += read_until(process.stderr, r"Finished server process")
+        process.send_signal(signal.SIGTERM)
+        seen += process.stderr.readlines()
+        assert process.wait(60) == 143
+    assert sum("Started server process" in line for line in seen) == 4
+
+
+def test_a_worker_that_cannot_start_does_not_end_the_others(folder: Path) -> None:
+    with serving(folder, "served:app", "--workers", "2", "--no-access-log") as (process, url):
+        assert process.stderr is not None
+        for _ in range(2):
+            wait_for(process.stderr, "Application startup complete")
+        (folder / "served.py").write_text("app = None")
+        first = int(ask(url)[0])
+        os.kill(first, signal.SIGKILL)
+        wait_for(process.stderr, "A new worker has not started; the others go on")
+        assert int(ask(url)[0]) != first
+        (folder / "served.py").write_text(APP)
+        wait_for(process.stderr, "Application startup complete")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
+def test_a_worker_that_does_not_end_is_killed(caplog: pytest.LogCaptureFixture) -> None:
+    options = argparse.Namespace(
+        timeout_graceful_shutdown=0.0, timeout_worker_healthcheck=60.0, reload=False, workers=0
+    )
+    made = supervisor.Supervisor(options, [], logging.getLogger("test"))
+    worker = made._start()
+    worker.process.kill()
+    worker.process.wait()
+    program = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); signal.pause()"
+    )
+    worker.process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert worker.process.stdout is not None
+    with worker.process:
+        assert worker.process.stdout.read(1)
+        worker.end(0.0)
+        while worker.process.poll() is None:
+            assert made._look_after_workers()
+    assert worker.process.returncode == -signal.SIGKILL
+    assert "does not end; it is killed" in caplog.text
+    assert made._look_after_workers()
 
 
 @pytest.mark.parametrize(

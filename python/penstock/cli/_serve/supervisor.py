@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -58,6 +59,7 @@ class _Worker:
         self.started = self.heard = time.monotonic()
         self.ready = False
         self.stopping = False
+        self.last_moment = math.inf
 
     def listen(self) -> None:
         """Take the signs of life that have come."""
@@ -66,9 +68,12 @@ class _Worker:
                 self.heard = time.monotonic()
                 self.ready = True
 
-    def signal(self, signum: int) -> None:
-        self.stopping = True
-        self.process.send_signal(signum)
+    def end(self, grace: float) -> None:
+        """Let it end, in at most so many seconds. Only the first call counts."""
+        if not self.stopping:
+            self.stopping = True
+            self.last_moment = time.monotonic() + grace
+            self.process.terminate()
 
     def close(self) -> None:
         os.close(self.pipe)
@@ -104,6 +109,7 @@ class Supervisor:
         self._log = log
         self._changed = changed
         self._metrics = metrics
+        self._grace = options.timeout_graceful_shutdown + _AFTER_GRACE
         self._count = 1 if options.reload else options.workers
         given = {name: value for name, value in vars(options).items() if name != "run"}
         self._settings = json.dumps(given).encode()
@@ -187,7 +193,7 @@ class Supervisor:
             self._count -= 1
             running = [worker for worker in self._workers if not worker.stopping]
             if len(running) > self._count:
-                running[-1].signal(signal.SIGTERM)
+                running[-1].end(self._grace)
 
     def _look_after_workers(self) -> bool:
         """Replace workers that have ended or hang. False if none can start."""
@@ -204,10 +210,16 @@ class Supervisor:
                         patience,
                     )
                     worker.process.kill()
+                if now > worker.last_moment:
+                    self._log.error("Worker [%d] does not end; it is killed", worker.process.pid)
+                    worker.process.kill()
                 continue
             self._forget(worker)
             if code == ExitCode.CONFIG and not worker.ready:
-                return False
+                if not any(each.ready for each in self._workers):
+                    return False
+                self._log.error("A new worker has not started; the others go on")
+                self._not_before = now + _SHORTEST_LIFE
             if not worker.stopping:
                 self._log.info("Worker [%d] has ended (%d)", worker.process.pid, code)
                 if now - worker.started < _SHORTEST_LIFE:
@@ -227,10 +239,10 @@ class Supervisor:
 
         With `before`, the old ones end first: the new code may not start, and is then waited for.
         """
-        old = list(self._workers)
+        old = [worker for worker in self._workers if not worker.stopping]
         if before:
             for worker in old:
-                worker.signal(signal.SIGTERM)
+                worker.end(self._grace)
             for worker in old:
                 self._wait(worker)
             for _ in range(self._count):
@@ -241,6 +253,7 @@ class Supervisor:
             while not new.ready and new.process.poll() is None and not self._is_ending():
                 time.sleep(0.02)
                 new.listen()
+                self._tell_service_manager()
             if self._is_ending():
                 return
             if not new.ready:
@@ -248,15 +261,14 @@ class Supervisor:
                 if new.process.poll() is not None:
                     self._forget(new)
                 return
-            worker.signal(signal.SIGTERM)
+            worker.end(self._grace)
 
     def _is_ending(self) -> bool:
         return signal.SIGTERM in self._signals or signal.SIGINT in self._signals
 
     def _wait(self, worker: _Worker) -> None:
-        grace = self._options.timeout_graceful_shutdown + _AFTER_GRACE
         try:
-            worker.process.wait(grace)
+            worker.process.wait(max(0.0, worker.last_moment - time.monotonic()))
         except subprocess.TimeoutExpired:
             worker.process.kill()
             worker.process.wait()
@@ -264,6 +276,6 @@ class Supervisor:
 
     def _end_all(self) -> None:
         for worker in self._workers:
-            worker.signal(signal.SIGTERM)
+            worker.end(self._grace)
         for worker in list(self._workers):
             self._wait(worker)
