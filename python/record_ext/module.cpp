@@ -22,7 +22,6 @@ PyMethodDef functions[] = {
      "copy_rows(columns, start, stop): rows as PostgreSQL's binary COPY."},
     {"line_rows", &line_rows, METH_VARARGS,
      "line_rows(columns, labels, start, stop): rows as InfluxDB's line protocol."},
-    {"deflated", &deflated, METH_O, "deflated(text): bytes as a DEFLATE stream (RFC 1951)."},
     {"rising_stamps", &rising_stamps, METH_VARARGS,
      "rising_stamps(stamps, codes, last, start): the first row not behind the last of its series."},
     {"attribute_lists", &attribute_lists, METH_VARARGS,

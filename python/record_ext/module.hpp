@@ -16,7 +16,6 @@ PyObject* csv_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* json_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* copy_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* line_rows(PyObject* module, PyObject* arguments) noexcept;
-PyObject* deflated(PyObject* module, PyObject* text) noexcept;
 PyObject* rising_stamps(PyObject* module, PyObject* arguments) noexcept;
 PyObject* attribute_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;
