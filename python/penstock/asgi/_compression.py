@@ -113,7 +113,7 @@ class _Response:
         self._is_head = is_head
         self._start: Message | None = None  # it waits for the first part of the body
         self._compressor: _Compressor | None = None
-        self._more = True
+        self._left: int | None = None  # of the Content-Length that the application has given
 
     async def send(self, message: Message) -> None:
         kind = message["type"]
@@ -128,6 +128,7 @@ class _Response:
             if self._compressor is None:
                 await self._send(message)
                 return
+            self._count(len(body), more=more)
             compress = self._compressor.part if more else self._compressor.last
             if more and not body:
                 return
@@ -140,6 +141,16 @@ class _Response:
             if kind != "http.response.early_hint":
                 await self.flush()
             await self._send(message)
+
+    def _count(self, size: int, *, more: bool) -> None:
+        # The server cannot: it does not get this length, nor a body that is not whole.
+        if self._left is None:
+            return
+        self._left -= size
+        if self._left < 0:
+            raise RuntimeError("Response content longer than Content-Length")
+        if self._left > 0 and not more:
+            raise RuntimeError("Response content shorter than Content-Length")
 
     async def flush(self) -> None:
         """Send the head as it is."""
@@ -179,6 +190,7 @@ class _Response:
         self._start = {**start, "headers": headers}
         if not self._is_head:
             self._compressor = self.maker()
+            self._left = int(length) if length.isdecimal() else None
         await self.flush()
 
 

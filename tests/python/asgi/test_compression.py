@@ -129,6 +129,23 @@ def test_a_large_body_and_a_head_request(run: Run) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("body", [TEXT, TEXT * 3])
+def test_a_body_of_another_length_than_announced(
+    run: Run, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client sees that it is not whole."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [HTML, (b"content-length", b"%d" % (len(TEXT) * 2))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": TEXT, "more_body": True})
+        await send({"type": "http.response.body", "body": body[len(TEXT) :]})
+
+    with pytest.raises(asyncio.IncompleteReadError):
+        get(run, app)
+    assert f"Response content {'shorter' if body == TEXT else 'longer'}" in caplog.text
+
+
 def test_files_of_the_kernel_are_left_as_they_are(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(TEXT)
 

@@ -200,6 +200,21 @@ def test_the_length_of_a_single_part_is_known(run: Run, method: bytes) -> None:
     run(main())
 
 
+def test_a_list_of_its_own_class_is_closed(run: Run) -> None:
+    closed: list[str] = []
+
+    class Result(list[bytes]):
+        def close(self) -> None:
+            closed.append("once")
+
+    def app(environ: Environ, start_response: Start) -> Result:
+        start_response("200 OK", TEXT)
+        return Result([b"part"])
+
+    assert run(ask(app, GET + CLOSE))[2] == b"part"
+    assert closed == ["once"]
+
+
 def test_exc_info_replaces_a_head_that_was_not_sent(run: Run) -> None:
     def app(environ: Environ, start_response: Start) -> list[bytes]:
         start_response("200 OK", TEXT)

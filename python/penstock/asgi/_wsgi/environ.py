@@ -12,6 +12,7 @@ from penstock.asgi._wsgi.files import FileWrapper
 __all__ = ["constant_part", "fill_environ"]
 
 _MOST_NAMES = 512
+_LONGEST_NAME = 64
 _NAMES: dict[bytes, str] = {}
 
 
@@ -95,6 +96,6 @@ def _key(name: bytes) -> str:
     key = name.decode("latin-1").upper().replace("-", "_")
     if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         key = f"HTTP_{key}"
-    if len(_NAMES) < _MOST_NAMES:
+    if len(_NAMES) < _MOST_NAMES and len(name) <= _LONGEST_NAME:
         _NAMES[name] = key
     return key

@@ -60,7 +60,7 @@ class Response:
     def _respond(self, app: WsgiApplication, environ: dict[str, Any]) -> tuple[Message, ...]:
         """Return the messages that end the response, if they were not sent yet."""
         result = app(environ, self.start_response)
-        if isinstance(result, list | tuple) and not self._head_sent:
+        if type(result) in (list, tuple) and not self._head_sent:  # others may have a close
             if self._head is None:
                 raise RuntimeError("the application has not called start_response")
             if len(result) < 2:
