@@ -15,6 +15,7 @@ import pytest
 import penstock.record
 from penstock.record import ArrowSink
 from penstock.record._parts import compaction, table_formats
+from penstock.record._sinks import line_ends
 from penstock.record._sinks.postgres_spool import PostgresSpool, SpooledBatch
 from penstock.record._sinks.sqlite_log import log_path, read_log
 from penstock.record._stored import csv_tables, json_lines, parquet_tables, sqlite_tables
@@ -223,3 +224,26 @@ def test_pieces_of_text_name_the_lines_of_damaged_rows(tmp_path: Path) -> None:
         recording = penstock.record.open(path, strict=False)
         assert len(flows(recording.pieces())) == ROWS - 1
         assert [damage.place for damage in recording.damages] == ["line 701"]
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.jsonl"])
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize("fill", [b"\0", b"y"])
+def test_a_line_without_an_end_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, described: bool, fill: bytes
+) -> None:
+    """As where a disk has lost blocks of a file, or an editor its line ends."""
+    for module in (line_ends, csv_tables):
+        monkeypatch.setattr(module, "_LARGEST_ROW", 16384)
+    path = tmp_path / name
+    write(path)
+    if not described:
+        for other in tmp_path.iterdir():
+            if other != path:
+                other.unlink()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:501], fill * 100_000, *lines[501:]]))
+    recording = penstock.record.open(path, strict=False)
+    assert flows(recording.pieces()) == [float(n) for n in range(ROWS) if n != 500]
+    [damage] = recording.damages
+    assert (damage.place, damage.reason) == ("line 502", "it is longer than 16 MiB")

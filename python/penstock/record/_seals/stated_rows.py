@@ -14,6 +14,7 @@ from pathlib import Path
 
 from penstock.record._seals.part_list import ListedPart
 from penstock.record._seals.seal_check import SealFindings, rows_from_to
+from penstock.record._sinks.line_ends import lines_of
 from penstock.record._sinks.line_repair import HEAD_BEGINS, HEAD_KEY, described_beside, rows_of_text
 from penstock.record._stored.table_files import format_of
 from penstock.record.damage import UNREADABLE, reason_of
@@ -54,7 +55,7 @@ def _stated_in(path: Path) -> Iterator[tuple[int, int]]:
     """The rows that each closing line of JSON Lines states, and those that are above it."""
     above = 0
     with open(path, "rb") as file:
-        for line in file:
+        for line in lines_of(file):
             if not line.startswith(HEAD_BEGINS):
                 above += bool(line.strip())
                 continue

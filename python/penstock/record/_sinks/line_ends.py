@@ -28,10 +28,12 @@ __all__ = [
     "fault_of",
     "fields_of",
     "has_faulty_row",
+    "is_cut",
     "is_plain",
     "is_whole",
     "json_layout",
     "json_object",
+    "lines_of",
     "rows_of",
     "text_end",
 ]
@@ -155,6 +157,23 @@ def rows_of(lines: Iterable[bytes], layout: Layout, *, line: int = 1) -> Iterato
         position += len(data)
     if waiting:
         yield TextRow(line, began, waiting, _NEVER_CLOSED)
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file, of one that is longer than 16 MiB so many bytes.
+
+    Where a disk has lost a file's blocks, or an editor its line ends, all of it can be one line.
+    """
+    while line := file.readline(_LARGEST_ROW):
+        more = line
+        while len(more) == _LARGEST_ROW and not more.endswith(b"\n"):
+            more = file.readline(_LARGEST_ROW)
+        yield line
+
+
+def is_cut(line: bytes) -> bool:
+    """Whether a line of :func:`lines_of` was longer."""
+    return len(line) == _LARGEST_ROW and not line.endswith(b"\n")
 
 
 def text_end(file: BinaryIO, layout: Layout) -> TextEnd:

@@ -15,6 +15,7 @@ from penstock.record._sinks.line_ends import (
     fields_of,
     json_layout,
     json_object,
+    lines_of,
     text_end,
 )
 from penstock.record.errors import RecoveryError
@@ -76,7 +77,7 @@ def rows_of_text(path: Path, *, quoted: bool) -> int:
             return text_end(file, csv_layout(file.readline())).rows
         rows = text_end(file, json_layout()).rows
         file.seek(0)
-        return rows - sum(line.startswith(HEAD_BEGINS) for line in file)
+        return rows - sum(line.startswith(HEAD_BEGINS) for line in lines_of(file))
 
 
 def repair_lines(descriptor: int, path: Path, *, quoted: bool, force: bool) -> RepairedLines:
@@ -101,7 +102,7 @@ def repair_lines(descriptor: int, path: Path, *, quoted: bool, force: bool) -> R
         file.seek(0)
         found = text_end(file, layout)
         file.seek(0)
-        others = 1 if quoted else sum(line.startswith(HEAD_BEGINS) for line in file)
+        others = 1 if quoted else sum(line.startswith(HEAD_BEGINS) for line in lines_of(file))
     try:
         cut = cut_end(descriptor, path, found.end, force=force)
     except EndTooLargeError as error:

@@ -76,7 +76,7 @@ def csv_pieces(
     layout = Layout(True, len(names))
     chosen = chosen_columns(columns, plain)
     empty = True
-    for line, whole, is_rest in _texts(path, len(head), layout):
+    for line, whole, is_rest in _texts(path, len(head), layout, damages):
         try:
             if is_rest:
                 raise ValueError("its last row may be torn")
@@ -88,18 +88,28 @@ def csv_pieces(
         yield plain.empty_table(), tuple(names)
 
 
-def _texts(path: Path, begin: int, layout: Layout) -> Iterator[tuple[int, bytes, bool]]:
+def _texts(
+    path: Path, begin: int, layout: Layout, damages: DamageList
+) -> Iterator[tuple[int, bytes, bool]]:
     """Texts of whole rows, each with the number of its first line; what is left behind, at last."""
-    line, rest = 2, b""
+    line, rest, endless = 2, b"", False
     with open(path, "rb") as file:
         file.seek(begin)
         while block := file.read(_PIECE_BYTES):
+            if endless:
+                _, end, block = block.partition(b"\n")
+                if not end:
+                    continue
+                line, endless = line + 1, False
             data = rest + block
             cut = _row_end(data, layout)
             whole, rest = data[:cut], data[cut:]
             if whole:
                 yield line, whole, False
                 line += whole.count(b"\n")
+            elif len(rest) >= _LARGEST_ROW:
+                damages.note(path, f"line {line}", "it is longer than 16 MiB", 1)
+                rest, endless = b"", True
     if rest:
         yield line, rest, True
 
@@ -128,11 +138,11 @@ def _shown_columns(path: Path, begin: int, names: list[str]) -> Any:
     pa = pyarrow_module()
     layout = Layout(True, len(names))
     kinds = dict.fromkeys(names, pa.null())
-    for _, text, _ in _texts(path, begin, layout):
+    quiet = DamageList(strict=False)
+    for _, text, _ in _texts(path, begin, layout, quiet):
         try:
             table = _read_whole(text, layout, None, names)
         except UNREADABLE:
-            quiet = DamageList(strict=False)
             table = _read_rows(path, text, names, layout, None, quiet)
         for field in table.schema if len(table) else ():
             kinds[field.name] = common_type(kinds[field.name], field.type)

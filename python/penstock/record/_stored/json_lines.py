@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.record._sinks.line_ends import json_object
+from penstock.record._sinks.line_ends import is_cut, json_object, lines_of
 from penstock.record._sinks.line_repair import HEAD_KEY
 from penstock.record._stored.described_columns import described_columns, types_of
 from penstock.record._stored.sound_tables import (
@@ -76,7 +76,7 @@ def _objects(
     names = None if plain is None else set(plain.names)
     numbered: list[tuple[int, dict[str, Any]]] = []
     with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             content = _object_of(number, line, path, damages)
             if content is None:
                 continue
@@ -98,6 +98,9 @@ def _objects(
 
 def _object_of(number: int, line: bytes, path: Path, damages: DamageList) -> dict[str, Any] | None:
     if not line.strip():
+        return None
+    if is_cut(line):
+        damages.note(path, f"line {number}", "it is longer than 16 MiB", 1)
         return None
     content = json_object(line)
     if isinstance(content, dict):
