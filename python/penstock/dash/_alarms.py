@@ -6,6 +6,7 @@ failing until it answers all of them for a while.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,15 +43,20 @@ class Limits:
     hysteresis: float | None = None
     judged: bool = True
 
+    def __post_init__(self) -> None:
+        for value in (self.low, self.high, self.hysteresis):
+            if value is not None and math.isnan(value):
+                raise ValueError(f"{self} has a limit that is no number, and would never alarm")
+
     @property
     def margin(self) -> float:
         """The hysteresis as a number."""
         if self.hysteresis is not None:
             return self.hysteresis
-        if self.low is not None and self.high is not None:
-            return _HYSTERESIS * (self.high - self.low)
-        end = self.low if self.low is not None else self.high
-        return _HYSTERESIS * abs(end) if end is not None else 0.0
+        ends = [end for end in (self.low, self.high) if end is not None and math.isfinite(end)]
+        if len(ends) == 2:
+            return _HYSTERESIS * (ends[1] - ends[0])
+        return _HYSTERESIS * abs(ends[0]) if ends else 0.0
 
     def breach(self, low: float, high: float) -> tuple[str, float] | None:
         """Which limit a range of values passes, and by which value; None if it is inside."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -43,6 +43,8 @@ _UNCONFIRMED = 2
 _CURVES_A_MESSAGE = 32
 """So many curves are packed without a pause: a millisecond, in which no poll begins."""
 _UNTIL_THE_END = 2**63 - 1
+_MOST_ANSWERS = 16
+"""Answers that may be on their way to one browser; it is not read from meanwhile."""
 _MOST_CHANGES = 4
 """Changes that one browser may have under way."""
 _LONGEST_GAS = 64
@@ -76,6 +78,8 @@ class Connection:
         self._sent = 0
         self._confirmed = 0
         self._changes = 0
+        self._answers = 0
+        self._answered = anyio.Event()
         self._wake = anyio.Event()
         self._leaving = anyio.Event()
         self._left = anyio.Event()
@@ -105,6 +109,9 @@ class Connection:
     async def _receive_all(self, tasks: TaskGroup) -> None:
         try:
             while True:
+                while self._answers >= _MOST_ANSWERS:
+                    self._answered = anyio.Event()
+                    await self._answered.wait()
                 self._take(parse_message(await self._receive_text()), tasks)
         except WebSocketDisconnect:
             return
@@ -130,7 +137,7 @@ class Connection:
             self._greeted = True
             self._revision = -1
             if number is not None:
-                tasks.start_soon(self._answer_token, number)
+                self._start_answer(tasks, self._answer_token, number)
         elif kind == "view":
             self._view = parse_view(message)
             self._sent_until.clear()
@@ -140,10 +147,23 @@ class Connection:
                 self._confirmed, min(self._sent, int(number_in(message, "seq", 0, 2**53)))
             )
         elif kind in ("setpoint", "gas", "gases", "acknowledge"):
-            tasks.start_soon(self._change, kind, message, answer_id(message))
+            self._start_answer(tasks, self._change, kind, message, answer_id(message))
         else:
             raise BadMessageError(f"the type {kind[:20]!r} is not known")
         self._wake.set()
+
+    def _start_answer(
+        self, tasks: TaskGroup, answer: Callable[..., Awaitable[None]], *arguments: Any
+    ) -> None:
+        async def run() -> None:
+            try:
+                await answer(*arguments)
+            finally:
+                self._answers -= 1
+                self._answered.set()
+
+        self._answers += 1
+        tasks.start_soon(run)
 
     async def _answer_token(self, number: int | str) -> None:
         text = "" if self._granted else "this is not the token of this run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,22 @@ def test_one_sample_beyond_a_limit_raises_an_alarm_and_the_return_clears_it() ->
     assert words(board, board.devices["argon"], START) == ["low"]
     board.add(table([sample("argon", 1.1, 2.0)]))
     assert len(kinds(board)) == 3  # one alarm, however long it lasts
+
+
+def test_an_alarm_ends_where_the_other_limit_is_infinite() -> None:
+    board = Board("run", limits={"argon": Limits(10, math.inf)})
+    for second, flow in enumerate([3.0, 10.05, 10.2]):
+        board.add(table([sample("argon", second, flow)]))
+    assert [kind for _, kind, _ in kinds(board)] == ["alarm", "alarm_cleared"]
+    assert Limits(-math.inf, math.inf).margin == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"low": math.nan}, {"high": math.nan}, {"hysteresis": math.nan}]
+)
+def test_a_limit_that_is_no_number_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="is no number"):
+        Limits(**options)  # type: ignore[arg-type]
 
 
 def test_a_device_without_samples_is_silent_until_it_sends_again() -> None:
