@@ -51,6 +51,7 @@ from penstock.record._sinks.parquet_sink import ParquetSink
 from penstock.record._sinks.pipe import BatchSource, pipe
 from penstock.record._sinks.postgres_sink import PostgresSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
+from penstock.record._sparkplug.sparkplug_sink import SparkplugSink
 from penstock.record.clock import Clock, SystemClock
 from penstock.record.damage import Damage, DamagedError
 from penstock.record.errors import (
@@ -122,6 +123,7 @@ __all__ = [
     "SinkSummary",
     "SinkWriteError",
     "SourceEvent",
+    "SparkplugSink",
     "SqliteSink",
     "StoredRecording",
     "StreamSource",

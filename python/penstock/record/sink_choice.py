@@ -17,6 +17,11 @@ from penstock.record._sinks.jsonl_sink import JsonlSink
 from penstock.record._sinks.parquet_sink import ParquetSink
 from penstock.record._sinks.postgres_sink import PostgresSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
+from penstock.record._sparkplug.sparkplug_sink import (
+    SparkplugSink,
+    is_sparkplug,
+    sparkplug_address,
+)
 from penstock.record.postgres_parts import is_postgres
 from penstock.record.sink import ThreadedSink
 
@@ -48,8 +53,8 @@ def sink_for(
     ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
     files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server,
     whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals. ``influx://``,
-    ``influxs://``, ``mqtt://``, ``mqtts://``, ``nats://`` and ``natss://`` are servers of which
-    nothing is overwritten or continued: their rows are added.
+    ``influxs://``, ``mqtt://``, ``mqtts://``, ``sparkplug://``, ``sparkplugs://``, ``nats://`` and
+    ``natss://`` are servers of which nothing is overwritten or continued: their rows are added.
 
     Raises:
         ValueError: for another suffix.
@@ -70,6 +75,8 @@ def sink_for(
         return MqttSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
     if is_nats(text):
         return NatsSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+    if is_sparkplug(text):
+        return SparkplugSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(
@@ -93,5 +100,7 @@ def check_url(url: str) -> None:
         InfluxAddress.parse(url)
     elif is_mqtt(url):
         mqtt_address(url)
+    elif is_sparkplug(url):
+        sparkplug_address(url)
     elif is_nats(url):
         nats_address(url)

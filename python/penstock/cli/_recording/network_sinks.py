@@ -19,6 +19,7 @@ from penstock.record import (
     RecordError,
     Recording,
     Sink,
+    SparkplugSink,
 )
 
 __all__ = ["NetworkSinks"]
@@ -29,6 +30,8 @@ _KINDS: dict[str, tuple[str, Callable[..., NetworkSink]]] = {
     "influxs": ("influx", InfluxSink),
     "mqtt": ("mqtt", MqttSink),
     "mqtts": ("mqtt", MqttSink),
+    "sparkplug": ("sparkplug", SparkplugSink),
+    "sparkplugs": ("sparkplug", SparkplugSink),
     "nats": ("nats", NatsSink),
     "natss": ("nats", NatsSink),
 }

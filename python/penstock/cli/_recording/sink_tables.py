@@ -16,6 +16,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "influxs": _INFLUX,
     "mqtt": _MQTT,
     "mqtts": _MQTT,
+    "sparkplug": _MQTT,
+    "sparkplugs": _MQTT,
     "nats": _NATS,
     "natss": _NATS,
 }

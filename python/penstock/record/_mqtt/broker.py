@@ -171,6 +171,16 @@ class Broker:
             await self._progress(timeout)
         self._check()
 
+    async def hand_over(self, messages: Iterable[tuple[bytes, bytes]], timeout: float) -> None:
+        """Send messages of QoS 0, which nobody acknowledges. Away, also if none leaves in time."""
+        batch = [publish_packet(topic, payload, 0) for topic, payload in messages]
+        try:
+            async with asyncio.timeout(timeout):
+                await self._flush(batch)
+        except TimeoutError:
+            self._lose(f"nothing was taken within {timeout:g} s")
+            self._check()
+
     async def announce(self, message: Message) -> None:
         """Send one message of QoS 0 or 1, without waiting for its acknowledgement. Away."""
         packet_id = 0

@@ -1,0 +1,1 @@
+"""Sparkplug B 3.0 over MQTT: payloads, births, rows as data of devices."""

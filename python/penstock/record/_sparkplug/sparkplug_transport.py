@@ -1,0 +1,243 @@
+"""An edge node of Sparkplug B 3.0: births, data, deaths, and rebirths on request.
+
+The order of a connection: the subscription to commands, NBIRTH with seq 0, a DBIRTH for each
+device, data. A device or a metric that is new is born before its first value, with all metrics of
+its device. Data have aliases only. ``seq`` counts births and data of all devices, 0 to 255, and is
+taken when a message is handed over. ``bdSeq`` counts connections, in a file, so that a host can
+tell the death of an old one.
+
+Data are of QoS 0, so says the specification: nobody confirms them. What was handed over in the last
+``lag`` seconds before a connection was lost is sent again, as historical values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.packets import Message
+from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.secrets import Secret
+from penstock.record._sparkplug.payload import DataType, Metric, encode_payload, fields_of
+from penstock.record._sparkplug.rows import SparkplugRow, rows_of
+from penstock.record.errors import SinkWriteError
+
+__all__ = ["SparkplugTransport"]
+
+_REBIRTH = "Node Control/Rebirth"
+# A value that waited longer is not the present one.
+_PRESENT_NS = 5_000_000_000
+_MESSAGES_A_TURN = 256
+
+
+@dataclass(slots=True)
+class _Known:
+    """A metric of a device: what its birth says."""
+
+    alias: int
+    datatype: int
+    unit: str | None
+    value: Any = None
+    t_ms: int = 0
+
+
+@dataclass(slots=True)
+class _Device:
+    metrics: dict[str, _Known] = field(default_factory=dict)
+    is_born: bool = False
+
+
+class SparkplugTransport:
+    """A :class:`~penstock.record._network.protocol.Transport` of rows."""
+
+    def __init__(
+        self,
+        shown: str,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        group: str,
+        node: str,
+        user: Secret,
+        password: Secret,
+        births: Path,
+        *,
+        lag: float,
+        timeout: float,
+    ) -> None:
+        self.lag = lag
+        self.grace = 0.0
+        self._shown = shown
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._group = group
+        self._node = node
+        self._user = user
+        self._password = password
+        self._births = births
+        self._timeout = timeout
+        self._broker: Broker | None = None
+        self._devices: dict[str, _Device] = {}
+        self._aliases = 0
+        self._seq = 0
+        self._bd_seq = 0
+        self._rebirth = False
+
+    def __str__(self) -> str:
+        return self._shown
+
+    async def check(self) -> None:
+        await self._connected()
+
+    async def send(self, payload: bytes) -> int:
+        broker = await self._connected()
+        rows = await asyncio.to_thread(list, rows_of(payload))
+        for start in range(0, len(rows), _MESSAGES_A_TURN):
+            messages: list[tuple[bytes, bytes]] = []
+            for row in rows[start : start + _MESSAGES_A_TURN]:
+                if self._rebirth:
+                    messages += self._born_again()
+                messages += self._messages(row)
+            await broker.hand_over(messages, self._timeout)
+        return 0
+
+    async def close(self) -> None:
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            await broker.close(reason=0x04)  # the broker publishes the will, which is NDEATH
+
+    async def _connected(self) -> Broker:
+        broker = self._broker
+        if broker is not None and broker.lost_at is not None:
+            self._broker = None
+            await broker.close()
+            raise Away("the connection was lost", lost_at=broker.lost_at)
+        if broker is None:
+            try:
+                user, password = self._user.read(), self._password.read()
+                self._bd_seq = await asyncio.to_thread(self._next_bd_seq)
+            except (SinkWriteError, OSError) as error:
+                raise Misconfigured(str(error)) from error
+            death = encode_payload(
+                None, [Metric("bdSeq", None, None, DataType.INT64, self._bd_seq)], None
+            )
+            broker = await Broker.connect(
+                self._host,
+                self._port,
+                self._tls,
+                client=f"{self._group}-{self._node}",
+                will=Message(self._topic("NDEATH").decode(), death, 1),
+                user=user,
+                password=password,
+                timeout=self._timeout,
+                on_message=self._command,
+            )
+            self._broker = broker
+            await broker.subscribe(self._topic("NCMD").decode())
+            await broker.hand_over(self._born_again(), self._timeout)
+        return broker
+
+    def _next_bd_seq(self) -> int:
+        """Count a connection: 0 to 255, and on from the last one of an earlier process."""
+        number = 0
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            number = (int(self._births.read_text()) + 1) % 256
+        self._births.write_text(f"{number}\n")
+        return number
+
+    def _command(self, message: Message) -> None:
+        """A command of a host: a rebirth is made before the next data."""
+        try:
+            for tag, metric in fields_of(message.payload):
+                if tag == 2 and isinstance(metric, bytes):
+                    found = dict(fields_of(metric))
+                    if found.get(1) == _REBIRTH.encode() and found.get(14):
+                        self._rebirth = True
+        except ValueError:
+            return  # not a payload of Sparkplug's
+
+    def _topic(self, kind: str, device: str | None = None) -> bytes:
+        below = "" if device is None else f"/{topic_id(device)}"
+        return f"spBv1.0/{self._group}/{kind}/{self._node}{below}".encode()
+
+    def _next_seq(self) -> int:
+        seq, self._seq = self._seq, (self._seq + 1) % 256
+        return seq
+
+    def _born_again(self) -> list[tuple[bytes, bytes]]:
+        """NBIRTH and the DBIRTHs of all devices."""
+        self._rebirth = False
+        self._seq = 0
+        now = time.time_ns() // 1_000_000
+        metrics = [
+            Metric("bdSeq", None, now, DataType.INT64, self._bd_seq),
+            Metric(_REBIRTH, None, now, DataType.BOOLEAN, False),
+        ]
+        messages = [(self._topic("NBIRTH"), encode_payload(now, metrics, self._next_seq()))]
+        for name, device in self._devices.items():
+            messages.append(self._birth(name, device))
+        return messages
+
+    def _birth(self, name: str, device: _Device) -> tuple[bytes, bytes]:
+        now = time.time_ns() // 1_000_000
+        metrics = [
+            Metric(
+                metric,
+                known.alias,
+                known.t_ms or now,
+                known.datatype,
+                known.value,
+                properties={} if known.unit is None else {"engUnit": known.unit},
+            )
+            for metric, known in device.metrics.items()
+        ]
+        device.is_born = True
+        return self._topic("DBIRTH", name), encode_payload(now, metrics, self._next_seq())
+
+    def _messages(self, row: SparkplugRow) -> Iterable[tuple[bytes, bytes]]:
+        """The data of a row, behind the birth of what is new in it."""
+        device = self._devices.setdefault(row.device, _Device())
+        t_ms = row.t_utc_ns // 1_000_000
+        is_old = time.time_ns() - row.t_utc_ns > _PRESENT_NS
+        messages = []
+        fresh = not device.is_born
+        for name, (datatype, unit, value) in row.metrics.items():
+            known = device.metrics.get(name)
+            if known is None:
+                self._aliases += 1
+                known = device.metrics[name] = _Known(self._aliases, datatype, unit)
+                fresh = True
+            if (datatype, unit) != (known.datatype, known.unit):
+                known.datatype, known.unit, fresh = datatype, unit, True
+            if not is_old:
+                known.value, known.t_ms = value, t_ms
+        if fresh:
+            messages.append(self._birth(row.device, device))
+        metrics = [
+            Metric(
+                None,
+                device.metrics[name].alias,
+                t_ms,
+                datatype,
+                value,
+                is_historical=is_old,
+                with_type=False,
+            )
+            for name, (datatype, _, value) in row.metrics.items()
+        ]
+        payload = encode_payload(time.time_ns() // 1_000_000, metrics, self._next_seq())
+        messages.append((self._topic("DDATA", row.device), payload))
+        return messages
+
+
+def topic_id(name: str) -> str:
+    """A device's id in a topic, where ``/`` becomes ``_``; without a name, ``recording``."""
+    return "".join("_" if each in "+/#\0" else each for each in name) or "recording"
