@@ -113,7 +113,7 @@ def _texts(*texts: str | None) -> Any:
 
 
 async def test_names_that_the_protocol_escapes_come_back(server: InfluxServer, sink: Any) -> None:
-    names = ["a b", "a,b=c", 'say "x"', "back\\slash", "end\\", "two\nlines", "Δp ü", "time"]
+    names = ["a b", "a,b=c", 'say "x"', "back\\slash", "end\\", "two\nlines", "Δp ü", "a\\ b", "time"]
     buffer = ColumnBuffer(RecordSchema(tuple(Field(name, "float") for name in names)))
     for number, device in enumerate(names):
         buffer.append_row(
@@ -122,7 +122,7 @@ async def test_names_that_the_protocol_escapes_come_back(server: InfluxServer, s
     async with sink() as opened:
         await opened.write_batch(SampleBatch.from_buffer(buffer))
     rows = server.query("SELECT * FROM samples")
-    written = [*names[:4], "end\\.", "two\\nlines", "Δp ü"]
+    written = [*names[:4], "end\\.", "two\\nlines", "Δp ü", "a\\. b"]
     assert [row["device"] for row in rows] == [*written, "time"]
     for number, row in enumerate(rows):
         assert [row[name] for name in (*written, "field_time")] == [number + 0.5] * len(names)

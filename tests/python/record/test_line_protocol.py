@@ -217,6 +217,14 @@ def test_a_field_is_taken_from_a_line_whose_device_has_backslashes(device: str) 
     assert line_without_field(line, "samples", "x") == series_head("samples", device) + b" y=2 5"
 
 
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("a\\ b", b"a\\.\\ b="), ("a\\,", b"a\\.\\,="), ("a\\", b"a\\.="), ("a\\b", b"a\\b=")],
+)
+def test_a_backslash_escapes_nothing_but_what_it_was_written_for(name: str, label: bytes) -> None:
+    assert field_label(name) == label
+
+
 def test_a_field_without_a_name_gets_one() -> None:
     assert field_label("") == b"field="
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.files import SegmentedLog
 from penstock.record import SinkWriteError
 from penstock.record._network import spool_sender
 from penstock.record._network.protocol import Away, Misconfigured
@@ -195,6 +196,18 @@ def test_a_spool_of_another_sink_is_refused(tmp_path: Path) -> None:
         await other.open()
         with pytest.raises(SinkWriteError, match="rows for another kind of sink"):
             await other.finish(5)
+
+    penstock.run(main())
+
+
+def test_a_log_of_something_else_is_no_spool(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SegmentedLog(tmp_path / "spool") as log:
+            await log.append(b"abc")
+        spool = sender(OtherSide(), tmp_path / "spool")
+        await spool.open()
+        with pytest.raises(SinkWriteError, match=r"rows for another kind of sink \(abc\)"):
+            await spool.finish(5)
 
     penstock.run(main())
 

@@ -2,10 +2,10 @@ r"""Names and texts in the line protocol of InfluxDB.
 
 https://docs.influxdata.com/influxdb/v1.6/write_protocols/line_protocol_reference/
 
-Four things cannot be written: a line feed in a name, a name that ends with a backslash, a character
-of number 0, and a field without a name. They are written as the two characters ``\n``, as ``\`` and
-a full stop, as ``\0``, and as ``field``. A line feed in a text is possible, but then the lines of
-a request cannot be told apart.
+Four things cannot be written: a line feed in a name, a backslash at the end of a name or before one
+of its commas, equals signs and blanks, a character of number 0, and a field without a name. They
+are written as the two characters ``\n``, as ``\`` and a full stop, as ``\0``, and as ``field``. A
+line feed in a text is possible, but then the lines of a request cannot be told apart.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 __all__ = ["field_label", "line_without_field", "quoted_text", "series_head"]
 
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\0": "\\0"}
+_BEFORE_SPECIAL = re.compile(r"\\(?=[,= ]|\Z)")
 # In a name a backslash before another character is itself.
 _FIELD = re.compile(rb'((?:\\[,= ]|[^,= ])+)=("(?:\\.|[^"\\])*"|[^, ]*)', re.DOTALL)
 _HEAD = re.compile(rb"(?:\\[,= ]|[^ ])+", re.DOTALL)
@@ -23,8 +24,7 @@ _HEAD = re.compile(rb"(?:\\[,= ]|[^ ])+", re.DOTALL)
 def _name(text: str, special: str) -> str:
     for control, written in _CONTROLS.items():
         text = text.replace(control, written)
-    if text.endswith("\\"):
-        text += "."
+    text = _BEFORE_SPECIAL.sub(r"\\.", text)
     for character in special:
         text = text.replace(character, f"\\{character}")
     return text

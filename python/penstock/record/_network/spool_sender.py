@@ -247,8 +247,8 @@ class SpoolSender:
 
     async def _deliver(self, record: bytes) -> bool:
         """Return when the other side has taken ``record``; True if ``next`` went back instead."""
-        kind, _ = _HEAD.unpack_from(record)
-        if kind != self._kind:
+        kind = record[: len(self._kind)]
+        if kind != self._kind or len(record) < _HEAD.size:
             raise SinkWriteError(
                 f"the spool {self.folder} holds rows for another kind of sink "
                 f"({kind.decode(errors='replace')}): name another spool for this one"
