@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+import trustme
 
 from penstock.record import MqttSink, SinkWriteError
 from penstock.record._mqtt.packets import (
@@ -124,6 +125,22 @@ async def test_a_broker_that_is_killed_at_random_loses_no_row(tmp_path: Path) ->
                 await anyio.to_thread.run_sync(broker.start)
         await anyio.to_thread.run_sync(subscriber.wait_for_rows, range(sent))
     assert not opened.rows_waiting
+
+
+async def test_the_connection_is_encrypted(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(tmp_path / "key")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert")
+    authority.cert_pem.write_to_path(tmp_path / "ca")
+    with mosquitto(f"certfile {tmp_path}/cert", f"keyfile {tmp_path}/key") as broker:
+        encrypted = broker.url("lab").replace("mqtt://", "mqtts://")
+        with pytest.raises(SinkWriteError, match="certificate is not trusted"):
+            await MqttSink(encrypted, spool=tmp_path / "spool").open()
+        made = MqttSink(encrypted, spool=tmp_path / "spool", ca_file=tmp_path / "ca", lag=0)
+        async with made as opened:
+            await opened.write_batch(flow_batch(3))
+    assert opened.rows_waiting == 0
 
 
 async def test_who_may_not_connect_is_told_at_once(

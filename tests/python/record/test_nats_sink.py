@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 import pyarrow
 import pytest
+import trustme
 
 from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
@@ -191,6 +192,26 @@ async def test_who_may_not_connect_is_told_at_once(
         async with NatsSink(server.url(), spool=tmp_path / "spool") as opened:
             await opened.write_batch(flow_batch(1))
         assert "secret" not in repr(opened)
+
+
+async def test_the_connection_is_encrypted(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(tmp_path / "key")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert")
+    authority.cert_pem.write_to_path(tmp_path / "ca")
+    settings = f'tls {{ cert_file: "{tmp_path}/cert", key_file: "{tmp_path}/key" }}'
+    with nats_server(settings) as server:
+        encrypted = server.url().replace("nats://", "natss://")
+        with pytest.raises(SinkWriteError, match="write natss:// in place of nats://"):
+            await NatsSink(server.url(), spool=tmp_path / "spool").open()
+        with pytest.raises(SinkWriteError, match="certificate is not trusted"):
+            await NatsSink(encrypted, spool=tmp_path / "spool").open()
+        made = NatsSink(encrypted, spool=tmp_path / "spool", ca_file=tmp_path / "ca")
+        async with made as opened:
+            await opened.write_batch(flow_batch(3))
+            await opened.flush()
+    assert opened.rows_waiting == 0
 
 
 def test_names_become_tokens() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import ssl
 from pathlib import Path
 
 from penstock.record._network.address import BrokerAddress
+from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.secrets import Secret
 from penstock.record._sinks.loss_window import LossWindow
@@ -67,7 +67,7 @@ class SparkplugSink(NetworkSink):
     is waited for.
 
     Raises:
-        ValueError: the URL is malformed, or holds a password.
+        ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class SparkplugSink(NetworkSink):
     ) -> None:
         address, group, node = sparkplug_address(url)
         folder = Path("samples.sparkplug-spool" if spool is None else spool)
-        tls = ssl.create_default_context(cafile=ca_file) if address.scheme[-1] == "s" else None
+        tls = trusting(ca_file) if address.scheme == "sparkplugs" else None
         transport = SparkplugTransport(
             str(address),
             address.host,
