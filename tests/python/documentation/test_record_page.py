@@ -17,7 +17,16 @@ import penstock
 import penstock.record
 from penstock.alicat import AlicatManager, SerialSettings, open_device
 from penstock.cli import main as command_line
-from penstock.record import CsvSink, ParquetSink, SigningKey, StreamSource, pipe, record
+from penstock.record import (
+    CsvSink,
+    Field,
+    ParquetSink,
+    RecordSchema,
+    SigningKey,
+    StreamSource,
+    pipe,
+    record,
+)
 from penstock.sim import Bus, MassFlowController, open_pty
 from tests.python.conftest import CORE_MISSING
 from tests.python.documentation.page_steps import (
@@ -31,7 +40,17 @@ from tests.python.documentation.page_steps import (
 from tests.python.record.batches import flow_batch
 
 BLOCKS = [block for block in blocks(DOCS / "record.md") if block.language != "text"]
-WHOLE, STREAMS, FOLDER, READING, DAMAGED, SEALS, KEYS, RECOVER = [block.text for block in BLOCKS]
+(
+    WHOLE,
+    STREAMS,
+    FOLDER,
+    READING,
+    HISTORY,
+    DAMAGED,
+    SEALS,
+    KEYS,
+    RECOVER,
+) = [block.text for block in BLOCKS]
 
 pytestmark = pytest.mark.skipif(
     CORE_MISSING, reason="penstock._core is not built (run 'make build')"
@@ -138,6 +157,27 @@ def test_a_damaged_file_is_read_as_the_page_says(
     exec(compile(DAMAGED, "docs/record.md", "exec"), {"penstock": penstock})
     shown = capsys.readouterr().out
     assert shown == DAMAGED.rpartition("# ")[2].removesuffix("\n") + "\n"
+
+
+def test_several_runs_are_one_history_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> None:
+        for day, first in (("2026-11-27", 0), ("2026-11-28", 147_670)):
+            schema = RecordSchema((Field("Mass_Flow", "float", "SCCM"),), f'{{"run_id": "{day}"}}')
+            async with ParquetSink(tmp_path / "lab" / day / "samples.parquet") as sink:
+                await sink.write_batch(flow_batch(10, first, schema))
+
+    for day in ("2026-11-27", "2026-11-28"):
+        (tmp_path / "lab" / day).mkdir(parents=True)
+    penstock.run(main())
+    exec(compile(HISTORY, "docs/record.md", "exec"), {"penstock": penstock})
+    *runs, pause = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in runs] == ["2026-11-27", "2026-11-28"]
+    wanted = HISTORY.rpartition("# ")[2].partition(",")[0]
+    assert pause.startswith(f"{wanted}, from ")
 
 
 CUT_OFF = """
