@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from penstock.cli._errors import CommandError, ExitCode
+from penstock.cli._recording import network_sinks
 from penstock.cli._recording.config import parse_config
+from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.plan import SinkPlan
 from penstock.cli._recording.sink_tables import sink_of_option
 from tests.python.integration.influx import InfluxServer, influx_server
@@ -109,3 +112,63 @@ def test_a_database_that_is_not_there_ends_a_run_before_it_begins(
     assert done.returncode == 5
     assert "create nowhere there" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+class RefusingSink:
+    """A sink whose server has refused rows; the test ends with its fifth look."""
+
+    server = "influx://h:8086/lab"
+    rows_refused = 3
+    refusals = "those are in x.lp (400 bad)"
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self.looks = 0
+        self._scope = scope
+
+    @property
+    def trouble(self) -> None:
+        self.looks += 1
+        if self.looks == 5:
+            self._scope.cancel()
+
+
+class Notes:
+    """A recording that keeps its notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, str]] = []
+
+    def note(self, message: str, *, kind: str) -> None:
+        self.notes.append((kind, message))
+
+
+def test_rows_that_a_server_refuses_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_sinks, "_LOOKED_AT_EVERY_S", 0)
+    told: list[str] = []
+    recording: Any = Notes()
+    plan: Any = None
+
+    async def tell(text: str) -> None:
+        told.append(text)
+
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+            sinks = NetworkSinks(plan, tell)
+            sinks._sinks.append(RefusingSink(scope))  # type: ignore[arg-type]
+            await sinks.watch(recording)
+
+    anyio.run(main)
+    text = "influx://h:8086/lab has refused 3 rows; those are in x.lp (400 bad)"
+    assert recording.notes == [("sink_refused", text)]
+    assert told == [f"penstock: {text}"]
+
+
+def test_a_file_of_certificates_that_is_not_there_is_a_mistake_of_the_file(
+    penstock: Any, tmp_path: Path
+) -> None:
+    text = RUN.format("/dev/null") + SINK.format("influxs://127.0.0.1:1/lab") + 'ca_file = "no"\n'
+    (tmp_path / "run.toml").write_text(text)
+    done = penstock("record", "run.toml", "--check")
+    assert "certificates in no cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == ExitCode.CONFIG

@@ -113,7 +113,17 @@ def _texts(*texts: str | None) -> Any:
 
 
 async def test_names_that_the_protocol_escapes_come_back(server: InfluxServer, sink: Any) -> None:
-    names = ["a b", "a,b=c", 'say "x"', "back\\slash", "end\\", "two\nlines", "Δp ü", "a\\ b", "time"]
+    names = [
+        "a b",
+        "a,b=c",
+        'say "x"',
+        "back\\slash",
+        "end\\",
+        "two\nlines",
+        "Δp ü",
+        "a\\ b",
+        "time",
+    ]
     buffer = ColumnBuffer(RecordSchema(tuple(Field(name, "float") for name in names)))
     for number, device in enumerate(names):
         buffer.append_row(
