@@ -131,6 +131,7 @@ class _Group:
         self._device = device
         self._rows = 0
         self._widths: dict[str, int] = {}
+        self._variables: dict[str, Any] = {}
         place.dimensions["row"] = None
 
     def append(self, rows: Any) -> None:
@@ -199,8 +200,9 @@ class _Group:
         self, name: str, column: str, kind: str, about: Mapping[str, Any], *more: str
     ) -> Any:
         """The variable of a column, made at its first rows."""
-        if name in self._place.variables:
-            return self._place.variables[name]
+        known = self._variables.get(name)
+        if known is not None:
+            return known  # h5netcdf looks each one up in the file
         about = dict(about)
         fill = about.pop("_FillValue", None)
         variable = self._place.create_variable(
@@ -213,6 +215,7 @@ class _Group:
             compression_opts=1,
             shuffle=True,
         )
+        self._variables[name] = variable
         for key, value in about.items():
             variable.attrs[key] = value
         if name not in ("time", "t_ns"):
