@@ -69,6 +69,7 @@ CASES = [
     ("exchanged", [*range(50), 51, 50, *range(52, 200)], {}, {"out_of_order": 1, "gaps": 1}),
     ("half the rate", range(0, 400, 2), TEN_HZ, {"gaps": 199, "rate_hz": 5.0}),
     ("twice the rate", range(200), {"devices": {"a": {"rate_hz": 5}}}, {"rate_hz": 10.0}),
+    ("a damaged rate", range(50), {"devices": {"a": {"rate_hz": 1e-20}}}, {"rate_hz": 10.0}),
     ("no rate at all", [n * n for n in range(100)], {}, {}),
 ]
 
@@ -116,7 +117,11 @@ def test_a_recording_in_order_is_read_once_and_one_with_doubtful_rows_twice(tmp_
 
 
 @given(
-    st.lists(st.integers(-5, 10**12) | st.just(100_000_000), min_size=1, max_size=60),
+    st.lists(
+        st.integers(-5, 10**12) | st.just(100_000_000) | st.integers(-(2**63), 2**63 - 1),
+        min_size=1,
+        max_size=60,
+    ),
     st.integers(1, 7),
 )
 def test_distances_are_counted_by_size(values: list[int], at_a_time: int) -> None:

@@ -37,7 +37,9 @@ class Distances:
         self._not_positive += len(distances) - len(positive)
         if not len(positive):
             return
-        places = compute.floor(compute.multiply(compute.ln(positive), float(_BINS_AN_E)))
+        # A damaged stamp makes distances beyond 2^53, which need not be exact.
+        logarithms = compute.ln(positive.cast(pa.float64(), safe=False))
+        places = compute.floor(compute.multiply(logarithms, float(_BINS_AN_E)))
         table = pa.table({"place": places.cast(pa.int64()), "distance": positive})
         grouped = table.group_by("place").aggregate([("distance", "count"), ("distance", "min")])
         for place, count, least in zip(

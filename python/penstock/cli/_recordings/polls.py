@@ -150,7 +150,8 @@ class Polls:
         rate = self.rate_hz
         if rate is not None:
             self._distances.add(steps)
-            far = compute.indices_nonzero(compute.greater(steps, round(_TOLERANCE * 1e9 / rate)))
+            limit = min(round(_TOLERANCE * 1e9 / rate), 2**63 - 1)
+            far = compute.indices_nonzero(compute.greater(steps, limit))
             for place in far.to_pylist():
                 slots = self._slots_between(rows[place].as_py(), rows[place + 1].as_py())
                 _judge(steps[place].as_py(), slots, rate, counts)
