@@ -60,7 +60,12 @@ class Response:
     def _respond(self, app: WsgiApplication, environ: dict[str, Any]) -> tuple[Message, ...]:
         """Return the messages that end the response, if they were not sent yet."""
         result = app(environ, self.start_response)
-        if type(result) in (list, tuple) and not self._head_sent:  # others may have a close
+        # The types themselves: a class of the application's own may have a close.
+        if (
+            isinstance(result, list | tuple)
+            and type(result) in (list, tuple)
+            and not self._head_sent
+        ):
             if self._head is None:
                 raise RuntimeError("the application has not called start_response")
             if len(result) < 2:
