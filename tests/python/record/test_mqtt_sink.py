@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,14 @@ def sink(broker: Mosquitto, tmp_path: Path) -> Any:
 
 
 async def test_each_row_is_a_message(broker: Mosquitto, sink: Any, tmp_path: Path) -> None:
-    with broker.subscriber("lab/#") as subscriber:
-        async with sink() as opened:
+    # The broker keeps the state of each prefix.
+    prefix = secrets.token_hex(4)
+    with broker.subscriber(f"{prefix}/#") as subscriber:
+        async with sink(broker.url(prefix)) as opened:
             await opened.write_batch(typed_batch())
             await opened.write_batch(flow_batch(2))
-        rows = await anyio.to_thread.run_sync(subscriber.wait_for, 5, "lab/samples")
-        states = await anyio.to_thread.run_sync(subscriber.wait_for, 2, "lab/status")
+        rows = await anyio.to_thread.run_sync(subscriber.wait_for, 5, f"{prefix}/samples")
+        states = await anyio.to_thread.run_sync(subscriber.wait_for, 2, f"{prefix}/status")
     assert not (tmp_path / "spool").exists()
     assert [state["status"] for state in states] == ["online", "offline"]
     assert [(row["device"], row["row"]) for row in rows] == [
