@@ -158,12 +158,16 @@ def pack_points(view: int, found: Sequence[tuple[CurveName, int, Extremes]]) -> 
     Each is ``(name, from, points)``: the points replace those that the browser has from that time
     on, in nanoseconds since 1970. Times go as seconds: their digits below a microsecond are lost,
     which no chart shows. A curve of which each point is one sample is ``flat``, and has no highest
-    values beside the lowest ones.
+    values beside the lowest ones. One with the times of the curve before it is ``same``, and has no
+    times.
     """
     described = []
     pieces = []
+    times = None
     for (device, key), begin, points in found:
         flat = np.array_equal(points.low, points.high, equal_nan=True)
+        same = times is not None and np.array_equal(times, points.t)
+        times = points.t
         described.append(
             {
                 "device": device,
@@ -171,9 +175,11 @@ def pack_points(view: int, found: Sequence[tuple[CurveName, int, Extremes]]) -> 
                 "from": begin / 1e9,
                 "rows": len(points),
                 "flat": flat,
+                "same": same,
             }
         )
-        pieces.append((points.t / 1e9).astype("<f8", copy=False).tobytes())
+        if not same:
+            pieces.append((points.t / 1e9).astype("<f8", copy=False).tobytes())
         columns = (points.low,) if flat else (points.low, points.high)
         pieces += [np.ascontiguousarray(column, "<f8").tobytes() for column in columns]
     head = json.dumps({"view": view, "curves": described}).encode()

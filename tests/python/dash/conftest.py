@@ -112,12 +112,14 @@ class Browser:
         head: dict[str, Any] = json.loads(data[4 : 4 + size])
         numbers = array("d", data[4 + size :])
         offset = 0
+        times: list[float] = []
         for curve in head["curves"]:
             rows = curve["rows"]
-            columns = []
-            for _ in range(2 if curve["flat"] else 3):
+            columns = [times] if curve["same"] else []
+            while len(columns) < (2 if curve["flat"] else 3):
                 columns.append(numbers[offset : offset + rows].tolist())
                 offset += rows
+            times = columns[0]
             curve["columns"] = [columns[0], columns[1], columns[-1]]
         assert offset == len(numbers)
         return {"type": "points", **head}

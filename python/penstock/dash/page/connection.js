@@ -91,18 +91,21 @@ export class Connection {
   }
 }
 
-// A head in JSON, then for each curve times, lowest and highest values; the last two may be one.
+// A head in JSON, then for each curve times, lowest and highest values. Times may be those of the
+// curve before, and the lowest values the highest ones.
 function unpack(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
   let offset = 4 + size;
+  let t = null;
   for (const curve of head.curves) {
-    const columns = [];
-    for (let n = 0; n < (curve.flat ? 2 : 3); n++) {
-      columns.push(new Float64Array(buffer, offset, curve.rows));
+    const take = () => {
       offset += 8 * curve.rows;
-    }
-    curve.columns = [columns[0], columns[1], columns[2] ?? columns[1]];
+      return new Float64Array(buffer, offset - 8 * curve.rows, curve.rows);
+    };
+    if (!curve.same) t = take();
+    const low = take();
+    curve.columns = [t, low, curve.flat ? low : take()];
   }
   return head;
 }
