@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -135,6 +136,17 @@ def test_alarms_of_the_recorder_are_those_of_the_page() -> None:
     )
     board.add(table([end]))
     assert board.alarms(argon, START) == []
+
+
+def test_a_pause_between_two_runs_is_an_event() -> None:
+    board = Board("run", live=False)
+    for run, begin in (("one", 0.0), ("one", 1.0), ("two", 3600.0)):
+        schema = RecordSchema(FIELDS, json.dumps({"run_id": run}))
+        rows = wave("argon", 10, begin=begin)
+        board.add(SampleBatch.from_samples(rows, schema).to_arrow())
+    ((_, kind, message),) = kinds(board)
+    assert kind == "not_recorded"
+    assert message.startswith("no recorder ran for 59 min 59 s, from 2096-")
 
 
 def test_another_unit_is_another_curve() -> None:
