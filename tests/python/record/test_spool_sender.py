@@ -22,7 +22,8 @@ from penstock.record._network.spool_sender import SpoolSender
 class OtherSide:
     """Takes payloads, or does what the next entry of ``script`` says."""
 
-    def __init__(self, *script: str, lag: float = 0.0) -> None:
+    def __init__(self, *script: str, lag: float = 0.0, name: str = "test://") -> None:
+        self.name = name
         self.lag, self.grace = lag, 0.0
         self.taken: list[bytes] = []
         self.script = list(script)
@@ -30,7 +31,7 @@ class OtherSide:
         self.closed = False
 
     def __str__(self) -> str:
-        return "test://"
+        return self.name
 
     async def check(self) -> None:
         if self.script and self.script[0] == "refuse":
@@ -196,6 +197,28 @@ def test_a_spool_of_another_sink_is_refused(tmp_path: Path) -> None:
         await other.open()
         with pytest.raises(SinkWriteError, match="rows for another kind of sink"):
             await other.finish(5)
+
+    penstock.run(main())
+
+
+def test_what_is_left_for_one_side_does_not_go_to_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        folder = tmp_path / "spool"
+        spool = sender(OtherSide("away", "away", name="test://a"), folder)
+        await spool.open()
+        await spool.append(payloads(1))
+        with pytest.raises(SinkWriteError, match="did not take"):
+            await spool.finish(0)
+        other = OtherSide(name="test://b")
+        with pytest.raises(SinkWriteError, match=r"are for test://a, not for test://b.*remove"):
+            await sender(other, folder).open()
+        assert other.closed
+        (folder / "to").unlink()
+        spool = sender(other, folder)
+        await spool.open()
+        await spool.finish(30)
+        assert other.taken == [b"1"]
+        assert not folder.exists()
 
     penstock.run(main())
 

@@ -1,13 +1,16 @@
-"""How far the other side has a spool, in a file beside the segments."""
+"""Whose a spool is, and how far the other side has it: two files beside the segments."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from pathlib import Path
 from zlib import crc32
 
-__all__ = ["SentMark"]
+from penstock._durable_files import put_file, write_fully
+
+__all__ = ["Addressee", "SentMark"]
 
 _NUMBER = struct.Struct("<Q")
 _CHECKED = struct.Struct("<QI")
@@ -54,4 +57,38 @@ class SentMark:
     def remove(self) -> None:
         """Close and remove the file."""
         self.close()
+        self._path.unlink(missing_ok=True)
+
+
+class Addressee:
+    """The other side that a spool's records are for, as text without secrets.
+
+    Records that are left are for it alone: another side that got them would have another
+    recording's rows, and this one would never get its own.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "to"
+
+    def claim(self, name: str, *, records_left: bool) -> None:
+        """Write the name down.
+
+        Raises:
+            ValueError: records are left, and they are for another side.
+            OSError: the file cannot be read or written.
+        """
+        earlier = ""
+        with contextlib.suppress(FileNotFoundError):
+            earlier = self._path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+        if records_left and earlier and earlier != name:
+            raise ValueError(
+                f"its rows are for {earlier}, not for {name}: give this sink another spool, or "
+                f"remove {self._path} if they are to go to {name}"
+            )
+        if earlier != name:
+            text = f"{name}\n".encode()
+            put_file(self._path, lambda descriptor: write_fully(descriptor, text), mode=0o600)
+
+    def remove(self) -> None:
+        """Remove the file."""
         self._path.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ from pathlib import Path
 
 from penstock.files import LogError, SegmentedLog
 from penstock.record._network.protocol import Away, Misconfigured, Transport
-from penstock.record._network.sent_mark import SentMark
+from penstock.record._network.sent_mark import Addressee, SentMark
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["SpoolSender"]
@@ -99,6 +99,7 @@ class SpoolSender:
         self._most_bytes = most_bytes
         self._log: SegmentedLog  # since ``open``: its locks are those of the loop that makes it
         self._mark = SentMark(folder)
+        self._addressee = Addressee(folder)
         self._next = 0
         self._safe = 0
         self._taken: deque[tuple[int, float]] = deque()  # behind ``safe``, with the moment
@@ -145,7 +146,10 @@ class SpoolSender:
         try:
             await self._log.open()
             self._next = self._safe = self._mark.open(self._log.first, self._log.count)
-        except (LogError, OSError) as error:
+            left = self._next < self._log.count
+            self._addressee.claim(str(self._transport), records_left=left)
+        except (LogError, OSError, ValueError) as error:
+            self._mark.close()
             await self._transport.close()
             await self._log.close()
             raise SinkWriteError(f"the spool {self.folder} cannot be opened: {error}") from error
@@ -223,6 +227,7 @@ class SpoolSender:
             self._mark.remove()
             for path in self._log.segments:
                 os.unlink(path)
+            self._addressee.remove()
 
     async def _send_all(self) -> None:
         try:
