@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.record.arrow import pyarrow_module
 from penstock.record.stored_parts import StoredPart
 
-__all__ = ["Pause", "RecordedRun", "pauses_between", "runs_of"]
+__all__ = ["Pause", "RecordedRun", "RunTally", "pauses_between", "runs_of"]
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
@@ -50,27 +50,48 @@ class Pause:
         return f"no recorder ran for {_length(self.end - self.begin)}, from {begin} to {end}"
 
 
-def runs_of(parts: Iterable[StoredPart]) -> list[RecordedRun]:
-    """The runs of parts with ``t_utc``, in the order of their first rows."""
-    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
-    found: dict[str, RecordedRun] = {}
-    for part in parts:
+class RunTally:
+    """Finds the runs while the parts of a recording are read for something else."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, RecordedRun] = {}
+
+    def add(self, part: StoredPart) -> None:
+        """Add a part or a piece of one; without ``t_utc`` it does not count."""
+        pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
         if not len(part.table) or "t_utc" not in part.table.column_names:
-            continue
+            return
         name = str(part.metadata.get("run_id", part.path))
         span = compute.min_max(part.table["t_utc"].cast(pa.timestamp("ns", "UTC")))
         begin, end = (span[which].value for which in ("min", "max"))
         if begin is None:
-            continue
-        known = found.get(name, RecordedRun(name, part.path, begin, end, 0))
-        found[name] = RecordedRun(
+            return
+        known = self._found.get(name, RecordedRun(name, part.path, begin, end, 0))
+        self._found[name] = RecordedRun(
             name,
             known.path,
             min(known.begin, begin),
             max(known.end, end),
             known.rows + len(part.table),
         )
-    return sorted(found.values(), key=lambda run: run.begin)
+
+    @property
+    def runs(self) -> list[RecordedRun]:
+        """The runs so far, in the order of their first rows."""
+        return sorted(self._found.values(), key=lambda run: run.begin)
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """The times between them."""
+        return pauses_between(self.runs)
+
+
+def runs_of(parts: Iterable[StoredPart]) -> list[RecordedRun]:
+    """The runs of parts with ``t_utc``, in the order of their first rows."""
+    tally = RunTally()
+    for part in parts:
+        tally.add(part)
+    return tally.runs
 
 
 def pauses_between(runs: Iterable[RecordedRun]) -> list[Pause]:

@@ -163,6 +163,7 @@ async def test_the_commands_take_a_folder_of_runs(
     assert "pause: no recorder ran for 1.55 s" in told
     assert told.count("complete and unchanged") == 4
     assert main(["export", runs, os.fspath(tmp_path / "all.csv")]) == 0
+    assert "pause: no recorder ran for 1.55 s" in capsys.readouterr().out
     assert flows(tmp_path / "all.csv") == flows(tmp_path / "runs")
     assert main(["plot", runs]) == 0
 

@@ -39,6 +39,7 @@ from penstock.record.exported_tables import (
     described_in,
 )
 from penstock.record.postgres_parts import is_postgres
+from penstock.record.run_history import RunTally
 
 __all__ = ["run_export"]
 
@@ -67,9 +68,10 @@ def run_export(options: argparse.Namespace) -> int:
             )
     wanted = dict(conversion(text) for text in options.unit)
     notes: dict[str, str] = {}
+    tally = RunTally()
     try:
         with closing(UnitedParts(os.path.dirname(out))) as parts:
-            for table in _selected(options, wanted, notes):
+            for table in _selected(options, wanted, notes, tally):
                 parts.add(table)
             rows = _put(out, write, parts, notes, options)
             split = parts.split
@@ -82,9 +84,12 @@ def run_export(options: argparse.Namespace) -> int:
     except RecordError as error:  # a column of a kind that no recording has
         raise CommandError(f"cannot write {out}: {one_line(error)}", ExitCode.OUTPUT) from error
     if options.json:
-        print(json.dumps({"file": str(out), "rows": rows, "converted": notes, "split": split}))
+        told = {"file": str(out), "rows": rows, "converted": notes, "split": split}
+        print(json.dumps({**told, "pauses": [str(pause) for pause in tally.pauses]}))
         return ExitCode.OK
     print(f"wrote {out}: {rows} rows")
+    for pause in tally.pauses:
+        print(f"  pause: {pause}")
     for name, text in notes.items():
         print(f"  {name}: {text}")
     for name, units in split.items():
@@ -93,7 +98,10 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def _selected(
-    options: argparse.Namespace, wanted: Mapping[str, str], notes: dict[str, str]
+    options: argparse.Namespace,
+    wanted: Mapping[str, str],
+    notes: dict[str, str],
+    tally: RunTally,
 ) -> Iterator[Any]:
     """The rows and columns that are asked for, at their steps and in their units."""
     selection = Selection(options)
@@ -106,6 +114,7 @@ def _selected(
         pieces=True,
         columns=selection.columns,
     ):
+        tally.add(part)
         part.table = selection.of(part.table)
         convert(part, wanted, options, notes)
         if resampler is None:
