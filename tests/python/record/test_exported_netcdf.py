@@ -11,6 +11,7 @@ import pytest
 
 from penstock.cli import main
 from penstock.record import ColumnBuffer, CsvSink, Field, ParquetSink, RecordSchema, SampleBatch
+from tests.python.documentation.page_steps import DOCS, blocks
 from tests.python.record.batches import NOON_NS, typed_batch
 
 pytest.importorskip("pyarrow")
@@ -185,3 +186,16 @@ def test_a_wide_table_is_one_group(tmp_path: Path) -> None:
     with h5py.File(out) as file:
         assert "time" in file
         assert [name for name in file if "fuel" in name]
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".h5"])
+def test_a_program_of_the_page_reads_the_export(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xarray")
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(recording(tmp_path / "run.parquet")), f"run{suffix}"]) == 0
+    (program,) = [
+        block.text for block in blocks(DOCS / "netcdf.md") if f"run{suffix}" in block.text
+    ]
+    exec(compile(program, "docs/netcdf.md", "exec"), {})
