@@ -35,6 +35,7 @@ PAGES = {
     "io/files": "The file engine",
     "codec": "Codecs: buffers",
     "codec/http": "Codecs: HTTP/1.1",
+    "codec/http2": "Codecs: HTTP/2",
     "codec/websocket": "Codecs: WebSocket",
 }
 

@@ -132,7 +132,7 @@ bool call_soon(HttpConnectionObject* connection, PyObject* object, const char* m
 /// Whether the server has as much to do as it may.
 [[nodiscard]] bool is_full(const HttpServerObject* server) noexcept;
 
-/// Makes the last head's objects of a target, a method and a list of fields. False with an exception
+/// Makes the last head's objects of a target, a method and a list of fields. False with an error
 /// set. Throws `std::bad_alloc`.
 bool keep_head(HttpConnectionObject* connection, std::string_view method, std::string_view target,
                Ref headers);

@@ -75,7 +75,7 @@ private:
     bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
 };
 
-/// Throws into the coroutine that a call awaits: what it yields then, or null with an exception set.
+/// Throws into the coroutine that a call awaits: what it yields then, or null with an error set.
 PyObject* throw_into_delegate(ModuleState* state, PyObject* delegate, PyObject* const* arguments,
                               Py_ssize_t count) noexcept;
 

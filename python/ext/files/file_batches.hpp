@@ -6,8 +6,8 @@ namespace penstock::python {
 
 // Calls that answer at once, from the kernel's caches, and say so where that is not possible.
 
-/// `read_many_cached(fd, size, offsets)`: a list with the bytes at each offset. If a read would have
-/// to wait, a tuple, with None in its place: the caller need not search for it.
+/// `read_many_cached(fd, size, offsets)`: a list with the bytes at each offset. If a read would
+/// have to wait, a tuple, with None in its place: the caller need not search for it.
 PyObject* engine_read_many_cached(PyObject* self, PyObject* const* values,
                                   Py_ssize_t count) noexcept;
 

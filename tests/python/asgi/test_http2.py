@@ -69,7 +69,7 @@ def test_the_scope_of_a_request(run: Any) -> None:
             (b"cookie", b"b=2"),
             (b"te", b"trailers"),
         )
-        answer = await ask(app, *fields, root_path="/root")
+        answer = await ask(app, *fields, root_path="/base")
         assert (answer.status, answer.body, answer.reset) == (200, b"hello", None)
         assert answer.fields[b"x-case"] == b"spaced"
         assert answer.fields[b"content-length"] == b"5"
@@ -81,7 +81,7 @@ def test_the_scope_of_a_request(run: Any) -> None:
     (scope,) = scopes
     assert scope["type"] == "http"
     assert (scope["http_version"], scope["scheme"], scope["method"]) == ("2", "http", "GET")
-    assert (scope["path"], scope["raw_path"]) == ("/root/a é", b"/root/a%20%C3%A9")
+    assert (scope["path"], scope["raw_path"]) == ("/base/a é", b"/base/a%20%C3%A9")
     assert scope["query_string"] == b"q=1"
     assert scope["headers"] == [
         (b"host", b"test"),

@@ -208,7 +208,7 @@ async def test_polls_that_are_only_counted_are_no_gap() -> None:
     sink = InMemorySink()
     async with record(Bench([["a"]], answer), rate_hz=1, duration=12, clock=clock) as recording:
         await pipe(recording, sink)
-    found = check([part_of(sink.samples, 1.0)])
+    found = check(lambda: [part_of(sink.samples, 1.0)])
     assert (found.devices["a"].gaps, found.devices["a"].failed) == (0, 5)
     without = [sample for sample in sink.samples if sample.event != "failed_polls"]
-    assert check([part_of(without, 1.0)]).devices["a"].gaps == 1
+    assert check(lambda: [part_of(without, 1.0)]).devices["a"].gaps == 1

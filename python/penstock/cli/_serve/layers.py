@@ -66,11 +66,10 @@ class Layers:
         observers: list[Callable[[Scope, int, float], object]] = []
         if options.access_log and loggers.access.isEnabledFor(logging.INFO):
             as_json = options.access_log_format == "json"
-            if loggers.own_access and sys.stdout is not None:
+            output = _descriptor_of_stdout() if loggers.own_access else None
+            if output is not None:
                 prefix = line_prefix("INFO", loggers.colours)
-                self._blocks = AccessBlocks(
-                    sys.stdout.fileno(), prefix, loggers.colours, as_json=as_json
-                )
+                self._blocks = AccessBlocks(output, prefix, loggers.colours, as_json=as_json)
             if as_json:
                 observers.append(self._blocks.log_json if self._blocks else _json_to(loggers))
             else:
@@ -96,3 +95,11 @@ def _json_to(loggers: Loggers) -> Callable[[Scope, int, float], Any]:
         loggers.access.info("%s", json_line(scope, status, seconds))
 
     return log
+
+
+def _descriptor_of_stdout() -> int | None:
+    """The descriptor; None if there is none, as where a program replaces ``sys.stdout``."""
+    try:
+        return None if sys.stdout is None else sys.stdout.fileno()
+    except (OSError, ValueError):
+        return None
