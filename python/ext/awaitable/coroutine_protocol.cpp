@@ -1,6 +1,7 @@
 #include "awaitable/coroutine_protocol.hpp"
 
 #include "awaitable/returned_value.hpp"
+#include "core/module.hpp"
 
 namespace penstock::python {
 
@@ -61,6 +62,15 @@ void raise_thrown(PyObject* const* arguments, Py_ssize_t count) noexcept {
         PyException_SetTraceback(exception.get(), arguments[2]);
         raise_exception(std::move(exception));
     }
+}
+
+PyObject* throw_into_delegate(const ModuleState* state, PyObject* delegate,
+                              PyObject* const* arguments, Py_ssize_t count) noexcept {
+    const Ref alive = Ref::borrow(delegate);
+    const Ref method(PyObject_GetAttr(delegate, state->name_throw));
+    return method ? PyObject_Vectorcall(method.get(), arguments, static_cast<std::size_t>(count),
+                                        nullptr)
+                  : nullptr;
 }
 
 void warn_never_awaited(PyObject* self, const char* name) noexcept {

@@ -4,6 +4,8 @@
 
 namespace penstock::python {
 
+struct ModuleState;
+
 // The parts of the coroutine protocol that do not depend on the type of the awaitable: see
 // `NativeAwaitable`.
 
@@ -52,6 +54,11 @@ PyObject* send_step(PySendResult sent, PyObject* result) noexcept;
 /// Raises the arguments of a coroutine's throw(): an exception, or a class with a value and a
 /// traceback. TypeError for anything else.
 void raise_thrown(PyObject* const* arguments, Py_ssize_t count) noexcept;
+
+/// Throws into the coroutine that an awaitable awaits in its place: what it yields then, or null
+/// with an exception set. The arguments are those of throw().
+PyObject* throw_into_delegate(const ModuleState* state, PyObject* delegate,
+                              PyObject* const* arguments, Py_ssize_t count) noexcept;
 
 /// For tp_finalize: RuntimeWarning that the coroutine was never awaited. Preserves a raised
 /// exception.

@@ -55,15 +55,6 @@ void give_up_turn(FileObject* file) noexcept {
     }
 }
 
-PyObject* throw_into_delegate(ModuleState* state, PyObject* delegate, PyObject* const* arguments,
-                              Py_ssize_t count) noexcept {
-    const Ref alive = Ref::borrow(delegate);
-    const Ref method(PyObject_GetAttr(delegate, state->name_throw));
-    return method ? PyObject_Vectorcall(method.get(), arguments, static_cast<std::size_t>(count),
-                                        nullptr)
-                  : nullptr;
-}
-
 PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept {
     const Ref ended(std::exchange(delegate, nullptr));
     if (!ended) {

@@ -75,10 +75,6 @@ private:
     bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
 };
 
-/// Throws into the coroutine that a call awaits: what it yields then, or null with an error set.
-PyObject* throw_into_delegate(ModuleState* state, PyObject* delegate, PyObject* const* arguments,
-                              Py_ssize_t count) noexcept;
-
 /// Closes and drops the coroutine that a call awaits, which is `running` meanwhile. None, or null
 /// with an exception set.
 PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept;

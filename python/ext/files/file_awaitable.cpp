@@ -179,10 +179,8 @@ PyObject* FileOperationObject::throw_into(PyObject* self, PyObject* const* argum
     }
     const Ref alive = Ref::borrow(self);
     operation->stage = AwaitStage::running;
-    const Ref method(PyObject_GetAttrString(operation->delegate, "throw"));
-    PyObject* yielded = method ? PyObject_Vectorcall(method.get(), arguments,
-                                                     static_cast<std::size_t>(count), nullptr)
-                               : nullptr;
+    PyObject* yielded =
+        throw_into_delegate(state_of(Py_TYPE(self)), operation->delegate, arguments, count);
     operation->stage = AwaitStage::suspended;
     if (yielded != nullptr) {
         return yielded;

@@ -30,7 +30,7 @@ from penstock.record._mqtt.packets import (
     subscribe_packet,
     welcomed,
 )
-from penstock.record._network.certificates import describe_distrust
+from penstock.record._network.failures import as_away
 from penstock.record._network.protocol import Away, Misconfigured
 
 __all__ = ["Broker"]
@@ -120,14 +120,8 @@ class Broker:
         except BaseException as error:
             if writer is not None:
                 writer.transport.abort()
-            if isinstance(error, TimeoutError):
-                raise Away(f"no answer within {timeout:g} s") from error
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise Misconfigured(describe_distrust(error)) from error
-            if isinstance(error, EOFError):
-                raise Away("the connection was closed before an answer came") from error
-            if isinstance(error, (OSError, Malformed)):
-                raise Away(" ".join(str(error).split()) or type(error).__name__) from error
+            if (away := as_away(error, timeout, (Malformed,))) is not None:
+                raise away from error
             raise
         broker._tasks = [
             asyncio.create_task(broker._receive()),

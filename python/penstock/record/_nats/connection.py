@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.record._network.certificates import describe_distrust
+from penstock.record._network.failures import as_away
 from penstock.record._network.protocol import Away, Misconfigured
 
 __all__ = ["NatsConnection", "Reply"]
@@ -90,14 +90,8 @@ class NatsConnection:
         except BaseException as error:
             if writer is not None:
                 writer.transport.abort()
-            if isinstance(error, TimeoutError):
-                raise Away(f"no answer within {timeout:g} s") from error
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise Misconfigured(describe_distrust(error)) from error
-            if isinstance(error, EOFError):
-                raise Away("the connection was closed before an answer came") from error
-            if isinstance(error, (OSError, ValueError, _Broken)):
-                raise Away(" ".join(str(error).split()) or type(error).__name__) from error
+            if (away := as_away(error, timeout, (ValueError, _Broken))) is not None:
+                raise away from error
             raise
         connection._task = asyncio.create_task(connection._receive())
         return connection

@@ -12,8 +12,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.record._network.certificates import describe_distrust
-from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.failures import as_away
 
 __all__ = ["Answer", "HttpPost"]
 
@@ -86,20 +85,10 @@ class HttpPost:
                         raise
                 await self.close()
                 return await self._exchange(request, body)
-        except TimeoutError as error:
+        except BaseException as error:
             await self.close()
-            raise Away(f"no answer within {self._timeout:g} s") from error
-        except EOFError as error:
-            await self.close()
-            raise Away("the connection was closed before an answer came") from error
-        except ssl.SSLCertVerificationError as error:
-            await self.close()
-            raise Misconfigured(describe_distrust(error)) from error
-        except (OSError, ValueError) as error:
-            await self.close()
-            raise Away(_one_line(error)) from error
-        except BaseException:
-            await self.close()
+            if (away := as_away(error, self._timeout, (ValueError,))) is not None:
+                raise away from error
             raise
 
     async def close(self) -> None:
@@ -173,7 +162,3 @@ class HttpPost:
         if not line.endswith(b"\n"):
             raise EOFError
         return line.decode("latin-1").rstrip("\r\n")
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
