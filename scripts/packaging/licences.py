@@ -13,6 +13,7 @@ PYTHON = {
     "duckdb": "MIT",
     "gunicorn": "MIT",
     "h5netcdf": "BSD-3-Clause",
+    "h5py": "BSD-3-Clause",
     "isal": "PSF-2.0",
     "matplotlib": "PSF-2.0",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",

@@ -154,7 +154,7 @@ skips() {
 }
 
 # failures LOG: what ctest printed of each failed test, at most 40 lines of each; of pytest, the lines of the errors and
-# the names. A continuous integration machine may keep only the end of the output.
+# the names; of another program, which has no such lines, its last 40. A continuous integration machine may keep only the end of the output.
 failures() {
     awk '
         /^ *([0-9]+\/[0-9]+ Test +#| +Start +)[0-9]+:/ { lines = /\*\*\*/ ? 40 : 0 }
@@ -162,7 +162,7 @@ failures() {
         lines < 0 { lines = 0 }
     ' "$1"
     grep -E '^E   ' "$1" | head -n 40
-    grep -E '^(FAILED|ERROR) ' "$1"
+    grep -E '^(FAILED|ERROR) ' "$1" || grep -qE 'tests failed out of' "$1" || tail -n 40 "$1"
 }
 
 # The wall and the CPU seconds of a part.

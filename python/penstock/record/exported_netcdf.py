@@ -49,15 +49,17 @@ def write_netcdf(tables: Iterable[Any], schema: Any, file: Any) -> None:
     """Write tables of one schema to an open file, through its descriptor.
 
     Raises:
-        SinkDependencyError: without the package h5netcdf.
+        SinkDependencyError: without the packages h5netcdf and h5py.
         RecordError: two devices would have one name in the file.
         OSError: if the disk refuses.
     """
     try:
+        # h5netcdf writes by h5py, and since 1.8 does not require it.
+        importlib.import_module("h5py")
         library = importlib.import_module("h5netcdf")
     except ImportError as error:
         raise SinkDependencyError(
-            "netCDF and HDF5 need the package h5netcdf: install it with  "
+            "netCDF and HDF5 need the packages h5netcdf and h5py: install them with  "
             "pip install 'penstock[netcdf]'"
         ) from error
     # By its descriptor: the file has no name yet, and HDF5 also reads what it has written.

@@ -193,14 +193,19 @@ big = bytes(5_000_000)
         "a callback replaces the other direction's callback": """
             def read():
                 loop.remove_reader(left)
-                loop.add_writer(left, order.append, "new")
+                loop.add_writer(left, new)
                 loop.call_soon(order.append, "read")
+
+            def new():
+                order.append("new")
+                if len(order) > 1:
+                    loop.stop()
 
             order = []
             loop.add_reader(left, read)
             loop.add_writer(left, order.append, "old")
             right.send(b"x")
-            loop.call_later(0.01, loop.stop)
+            loop.call_later(10, loop.stop)
             loop.run_forever()
             loop.remove_writer(left)
             assert order[:2] == ["read", "new"], order[:3]
