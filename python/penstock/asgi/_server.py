@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket as socket_module
 import ssl as ssl_module
@@ -17,13 +18,15 @@ from penstock.asgi._log import access_line, reporter
 from penstock.asgi._options import ServerOptions
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.asgi._types import Application, Scope
+from penstock.asgi._unfinished import names_of_requests
 from penstock.asgi._websocket import WebSocketSession
 
 __all__ = ["Server", "serve"]
 
 _SWEEP_INTERVAL = 1.0
 _AFTER_DISCONNECT = 1.0
-_AFTER_CANCEL = 5.0
+_AFTER_CANCEL = 4.0
+_AFTER_LOSS = 1.0
 
 
 class Server:
@@ -68,6 +71,8 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._aborted = False
+        self._patience: asyncio.Timeout | None = None
         self._closed = asyncio.Event()
 
     @property
@@ -97,6 +102,13 @@ class Server:
         """The number of requests since the start."""
         return self.native.total_requests
 
+    def unfinished(self) -> list[str]:
+        """Return the requests that run and their clients, in words: for a log.
+
+        At most five, and the number of the others. May be called in another thread.
+        """
+        return names_of_requests(list(self.native.tasks))
+
     def is_serving(self) -> bool:
         """Return whether connections are accepted."""
         return self._closing is None and bool(self._listeners)
@@ -111,12 +123,19 @@ class Server:
             self._closing = self._loop.create_task(self._close())
 
     def abort(self) -> None:
-        """Close without waiting: requests are cancelled, and lose their connections."""
+        """Close without waiting: requests are cancelled, and lose their connections.
+
+        `wait_closed` then waits at most 4 seconds for them, and as long for the lifespan.
+        """
+        self._aborted = True
         self.close()
         self.native.disconnect()
         for task in list(self.native.tasks):
             task.cancel("the server was aborted")
         self._abort_connections()
+        if self._patience is not None:
+            with contextlib.suppress(RuntimeError):  # it is over already
+                self._patience.reschedule(self._loop.time() + _AFTER_CANCEL)
 
     async def wait_closed(self) -> None:
         """Wait until `close` was called, the last request has ended and the lifespan too.
@@ -208,7 +227,7 @@ class Server:
             for session in list(self.websockets):
                 session.shut_down()
             await self._end_requests()
-            await self._lifespan.stop()
+            await self._end_lifespan()
         finally:
             if self._sweeping is not None:
                 self._sweeping.cancel()
@@ -226,31 +245,56 @@ class Server:
 
     async def _wait_until_drained(self, seconds: float | None) -> bool:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as self._patience:
                 while not self._is_drained():
                     self._drained.clear()
                     await self._drained.wait()
         except TimeoutError:
             return self._is_drained()
+        finally:
+            self._patience = None
         return True
 
     async def _end_requests(self) -> None:
-        if await self._wait_until_drained(self._options.timeout_graceful_shutdown):
+        grace = _AFTER_CANCEL if self._aborted else self._options.timeout_graceful_shutdown
+        if await self._wait_until_drained(grace):
             return
+        if not self._aborted and await self._end_by_disconnect():
+            return
+        unfinished = self.unfinished()
+        if unfinished:
+            self._options.logger.error(
+                "%d task(s) have not ended after their cancellation, and are left: %s",
+                len([task for task in self.native.tasks if not task.done()]),
+                ", ".join(unfinished),
+            )
+
+    async def _end_by_disconnect(self) -> bool:
         self.native.disconnect()
         if await self._wait_until_drained(_AFTER_DISCONNECT):
-            return
+            return True
         tasks = list(self.native.tasks)
         if tasks:
             self._options.logger.error(
-                "Cancel %d running task(s), timeout graceful shutdown exceeded", len(tasks)
+                "Cancel %d running task(s), timeout graceful shutdown exceeded: %s",
+                len(tasks),
+                ", ".join(self.unfinished()),
             )
         for task in tasks:
             task.cancel("Task cancelled, timeout graceful shutdown exceeded")
         if tasks:
             await asyncio.wait(tasks, timeout=_AFTER_CANCEL)
         self._abort_connections()
-        await self._wait_until_drained(_AFTER_CANCEL)
+        return await self._wait_until_drained(_AFTER_LOSS)
+
+    async def _end_lifespan(self) -> None:
+        try:
+            async with asyncio.timeout(_AFTER_CANCEL if self._aborted else None) as self._patience:
+                await self._lifespan.stop()
+        except TimeoutError:
+            self._options.logger.error("The application's shutdown has not ended, and is left")
+        finally:
+            self._patience = None
 
     def _abort_connections(self) -> None:
         for connection in self.native.connections():

@@ -180,7 +180,11 @@ def test_a_worker_that_cannot_start_does_not_end_the_others(folder: Path) -> Non
 
 def test_a_worker_that_does_not_end_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     options = argparse.Namespace(
-        timeout_graceful_shutdown=0.0, timeout_worker_healthcheck=60.0, reload=False, workers=0
+        timeout_graceful_shutdown=0.0,
+        timeout_worker_healthcheck=60.0,
+        timeout_worker_start=0.0,
+        reload=False,
+        workers=0,
     )
     made = supervisor.Supervisor(options, [], logging.getLogger("test"))
     worker = made._start()

@@ -74,6 +74,14 @@ def _add_processes(serve: Any) -> None:
         metavar="SECONDS",
         help="without a sign of the worker's loop, after which it is killed; default: %(default)g",
     )
+    group.add_argument(
+        "--timeout-worker-start",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="in which a new worker of a running server is ready, or is killed; 0: no limit; "
+        "default: %(default)g",
+    )
     group.add_argument("--reload", action="store_true", help="start again when a file has changed")
     group.add_argument(
         "--reload-dir", action="append", metavar="DIR", help="a folder to watch; default: this one"

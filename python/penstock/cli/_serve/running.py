@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import importlib
 import os
 import signal
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._serve.ending import AFTER_ABORT, AFTER_GRACE, LastMoment
 from penstock.cli._serve.layers import Layers
 from penstock.cli._serve.limits import ProcessLimits, resident_memory
 from penstock.cli._serve.logs import Loggers
@@ -23,6 +26,7 @@ from penstock.cli._service_manager import ServiceManager
 __all__ = ["run_process"]
 
 _TICK = 0.5
+_AFTER_LEFT = 1.0
 
 
 def run_process(
@@ -54,7 +58,10 @@ def run_process(
         arguments = server_arguments(options, loggers)
         arguments["access_log"] = layers.access_log
         process = _Process(options, loggers, layers, sockets, place, heartbeat, counters)
-        with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
+        with (
+            process.handled_signals(),
+            asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner,
+        ):
             return runner.run(process.serve(arguments))
     finally:
         layers.close()
@@ -142,20 +149,38 @@ class _Process:
         self._place = place
         self._heartbeat = heartbeat
         self._server: Any = None
-        self._signum: int | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[Any] | None = None
+        self._signums: list[int] = []
         self._counters = counters
         # A worker's supervisor speaks for it.
         self._manager = ServiceManager(os.environ if heartbeat is None else {})
         self._limits = ProcessLimits(options)
+        self._last_moment = LastMoment(self._log, self._unfinished, self._exit_code)
+
+    @contextlib.contextmanager
+    def handled_signals(self) -> Iterator[None]:
+        """Let SIGINT and SIGTERM end the server, until the loop is closed.
+
+        ``loop.add_signal_handler`` has no effect in a loop that is blocked, nor in one that closes.
+        """
+        before = {
+            signum: signal.signal(signum, lambda number, _: self._on_signal(number))
+            for signum in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
     async def serve(self, arguments: dict[str, Any]) -> int | None:
         from penstock import asgi
 
-        loop = asyncio.get_running_loop()
-        main = asyncio.current_task()
-        assert main is not None
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, self._on_signal, signum, main)
+        self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
+        if self._signums:
+            return self._signums[0]
         self._log.info("Started server process [%d]", os.getpid())
         if self._counters is not None:
             self._counters.begin(os.getpid(), time.time())
@@ -170,35 +195,79 @@ class _Process:
         except RuntimeError as error:  # HTTP/2 without its library
             raise CommandError(f"--http2: {one_line(error)}", ExitCode.MISSING_PART) from error
         except asyncio.CancelledError:
-            if self._signum is None:
+            if not self._signums:
                 raise
-            return self._signum
+            return self._signums[0]
         if self._heartbeat is None:
             self._log.info("Serving on %s (Press CTRL+C to quit)", self._place)
         self._manager.tell("READY=1")
         ticking = asyncio.create_task(self._tick())
         try:
-            if self._signum is not None:
+            if self._signums:
                 self._server.close()
             await self._server.wait_closed()
         except asgi.LifespanFailed as error:
             self._log.error("The application's shutdown has failed: %s", one_line(error))
         finally:
             ticking.cancel()
+        if self._server.unfinished():  # the server has told it
+            self._last_moment.within(_AFTER_LEFT, silent=True)
+        else:
+            self._last_moment.within(AFTER_GRACE)
         self._log.info("Finished server process [%d]", os.getpid())
-        return self._signum
+        return self._signums[0] if self._signums else None
 
-    def _on_signal(self, signum: int, main: asyncio.Task[Any]) -> None:
-        again, self._signum = self._signum, signum
+    def _on_signal(self, signum: int) -> None:
+        # In a handler of the signal, which may have interrupted anything.
+        self._signums.append(signum)
+        times = len(self._signums)
+        if times == 1:
+            self._end_within_grace()
+            self._call(self._end)
+        elif signum == signal.SIGINT and times == 2:
+            self._last_moment.within(AFTER_ABORT)
+            self._call(self._abort)
+        elif signum == signal.SIGINT:
+            self._last_moment.within(0.0)
+
+    def _call(self, function: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(function)
+
+    def _end(self) -> None:
         if self._server is None:
-            main.cancel()
-        elif again is None:
+            assert self._main is not None
+            self._main.cancel()
+        else:
             self._log.info("Shutting down")
             self._manager.tell("STOPPING=1")
             self._server.close()
-        elif signum == signal.SIGINT:
+
+    def _abort(self) -> None:
+        if self._server is not None:
             self._log.warning("Interrupted again: running requests are cancelled")
             self._server.abort()
+
+    def _end_within_grace(self) -> None:
+        self._last_moment.within(self._options.timeout_graceful_shutdown + AFTER_GRACE)
+
+    def _exit_code(self) -> int:
+        return ExitCode.TERMINATED if signal.SIGTERM in self._signums[:1] else ExitCode.DEFECT
+
+    def _unfinished(self) -> list[str]:
+        if self._server is None:
+            return ["the application's startup"]
+        names: list[str] = self._server.unfinished()
+        if not names and self._loop is not None and not self._loop.is_closed():
+            tasks = asyncio.all_tasks(self._loop) - {self._main}
+            names += [f"task {getattr(task.get_coro(), '__qualname__', '')}" for task in tasks]
+        names += [
+            f"thread {thread.name}"
+            for thread in threading.enumerate()
+            if not thread.daemon and thread is not threading.main_thread()
+        ]
+        return names
 
     async def _tick(self) -> None:
         lag = 0.0
@@ -208,6 +277,7 @@ class _Process:
             reason = self._limits.exceeded(self._server.total_requests)
             if reason is not None:
                 self._log.warning("%s Ending process.", reason)
+                self._end_within_grace()
                 self._server.close()
             before = time.monotonic()
             await asyncio.sleep(_TICK)
@@ -233,4 +303,5 @@ class _Process:
         except BrokenPipeError:
             self._log.error("The supervisor has gone. Ending process.")
             self._heartbeat = None
+            self._end_within_grace()
             self._server.close()

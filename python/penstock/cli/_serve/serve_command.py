@@ -54,7 +54,7 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
             if ended_by is None:
                 return ExitCode.CONFIG
         else:
-            counters = None if shared is None else shared.place(shared.take() or 0)
+            counters = None if shared is None else shared.place(shared.take())
             place = place_of(options, sockets)
             ended_by = run_process(options, loggers, sockets, place, counters=counters)
     finally:

@@ -1,4 +1,8 @@
-"""The workers of ``penstock serve``: started, watched, replaced, ended."""
+"""The workers of ``penstock serve``: started, watched, replaced, ended.
+
+Nothing here waits for a worker: each look, several times a second, does what is due. So a worker
+that hangs, in its import or at its end, holds up neither a signal nor the other workers.
+"""
 
 from __future__ import annotations
 
@@ -6,83 +10,27 @@ import argparse
 import contextlib
 import json
 import logging
-import math
 import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from penstock.cli._errors import ExitCode
+from penstock.cli._errors import ExitCode, one_line
+from penstock.cli._serve.ending import AFTER_ABORT, AFTER_GRACE
 from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._serve.worker_process import WorkerProcess
 from penstock.cli._service_manager import ServiceManager
 
-__all__ = ["Supervisor", "options_of_worker"]
+__all__ = ["Supervisor"]
 
 _LOOK = 0.25
-_AFTER_GRACE = 10.0
+_LATER = 2.0
+"""Seconds more than a process gives to itself: it names the request that does not end."""
 _SHORTEST_LIFE = 1.0
-
-
-class _Worker:
-    """A process, and the pipe on which its loop gives signs of life."""
-
-    def __init__(
-        self, settings: bytes, sockets: Sequence[socket.socket], metrics: SharedCounters | None
-    ) -> None:
-        self.place = metrics.take() if metrics is not None else None
-        shared = [] if metrics is None or self.place is None else [metrics.descriptor]
-        given, to_give = os.pipe()
-        self.pipe, heartbeat = os.pipe()
-        os.set_blocking(self.pipe, False)
-        os.set_blocking(heartbeat, False)
-        numbers = ",".join(str(each.fileno()) for each in sockets)
-        try:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "penstock.cli._serve.worker"),
-                    *(str(given), str(heartbeat), numbers),
-                    *(str(number) for each in shared for number in (each, self.place)),
-                ],
-                pass_fds=[given, heartbeat, *shared, *(each.fileno() for each in sockets)],
-                # Ctrl-C in a terminal goes to its whole group; the supervisor ends the workers.
-                process_group=0,
-            )
-            with open(to_give, "wb", closefd=False) as file:
-                file.write(settings)
-        finally:
-            for descriptor in (given, to_give, heartbeat):
-                os.close(descriptor)
-        self.started = self.heard = time.monotonic()
-        self.ready = False
-        self.stopping = False
-        self.last_moment = math.inf
-
-    def listen(self) -> None:
-        """Take the signs of life that have come."""
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self.pipe, 4096):
-                self.heard = time.monotonic()
-                self.ready = True
-
-    def end(self, grace: float) -> None:
-        """Let it end, in at most so many seconds. Only the first call counts."""
-        if not self.stopping:
-            self.stopping = True
-            self.last_moment = time.monotonic() + grace
-            self.process.terminate()
-
-    def close(self) -> None:
-        os.close(self.pipe)
-
-
-def options_of_worker(descriptor: int) -> argparse.Namespace:
-    """Read what a supervisor gives to its worker."""
-    with open(descriptor, "rb") as file:
-        return argparse.Namespace(**json.load(file))
+_GRACE_OF_RELOAD = 3.0
 
 
 class Supervisor:
@@ -109,13 +57,21 @@ class Supervisor:
         self._log = log
         self._changed = changed
         self._metrics = metrics
-        self._grace = options.timeout_graceful_shutdown + _AFTER_GRACE
-        self._count = 1 if options.reload else options.workers
         given = {name: value for name, value in vars(options).items() if name != "run"}
+        grace = options.timeout_graceful_shutdown
+        if options.reload:  # who has saved a file waits for it, not for an open event stream
+            grace = given["timeout_graceful_shutdown"] = min(grace, _GRACE_OF_RELOAD)
+        self._grace = grace + AFTER_GRACE + _LATER
+        self._count = 1 if options.reload else options.workers
         self._settings = json.dumps(given).encode()
-        self._workers: list[_Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._signals: list[int] = []
         self._not_before = 0.0
+        self._waits_for_change = False
+        self._was_ready = False
+        self._to_replace: deque[WorkerProcess] = deque()
+        self._successor: WorkerProcess | None = None
+        self._reload_again = False
         self._manager = ServiceManager(os.environ)
         self._is_ready = False
 
@@ -127,11 +83,11 @@ class Supervisor:
         """
         with self._handled_signals() as wake:
             self._log.info("Started parent process [%d]", os.getpid())
-            for _ in range(self._count):
-                self._start()
-            ended_by = self._watch(wake)
-            self._manager.tell("STOPPING=1")
-            self._end_all()
+            try:
+                ended_by = self._watch(wake)
+            finally:
+                self._manager.tell("STOPPING=1")
+                self._end_all(wake)
             self._log.info("Stopped parent process [%d]", os.getpid())
         return ended_by
 
@@ -155,30 +111,28 @@ class Supervisor:
             os.close(reader)
             os.close(writer)
 
-    def _start(self) -> _Worker:
-        worker = _Worker(self._settings, self._sockets, self._metrics)
-        self._workers.append(worker)
-        return worker
-
     def _watch(self, wake: int) -> int | None:
-        while True:
-            select.select([wake], [], [], _LOOK)
-            with contextlib.suppress(BlockingIOError):
-                while os.read(wake, 4096):
-                    pass
+        while self._look_after_workers():
+            self._tell_service_manager()
+            self._rest(wake, _LOOK)
             while self._signals:
                 signum = self._signals.pop(0)
                 if signum in (signal.SIGINT, signal.SIGTERM):
                     return signum
                 self._obey(signum)
             if self._changed():
-                self._replace_all(before=True)
-            if not self._look_after_workers():
-                return None
-            self._tell_service_manager()
+                self._begin_again()
+        return None
+
+    @staticmethod
+    def _rest(wake: int, seconds: float) -> None:
+        select.select([wake], [], [], seconds)
+        with contextlib.suppress(BlockingIOError):
+            while os.read(wake, 4096):
+                pass
 
     def _tell_service_manager(self) -> None:
-        if not self._is_ready and all(worker.ready for worker in self._workers):
+        if not self._is_ready and self._workers and all(each.ready for each in self._workers):
             self._is_ready = True
             self._manager.tell("READY=1")
         if self._manager.watchdog_s is not None:
@@ -186,96 +140,181 @@ class Supervisor:
 
     def _obey(self, signum: int) -> None:
         if signum == signal.SIGHUP:
-            self._replace_all(before=False)
+            self._begin_replacing()
         elif signum == signal.SIGTTIN:
             self._count += 1
         elif signum == signal.SIGTTOU and self._count > 1:
             self._count -= 1
-            running = [worker for worker in self._workers if not worker.stopping]
+            running = [each for each in self._running() if each is not self._successor]
             if len(running) > self._count:
                 running[-1].end(self._grace)
+
+    def _running(self) -> list[WorkerProcess]:
+        return [worker for worker in self._workers if not worker.stopping]
 
     def _look_after_workers(self) -> bool:
         """Replace workers that have ended or hang. False if none can start."""
         now = time.monotonic()
-        patience = self._options.timeout_worker_healthcheck
         for worker in list(self._workers):
             worker.listen()
+            self._was_ready = self._was_ready or worker.ready
             code = worker.process.poll()
             if code is None:
-                if worker.ready and now - worker.heard > patience and not worker.stopping:
-                    self._log.error(
-                        "Worker [%d] has shown no sign of life for %g s; it is killed",
-                        worker.process.pid,
-                        patience,
-                    )
-                    worker.process.kill()
-                if now > worker.last_moment:
-                    self._log.error("Worker [%d] does not end; it is killed", worker.process.pid)
-                    worker.process.kill()
-                continue
-            self._forget(worker)
-            if code == ExitCode.CONFIG and not worker.ready:
-                if not any(each.ready for each in self._workers):
-                    return False
-                self._log.error("A new worker has not started; the others go on")
-                self._not_before = now + _SHORTEST_LIFE
-            if not worker.stopping:
-                self._log.info("Worker [%d] has ended (%d)", worker.process.pid, code)
-                if now - worker.started < _SHORTEST_LIFE:
-                    self._not_before = now + _SHORTEST_LIFE
-        while len(self._workers) < self._count and now >= self._not_before:
-            self._start()
+                self._look_at(worker, now)
+            elif not self._after_end(worker, code, now):
+                return False
+        self._go_on_replacing()
+        # A program that is changed again and again ends before it starts: it may hold what only
+        # one process can have.
+        there = self._workers if self._options.reload else self._running()
+        missing = self._count + (self._successor is not None) - len(there)
+        if now >= self._not_before and not self._waits_for_change:
+            for _ in range(missing):
+                if self._start() is None:
+                    break
         return True
 
-    def _forget(self, worker: _Worker) -> None:
+    def _look_at(self, worker: WorkerProcess, now: float) -> None:
+        patience = self._options.timeout_worker_healthcheck
+        start = self._options.timeout_worker_start
+        if now > worker.last_moment:
+            if worker.kill():
+                self._log.error("Worker [%d] does not end; it is killed", worker.pid)
+        elif worker.stopping:
+            return
+        elif worker.ready:
+            if now - worker.heard > patience and worker.kill():
+                self._log.error(
+                    "Worker [%d] has shown no sign of life for %g s; it is killed",
+                    worker.pid,
+                    patience,
+                )
+        elif start and now - worker.started > start and not worker.is_late:
+            worker.is_late = True
+            if worker is self._successor:
+                self._give_up_replacing(
+                    f"Worker [{worker.pid}] is not ready after {start:g} s; it is killed, and the "
+                    "old ones are kept (--timeout-worker-start)"
+                )
+                worker.end(0.0)
+            elif self._was_ready:
+                self._log.error(
+                    "Worker [%d] is not ready after %g s; it is killed (--timeout-worker-start)",
+                    worker.pid,
+                    start,
+                )
+                worker.kill()
+            else:
+                self._log.warning(
+                    "Worker [%d] is not ready after %g s; it may hang in its import or in the "
+                    "application's startup",
+                    worker.pid,
+                    start,
+                )
+
+    def _after_end(self, worker: WorkerProcess, code: int, now: float) -> bool:
+        """Forget a worker that has ended. False if none can start."""
+        self._forget(worker)
+        if worker is self._successor:
+            if not worker.stopping:
+                self._give_up_replacing("A new worker has not started; the old ones are kept")
+            self._successor = None
+            return True
+        if worker.stopping:
+            return True
+        if code == ExitCode.CONFIG and not worker.ready and not self._options.reload:
+            if not any(each.ready for each in self._workers):
+                return False
+            self._log.error("A new worker has not started; the others go on")
+            self._not_before = now + _SHORTEST_LIFE
+        self._log.info("Worker [%d] has ended (%d)", worker.pid, code)
+        if self._options.reload and not worker.ready:
+            self._waits_for_change = True
+            self._log.warning("The application has not started; it is tried after a change")
+        if now - worker.started < _SHORTEST_LIFE:
+            self._not_before = now + _SHORTEST_LIFE
+        return True
+
+    def _start(self) -> WorkerProcess | None:
+        metrics = self._metrics
+        counters = None if metrics is None else (metrics.descriptor, metrics.take())
+        try:
+            worker = WorkerProcess(self._settings, self._sockets, counters)
+        except OSError as error:  # as when the system has no more processes or memory
+            self._log.error("A worker cannot be started: %s", one_line(error))
+            if metrics is not None and counters is not None:
+                metrics.give_back(counters[1])
+            self._not_before = time.monotonic() + _SHORTEST_LIFE
+            return None
+        self._workers.append(worker)
+        return worker
+
+    def _forget(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
         worker.close()
         if self._metrics is not None and worker.place is not None:
             self._metrics.give_back(worker.place)
 
-    def _replace_all(self, *, before: bool) -> None:
-        """Replace each worker by a new one, which is ready before the old one ends.
-
-        With `before`, the old ones end first: the new code may not start, and is then waited for.
-        """
-        old = [worker for worker in self._workers if not worker.stopping]
-        if before:
-            for worker in old:
-                worker.end(self._grace)
-            for worker in old:
-                self._wait(worker)
-            for _ in range(self._count):
-                self._start()
-            return
-        for worker in old:
-            new = self._start()
-            while not new.ready and new.process.poll() is None and not self._is_ending():
-                time.sleep(0.02)
-                new.listen()
-                self._tell_service_manager()
-            if self._is_ending():
-                return
-            if not new.ready:
-                self._log.error("A new worker has not started; the old ones are kept")
-                if new.process.poll() is not None:
-                    self._forget(new)
-                return
+    def _begin_again(self) -> None:
+        """End all; new ones start when they have ended. For code that has changed."""
+        self._waits_for_change = False
+        self._not_before = 0.0
+        for worker in self._running():
             worker.end(self._grace)
 
-    def _is_ending(self) -> bool:
-        return signal.SIGTERM in self._signals or signal.SIGINT in self._signals
+    def _begin_replacing(self) -> None:
+        """Replace each worker by a new one, which is ready before the old one ends."""
+        if self._to_replace or self._successor is not None:
+            self._reload_again = True  # once, however often it is asked for meanwhile
+        else:
+            self._to_replace.extend(self._running())
 
-    def _wait(self, worker: _Worker) -> None:
-        try:
-            worker.process.wait(max(0.0, worker.last_moment - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            worker.process.kill()
-            worker.process.wait()
-        self._forget(worker)
+    def _go_on_replacing(self) -> None:
+        if self._successor is not None:
+            if not self._successor.ready:
+                return
+            self._successor = None
+            self._to_replace.popleft().end(self._grace)
+        while self._to_replace and self._to_replace[0] not in self._running():
+            self._to_replace.popleft()  # its successor has started since
+        if self._to_replace:
+            self._successor = self._start()
+            if self._successor is None:
+                self._give_up_replacing("The old workers are kept")
+        elif self._reload_again:
+            self._reload_again = False
+            self._begin_replacing()
 
-    def _end_all(self) -> None:
+    def _give_up_replacing(self, reason: str) -> None:
+        self._log.error(reason)
+        self._to_replace.clear()
+        self._reload_again = False
+
+    def _end_all(self, wake: int) -> None:
         for worker in self._workers:
             worker.end(self._grace)
-        for worker in list(self._workers):
-            self._wait(worker)
+        interrupts = 0
+        while self._workers:
+            self._rest(wake, _LOOK)
+            asked = self._signals.count(signal.SIGINT)
+            self._signals.clear()
+            for _ in range(asked):
+                interrupts += 1
+                self._hurry(interrupts)
+            now = time.monotonic()
+            for worker in list(self._workers):
+                worker.listen()
+                if worker.process.poll() is not None:
+                    self._forget(worker)
+                else:
+                    self._look_at(worker, now)
+
+    def _hurry(self, interrupts: int) -> None:
+        if interrupts == 1:
+            self._log.warning("Interrupted again: running requests are cancelled")
+            for worker in self._workers:
+                worker.hurry(AFTER_ABORT + _LATER)
+        else:
+            self._log.warning("Interrupted once more: the workers are killed")
+            for worker in self._workers:
+                worker.kill()

@@ -12,7 +12,7 @@ from penstock.cli._errors import CommandError
 from penstock.cli._serve.logs import set_up_logs
 from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.running import run_process
-from penstock.cli._serve.supervisor import options_of_worker
+from penstock.cli._serve.worker_process import options_of_worker
 
 
 def main(settings: str, heartbeat: str, sockets: str, *metrics: str) -> int:

@@ -15,6 +15,7 @@ _STATUSES = 600
 _GAUGES = ("alive", "connections", "in_progress", "loop_lag", "memory", "started", "pid")
 _LENGTH = _STATUSES + len(BOUNDS) + 1 + 1 + len(_GAUGES)
 _PLACES = 256
+"""By which the memory grows when all places are taken."""
 
 
 class Counters:
@@ -81,17 +82,26 @@ class SharedCounters:
             descriptor = os.memfd_create("penstock-metrics")
             os.ftruncate(descriptor, _PLACES * _LENGTH * 8)
         self.descriptor = descriptor
-        self._memory = mmap.mmap(descriptor, _PLACES * _LENGTH * 8)
-        self._numbers = memoryview(self._memory).cast("d")
-        self._free = list(range(_PLACES))
+        self._numbers = _mapped(descriptor)
+        self._free = list(range(self._places))
+
+    @property
+    def _places(self) -> int:
+        return len(self._numbers) // _LENGTH
 
     def place(self, number: int) -> Counters:
         """Return the counters of a place."""
         return Counters(self._numbers[number * _LENGTH : (number + 1) * _LENGTH])
 
-    def take(self) -> int | None:
-        """Return a free place, or None."""
-        return self._free.pop(0) if self._free else None
+    def take(self) -> int:
+        """Return a free place."""
+        if not self._free:
+            places = self._places
+            os.ftruncate(self.descriptor, (places + _PLACES) * _LENGTH * 8)
+            # What is mapped already stays mapped for its readers: it is the same memory.
+            self._numbers = _mapped(self.descriptor)
+            self._free = list(range(places, places + _PLACES))
+        return self._free.pop(0)
 
     def give_back(self, number: int) -> None:
         """Let a place be taken by another worker. The lowest ones are taken first."""
@@ -101,7 +111,11 @@ class SharedCounters:
 
     def used(self) -> Iterator[tuple[int, Counters]]:
         """Return the counters of the places that were ever taken."""
-        for number in range(_PLACES):
+        for number in range(self._places):
             counters = self.place(number)
             if counters.gauge("started"):
                 yield number, counters
+
+
+def _mapped(descriptor: int) -> memoryview[float]:
+    return memoryview(mmap.mmap(descriptor, os.fstat(descriptor).st_size)).cast("d")
