@@ -3,7 +3,9 @@
 /// The client has a library and headers of its own: `<penstock/http/client.hpp>`.
 #pragma once
 
+#include <penstock/http/cookie.hpp>
 #include <penstock/http/errors.hpp>
+#include <penstock/http/form.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/http/headers.hpp>
 #include <penstock/http/method.hpp>

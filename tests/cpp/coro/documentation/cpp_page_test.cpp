@@ -2,6 +2,8 @@
 // compares them. Those whose peers are on this machine run here. The others are only compiled.
 
 #include <penstock/http/client.hpp>
+#include <penstock/http/cookie.hpp>
+#include <penstock/http/form.hpp>
 #include <penstock/tls/encryption.hpp>
 #include <penstock/tls/stream.hpp>
 #include <penstock/ws.hpp>
@@ -111,6 +113,42 @@ Task<Result<>> serve(const tls::Context& context) {
 
 } // namespace http_server_page
 
+namespace http_form_page {
+
+Task<Result<>> receive_form(http::Request& request, http::Response& response) {
+    std::string title;
+    std::uint64_t bytes = 0;
+    http::MultipartForm form(request, {.parts = 10, .value = 1000});
+    while (auto part = co_await unwrap(form.next())) {
+        if (part->file_name()) {
+            fs::File file = co_await unwrap(fs::File::open("upload", fs::OpenOptions::writing()));
+            bytes += co_await unwrap(copy(*part, file)); // as the client sends it
+        } else if (part->name() == "title") {
+            title = co_await unwrap(part->text());
+        }
+    }
+    response.body(title + ": " + std::to_string(bytes) + " bytes\n");
+    co_return Result<>();
+}
+
+} // namespace http_form_page
+
+namespace http_cookie_page {
+
+void log_in(http::Request& request, http::Response& response) {
+    const auto session = http::find_cookie(request.fields(), "__Host-session");
+    response.body(session ? "known\n" : "new\n");
+    http::set_cookie(response, {.name = "__Host-session",
+                                .value = "c2Vzc2lvbg",
+                                .path = "/",
+                                .max_age = std::chrono::hours(24),
+                                .secure = true,
+                                .http_only = true,
+                                .same_site = http::SameSite::lax});
+}
+
+} // namespace http_cookie_page
+
 namespace http_client_page {
 
 Task<Result<>> report(http::Client& client, std::string text) {
@@ -166,6 +204,38 @@ TEST(CppPage, UploadIsWrittenIntoAFile) {
         EXPECT_TRUE(answer.ends_with("5 bytes\n")) << answer;
     });
     EXPECT_EQ(folder.content("upload"), "bytes");
+}
+
+TEST(CppPage, FormIsReadAsAStream) {
+    const TemporaryFolder folder;
+    std::filesystem::current_path(folder.path(""));
+    http::Server server;
+    server.post("/form", http_form_page::receive_form);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string form = "--b\r\nContent-Disposition: form-data; name=title\r\n\r\nnew"
+                                 "\r\n--b\r\nContent-Disposition: form-data; name=f; filename=x"
+                                 "\r\n\r\nbytes\r\n--b--\r\n";
+        const std::string answer = co_await exchange(
+            endpoint, "POST /form HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; "
+                      "boundary=b\r\nContent-Length: " +
+                          std::to_string(form.size()) + "\r\n\r\n" + form);
+        EXPECT_TRUE(answer.ends_with("new: 5 bytes\n")) << answer;
+    });
+    EXPECT_EQ(folder.content("upload"), "bytes");
+}
+
+TEST(CppPage, CookieIsSetAndRead) {
+    http::Server server;
+    server.get("/", http_cookie_page::log_in);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string answer = co_await exchange(
+            endpoint, "GET / HTTP/1.1\r\nHost: a\r\nCookie: __Host-session=x\r\n\r\n");
+        EXPECT_NE(answer.find("Set-Cookie: __Host-session=c2Vzc2lvbg; Max-Age=86400; Path=/; "
+                              "Secure; HttpOnly; SameSite=Lax\r\n"),
+                  std::string::npos)
+            << answer;
+        EXPECT_TRUE(answer.ends_with("known\n"));
+    });
 }
 
 TEST(CppPage, ResponseIsCopiedIntoAFile) {
