@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["link", "mkdir", "rename", "replace", "rmdir", "scandir", "stat", "unlink"]
 
+_LARGEST_DESCRIPTOR = (1 << 31) - 1
+
 # A cancelled await of one of these returns at once; the operation may or may not take effect.
 
 
@@ -23,6 +25,8 @@ async def stat(path: StrOrBytesPath | int, *, follow_symlinks: bool = True) -> o
     Raises:
         OSError: with the path.
     """
+    if isinstance(path, int) and not 0 <= path <= _LARGEST_DESCRIPTOR:
+        return os.stat(path, follow_symlinks=follow_symlinks)  # raises
     return await current_backend().stat(path, follow_symlinks)
 
 

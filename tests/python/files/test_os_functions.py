@@ -77,8 +77,12 @@ async def outcome(call: Callable[[], Any]) -> Any:
     """Return what the call returns or raises, awaited if it can be."""
     try:
         result = call()
-        return await result if inspect.isawaitable(result) else result
-    except (OSError, ValueError, TypeError) as error:
+        result = await result if inspect.isawaitable(result) else result
+        if hasattr(result, "close"):  # what scandir returns; of -1 it lists the current folder
+            result.close()
+            return type(result)
+        return result
+    except (OSError, ValueError, TypeError, OverflowError) as error:
         return type(error), getattr(error, "errno", None), getattr(error, "filename", None)
 
 
@@ -120,6 +124,40 @@ async def test_status_functions_answer_as_those_of_os(tmp_path: Path) -> None:
                     expected = await outcome(lambda path=path: os.lstat(path))
                     ours = await outcome(lambda path=path: files.stat(path, follow_symlinks=False))
                     assert ours == expected, path
+
+
+WITH_DESCRIPTORS: dict[str, Callable[[Any, Any], Any]] = {
+    "stat": lambda module, fd: module.stat(fd),
+    "statvfs": lambda module, fd: module.statvfs(fd),
+    "access": lambda module, fd: module.access(fd, os.R_OK),
+    "listdir": lambda module, fd: module.listdir(fd),
+    "scandir": lambda module, fd: module.scandir(fd),
+    "sendfile from": lambda module, fd: module.sendfile(1, fd, 0, 1),
+    "sendfile to": lambda module, fd: module.sendfile(fd, 1, 0, 1),
+    "path.ismount": lambda module, fd: module.path.ismount(fd),
+    "path.samefile": lambda module, fd: module.path.samefile(fd, fd),
+    "path.sameopenfile": lambda module, fd: module.path.sameopenfile(fd, fd),
+    **{
+        f"path.{name}": lambda module, fd, name=name: getattr(module.path, name)(fd)  # type: ignore[misc]
+        for name in OF_STATUS
+    },
+    **{
+        name: lambda module, fd, name=name: getattr(module, name)(fd)  # type: ignore[misc]
+        for name in ("mkdir", "rmdir", "unlink", "remove", "readlink", "makedirs", "removedirs")
+    },
+    **{
+        name: lambda module, fd, name=name: getattr(module, name)(fd, "name")  # type: ignore[misc]
+        for name in ("link", "symlink", "rename", "replace", "renames")
+    },
+}
+
+
+async def test_wrong_descriptors_are_refused_as_by_os() -> None:
+    for fd in (-1, -2, -100, 10**6, 2**31 - 1, 2**31, 2**70, -(2**31), -(2**31) - 1):
+        for name, call in WITH_DESCRIPTORS.items():
+            expected = await outcome(lambda call=call, fd=fd: call(os, fd))
+            ours = await outcome(lambda call=call, fd=fd: call(async_os, fd))
+            assert ours == expected, (fd, name)
 
 
 async def test_cached_status_comes_without_a_wait(tmp_path: Path, anyio_backend_name: str) -> None:
