@@ -19,6 +19,7 @@ from penstock.files._file_objects.batches import (
     read_many,
 )
 from penstock.files._file_objects.descriptor_file import DETACHED, DescriptorFile, write_now
+from penstock.files._file_objects.sending import SendTarget, send_range
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -252,6 +253,44 @@ class BinaryFile(DescriptorFile):
         if self._unwritten_size:
             await self.flush()
         return await read_into_many(self._backend, self._fd, buffers, offset, self._alignment)
+
+    async def sendfile(self, target: SendTarget, offset: int = 0, count: int | None = None) -> int:
+        """Send a part of the file to a stream; returns the number of bytes.
+
+        To sockets and pipes the kernel sends (sendfile(2), splice(2)), without a copy through the
+        program. TLS, uvloop's transports and other streams are written in pieces. Neither blocks
+        the loop: a worker waits for the disk. The position of this file does not move.
+
+        Nothing else may be written to the target meanwhile.
+
+        Args:
+            target: a ``StreamWriter`` or transport of asyncio, a byte stream of AnyIO, a
+                non-blocking socket, or a file of ``penstock.files``, such as a pipe.
+            offset: where to begin in this file.
+            count: how many bytes; without it, those up to the end.
+
+        Cancellation: ends between two steps of at most 1 MiB. A part has been sent then.
+
+        Raises:
+            OSError: what sending raises, such as BrokenPipeError; AnyIO's streams raise theirs.
+            TypeError: for another target.
+        """
+        self._check_readable()
+        self._check_seekable()
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative")
+        if count is not None and count < 0:
+            raise ValueError(f"count {count} is negative")
+        if self._alignment > 1:
+            raise io.UnsupportedOperation("a file opened with O_DIRECT cannot be sent")
+        if self._unwritten_size:
+            await self.flush()
+        own = os.dup(self._fd)  # stays this file's if another task closes it
+        try:
+            size = _LARGEST_POSITION - offset if count is None else count
+            return await send_range(self._backend, own, target, offset, size)
+        finally:
+            self._backend.abandon(own)
 
     # ---- writing --------------------------------------------------------------------------------
 
