@@ -241,7 +241,7 @@ class IoctlThread:
     def finish(self) -> None: ...
     def cancel(self) -> None: ...
 
-# The kernel's serial numbers and structures, from its headers; see penstock.serial._tty.abi.
+# The kernel's serial numbers and structures, from its headers; see penstock.serial._tty.termios2.
 serial_abi: dict[str, Any]
 
 class ReadyValue(Awaitable[_T]):

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._public_names import claim as _claim
-from penstock.serial._finding.watching import PortEvent, watch_serial_ports
-from penstock.serial._port.error_marks import Fault, MarkedBytes
 from penstock.serial._port.port import SerialConnectable, SerialPort, open_serial_port
+from penstock.serial._port.receive import Fault, MarkedBytes
 from penstock.serial._port.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
 from penstock.serial._values import (
     BytesLike,
@@ -23,6 +22,7 @@ from penstock.serial._values import (
     SerialCapabilities,
     SerialStreamAttribute,
 )
+from penstock.serial._watching import PortEvent, watch_serial_ports
 from penstock.serial.config import (
     ByteSize,
     FlowControl,

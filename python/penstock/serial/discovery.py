@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import anyio.to_thread
 
-from penstock.serial._finding.sysfs import (
+from penstock.serial._sysfs import (
     canonical_port_name,
     describe_port,
     native_ports,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from penstock.serial._devices.backend import SerialBackend
-from penstock.serial._port.worker_calls import run_to_end
+from penstock.serial._port.waiter import run_to_end
 from penstock.serial.compat import Serial, SerialException, serial_for_url
 from penstock.serial.exceptions import disconnected_error, errno_to_exception
 
@@ -196,7 +196,7 @@ class SerialTransport(asyncio.Transport):
         elif isinstance(protocol, asyncio.BufferedProtocol):
             protocol.buffer_updated(count)
         else:
-            cast(asyncio.Protocol, protocol).data_received(data)
+            cast("asyncio.Protocol", protocol).data_received(data)
 
     # ---- writing -------------------------------------------------------------------------------
 

@@ -11,9 +11,14 @@ import termios
 
 import pytest
 
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.abi import ABI, SerialAbi, abi_by_table, require_known_abi
-from penstock.serial._tty.termios2 import LineSettings
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.termios2 import (
+    ABI,
+    LineSettings,
+    SerialAbi,
+    abi_by_table,
+    require_known_abi,
+)
 
 
 def test_table_agrees_with_this_machines_headers() -> None:
@@ -55,12 +60,12 @@ def test_structure_layout_matches_the_c_library() -> None:
     controller, follower = pty.openpty()
     try:
         wanted = termios.tcgetattr(follower)
-        settings = LineSettings.unpack(ttyioctl.get_settings(follower))
+        settings = LineSettings.unpack(system_calls.get_settings(follower))
         # Since glibc 2.42 the C library stores the rates separately and not in c_cflag.
         rates = ABI.CBAUD | ABI.CBAUD << 16 if termios.B9600 == 9600 else 0
         assert [settings.iflag, settings.oflag, settings.lflag] == [*wanted[:2], wanted[3]]
         assert settings.cflag & ~rates == wanted[2] & ~rates
-        assert settings.pack() == ttyioctl.get_settings(follower)
+        assert settings.pack() == system_calls.get_settings(follower)
         assert settings.control_chars[termios.VSTART] == ord(wanted[6][termios.VSTART])
         assert settings.output_rate == 38_400
         assert len(settings.control_chars) == ABI.control_chars_count
@@ -72,9 +77,9 @@ def test_structure_layout_matches_the_c_library() -> None:
 WITHOUT = """
 import os, pty, sys
 sys.modules["penstock._core"] = None  # as if it were not built
-from penstock.serial._tty import pending_ioctl
+from penstock.serial._tty import system_calls
 from penstock.serial.sync import open_serial_port
-assert not pending_ioctl._has_native
+assert not system_calls._has_native
 controller, follower = pty.openpty()
 with open_serial_port(os.ttyname(follower), timeout=5) as port:
     os.write(controller, b"x")

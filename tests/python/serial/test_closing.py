@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from penstock.serial import SerialClosedError, SerialConfig, SerialPort, open_serial_port
-from penstock.serial._tty import ttyioctl
+from penstock.serial._tty import system_calls
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -141,7 +141,7 @@ async def test_slow_close_of_a_driver_does_not_block_the_loop(
     waiting, answer = threading.Event(), threading.Event()
 
     def slow(request: int) -> None:
-        if request == ttyioctl.TCSETS2:
+        if request == system_calls.TCSETS2:
             waiting.set()
             assert answer.wait(60)
 
@@ -159,7 +159,7 @@ async def test_modes_are_restored_on_close(peer: PtyPeer, driver: EmulatedDriver
     before = driver.rs485
     config = SerialConfig(low_latency=True, rs485=RS485Config(delay_before_send=0.002))
     async with await open_serial_port(peer.path, config):
-        assert driver.flags == ttyioctl.ASYNC_LOW_LATENCY
+        assert driver.flags == system_calls.ASYNC_LOW_LATENCY
         # Enabled, RTS on send; bus termination and address are kept.
         assert driver.rs485 == (0x23, 2, 0, 7, 0, 0, 0, 0)
     assert driver.rs485 == before
@@ -170,7 +170,7 @@ async def test_settings_that_cannot_be_restored_cause_a_warning(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     port = await open_serial_port(peer.path)
-    driver.fail[ttyioctl.TCSETS2] = 1  # EPERM
+    driver.fail[system_calls.TCSETS2] = 1  # EPERM
     with pytest.warns(RuntimeWarning, match="the settings from before could not be restored"):
         await port.aclose()
     assert port._device.fileno() == -1

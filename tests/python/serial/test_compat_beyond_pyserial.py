@@ -76,7 +76,7 @@ def end(*_):
 signal.signal(signal.SIGUSR1, end)
 def send():
     main = threading.main_thread().ident
-    while not sys._current_frames()[main].f_code.co_filename.endswith("_blocking/wait.py"):
+    while not sys._current_frames()[main].f_code.co_qualname.startswith("Wait."):
         pass
     os.kill(os.getpid(), signal.SIGUSR1)
 threading.Thread(target=send, daemon=True).start()
@@ -299,7 +299,7 @@ def reopen(*_):
 signal.signal(signal.SIGUSR1, reopen)
 def send():
     main = threading.main_thread().ident
-    while not sys._current_frames()[main].f_code.co_filename.endswith("_blocking/wait.py"):
+    while not sys._current_frames()[main].f_code.co_qualname.startswith("Wait."):
         pass
     while not handled:  # one that arrives just before poll(2) does not end it
         os.kill(os.getpid(), signal.SIGUSR1)

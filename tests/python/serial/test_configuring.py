@@ -26,7 +26,7 @@ from penstock.serial import (
     UnsupportedPolicy,
     open_serial_port,
 )
-from penstock.serial._tty import ttyioctl
+from penstock.serial._tty import system_calls
 from penstock.serial._tty.device import TtyDevice
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
@@ -145,13 +145,13 @@ async def test_rate_that_the_driver_rounds_too_far_is_refused(
     peer: PtyPeer, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await open_serial_port(peer.path) as port:
-        real = ttyioctl.set_settings
+        real = system_calls.set_settings
 
         def coarse(fd: int, settings: bytes) -> None:
             rate = int.from_bytes(settings[40:44], "little") // 100_000 * 100_000
             real(fd, settings[:40] + rate.to_bytes(4, "little"))
 
-        monkeypatch.setattr(ttyioctl, "set_settings", coarse)
+        monkeypatch.setattr(system_calls, "set_settings", coarse)
         with pytest.raises(UnsupportedConfigurationError, match=r"250001 baud \(it set 200000\)"):
             await port.configure(SerialConfig(baudrate=250_001))
         monkeypatch.undo()
@@ -161,7 +161,7 @@ async def test_rate_that_the_driver_rounds_too_far_is_refused(
 async def test_late_failure_undoes_every_step(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path, SerialConfig(exclusive=False)) as port:
         config, settings, rs485 = port.config, peer.settings(), driver.rs485
-        driver.fail[ttyioctl.TIOCSRS485] = errno.EPERM
+        driver.fail[system_calls.TIOCSRS485] = errno.EPERM
         with pytest.raises(SerialError):
             await port.configure(
                 SerialConfig(baudrate=9600, exclusive=True, low_latency=True, rs485=RS485Config())
@@ -179,7 +179,7 @@ async def test_low_latency_can_be_switched_at_any_time(
     driver.flags = 0x10
     async with await open_serial_port(peer.path) as port:
         await port.configure(port.config.with_changes(low_latency=True))
-        assert driver.flags == 0x10 | ttyioctl.ASYNC_LOW_LATENCY
+        assert driver.flags == 0x10 | system_calls.ASYNC_LOW_LATENCY
         await port.configure(port.config.with_changes(low_latency=False))
         assert driver.flags == 0x10
 
@@ -233,7 +233,9 @@ async def test_blocked_driver_does_not_block_the_loop(
         import threading
 
         answer = threading.Event()
-        driver.on_request = lambda request: None if request != ttyioctl.TCSETS2 else _wait(answer)
+        driver.on_request = lambda request: (
+            None if request != system_calls.TCSETS2 else _wait(answer)
+        )
         tasks.start_soon(port.configure, SerialConfig(baudrate=9600))
         await anyio.wait_all_tasks_blocked()
         assert port.config.baudrate == 115_200

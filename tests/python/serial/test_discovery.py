@@ -16,7 +16,7 @@ from penstock.serial import (
     list_serial_ports,
     open_serial_port,
 )
-from penstock.serial._finding.sysfs import native_ports, port_info_for
+from penstock.serial._sysfs import native_ports, port_info_for
 from tests.python.serial.pty_peer import PtyPeer
 from tests.python.serial.sysfs_tree import Sysfs
 

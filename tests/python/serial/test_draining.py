@@ -14,8 +14,8 @@ from penstock.serial import (
     SerialDisconnectedError,
     open_serial_port,
 )
-from penstock.serial._port.drain import character_bits
-from penstock.serial._tty import ttyioctl
+from penstock.serial._port.send import character_bits
+from penstock.serial._tty import system_calls
 from penstock.serial.config import ByteSize, Parity, StopBits
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
@@ -54,7 +54,7 @@ async def test_exact_drain_waits_for_the_last_bit(peer: PtyPeer, driver: Emulate
             drained.append(True)
 
         tasks.start_soon(drain)
-        await until(lambda: driver.requests.count(ttyioctl.TIOCSERGETLSR) > 2)
+        await until(lambda: driver.requests.count(system_calls.TIOCSERGETLSR) > 2)
         assert not drained
         driver.transmitter_empty = True
         await until(lambda: drained)
@@ -93,7 +93,7 @@ async def test_exact_drain_can_be_cancelled_at_every_wait(
 
 async def test_drain_raises_on_a_disconnect(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port:
-        driver.fail[ttyioctl.termios.TIOCOUTQ] = 5
+        driver.fail[system_calls.termios.TIOCOUTQ] = 5
         with pytest.raises(SerialDisconnectedError):
             await port.drain()
         assert not port.is_open
@@ -138,7 +138,7 @@ async def test_closing_ends_a_drain_that_waits_for_the_transmitter(
                 errors.append(exc)
 
         tasks.start_soon(drain)
-        await until(lambda: driver.requests.count(ttyioctl.TIOCSERGETLSR) > 1)
+        await until(lambda: driver.requests.count(system_calls.TIOCSERGETLSR) > 1)
         await port.aclose()
     assert len(errors) == 1
 

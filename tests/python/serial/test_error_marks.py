@@ -18,7 +18,7 @@ from penstock.serial import (
     UnsupportedConfigurationError,
     open_serial_port,
 )
-from penstock.serial._port.error_marks import decode_marks, escape_marks
+from penstock.serial._port.receive import decode_marks, escape_marks
 from penstock.serial.sync import open_serial_port as open_sync
 from tests.python.serial.pty_peer import PtyPeer
 

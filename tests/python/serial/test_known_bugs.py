@@ -31,9 +31,9 @@ from penstock.serial import (
     UnsupportedFeatureError,
     open_serial_port,
 )
-from penstock.serial._finding.sysfs import port_info_for
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.low_latency import LowLatency
+from penstock.serial._sysfs import port_info_for
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.driver_modes import LowLatency
 from penstock.serial.exceptions import errno_to_exception
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
@@ -119,10 +119,10 @@ async def test_6_every_setting_can_be_changed_at_any_time(
 ) -> None:
     async with await open_serial_port(peer.path, SerialConfig(exclusive=False)) as port:
         await port.configure(port.config.with_changes(low_latency=True, exclusive=True))
-        assert driver.flags & ttyioctl.ASYNC_LOW_LATENCY
+        assert driver.flags & system_calls.ASYNC_LOW_LATENCY
         assert peer.is_exclusive()
         await port.configure(port.config.with_changes(low_latency=False, exclusive=False))
-        assert not driver.flags & ttyioctl.ASYNC_LOW_LATENCY
+        assert not driver.flags & system_calls.ASYNC_LOW_LATENCY
         assert not peer.is_exclusive()
 
 
@@ -227,7 +227,7 @@ async def test_13_arguments_are_checked_before_anything_waits(peer: PtyPeer) -> 
 async def test_14_loop_runs_while_the_driver_does_not_answer(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
-    for request in (ttyioctl.TCSETS2, termios.TIOCMGET, termios.TIOCNXCL):
+    for request in (system_calls.TCSETS2, termios.TIOCMGET, termios.TIOCNXCL):
         stuck, answer = threading.Event(), threading.Event()
 
         def block(

@@ -18,7 +18,7 @@ from penstock.serial import (
     UnsupportedFeatureError,
     open_serial_port,
 )
-from penstock.serial._tty import ttyioctl
+from penstock.serial._tty import system_calls
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -33,7 +33,7 @@ async def test_line_change_ends_the_wait_and_is_named(
     peer: PtyPeer, driver: EmulatedDriver, kernel_waits: bool
 ) -> None:
     if not kernel_waits:
-        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
+        driver.fail[system_calls.TIOCMIWAIT] = errno.ENOTTY
     async with await open_serial_port(peer.path) as port:
         for line, expected in (
             (CTS, CommEvent(cts_changed=True)),
@@ -48,7 +48,7 @@ async def test_line_change_ends_the_wait_and_is_named(
             async with anyio.create_task_group() as tasks:
                 seen = len(driver.requests)
                 tasks.start_soon(wait)
-                await until(lambda seen=seen: ttyioctl.TIOCMIWAIT in driver.requests[seen:])
+                await until(lambda seen=seen: system_calls.TIOCMIWAIT in driver.requests[seen:])
                 driver.set_lines(line, line)
             assert events == [expected]
 
@@ -60,7 +60,7 @@ async def test_pulse_that_ends_before_the_lines_are_read_is_reported(
         pulses = iter([True])
 
         def pulse_before_the_wait(request: int) -> None:
-            if request == ttyioctl.TIOCMIWAIT and next(pulses, False):
+            if request == system_calls.TIOCMIWAIT and next(pulses, False):
                 driver.set_lines(CTS, CTS)
                 driver.set_lines(CTS, 0)
 
@@ -86,7 +86,7 @@ async def test_all_driver_counts_are_reported_with_the_change(
         happened = iter([True])
 
         def happen_before_the_wait(request: int) -> None:
-            if request == ttyioctl.TIOCMIWAIT and next(happened, False):
+            if request == system_calls.TIOCMIWAIT and next(happened, False):
                 driver.counters[counter] += 1
                 driver.set_lines(CTS, CTS)
 
@@ -96,7 +96,7 @@ async def test_all_driver_counts_are_reported_with_the_change(
 
 async def test_only_the_selected_lines_end_the_wait(peer: PtyPeer, driver: EmulatedDriver) -> None:
     async with await open_serial_port(peer.path) as port:
-        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
+        driver.fail[system_calls.TIOCMIWAIT] = errno.ENOTTY
         with anyio.move_on_after(0.05) as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: port.wait_modem_event(cts=False))
@@ -123,7 +123,7 @@ async def test_closing_and_disconnecting_end_a_wait_for_lines(
         async with anyio.create_task_group() as tasks:
             seen = len(driver.requests)
             tasks.start_soon(wait)
-            await until(lambda seen=seen: ttyioctl.TIOCMIWAIT in driver.requests[seen:])
+            await until(lambda seen=seen: system_calls.TIOCMIWAIT in driver.requests[seen:])
             if trouble:
                 driver.fail[termios.TIOCMGET] = trouble
             else:
@@ -168,7 +168,7 @@ async def test_requested_lines_are_set_before_any_other_setting(
     async with await open_serial_port(peer.path, config) as port:
         assert driver.lines == 0
         changes = [
-            driver.requests.index(request) for request in (termios.TIOCMBIC, ttyioctl.TCSETS2)
+            driver.requests.index(request) for request in (termios.TIOCMBIC, system_calls.TCSETS2)
         ]
         assert changes == sorted(changes)
         assert driver.requests.count(termios.TIOCMBIC) == 1  # one request for both lines
@@ -199,7 +199,7 @@ async def test_software_rs485_holds_the_line_until_the_last_bit(
             tasks.start_soon(port.send, b"ask")
             assert await peer.read(3) == b"ask"
             seen = len(driver.requests)
-            await until(lambda: ttyioctl.TIOCSERGETLSR in driver.requests[seen:])
+            await until(lambda: system_calls.TIOCSERGETLSR in driver.requests[seen:])
             assert driver.lines & RTS
             driver.transmitter_empty = True
         assert not driver.lines & RTS

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.serial import UnsupportedFeatureError
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.low_latency import LowLatency
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.driver_modes import LowLatency
 from penstock.serial.testing import EmulatedDriver
 
 
@@ -39,7 +39,7 @@ def test_timer_is_found_through_a_link_and_restored(
     mode = LowLatency(0, link, sysfs=tmp_path / "sys")
     mode.set(True)
     assert timer.read_text() == "1"
-    assert driver.flags == ttyioctl.ASYNC_LOW_LATENCY
+    assert driver.flags == system_calls.ASYNC_LOW_LATENCY
     mode.set(False)
     assert timer.read_text() == "16"
     assert driver.flags == 0
@@ -77,7 +77,7 @@ def test_driver_that_sets_the_timer_itself_needs_no_permission(
         raise AssertionError("the timer was written although the driver had set it")
 
     def as_ftdi_sio(request: int) -> None:
-        if request == ttyioctl.termios.TIOCSSERIAL:
+        if request == system_calls.termios.TIOCSSERIAL:
             with open(timer, "w") as file:
                 file.write("1\n")
 
@@ -90,7 +90,7 @@ def test_driver_that_sets_the_timer_itself_needs_no_permission(
 def test_adapter_without_a_timer_gets_only_the_flag(driver: EmulatedDriver, tmp_path: Path) -> None:
     mode = LowLatency(0, "/dev/ttyS0", sysfs=tmp_path)
     mode.set(True)
-    assert driver.flags == ttyioctl.ASYNC_LOW_LATENCY
+    assert driver.flags == system_calls.ASYNC_LOW_LATENCY
 
 
 def test_driver_without_the_mode_refuses(driver: EmulatedDriver, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.serial import RS485Config, SerialConfig, open_serial_port
-from penstock.serial._tty import ttyioctl
+from penstock.serial._tty import system_calls
 from penstock.serial.testing import EmulatedDriver
 from penstock.serial.transport import create_serial_connection
 from tests.python.conftest import BACKENDS
@@ -75,7 +75,7 @@ async def test_settings_that_took_effect_are_reported(
 ) -> None:
     async with await open_serial_port(peer.path) as port:
         marking = SerialConfig(mark_errors=True)
-        await cancelled_in(driver, ttyioctl.TCSETS2, port.configure(marking))
+        await cancelled_in(driver, system_calls.TCSETS2, port.configure(marking))
         assert port.config == marking
         peer.write(b"\xff")
         assert await port.receive() == b"\xff"
@@ -85,9 +85,9 @@ async def test_break_ends_when_its_caller_is_cancelled(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
     async with await open_serial_port(peer.path) as port:
-        await cancelled_in(driver, ttyioctl.TIOCSBRK, port.send_break(60))
+        await cancelled_in(driver, system_calls.TIOCSBRK, port.send_break(60))
         assert not driver.breaking
-        await cancelled_in(driver, ttyioctl.TIOCCBRK, port.send_break(0))
+        await cancelled_in(driver, system_calls.TIOCCBRK, port.send_break(0))
         assert not driver.breaking
 
 
@@ -104,12 +104,12 @@ async def test_rs485_line_is_released_after_a_cancellation(
 async def test_port_can_be_opened_after_a_cancelled_open(
     peer: PtyPeer, driver: EmulatedDriver
 ) -> None:
-    await cancelled_in(driver, ttyioctl.TCSETS2, open_serial_port(peer.path))
+    await cancelled_in(driver, system_calls.TCSETS2, open_serial_port(peer.path))
     async with await open_serial_port(peer.path):
         pass
     loop = asyncio.get_running_loop()
     opening = create_serial_connection(loop, asyncio.Protocol, peer.path, exclusive=True)
-    await cancelled_in(driver, ttyioctl.TCSETS2, opening)
+    await cancelled_in(driver, system_calls.TCSETS2, opening)
     async with await open_serial_port(peer.path):
         pass
     assert peer.settings() == peer.found_as

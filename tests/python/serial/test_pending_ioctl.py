@@ -10,8 +10,8 @@ import threading
 import anyio
 import pytest
 
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.pending_ioctl import begin_ioctl
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.system_calls import begin_ioctl
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
@@ -151,7 +151,7 @@ def test_blocked_ioctl_ends_when_it_is_cancelled(program: str) -> None:
 @pytest.mark.anyio
 async def test_finished_ioctl_is_readable_and_has_its_error(peer: PtyPeer) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
-    for request, fails in ((ttyioctl.termios.TCSBRK, False), (ttyioctl.TIOCMIWAIT, True)):
+    for request, fails in ((system_calls.termios.TCSBRK, False), (system_calls.TIOCMIWAIT, True)):
         pending = begin_ioctl(peer.fd, request, 1)
         await anyio.wait_readable(pending.fileno())
         if fails:
@@ -171,7 +171,7 @@ async def test_cancelled_emulated_ioctl_closes_its_descriptors(
     answer = threading.Event()
     driver.on_request = lambda request: answer.wait(60) and None
     descriptors = len(os.listdir("/proc/self/fd"))
-    pending = begin_ioctl(peer.fd, ttyioctl.termios.TCSBRK, 1)
+    pending = begin_ioctl(peer.fd, system_calls.termios.TCSBRK, 1)
     await until(lambda: driver.requests)
     pending.cancel()
     answer.set()

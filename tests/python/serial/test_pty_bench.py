@@ -21,7 +21,7 @@ from penstock.serial import (
     UnsupportedFeatureError,
     open_serial_port,
 )
-from penstock.serial._tty import ttyioctl
+from penstock.serial._tty import system_calls
 from penstock.serial.testing import PtyBench, tty0tty_pairs
 from tests.python.serial.pty_peer import until
 from tests.python.serial.test_mock_ports import receive_exactly
@@ -100,7 +100,7 @@ async def test_unplugging_ends_a_wait_for_a_line(bench: PtyBench) -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
-            await until(lambda: ttyioctl.TIOCMIWAIT in bench.a.driver.requests)
+            await until(lambda: system_calls.TIOCMIWAIT in bench.a.driver.requests)
             bench.unplug(bench.a)
 
 

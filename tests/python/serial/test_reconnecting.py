@@ -24,13 +24,13 @@ from penstock.serial import (
     SerialConfig,
     SerialDisconnectedError,
     SerialPort,
+    _watching,
     open_serial_port,
 )
 from penstock.serial._devices import open as open_module
-from penstock.serial._finding import watching
-from penstock.serial._finding.watching import PortEvent
 from penstock.serial._port import reconnecting
 from penstock.serial._port.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
+from penstock.serial._watching import PortEvent
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 from tests.python.serial.sysfs_tree import Sysfs
@@ -318,7 +318,7 @@ async def test_kernel_message_ends_a_long_delay(
     listening = anyio.Event()
 
     async def watch() -> AsyncIterator[PortEvent]:
-        trees = watching.watch_trees(existing=True, sysfs=sysfs.tty, dev=sysfs.dev)
+        trees = _watching.watch_trees(existing=True, sysfs=sysfs.tty, dev=sysfs.dev)
         async with aclosing(trees) as events:
             async for event in events:
                 if event.port.name == "ttyUSB0":  # it existed before
@@ -326,8 +326,8 @@ async def test_kernel_message_ends_a_long_delay(
                 else:
                     yield event
 
-    monkeypatch.setattr(watching, "_RESCAN_INTERVAL_S", 3600)
-    monkeypatch.setattr(watching, "_RESCAN_WITHOUT_EVENTS_S", 3600)
+    monkeypatch.setattr(_watching, "_RESCAN_INTERVAL_S", 3600)
+    monkeypatch.setattr(_watching, "_RESCAN_WITHOUT_EVENTS_S", 3600)
     monkeypatch.setattr(reconnecting, "watch_serial_ports", watch)
     backoff = Backoff(first=3600, longest=3600)
     async with ReconnectingSerialPort(str(socket.link), backoff=backoff) as port:

@@ -18,7 +18,7 @@ from penstock.serial import (
     SerialConfig,
     open_serial_port,
 )
-from penstock.serial._rfc2217.telnet import LONGEST_SUBNEGOTIATION, Option, subnegotiation
+from penstock.serial._rfc2217_protocol import LONGEST_SUBNEGOTIATION, Option, subnegotiation
 from penstock.serial.rfc2217 import Rfc2217Server
 from penstock.serial.rfc2217 import _server_session as server_session
 from penstock.serial.testing import PtyBench, serial_port_pair

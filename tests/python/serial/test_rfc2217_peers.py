@@ -23,10 +23,10 @@ from penstock.serial import (
     SerialTimeoutError,
     open_serial_port,
 )
+from penstock.serial import _rfc2217_client_session as client_session
 from penstock.serial import sync as blocking
-from penstock.serial._devices.tcp_connect import is_unreachable, shows_silence
-from penstock.serial._rfc2217 import client_session
-from penstock.serial._rfc2217.telnet import Option, subnegotiation
+from penstock.serial._devices.tcp import is_unreachable, shows_silence
+from penstock.serial._rfc2217_protocol import Option, subnegotiation
 from penstock.serial.rfc2217 import Rfc2217Server
 from penstock.serial.rfc2217 import _server_session as server_session
 from penstock.serial.testing import serial_port_pair

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.serial import RS485Config, UnsupportedFeatureError
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.rs485 import RS485Mode
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.driver_modes import RS485Mode
 from penstock.serial.testing import EmulatedDriver
 
 ENABLED, ON_SEND, AFTER_SEND, DURING_TX, TERMINATE = 1, 2, 4, 16, 32
@@ -54,7 +54,7 @@ def test_rs485_settings_that_the_driver_ignores_are_refused_and_undone(
     before = driver.rs485
 
     def without_delays(request: int) -> None:
-        if request == ttyioctl.TIOCGRS485 and driver.rs485 != before:
+        if request == system_calls.TIOCGRS485 and driver.rs485 != before:
             driver.rs485 = (driver.rs485[0], 0, 0, *driver.rs485[3:])
 
     driver.on_request = without_delays
@@ -81,5 +81,5 @@ def test_interrupted_ioctl_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
             raise answer
         return answer
 
-    monkeypatch.setattr(ttyioctl.fcntl, "ioctl", interrupted)
-    assert ttyioctl.ioctl(0, termios.TIOCMGET, bytes(4)) == bytes(4)
+    monkeypatch.setattr(system_calls.fcntl, "ioctl", interrupted)
+    assert system_calls.ioctl(0, termios.TIOCMGET, bytes(4)) == bytes(4)

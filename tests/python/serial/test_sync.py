@@ -24,8 +24,8 @@ from penstock.serial import (
     SerialStreamAttribute,
     UnsupportedFeatureError,
 )
-from penstock.serial._blocking import waiter as blocking_waiter
-from penstock.serial._tty import ttyioctl
+from penstock.serial import _blocking as blocking_waiter
+from penstock.serial._tty import system_calls
 from penstock.serial.sync import (
     SerialConnectable,
     SerialPort,
@@ -36,7 +36,7 @@ from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.blocking_calls import RECEIVES, in_thread, receives, wait_until
 from tests.python.serial.pty_peer import PtyPeer
 
-CTS, DSR, RI = (getattr(ttyioctl.termios, f"TIOCM_{name}") for name in ("CTS", "DSR", "RI"))
+CTS, DSR, RI = (getattr(system_calls.termios, f"TIOCM_{name}") for name in ("CTS", "DSR", "RI"))
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_lines_break_counters_and_queues_work(peer: PtyPeer, driver: EmulatedDri
         driver.counters["parity"] = 3
         assert port.error_counters().parity_errors == 3
         port.send_break(0)
-        assert driver.requests[-2:] == [ttyioctl.TIOCSBRK, ttyioctl.TIOCCBRK]
+        assert driver.requests[-2:] == [system_calls.TIOCSBRK, system_calls.TIOCCBRK]
         with pytest.raises(TimeoutError, match="cut short"):
             port.send_break(60, timeout=0)
         assert not driver.breaking
@@ -236,7 +236,7 @@ def test_line_change_ends_a_blocking_wait(peer: PtyPeer, driver: EmulatedDriver)
         with pytest.raises(TimeoutError, match="no line changed"):
             port.wait_modem_event(timeout=0.01)
         waiting = in_thread(lambda: port.wait_modem_event(cts=False))
-        wait_until(lambda: ttyioctl.TIOCMIWAIT in driver.requests)
+        wait_until(lambda: system_calls.TIOCMIWAIT in driver.requests)
         driver.set_lines(CTS, CTS)
         driver.set_lines(RI, RI)
         driver.set_lines(RI, 0)
@@ -253,7 +253,7 @@ def test_closing_just_before_a_wait_for_a_line_ends_the_wait(
     name = "wait_readable" if counts else "sleep"
     wait = getattr(blocking_waiter.BlockingWaiter, name)
     if not counts:
-        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
+        driver.fail[system_calls.TIOCMIWAIT] = errno.ENOTTY
 
     def close_first(*args: Any) -> Any:
         in_thread(port.close)()
@@ -268,11 +268,11 @@ def test_software_rs485_sets_and_releases_the_line(peer: PtyPeer, driver: Emulat
     config = SerialConfig(rs485=RS485Config(software=True, delay_before_send=0.001))
     with open_serial_port(peer.path, config) as port:
         states: list[tuple[int, int]] = []
-        rts = ttyioctl.termios.TIOCM_RTS
+        rts = system_calls.termios.TIOCM_RTS
         driver.on_request = lambda request: states.append((request, driver.lines & rts))
         port.send(b"x")
         assert os.read(peer.fd, 1) == b"x"
-        assert (ttyioctl.termios.TIOCOUTQ, rts) in states
+        assert (system_calls.termios.TIOCOUTQ, rts) in states
         assert not driver.lines & rts
 
 
@@ -314,11 +314,11 @@ def test_forgotten_port_is_closed_with_a_warning(peer: PtyPeer) -> None:
 
 def test_driver_error_is_mapped(peer: PtyPeer, driver: EmulatedDriver) -> None:
     with open_serial_port(peer.path) as port:
-        driver.fail[ttyioctl.TIOCMIWAIT] = errno.ENOTTY
-        driver.fail[ttyioctl.TIOCGICOUNT] = errno.ENOTTY
+        driver.fail[system_calls.TIOCMIWAIT] = errno.ENOTTY
+        driver.fail[system_calls.TIOCGICOUNT] = errno.ENOTTY
         with pytest.raises(UnsupportedFeatureError):
             port.error_counters()
         waiting = in_thread(port.wait_modem_event)  # polls the lines instead
-        wait_until(lambda: ttyioctl.TIOCMIWAIT in driver.requests)
+        wait_until(lambda: system_calls.TIOCMIWAIT in driver.requests)
         driver.set_lines(DSR, DSR)
         assert waiting().dsr_changed

@@ -19,7 +19,7 @@ from penstock.serial import (
     SerialClosedError,
     SerialDisconnectedError,
 )
-from penstock.serial._blocking.wait import Wait, WakeUp
+from penstock.serial._blocking import Wait, WakeUp
 from penstock.serial.sync import (
     SerialPort,
     open_serial_port,

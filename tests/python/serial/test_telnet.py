@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.serial._rfc2217.telnet import (
+from penstock.serial._rfc2217_protocol import (
     LONGEST_SUBNEGOTIATION,
     Command,
     Event,

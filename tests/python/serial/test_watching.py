@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.serial._finding import watching
-from penstock.serial._finding.uevents import NetlinkUevents, Uevent, parse_uevent
-from penstock.serial._finding.watching import PortEvent, watch_trees
+from penstock.serial import _watching
+from penstock.serial._watching import NetlinkUevents, PortEvent, Uevent, parse_uevent, watch_trees
 from tests.python.serial.sysfs_tree import Sysfs
 
 ADD = (
@@ -209,8 +208,8 @@ async def test_lost_messages_are_compensated_by_scanning(sysfs: Sysfs) -> None:
 async def test_ports_are_found_without_messages(
     sysfs: Sysfs, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr(watching, "_RESCAN_INTERVAL_S", 0.01)
-    monkeypatch.setattr(watching, "_RESCAN_WITHOUT_EVENTS_S", 0.01)
+    monkeypatch.setattr(_watching, "_RESCAN_INTERVAL_S", 0.01)
+    monkeypatch.setattr(_watching, "_RESCAN_WITHOUT_EVENTS_S", 0.01)
     source = Injected()
 
     def open_source() -> Injected:
@@ -273,8 +272,8 @@ async def test_netlink_message_is_received_completely() -> None:
 async def test_port_announced_over_netlink_is_reported(
     sysfs: Sysfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_RESCAN_INTERVAL_S", 3600)  # only the message can report it
-    monkeypatch.setattr(watching, "_RESCAN_WITHOUT_EVENTS_S", 3600)
+    monkeypatch.setattr(_watching, "_RESCAN_INTERVAL_S", 3600)  # only the message can report it
+    monkeypatch.setattr(_watching, "_RESCAN_WITHOUT_EVENTS_S", 3600)
     name = f"ttyUSB{os.getpid()}"
     plug_in(sysfs, "ttyUSB0")
     async with aclosing(watch_trees(existing=True, sysfs=sysfs.tty, dev=sysfs.dev)) as events:

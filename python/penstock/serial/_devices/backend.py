@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.serial._tty.pending_ioctl import PendingIoctl
+from penstock.serial._tty.system_calls import PendingIoctl
 from penstock.serial._values import (
     ControlLines,
     ErrorCounters,

@@ -14,7 +14,7 @@ import termios
 
 from penstock.serial._devices.stream_backend import LineEvents, StreamBackend, stream_capabilities
 from penstock.serial._devices.url import SerialUrl
-from penstock.serial._tty.pending_ioctl import PendingIoctl
+from penstock.serial._tty.system_calls import PendingIoctl
 from penstock.serial._values import ControlLines, LineActivity, ModemLines
 from penstock.serial.config import SerialConfig
 

@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._devices.loopback import open_loop
-from penstock.serial._devices.raw_socket import open_socket
 from penstock.serial._devices.spy import open_spy
+from penstock.serial._devices.tcp import open_socket
 from penstock.serial._devices.url import is_url
-from penstock.serial._finding.sysfs import port_info_for
+from penstock.serial._sysfs import port_info_for
 from penstock.serial._tty.device import TtyDevice
 from penstock.serial._values import PortInfo
 from penstock.serial.config import SerialConfig, checked_config
@@ -106,7 +106,7 @@ def _can_be_a_file_name(path: str) -> bool:
 
 def _open_rfc2217(path: str, config: SerialConfig) -> SerialBackend:
     # Imported on use: most programs have no remote port.
-    from penstock.serial._rfc2217.client import open_rfc2217
+    from penstock.serial._rfc2217_client import open_rfc2217
 
     return open_rfc2217(path, config)
 

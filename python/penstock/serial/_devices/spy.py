@@ -21,7 +21,7 @@ from typing import IO, Any
 from urllib.parse import parse_qsl, unquote
 
 from penstock.serial._devices.backend import SerialBackend
-from penstock.serial._tty.pending_ioctl import PendingIoctl
+from penstock.serial._tty.system_calls import PendingIoctl
 from penstock.serial._values import ControlLines, ErrorCounters, LineActivity, ModemLines
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import ConfigurationError

@@ -17,8 +17,7 @@ from dataclasses import fields
 from socket import MSG_PEEK, socket
 from typing import Any, NoReturn
 
-from penstock.serial._tty.descriptor_calls import descriptor_calls
-from penstock.serial._tty.pending_ioctl import PendingIoctl
+from penstock.serial._tty.system_calls import PendingIoctl, descriptor_calls
 from penstock.serial._values import (
     Capability,
     ControlLines,

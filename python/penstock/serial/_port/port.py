@@ -16,11 +16,9 @@ from penstock.serial._devices.backend import SerialBackend, require_backend
 from penstock.serial._devices.open import check_open_arguments, open_device
 from penstock.serial._devices.url import is_url
 from penstock.serial._port.control import PortOperations
-from penstock.serial._port.drain import CLOSE_LINGER_S, wait_until_buffer_is_empty
-from penstock.serial._port.waiter import EventLoopWaiter
-from penstock.serial._port.worker_calls import run_shielded, run_to_end
-from penstock.serial._tty.pty import is_pty
-from penstock.serial._tty.ttyioctl import driver_replaced
+from penstock.serial._port.send import CLOSE_LINGER_S, wait_until_buffer_is_empty
+from penstock.serial._port.waiter import EventLoopWaiter, run_shielded, run_to_end
+from penstock.serial._tty.system_calls import driver_replaced, is_pty
 from penstock.serial._values import PortInfo
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import SerialError, closed_error

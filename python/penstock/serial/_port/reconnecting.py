@@ -15,9 +15,9 @@ import anyio
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.memory import MemoryObjectSendStream
 
-from penstock.serial._finding.watching import watch_serial_ports
 from penstock.serial._port.port import SerialPort, open_serial_port
 from penstock.serial._values import CommEvent, ControlLines, ErrorCounters, ModemLines, PortInfo
+from penstock.serial._watching import watch_serial_ports
 from penstock.serial.config import SerialConfig
 from penstock.serial.discovery import canonical_port_name, find_serial_port, list_serial_ports
 from penstock.serial.exceptions import (

@@ -13,7 +13,7 @@ from anyio.streams.file import FileStreamAttribute
 from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._port.readiness import Readiness, native_reader, readiness_for
 from penstock.serial._port.waiter import EventLoopWaiter, Waiter
-from penstock.serial._tty.rs485 import software_mode
+from penstock.serial._tty.driver_modes import software_mode
 from penstock.serial._values import PortInfo, SerialCapabilities, SerialStreamAttribute
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import (

@@ -19,15 +19,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.abi import require_known_abi
-from penstock.serial._tty.descriptor_calls import descriptor_calls
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.driver_modes import LowLatency, RS485Mode
 from penstock.serial._tty.exclusive import PortLock, busy_error
-from penstock.serial._tty.low_latency import LowLatency
-from penstock.serial._tty.pending_ioctl import PendingIoctl, begin_ioctl
-from penstock.serial._tty.pty import is_pty
-from penstock.serial._tty.rs485 import RS485Mode
-from penstock.serial._tty.termios2 import LineSettings, refused_error, settings_for, unmet_requests
+from penstock.serial._tty.system_calls import PendingIoctl, begin_ioctl, descriptor_calls, is_pty
+from penstock.serial._tty.termios2 import (
+    LineSettings,
+    refused_error,
+    require_known_abi,
+    settings_for,
+    unmet_requests,
+)
 from penstock.serial._values import (
     Capability,
     ControlLines,
@@ -64,7 +66,7 @@ class TtyDevice:
         fd = _open(path)
         try:
             with self._errors("open"):
-                previous = LineSettings.unpack(ttyioctl.get_settings(fd))
+                previous = LineSettings.unpack(system_calls.get_settings(fd))
             self._has_wire = not is_pty(fd)
             self._lock = PortLock(fd, path)
             with self._errors("lock"):
@@ -96,7 +98,7 @@ class TtyDevice:
     @property
     def never_blocks(self) -> bool:
         """Whether no call waits for hardware: true on a pty without an emulated driver."""
-        return not self._has_wire and not ttyioctl.driver_replaced()
+        return not self._has_wire and not system_calls.driver_replaced()
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once closed."""
@@ -115,7 +117,7 @@ class TtyDevice:
 
     def modem_lines(self) -> ModemLines:
         with self._open_descriptor("modem control lines") as fd:
-            bits = ttyioctl.get_lines(fd)
+            bits = system_calls.get_lines(fd)
         return ModemLines(
             cts=bool(bits & termios.TIOCM_CTS),
             dsr=bool(bits & termios.TIOCM_DSR),
@@ -125,7 +127,7 @@ class TtyDevice:
 
     def control_lines(self) -> ControlLines:
         with self._open_descriptor("modem control lines") as fd:
-            bits = ttyioctl.get_lines(fd)
+            bits = system_calls.get_lines(fd)
         return ControlLines(rts=bool(bits & termios.TIOCM_RTS), dtr=bool(bits & termios.TIOCM_DTR))
 
     def set_control_lines(self, rts: bool | None, dtr: bool | None) -> None:
@@ -137,26 +139,26 @@ class TtyDevice:
                 down |= bit
         with self._open_descriptor("modem control lines") as fd:
             if up:
-                ttyioctl.raise_lines(fd, up)
+                system_calls.raise_lines(fd, up)
             if down:
-                ttyioctl.drop_lines(fd, down)
+                system_calls.drop_lines(fd, down)
 
     def set_break(self, on: bool) -> None:
         with self._open_descriptor("a break") as fd:
-            ttyioctl.set_break(fd, on)
+            system_calls.set_break(fd, on)
             self._break_on = on
 
     def transmitter_is_empty(self) -> bool | None:
         """Return whether the last bit has left the chip; None if the driver cannot tell."""
         try:
             with self._open_descriptor() as fd:
-                return ttyioctl.transmitter_is_empty(fd)
+                return system_calls.transmitter_is_empty(fd)
         except UnsupportedFeatureError:
             return None
 
     def error_counters(self) -> ErrorCounters:
         with self._open_descriptor("error counters") as fd:
-            counts = ttyioctl.get_counters(fd)
+            counts = system_calls.get_counters(fd)
         return ErrorCounters(
             received=counts[4],
             sent=counts[5],
@@ -169,10 +171,10 @@ class TtyDevice:
 
     def line_activity(self) -> LineActivity:
         with self._open_descriptor("modem control lines") as fd:
-            lines = ttyioctl.get_lines(fd)
+            lines = system_calls.get_lines(fd)
         try:
             with self._open_descriptor() as fd:
-                counts = ttyioctl.get_counters(fd)
+                counts = system_calls.get_counters(fd)
         except UnsupportedFeatureError:
             return LineActivity(lines, None)
         errors = sum(counts[6:9]) + counts[10]
@@ -181,7 +183,7 @@ class TtyDevice:
     def begin_line_wait(self, mask: int) -> PendingIoctl:
         """Begin to wait in the kernel for a change of the lines in ``mask``."""
         with self._open_descriptor() as fd:
-            return begin_ioctl(fd, ttyioctl.TIOCMIWAIT, mask)
+            return begin_ioctl(fd, system_calls.TIOCMIWAIT, mask)
 
     def begin_drain(self) -> PendingIoctl:
         """Begin to wait in the kernel until the last bit is on the wire (tcdrain)."""
@@ -190,22 +192,22 @@ class TtyDevice:
 
     def input_waiting(self) -> int:
         try:
-            return ttyioctl.bytes_to_read(self._descriptor())
+            return system_calls.bytes_to_read(self._descriptor())
         except OSError:
             with self._errors("ioctl"):
                 raise
 
     def output_waiting(self) -> int:
         with self._errors("ioctl"):
-            return ttyioctl.bytes_to_send(self._descriptor())
+            return system_calls.bytes_to_send(self._descriptor())
 
     def discard_input(self) -> None:
         with self._errors("ioctl"):
-            ttyioctl.discard_input(self._descriptor())
+            system_calls.discard_input(self._descriptor())
 
     def discard_output(self) -> None:
         with self._errors("ioctl"):
-            ttyioctl.discard_output(self._descriptor())
+            system_calls.discard_output(self._descriptor())
 
     def close(self) -> None:
         """Restore the settings that the tty had before, and close it. Discards unsent output.
@@ -227,7 +229,7 @@ class TtyDevice:
                 self._lock.release,
             ]
             if self._break_on:
-                steps.insert(0, functools.partial(ttyioctl.set_break, fd, False))
+                steps.insert(0, functools.partial(system_calls.set_break, fd, False))
             for step in steps:
                 # If a failing device refuses one step, the next ones still have to be done.
                 try:
@@ -265,14 +267,14 @@ class TtyDevice:
             if self._has_wire:
                 # HUPCL takes effect at the last close of the tty, so it is not restored.
                 settings = settings.with_hangup(self.config.hangup_on_close)
-            ttyioctl.set_settings(fd, settings.pack())
+            system_calls.set_settings(fd, settings.pack())
 
     def _apply(self, config: SerialConfig, *, exclusive_before: bool) -> None:
         wanted = settings_for(config, self._settings, self.path)
         with self._errors("ioctl"), ExitStack() as undo:
             undo.callback(self._undo_settings, self._settings)
-            ttyioctl.set_settings(self._fd, wanted.pack())
-            actual = LineSettings.unpack(ttyioctl.get_settings(self._fd))
+            system_calls.set_settings(self._fd, wanted.pack())
+            actual = LineSettings.unpack(system_calls.get_settings(self._fd))
             unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
             if unmet:
                 raise refused_error(self.path, unmet)
@@ -292,7 +294,7 @@ class TtyDevice:
             undo.pop_all()
 
     def _undo_settings(self, before: LineSettings) -> None:
-        ttyioctl.set_settings(self._fd, before.pack())
+        system_calls.set_settings(self._fd, before.pack())
         self._settings = before
 
     def _descriptor(self) -> int:
@@ -347,8 +349,8 @@ def _open(path: str) -> int:
 def _discard_unsent(fd: int) -> None:
     # Only if there is any: on a pty a discard also removes bytes that count as sent and that the
     # other end has not read yet.
-    if ttyioctl.bytes_to_send(fd):
-        ttyioctl.discard_output(fd)
+    if system_calls.bytes_to_send(fd):
+        system_calls.discard_output(fd)
 
 
 @contextmanager
@@ -384,11 +386,11 @@ def _capabilities_of(fd: int) -> SerialCapabilities:
         xon_xoff=yes,
         rts_cts=yes,
         dtr_dsr=no,
-        modem_lines=_probe(ttyioctl.get_lines, fd),
+        modem_lines=_probe(system_calls.get_lines, fd),
         break_signal=yes,
         exclusive_access=yes,
-        low_latency=_probe(ttyioctl.get_driver_flags, fd),
-        rs485=_probe(ttyioctl.get_rs485, fd),
+        low_latency=_probe(system_calls.get_driver_flags, fd),
+        rs485=_probe(system_calls.get_rs485, fd),
         input_waiting=yes,
         output_waiting=yes,
         port_discovery=yes if Path("/sys/class/tty").is_dir() else no,

@@ -20,8 +20,8 @@ import os
 import struct
 from pathlib import Path
 
-from penstock.serial._tty import ttyioctl
-from penstock.serial._tty.pty import is_pty
+from penstock.serial._tty import system_calls
+from penstock.serial._tty.system_calls import is_pty
 from penstock.serial.exceptions import PortBusyError
 
 __all__ = ["PortLock", "busy_error"]
@@ -52,9 +52,9 @@ class PortLock:
             self._check_record_locks(exclusive)
             if exclusive:
                 self._check_flag()
-                ttyioctl.set_exclusive(self._fd, True)
+                system_calls.set_exclusive(self._fd, True)
             elif before:
-                ttyioctl.set_exclusive(self._fd, False)
+                system_calls.set_exclusive(self._fd, False)
         except OSError:
             # A failed conversion may have released the old lock (flock(2)).
             if before is None:
@@ -84,7 +84,7 @@ class PortLock:
         exclusive, self._exclusive = self._exclusive, None
         try:
             if exclusive:
-                ttyioctl.set_exclusive(self._fd, False)
+                system_calls.set_exclusive(self._fd, False)
         finally:
             if exclusive is not None:
                 self._unlock()
@@ -117,7 +117,7 @@ class PortLock:
         # proves nothing, and the flock, which ends with its owner, decides.
         if is_pty(self._fd):
             return
-        if ttyioctl.is_exclusive(self._fd):
+        if system_calls.is_exclusive(self._fd):
             raise busy_error(self._path)
 
 

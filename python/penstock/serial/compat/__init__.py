@@ -13,9 +13,9 @@ from penstock._public_names import claim as _claim
 from penstock.serial.compat import _definitions, rs485, serialutil, threaded, tools
 from penstock.serial.compat._base import SerialBase
 from penstock.serial.compat._definitions import *  # noqa: F403 - pyserial's names, all of them
-from penstock.serial.compat._urls import protocol_handler_packages, serial_for_url
 from penstock.serial.compat.serialposix import PosixPollSerial, Serial, VTIMESerial
 from penstock.serial.compat.tools import list_ports  # noqa: F401 - makes it an attribute of tools
+from penstock.serial.compat.urlhandler import protocol_handler_packages, serial_for_url
 
 __all__ = [
     *_definitions.__all__,
@@ -43,6 +43,10 @@ _MODULES = (
     *("rfc2217", "rs485", "serialposix", "serialutil", "threaded", "tools", "urlhandler"),
     *("tools.list_ports", "tools.list_ports_common", "tools.list_ports_linux"),
     *("tools.list_ports_posix", "tools.miniterm"),
+    *(
+        f"urlhandler.protocol_{kind}"
+        for kind in ("alt", "hwgrep", "loop", "rfc2217", "socket", "spy")
+    ),
 )
 
 

@@ -14,8 +14,7 @@ from penstock.serial.compat._definitions import (
     STOPBITS_ONE,
     PortNotOpenError,
 )
-from penstock.serial.compat._rs485_settings import RS485Settings
-from penstock.serial.compat._settings import SerialSettings
+from penstock.serial.compat._settings import RS485Settings, SerialSettings
 
 __all__ = ["SerialBase"]
 

@@ -1,22 +1,30 @@
-"""``serial.Serial`` as pyserial 3.5 has it, on this package's devices."""
+"""``serial.Serial`` as pyserial 3.5 has it, on this package's devices, with pyserial's errors."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import termios
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from penstock.serial._blocking.device import BlockingDevice, Half
-from penstock.serial._blocking.wait import FOREVER, Overdue, Wait
-from penstock.serial._blocking.waiter import BlockingWaiter, run
+from penstock.serial._blocking import (
+    FOREVER,
+    BlockingDevice,
+    BlockingWaiter,
+    Half,
+    Overdue,
+    Wait,
+    run,
+)
 from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._devices.open import open_backend
-from penstock.serial._port.drain import CLOSE_LINGER_S, wait_until_on_the_wire
-from penstock.serial._tty import ttyioctl
+from penstock.serial._port.send import CLOSE_LINGER_S, wait_until_on_the_wire
+from penstock.serial._tty import system_calls
 from penstock.serial.compat._base import SerialBase
 from penstock.serial.compat._definitions import (
     PortNotOpenError,
@@ -24,14 +32,34 @@ from penstock.serial.compat._definitions import (
     SerialTimeoutException,
     to_bytes,
 )
-from penstock.serial.compat._translation import translated, translation
 from penstock.serial.exceptions import (
     ConfigurationError,
+    UnsupportedConfigurationError,
     UnsupportedFeatureError,
     disconnected_error,
 )
 
-__all__ = ["Serial"]
+
+@contextmanager
+def translated(phrase: Callable[[str], str] = str) -> Iterator[None]:
+    """Raise errors as pyserial does: ValueError for a setting, else SerialException.
+
+    ``phrase`` makes pyserial's sentence of this package's.
+    """
+    try:
+        yield
+    except SerialException:
+        raise
+    except (ConfigurationError, UnsupportedConfigurationError) as exc:
+        raise ValueError(phrase(str(exc))) from exc
+    except OSError as exc:
+        raise translation(exc, phrase) from exc
+
+
+def translation(exc: OSError, phrase: Callable[[str], str] = str) -> SerialException:
+    """Return pyserial's exception for this package's."""
+    return SerialException(exc.errno or errno.EIO, phrase(str(exc)))
+
 
 _log = logging.getLogger("penstock.serial.compat")
 
@@ -341,7 +369,7 @@ class Serial(SerialBase):
 
     def _flow(self, action: int) -> None:
         with translated():
-            ttyioctl.ioctl(self._opened().fileno(), termios.TCXONC, action)
+            system_calls.ioctl(self._opened().fileno(), termios.TCXONC, action)
 
     def _opened(self) -> SerialBackend:
         use = self._use

@@ -1,4 +1,4 @@
-"""The settings of pyserial's ``Serial``, and their translation to this package's."""
+"""The settings of pyserial's ``Serial`` and of RS-485, and their translation to this package's."""
 
 from __future__ import annotations
 
@@ -21,11 +21,47 @@ from penstock.serial.compat._definitions import (
     STOPBITS_ONE_POINT_FIVE,
     STOPBITS_TWO,
 )
-from penstock.serial.compat._rs485_settings import RS485Settings, rs485_config
-from penstock.serial.config import ByteSize, FlowControl, Parity, SerialConfig, StopBits
+from penstock.serial.config import (
+    ByteSize,
+    FlowControl,
+    Parity,
+    RS485Config,
+    SerialConfig,
+    StopBits,
+)
 from penstock.serial.exceptions import ConfigurationError
 
-__all__ = ["SerialSettings"]
+
+class RS485Settings:
+    """Levels of RTS when sending and when idle, whether own bytes are echoed, delays in s."""
+
+    def __init__(
+        self,
+        rts_level_for_tx: bool = True,
+        rts_level_for_rx: bool = False,
+        loopback: bool = False,
+        delay_before_tx: float | None = None,
+        delay_before_rx: float | None = None,
+    ) -> None:
+        self.rts_level_for_tx = rts_level_for_tx
+        self.rts_level_for_rx = rts_level_for_rx
+        self.loopback = loopback
+        self.delay_before_tx = delay_before_tx
+        self.delay_before_rx = delay_before_rx
+
+
+def rs485_config(settings: RS485Settings | None) -> RS485Config | None:
+    """Return pyserial's settings as this package's."""
+    if settings is None:
+        return None
+    return RS485Config(
+        rts_on_send=bool(settings.rts_level_for_tx),
+        rts_after_send=bool(settings.rts_level_for_rx),
+        rx_during_tx=bool(settings.loopback),
+        delay_before_send=settings.delay_before_tx or 0.0,
+        delay_after_send=settings.delay_before_rx or 0.0,
+    )
+
 
 _PARITIES = {
     PARITY_NONE: Parity.NONE,

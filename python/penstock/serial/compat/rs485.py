@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from penstock.serial.compat._port import Serial
-from penstock.serial.compat._rs485_settings import RS485Settings
+from penstock.serial.compat._settings import RS485Settings
 
 __all__ = ["RS485", "RS485Settings"]
 

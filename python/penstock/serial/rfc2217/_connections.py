@@ -19,8 +19,6 @@ from anyio.abc import ByteStream, Listener, SocketAttribute, SocketListener, Tas
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.stapled import MultiListener
 
-__all__ = ["Connection", "close_after_message", "has_left", "serve_connections"]
-
 _log = logging.getLogger("penstock.serial.rfc2217")
 
 _POLL_INTERVAL_S = 1.0

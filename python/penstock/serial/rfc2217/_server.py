@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, TaskStatus
 
-from penstock.serial._devices.tcp_connect import set_up_for_serial
+from penstock.serial._devices.tcp import set_up_for_serial
 from penstock.serial._port.port import SerialPort, open_serial_port
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import SerialDisconnectedError
@@ -23,8 +23,6 @@ from penstock.serial.rfc2217._connections import (
     serve_connections,
 )
 from penstock.serial.rfc2217._server_session import ServerSession
-
-__all__ = ["DEFAULT_PORT", "Rfc2217Server", "serve_serial_port"]
 
 DEFAULT_PORT = 2217
 

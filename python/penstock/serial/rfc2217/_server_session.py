@@ -9,33 +9,31 @@ from collections.abc import Iterator
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
 
-from penstock.serial._devices.tcp_connect import is_unreachable
+from penstock.serial._devices.tcp import is_unreachable
 from penstock.serial._port.port import SerialPort
-from penstock.serial._rfc2217.com_port import (
+from penstock.serial._rfc2217_protocol import (
     ANSWER,
     BAUDRATE,
+    Command,
     Control,
+    Event,
     LineState,
     ModemState,
+    Negotiation,
+    Negotiator,
+    Option,
     PortCommand,
     Purge,
+    Subnegotiation,
+    TelnetDecoder,
     byte_size_code,
+    escape,
     flow_code,
     flow_of,
     parity_code,
     parity_of,
     stop_bits_code,
     stop_bits_of,
-)
-from penstock.serial._rfc2217.telnet import (
-    Command,
-    Event,
-    Negotiation,
-    Negotiator,
-    Option,
-    Subnegotiation,
-    TelnetDecoder,
-    escape,
     subnegotiation,
 )
 from penstock.serial._values import CommEvent, ControlLines, ErrorCounters, ModemLines

@@ -1,27 +1,32 @@
-"""A serial port whose calls block."""
+"""A serial port whose calls block, made of the asynchronous port's operations."""
 
 from __future__ import annotations
 
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 import anyio
+from anyio import TypedAttributeProvider
 
-from penstock.serial._blocking.device import Half
-from penstock.serial._blocking.wait import Overdue, deadline_after
-from penstock.serial._blocking.waiter import run
+from penstock.serial._blocking import (
+    FOREVER,
+    BlockingDevice,
+    BlockingWaiter,
+    Half,
+    Overdue,
+    deadline_after,
+    run,
+)
 from penstock.serial._devices.backend import SerialBackend, require_backend
 from penstock.serial._devices.open import open_device
-from penstock.serial._port.drain import CLOSE_LINGER_S
-from penstock.serial._port.error_marks import MarkedBytes
-from penstock.serial._port.line_waits import line_mask
-from penstock.serial._port.receive import LARGEST_READ, READ_AT_ONCE, byte_count
-from penstock.serial._port.send import as_bytes
+from penstock.serial._port.control import PortOperations, line_mask
+from penstock.serial._port.receive import LARGEST_READ, READ_AT_ONCE, MarkedBytes, byte_count
+from penstock.serial._port.send import CLOSE_LINGER_S, as_bytes
 from penstock.serial._port.state import PortFacts
 from penstock.serial._values import (
     BytesLike,
@@ -32,11 +37,93 @@ from penstock.serial._values import (
     PortInfo,
 )
 from penstock.serial.config import SerialConfig
-from penstock.serial.sync._operations import BlockingOperations
-
-__all__ = ["SerialConnectable", "SerialPort", "configure_portal", "open_serial_port"]
 
 T = TypeVar("T")
+
+
+class BlockingOperations(BlockingDevice, PortOperations, TypedAttributeProvider):
+    """The operations of a port, as coroutines that block instead of suspending.
+
+    The thread that holds a half sets its deadline by :meth:`limit`.
+    """
+
+    def __init__(self, device: SerialBackend, port_info: PortInfo | None) -> None:
+        BlockingDevice.__init__(self, device, threading.Lock, halves_share_wake_up=True)
+        PortOperations.__init__(self, device, port_info)
+        self._use_halves()
+
+    def _use_halves(self) -> None:
+        self._readiness = self.readiness = _BlockingReadiness(self.receiving, self.sending)
+        self._yield = self.readiness.checkpoint
+        self._waiter = self.send_waiter = self.waiter_until(FOREVER)
+
+    def waiter_until(self, deadline: float) -> BlockingWaiter:
+        """Return a waiter that closing the port wakes up."""
+        return BlockingWaiter(self.sending.wake, deadline)
+
+    def limit(self, half: Half, deadline: float) -> None:
+        """Set the deadline of the operation that the holder of ``half`` runs next."""
+        if half is self.receiving:
+            self.readiness.read_deadline = deadline
+        else:
+            self.readiness.write_deadline = self.send_waiter.deadline = deadline
+
+    def refuse_further_use(self) -> None:
+        """Let every call but closing raise :class:`SerialClosedError`."""
+        if not self._closed:
+            self._closed = True
+            self._read = self._readinto = self._write = self._refuse
+
+    def reset_in_child(self) -> None:
+        super().reset_in_child()
+        self._use_halves()
+        self._receiving = self._sending = False
+        self._answer_is_due = False
+        if not self._closed:
+            self.bind_device()
+
+
+class _BlockingReadiness:
+    """The blocking counterpart of :class:`AsyncioReadiness`."""
+
+    def __init__(self, receiving: Half, sending: Half) -> None:
+        self._receiving = receiving
+        self._sending = sending
+        self.read_deadline = FOREVER
+        self.write_deadline = FOREVER
+        self.checkpoint: Callable[[], Awaitable[None]] = _no_checkpoint
+
+    def is_current(self) -> bool:
+        return True
+
+    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+        while ready := self._receiving.wait.until(self.read_deadline):
+            try:
+                return attempt()
+            except BlockingIOError:
+                continue
+        if ready is None:
+            raise anyio.ClosedResourceError
+        raise Overdue
+
+    async def write(self, write: Callable[[memoryview], int], data: memoryview) -> None:
+        if self._sending.write(write, data, self.write_deadline):
+            raise anyio.ClosedResourceError
+
+    def discard_read(self) -> None:
+        """Do nothing: no attempt is made on behalf of another thread."""
+
+    def close(self, reason: Callable[[], BaseException]) -> None:
+        """Do nothing: closing the device sets the wake-up."""
+
+    def abandon(self, close: Callable[[], None]) -> None:
+        close()
+
+
+async def _no_checkpoint() -> None:
+    pass
+
+
 D = TypeVar("D")
 
 _NO_DEFAULT = object()

@@ -9,10 +9,8 @@
 from __future__ import annotations
 
 from penstock._public_names import claim as _claim
-from penstock.serial.testing._bench import PtyBench, PtyEnd, tty0tty_pairs
-from penstock.serial.testing._driver import EmulatedDriver
-from penstock.serial.testing._faults import FaultPlan
-from penstock.serial.testing._mock import MockBackend, faults_of, serial_port_pair
+from penstock.serial.testing._bench import EmulatedDriver, PtyBench, PtyEnd, tty0tty_pairs
+from penstock.serial.testing._mock import FaultPlan, MockBackend, faults_of, serial_port_pair
 
 __all__ = [
     "EmulatedDriver",

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from penstock.serial._finding.sysfs import native_ports
+from penstock.serial._sysfs import native_ports
 from penstock.serial.compat.tools.list_ports_common import ListPortInfo, list_links
 
 __all__ = ["ListPortInfo", "comports", "grep", "main"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from penstock.serial._finding.sysfs import port_info_for
+from penstock.serial._sysfs import port_info_for
 from penstock.serial.compat.tools.list_ports import comports
 from penstock.serial.compat.tools.list_ports_common import ListPortInfo
 

@@ -14,10 +14,10 @@ import threading
 from dataclasses import replace
 
 from penstock.serial._devices.stream_backend import SocketBackend, stream_capabilities
-from penstock.serial._devices.tcp_connect import connect_to
+from penstock.serial._devices.tcp import connect_to
 from penstock.serial._devices.url import SerialUrl
-from penstock.serial._rfc2217.client_session import ClientSession
-from penstock.serial._rfc2217.com_port import (
+from penstock.serial._rfc2217_client_session import ClientSession
+from penstock.serial._rfc2217_protocol import (
     BAUDRATE,
     Control,
     LineState,
@@ -28,15 +28,13 @@ from penstock.serial._rfc2217.com_port import (
     parity_code,
     stop_bits_code,
 )
-from penstock.serial._tty.pending_ioctl import PendingIoctl
+from penstock.serial._tty.system_calls import PendingIoctl
 from penstock.serial._values import ControlLines, ErrorCounters, LineActivity, ModemLines
 from penstock.serial.config import SerialConfig, is_rate_met
 from penstock.serial.exceptions import (
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
 )
-
-__all__ = ["Rfc2217Backend", "open_rfc2217"]
 
 _FORM = "rfc2217://HOST:PORT, with ?timeout=SECONDS, &ign_set_control or &poll_modem"
 _OPTIONS = frozenset({"timeout", "ign_set_control", "poll_modem", "logging"})

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from penstock.serial._values import PortInfo
 
-__all__ = ["canonical_port_name", "describe_port", "native_ports", "port_info_for", "port_order"]
-
 _SYSFS = Path("/sys/class/tty")
 _DEV = Path("/dev")
 _UNKNOWN_UART = "0"  # PORT_UNKNOWN: the driver made a node but found no chip behind it

@@ -1,22 +1,60 @@
-"""The kernel's serial-port calls, one function each, all through :func:`ioctl`.
+"""The kernel's serial-port calls, one function each; a blocking one can be cancelled.
 
-Calls that ``termios`` offers as functions are ioctls here too, for two reasons. ``fcntl.ioctl``
-raises OSError, while ``termios`` raises ``termios.error``, which ``except OSError`` does not catch.
-And a test can replace a whole driver at this one place: see :func:`replace_driver`.
+Every ioctl goes through :func:`ioctl`. Calls that ``termios`` offers as functions are ioctls here
+too, for two reasons. ``fcntl.ioctl`` raises OSError, while ``termios`` raises ``termios.error``,
+which ``except OSError`` does not catch. And a test can replace a whole driver at this one place:
+see :func:`replace_driver`.
 
 Numbers come from the ``termios`` module where it has them, else from
-:mod:`penstock.serial._tty.abi`, so that they are correct on every architecture.
+:mod:`penstock.serial._tty.termios2`, so that they are correct on every architecture.
+
+``tcdrain`` and ``TIOCMIWAIT`` block for as long as the far end decides. The extension runs them in
+a native thread that can be cancelled inside the system call. Without the extension, or for an
+emulated driver, a daemon thread runs them. If that is cancelled, it ends when its call returns.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import struct
 import termios
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple, Protocol
 
-from penstock.serial._tty.abi import ABI
+from penstock.serial._tty.termios2 import ABI
+
+
+class DescriptorCalls(NamedTuple):
+    """Calls on a descriptor; each raises BlockingIOError instead of waiting."""
+
+    read: Callable[[int], bytes]
+    readinto: Callable[[memoryview], int]
+    write: Callable[[bytes | memoryview], int]
+
+
+def descriptor_calls(fd: int) -> DescriptorCalls:
+    """Bind the calls to ``fd``, as C functions where the standard library has one."""
+    return DescriptorCalls(partial(os.read, fd), partial(_read_into, fd), partial(os.write, fd))
+
+
+def _read_into(fd: int, buffer: memoryview) -> int:
+    return os.readv(fd, [buffer])
+
+
+_PTY_SLAVE_MAJORS = range(136, 144)  # Linux, Documentation/admin-guide/devices.txt
+
+
+def is_pty(tty: int | str) -> bool:
+    """Return whether a descriptor or a path is a pseudo-terminal; False for a path to nothing."""
+    try:
+        return os.major(os.stat(tty).st_rdev) in _PTY_SLAVE_MAJORS
+    except (OSError, ValueError):
+        return False
+
 
 TCGETS2 = ABI.TCGETS2
 TCSETS2 = ABI.TCSETS2
@@ -188,3 +226,72 @@ def get_rs485(fd: int) -> tuple[int, ...]:
 def set_rs485(fd: int, words: tuple[int, ...]) -> None:
     """Set ``struct serial_rs485``, given as :func:`get_rs485` returns it."""
     ioctl(fd, TIOCSRS485, struct.pack(_RS485_FORMAT, *words))
+
+
+try:
+    from penstock._core import IoctlThread
+except ImportError:
+    _has_native = False
+else:
+    _has_native = True
+
+
+class PendingIoctl(Protocol):
+    """A blocking ioctl that has been started."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable once the ioctl has returned."""
+
+    def finish(self) -> None:
+        """Raise the ioctl's OSError if it failed. Only once :meth:`fileno` is readable."""
+
+    def cancel(self) -> None:
+        """End it and close its descriptors. Never blocks. Also needed after :meth:`finish`."""
+
+
+def begin_ioctl(fd: int, request: int, argument: int) -> PendingIoctl:
+    """Start a blocking ioctl with an integer argument on a duplicate of ``fd``."""
+    if _has_native and not driver_replaced():
+        return IoctlThread(fd, request, argument)
+    return _ThreadedIoctl(fd, request, argument)
+
+
+class _ThreadedIoctl:
+    def __init__(self, fd: int, request: int, argument: int) -> None:
+        self._error: OSError | None = None
+        self._done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        # Descriptors of its own, closed by the side that ends last. The thread may outlive the
+        # port, and the kernel gives the port's number to the next file that is opened.
+        self._users = 2
+        self._lock = threading.Lock()
+        self._fd = os.dup(fd)
+        threading.Thread(
+            target=self._run, args=(request, argument), name="penstock.serial ioctl", daemon=True
+        ).start()
+
+    def fileno(self) -> int:
+        return self._done
+
+    def finish(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self) -> None:
+        self._release()
+
+    def _run(self, request: int, argument: int) -> None:
+        try:
+            ioctl(self._fd, request, argument)
+        except OSError as exc:
+            self._error = exc
+        finally:
+            os.eventfd_write(self._done, 1)
+            self._release()
+
+    def _release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+        os.close(self._fd)
+        os.close(self._done)

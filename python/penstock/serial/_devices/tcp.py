@@ -1,4 +1,9 @@
-"""Connecting to a port on the network, with errors that name the server and the remedy."""
+"""Ports that a TCP connection reaches: connecting, and ``socket://`` URLs.
+
+``socket://host:port`` is a serial device server that passes the bytes through unchanged. Baud rate
+and character format are settings of the server. Those of the configuration are stored and have no
+effect.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,10 @@ import errno
 import socket
 import struct
 
+from penstock.serial._devices.stream_backend import SocketBackend, stream_capabilities
+from penstock.serial._devices.url import SerialUrl
+from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import PortNotFoundError, SerialTimeoutError
-
-__all__ = ["connect_to", "is_unreachable", "set_up_for_serial"]
 
 _KEEPALIVE_IDLE_S = 10
 _KEEPALIVE_INTERVAL_S = 5
@@ -87,3 +93,22 @@ def shows_silence(info: bytes) -> bool:
     """Return whether a ``struct tcp_info`` is that of a connection to an unreachable peer."""
     retransmits, probes, unconfirmed, data_ms, ack_ms = _INFO.unpack_from(info)
     return bool((retransmits and unconfirmed) or probes) and min(data_ms, ack_ms) >= _SILENT_MS
+
+
+_FORM = "socket://HOST:PORT, with ?timeout=SECONDS for the connecting"
+# pyserial's option; its URLs work unchanged. This package logs nothing there.
+_OPTIONS = frozenset({"timeout", "logging"})
+_CONNECT_S = 10.0
+
+
+def open_socket(path: str, config: SerialConfig) -> SocketBackend:
+    """Connect; raises as :func:`~penstock.serial._devices.tcp.connect_to`."""
+    url = SerialUrl.parse(path, _FORM, _OPTIONS)
+    host, port = url.host_and_port()
+    sock = connect_to(path, host, port, url.seconds("timeout", _CONNECT_S))
+    capabilities = stream_capabilities("socket", "input_waiting", "output_waiting")
+    try:
+        return SocketBackend(path, config, capabilities, sock)
+    except BaseException:
+        sock.close()
+        raise

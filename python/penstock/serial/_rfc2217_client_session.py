@@ -21,19 +21,17 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from penstock.serial._devices.stream_backend import LineEvents
-from penstock.serial._devices.tcp_connect import is_unreachable
-from penstock.serial._rfc2217.com_port import (
+from penstock.serial._devices.tcp import is_unreachable
+from penstock.serial._rfc2217_protocol import (
     ANSWER,
-    LineState,
-    ModemState,
-    PortCommand,
-)
-from penstock.serial._rfc2217.telnet import (
     Command,
     Event,
+    LineState,
+    ModemState,
     Negotiation,
     Negotiator,
     Option,
+    PortCommand,
     TelnetDecoder,
     escape,
     subnegotiation,
@@ -47,8 +45,6 @@ from penstock.serial.exceptions import (
     closed_error,
     disconnected_error,
 )
-
-__all__ = ["ClientSession"]
 
 _CHUNK = 65_536
 _SUSPEND_AT = 65_536  # received and not yet read by the port: ask the server to suspend

@@ -1,1 +1,0 @@
-"""Which ports the machine has, and which come and go."""

@@ -1,1 +1,0 @@
-"""RFC 2217: the protocol's values and framing, and the client."""

@@ -1,7 +1,0 @@
-"""``rfc2217://``: a remote port; see :func:`penstock.serial.open_serial_port`."""
-
-from __future__ import annotations
-
-from penstock.serial.compat._port import Serial
-
-__all__ = ["Serial"]
