@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
+from penstock.cli._archive.commands import add_archive_command
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._grafana.commands import add_grafana_command
@@ -249,6 +250,7 @@ def build_parser() -> _Parser:
     add_dash_command(commands, _EPILOG)
     add_recordings_commands(commands, _EPILOG)
     add_query_command(commands, _EPILOG)
+    add_archive_command(commands, _EPILOG)
     add_grafana_command(commands, _EPILOG)
 
     doctor = commands.add_parser(

@@ -1,4 +1,4 @@
-"""A connection to a NATS server: requests with their answers. It is not mended.
+"""A connection to a NATS server: requests with their answers, and inboxes. It is not mended.
 
 The protocol is lines and counted bytes
 (https://docs.nats.io/reference/reference-protocols/nats-protocol). Whoever sends decides what a
@@ -20,7 +20,7 @@ from typing import Any
 from penstock.record._network.failures import as_away
 from penstock.record._network.protocol import Away, Misconfigured
 
-__all__ = ["NatsConnection", "Reply"]
+__all__ = ["Delivered", "Inbox", "NatsConnection", "Reply"]
 
 _LONGEST_LINE = 1 << 16
 _LONGEST_PAYLOAD = 1 << 26
@@ -35,12 +35,60 @@ class Reply:
     payload: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message that came to an inbox.
+
+    Attributes:
+        subject: under which it was published.
+        reply: where an answer would go; of a message of a stream, its place there.
+        status: of its headers; 0 without one.
+        headers: as they came.
+        payload: its bytes.
+    """
+
+    subject: str
+    reply: str
+    status: int
+    headers: bytes
+    payload: bytes
+
+
+class Inbox:
+    """A subject of this client's own, and what came to it. For one task at a time."""
+
+    def __init__(self, subject: str, sid: str) -> None:
+        self.subject = subject
+        self.sid = sid
+        self._messages: asyncio.Queue[Delivered | Away] = asyncio.Queue()
+
+    def put(self, message: Delivered | Away) -> None:
+        """Called by the connection, which puts the reason of its end last."""
+        self._messages.put_nowait(message)
+
+    async def next(self, timeout: float) -> Delivered | None:
+        """The next message; None where none comes in time.
+
+        Raises:
+            Away: the connection is lost.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                message = await self._messages.get()
+        except TimeoutError:
+            return None
+        if isinstance(message, Away):
+            self._messages.put_nowait(message)
+            raise message
+        return message
+
+
 class _Broken(Exception):
     """The server says what no server of NATS says."""
 
 
 class NatsConnection:
-    """One connection. Requests may be made by one task at a time.
+    """One connection, for the tasks of one loop.
 
     Attributes:
         max_payload: the largest message that the server takes, headers included.
@@ -57,6 +105,7 @@ class NatsConnection:
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._number = 0
         self._replies: dict[str, asyncio.Future[Reply]] = {}
+        self._inboxes: dict[str, Inbox] = {}
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -156,6 +205,25 @@ class NatsConnection:
         finally:
             del self._replies[inbox]
 
+    def open_inbox(self) -> Inbox:
+        """An inbox, for messages that are no single answer. Away: the connection is lost."""
+        self._check()
+        self._number += 1
+        sid = str(self._number + 1)
+        inbox = self._inboxes[sid] = Inbox(f"{self._inbox}-{sid}", sid)
+        self._writer.write(f"SUB {inbox.subject} {sid}\r\n".encode())
+        return inbox
+
+    def close_inbox(self, inbox: Inbox) -> None:
+        """Get nothing more into an inbox."""
+        if self._inboxes.pop(inbox.sid, None) is not None and self.lost_at is None:
+            self._writer.write(f"UNSUB {inbox.sid}\r\n".encode())
+
+    def post(self, subject: str, reply: str, payload: bytes) -> None:
+        """Send a message whose answers go to ``reply``. Away: the connection is lost."""
+        self._check()
+        self._writer.write(message(subject, reply, payload, {}))
+
     async def close(self) -> None:
         """Close the connection."""
         if self._task is not None:
@@ -184,6 +252,8 @@ class NatsConnection:
         for future in self._replies.values():
             if not future.done():
                 future.set_exception(Away(self._reason, lost_at=self.lost_at))
+        for inbox in self._inboxes.values():
+            inbox.put(Away(self._reason, lost_at=self.lost_at))
 
     async def _receive(self) -> None:
         try:
@@ -206,11 +276,15 @@ class NatsConnection:
             if not 0 <= sizes[0] <= total <= _LONGEST_PAYLOAD:
                 raise _Broken(f"a message of {total} bytes")
             data = (await self._reader.readexactly(total + 2))[:total]
-            status = 0
+            status, headers = 0, b""
             if verb == "HMSG":
-                first = data[: sizes[0]].split(b"\r\n", 1)[0].split()
+                headers, data = data[: sizes[0]], data[sizes[0] :]
+                first = headers.split(b"\r\n", 1)[0].split()
                 status = int(first[1]) if len(first) > 1 and first[1].isdigit() else 0
-                data = data[sizes[0] :]
+            if (inbox := self._inboxes.get(words[1])) is not None:
+                reply = words[2] if len(words) > (3 if verb == "MSG" else 4) else ""
+                inbox.put(Delivered(words[0], reply, status, headers, data))
+                return
             future = self._replies.get(words[0])
             if future is not None and not future.done():
                 future.set_result(Reply(status, data))

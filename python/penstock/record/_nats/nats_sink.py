@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from penstock.record._nats.arrow_messages import ArrowMessages
+from penstock.record._nats.jetstream import Login
 from penstock.record._nats.nats_transport import NatsTransport
 from penstock.record._network.address import BrokerAddress
 from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.secrets import Secret
 from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.arrow import load_pyarrow
 
@@ -101,9 +101,7 @@ class NatsSink(NetworkSink):
             address,
             tls,
             stream,
-            Secret(None if token_file is None else Path(token_file), "NATS_TOKEN"),
-            Secret(None, "NATS_USER"),
-            Secret(None, "NATS_PASSWORD"),
+            Login.of(token_file),
             lag=lag,
             timeout=timeout,
         )

@@ -12,25 +12,25 @@ sequence of the whole stream, which the next recorder changes.
 
 from __future__ import annotations
 
-import json
 import ssl
 from base64 import b64decode
-from collections.abc import Mapping
-from typing import Any
 
 from penstock.record._nats.arrow_messages import DeviceMessage
 from penstock.record._nats.connection import NatsConnection, header_bytes, parsed_json
+from penstock.record._nats.jetstream import (
+    NO_SUCH_MESSAGE,
+    NO_SUCH_STREAM,
+    NOBODY_LISTENS,
+    WRONG_LAST_SEQUENCE,
+    Login,
+    ask,
+    header_of,
+    said,
+)
 from penstock.record._network.address import BrokerAddress
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.secrets import Secret
-from penstock.record.errors import SinkWriteError
 
 __all__ = ["NatsTransport"]
-
-_WRONG_LAST_SEQUENCE = 10071
-_NO_SUCH_STREAM = 10059
-_NO_SUCH_MESSAGE = 10037
-_NOBODY_LISTENS = 503
 
 
 class NatsTransport:
@@ -47,9 +47,7 @@ class NatsTransport:
         address: BrokerAddress,
         tls: ssl.SSLContext | None,
         stream: str,
-        token: Secret,
-        user: Secret,
-        password: Secret,
+        login: Login,
         *,
         lag: float,
         timeout: float,
@@ -58,9 +56,7 @@ class NatsTransport:
         self._address = address
         self._tls = tls
         self._stream = stream
-        self._token = token
-        self._user = user
-        self._password = password
+        self._login = login
         self._timeout = timeout
         self._connection: NatsConnection | None = None
         # Of each subject, the last message in the stream: its sequence and part. Known within one
@@ -92,15 +88,15 @@ class NatsTransport:
                 f"{connection.max_payload}: raise that to 1MB"
             )
         reply = await connection.request(message.subject, message.data, headers, self._timeout)
-        if reply.status == _NOBODY_LISTENS:
+        if reply.status == NOBODY_LISTENS:
             raise Misconfigured(f"no stream takes the subject {message.subject}")
         answer = parsed_json(reply.payload)
         if (error := answer.get("error")) is not None:
             self._last.pop(message.subject, None)
-            if error.get("err_code") == _WRONG_LAST_SEQUENCE:
+            if error.get("err_code") == WRONG_LAST_SEQUENCE:
                 # Something of ours came in meanwhile: it is asked what, with the next attempt.
                 raise Away("the stream has another last message than was known", 0)
-            raise Away(_said(error))
+            raise Away(said(error))
         self._last[message.subject] = int(answer["seq"]), message.part
         return 0
 
@@ -119,7 +115,7 @@ class NatsTransport:
             raise Away("the connection was lost", lost_at=lost_at)
         if connection is None:
             connection = await NatsConnection.connect(
-                self._address.host, self._address.port, self._tls, self._login(), self._timeout
+                self._address.host, self._address.port, self._tls, self._login.read(), self._timeout
             )
             try:
                 await self._find_stream(connection)
@@ -130,20 +126,11 @@ class NatsTransport:
             self._last.clear()
         return connection
 
-    def _login(self) -> dict[str, str]:
-        try:
-            token, user = self._token.read(), self._user.read()
-            if token is not None:
-                return {"auth_token": token}
-            return {} if user is None else {"user": user, "pass": self._password.read() or ""}
-        except SinkWriteError as error:
-            raise Misconfigured(str(error)) from error
-
     async def _find_stream(self, connection: NatsConnection) -> None:
         """See that the stream is there; create it where it is not."""
-        found = await self._ask(connection, f"STREAM.INFO.{self._stream}", {})
+        found = await ask(connection, self._timeout, f"STREAM.INFO.{self._stream}", {})
         error = found.get("error")
-        if error is not None and error.get("err_code") == _NO_SUCH_STREAM:
+        if error is not None and error.get("err_code") == NO_SUCH_STREAM:
             wanted = {
                 "name": self._stream,
                 "subjects": [f"{self._address.name}.>"],
@@ -153,10 +140,10 @@ class NatsTransport:
                 # to remove what is old, read or not.
                 "discard": "new",
             }
-            found = await self._ask(connection, f"STREAM.CREATE.{self._stream}", wanted)
+            found = await ask(connection, self._timeout, f"STREAM.CREATE.{self._stream}", wanted)
             error = found.get("error")
         if error is not None:
-            raise Misconfigured(f"the stream {self._stream} cannot be used: {_said(error)}")
+            raise Misconfigured(f"the stream {self._stream} cannot be used: {said(error)}")
 
     async def _last_of(self, connection: NatsConnection, message: DeviceMessage) -> tuple[int, int]:
         """The sequence and the part of the last message of a subject; zeros without one."""
@@ -164,36 +151,19 @@ class NatsTransport:
         if known is not None:
             return known
         asked = {"last_by_subj": message.subject}
-        answer = await self._ask(connection, f"STREAM.MSG.GET.{self._stream}", asked)
+        answer = await ask(connection, self._timeout, f"STREAM.MSG.GET.{self._stream}", asked)
         error = answer.get("error")
         last = 0, 0
         if error is None:
             stored = answer["message"]
             last = int(stored["seq"]), _part_of(b64decode(stored.get("hdrs", "")))
-        elif error.get("err_code") != _NO_SUCH_MESSAGE:
-            raise Away(_said(error))
+        elif error.get("err_code") != NO_SUCH_MESSAGE:
+            raise Away(said(error))
         self._last[message.subject] = last
         return last
-
-    async def _ask(
-        self, connection: NatsConnection, what: str, question: Mapping[str, object]
-    ) -> dict[str, Any]:
-        text = json.dumps(question).encode() if question else b""
-        reply = await connection.request(f"$JS.API.{what}", text, {}, self._timeout)
-        if reply.status == _NOBODY_LISTENS:
-            raise Misconfigured("the server has no JetStream: start it with -js, or `jetstream {}`")
-        return parsed_json(reply.payload)
 
 
 def _part_of(headers: bytes) -> int:
     """The part number in the headers of a message of ours."""
-    for line in headers.decode(errors="replace").split("\r\n"):
-        name, _, value = line.partition(":")
-        if name == "Nats-Msg-Id":
-            part = value.strip().rpartition("/")[2]
-            return int(part) if part.isdigit() else 0
-    return 0
-
-
-def _said(error: dict[str, Any]) -> str:
-    return f"the stream refuses: {error.get('description')} ({error.get('err_code')})"
+    part = header_of(headers, "Nats-Msg-Id").rpartition("/")[2]
+    return int(part) if part.isdigit() else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._sinks.files import numbered_parts
+from penstock.record.archives.archive_files import archive_files, is_archive
 from penstock.record.damage import DamageList
 from penstock.record.stored_parts import recordings_at
 
@@ -43,6 +44,8 @@ def parquet_files(path: Path, damages: DamageList) -> ParquetFiles | None:
         path: the recording.
         damages: notes files that are no complete Parquet files, and are left out.
     """
+    if is_archive(path):
+        return ParquetFiles(_complete([Path(each) for each in archive_files(path)], damages), True)
     if path.is_dir() and not _is_parts_folder(path):
         recordings = recordings_at(path)
         if not recordings:

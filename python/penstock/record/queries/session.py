@@ -19,6 +19,7 @@ __all__ = ["QueryError", "QuerySession", "duckdb_module"]
 ALL_ROWS = "recording"
 _SAMPLES = "samples"
 _EVENTS = "events"
+_TEXT_PARTITIONS = ("device", "run")
 _ROWS_A_BATCH = 65_536
 
 
@@ -97,8 +98,11 @@ class QuerySession:
         listed = f"[{', '.join(map(_quoted, paths))}]"
         options = "union_by_name = true"
         if files.partitioned:
-            # A device called 007 is not the number 7.
-            options += ", hive_partitioning = true, hive_types = {'device': VARCHAR}"
+            options += ", hive_partitioning = true"
+            # A device called 007 is not the number 7, and a run called 1e5 is none either.
+            found = {part.partition("=")[0] for path in files.paths for part in path.parts}
+            if texts := [f"'{name}': VARCHAR" for name in _TEXT_PARTITIONS if name in found]:
+                options += f", hive_types = {{{', '.join(texts)}}}"
         else:
             options += ", hive_partitioning = false"
         source = f"SELECT * FROM read_parquet({listed}, {options})"

@@ -1,0 +1,1 @@
+"""``penstock archive``. Nothing here is public."""

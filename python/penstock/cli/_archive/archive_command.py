@@ -1,0 +1,63 @@
+"""``penstock archive``: a member of the group that archives a stream."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+
+from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._interrupts import Interrupts
+from penstock.loop import new_event_loop
+from penstock.record.archives import Archiver, ArchiverOptions, ArchiverRefused, store_at
+from penstock.record.archives.run_archive import RunOptions
+from penstock.record.errors import SinkDependencyError
+
+__all__ = ["run_archive"]
+
+
+def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Archive ``options.url`` into ``options.target`` until a signal comes, or once."""
+    try:
+        archiver = Archiver(
+            options.url,
+            store_at(options.target),
+            stream=options.stream,
+            token_file=options.token_file,
+            ca_file=options.ca_file,
+            options=ArchiverOptions(
+                run=RunOptions(part_seconds=options.part_seconds),
+                purge=options.purge,
+                lease=options.lease,
+            ),
+            told=lambda text: print(f"penstock: {text}", file=sys.stderr, flush=True),
+        )
+    except ValueError as error:
+        raise CommandError(one_line(error), ExitCode.USAGE) from error
+    except SinkDependencyError as error:
+        raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
+
+    async def main() -> None:
+        with interrupts.stopping(archiver.stop):
+            await archiver.run(once=options.once)
+
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(main())
+    except ArchiverRefused as error:
+        raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+    counts = archiver.counts
+    if options.json:
+        print(json.dumps(asdict(counts)))
+    else:
+        print(f"archived {counts.rows} rows in {counts.files} files: {options.target}")
+    if counts.missing or counts.refused:
+        print(
+            f"penstock: the stream had lost {counts.missing} messages before they were read, and "
+            f"{counts.refused} were none of a recorder's, which are kept in {options.target}/"
+            "_archive/RUN/refused",
+            file=sys.stderr,
+        )
+    return ExitCode.OK
