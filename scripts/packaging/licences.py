@@ -17,6 +17,7 @@ PYTHON = {
     "isal": "PSF-2.0",
     "matplotlib": "PSF-2.0",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",
+    "obstore": "MIT",
     "psycopg": "LGPL-3.0-only",
     "psycopg-binary": "LGPL-3.0-only",
     "pyarrow": "Apache-2.0",

@@ -60,4 +60,5 @@ def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "_archive/RUN/refused",
             file=sys.stderr,
         )
+    interrupts.raise_if_received()
     return ExitCode.OK

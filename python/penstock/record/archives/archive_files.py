@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from penstock.record.archives.manifest import FOLDER, manifests
-from penstock.record.archives.stores import store_at
+from penstock.record.archives.store_address import store_at
 
 __all__ = ["archive_files", "is_archive"]
 

@@ -1,4 +1,4 @@
-"""Where an archive is: a folder, or a bucket of an S3-compatible store."""
+"""What an archive asks of the store that it is in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from penstock.record.errors import RecordError
 
-__all__ = ["ArchiveError", "Store", "StoredObject", "store_at"]
+__all__ = ["ArchiveError", "Store", "StoredObject"]
 
 
 class ArchiveError(RecordError):
@@ -52,19 +52,3 @@ class Store(Protocol):
 
     def location(self, name: str) -> str:
         """The path or URL of an object."""
-
-
-def store_at(target: str) -> Store:
-    """The store of ``s3://BUCKET/PREFIX``, or of a folder.
-
-    Raises:
-        ValueError: the URL is malformed.
-        SinkDependencyError: a package is missing.
-    """
-    if "://" in target:
-        from penstock.record.archives.s3_store import S3Store
-
-        return S3Store(target)
-    from penstock.record.archives.folder_store import FolderStore
-
-    return FolderStore(target)
