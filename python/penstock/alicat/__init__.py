@@ -8,42 +8,51 @@ from __future__ import annotations
 
 from penstock._public_names import claim as _claim
 from penstock.alicat._bus.client import AlicatProtocolClient, BusStatistics
-from penstock.alicat._devices.basis_device import BasisController, BasisMeter
-from penstock.alicat._devices.coda_device import CodaController, CodaMeter
+from penstock.alicat._devices.basis_and_coda import (
+    BasisController,
+    BasisMeter,
+    CodaController,
+    CodaMeter,
+)
 from penstock.alicat._devices.controller import FlowController, PressureController
 from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
-from penstock.alicat._devices.factory import DeviceOptions, open_controller, open_device
-from penstock.alicat._frames.data_frame import (
-    DataFrameField,
-    DataFrameFormat,
-    DataFrameFormatFlavor,
-)
-from penstock.alicat._frames.reading import FieldSchema, Reading
-from penstock.alicat._instrument.capabilities import CapabilityEvidence
-from penstock.alicat._instrument.events import DeviceEvent, EventKind, EventStream
-from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
-from penstock.alicat._instrument.identity import DeviceInfo, ManufacturingInfo
-from penstock.alicat._instrument.kinds import Capability, DeviceKind, Medium
-from penstock.alicat._instrument.result import DeviceResult, ErrorPolicy
-from penstock.alicat._instrument.results import (
-    AlicatDeviceSnapshot,
-    MeasurementSet,
-    TareResult,
-    ValveHoldResult,
-)
-from penstock.alicat._instrument.safe_state import SafeState
-from penstock.alicat._instrument.session import Session, SessionState
-from penstock.alicat._instrument.setpoints import FullScaleValue, SetpointState
-from penstock.alicat._instrument.status import StatusCode
-from penstock.alicat._instrument.streaming import StreamingSession
-from penstock.alicat._instrument.tuning import LoopAlgorithm, PidSettings
-from penstock.alicat._manager.discovery import (
+from penstock.alicat._devices.discovery import (
     DiscoveryResult,
     find_devices,
     list_serial_ports,
     probe,
 )
-from penstock.alicat._manager.manager import AlicatManager
+from penstock.alicat._devices.factory import DeviceOptions, open_controller, open_device
+from penstock.alicat._instrument.data_frame import (
+    DataFrameField,
+    DataFrameFormat,
+    DataFrameFormatFlavor,
+)
+from penstock.alicat._instrument.events import DeviceEvent, EventKind, EventStream
+from penstock.alicat._instrument.identity import CapabilityEvidence, DeviceInfo, ManufacturingInfo
+from penstock.alicat._instrument.kinds import (
+    Capability,
+    DeviceKind,
+    FirmwareFamily,
+    FirmwareVersion,
+    Medium,
+)
+from penstock.alicat._instrument.reading import FieldSchema, Reading, StatusCode
+from penstock.alicat._instrument.results import (
+    AlicatDeviceSnapshot,
+    DeviceResult,
+    ErrorPolicy,
+    LoopAlgorithm,
+    MeasurementSet,
+    PidSettings,
+    SafeState,
+    TareResult,
+    ValveHoldResult,
+)
+from penstock.alicat._instrument.setpoints import FullScaleValue, SetpointState
+from penstock.alicat._manager import AlicatManager
+from penstock.alicat._session.session import Session, SessionState
+from penstock.alicat._session.streaming import StreamingSession
 from penstock.alicat.commands import (
     AnalogOutputChannel,
     Command,

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import Self
 
-    from penstock.alicat._instrument.firmware import FirmwareVersion
-    from penstock.alicat._instrument.kinds import DeviceKind, Medium
+    from penstock.alicat._instrument.kinds import DeviceKind, FirmwareVersion, Medium
 
 __all__ = [
     "AlicatCapabilityError",

@@ -13,7 +13,7 @@ from penstock.alicat import (
     Unit,
 )
 from penstock.alicat import commands as c
-from penstock.alicat._frames.data_frame import parse_data_frame_format
+from penstock.alicat._instrument.data_frame import parse_data_frame_format
 
 from .captures import FORMAT_10V20, FRAME_10V20, MADE_10V20
 

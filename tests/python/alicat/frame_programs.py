@@ -18,8 +18,8 @@ import traceback
 from functools import cache
 
 from penstock.alicat import AlicatError, StatusCode
-from penstock.alicat._frames.data_frame import DataFrameFormat, parse_data_frame_format
-from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.data_frame import DataFrameFormat, parse_data_frame_format
+from penstock.alicat._instrument.reading import ParsedFrame
 from penstock.sim import AsciiUnit
 from penstock.sim._physics.firmware import FIRMWARES
 

@@ -18,7 +18,7 @@ from penstock.alicat import (
     BusStatistics,
     ByteStreamTransport,
 )
-from penstock.alicat._bus.line_timing import idle_gap_for
+from penstock.alicat._bus.wire import idle_gap_for
 
 from .captures import FORMAT_10V20, FRAME_10V20, MADE_10V20, VERSION_10V20
 from .scripted_bus import ScriptedBus, Unit, controller
@@ -41,7 +41,7 @@ def client_on(
 
 
 async def poll(client: AlicatProtocolClient, unit_id: str = "A") -> float:
-    from penstock.alicat._frames.data_frame import parse_data_frame_format
+    from penstock.alicat._instrument.data_frame import parse_data_frame_format
 
     sample = unit_id.encode() + FRAME_10V20[1:]
     decoder = parse_data_frame_format(FORMAT_10V20).decoder(unit_id, sample)
@@ -378,7 +378,7 @@ async def test_streaming_line_is_told_with_its_remedy() -> None:
 
 
 async def test_line_that_never_falls_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.alicat._bus.line_timing._RESTLESS_S", 0.05)
+    monkeypatch.setattr("penstock.alicat._bus.wire._RESTLESS_S", 0.05)
     bus = ScriptedBus(Unit("A", {}))
     # A machine that stands still for a moment is no silence of the line.
     client = AlicatProtocolClient(ByteStreamTransport(bus), idle_timeout=30.0)

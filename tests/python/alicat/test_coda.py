@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.alicat import CodaController, CodaMeter, Medium, Unit, open_device
-from penstock.alicat._instrument.model_codes import is_coriolis_model
+from penstock.alicat._instrument.kinds import is_coriolis_model
 from penstock.sim import Bus, CoriolisController, CoriolisMeter, open_memory
 
 from .captures import table

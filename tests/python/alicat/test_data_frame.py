@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.alicat import AlicatParseError, DataFrameFormatFlavor, FieldSchema, Statistic, Unit
-from penstock.alicat._frames.data_frame import (
+from penstock.alicat._instrument.data_frame import (
     is_format_row,
     is_last_format_row,
     parse_data_frame_format,

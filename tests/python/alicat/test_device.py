@@ -18,7 +18,7 @@ from penstock.alicat import (
     Unit,
     open_device,
 )
-from penstock.alicat._frames.reading import utc_from_unix_ns
+from penstock.alicat._instrument.reading import utc_from_unix_ns
 
 from .captures import FORMAT_10V20, FRAME_10V20
 from .scripted_bus import ScriptedBus, controller, middle_controller, old_controller

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.alicat import AlicatError, AlicatProtocolClient, ByteStreamTransport
-from penstock.alicat._frames.data_frame import parse_data_frame_format
+from penstock.alicat._instrument.data_frame import parse_data_frame_format
 
 from .captures import FORMAT_10V20, FRAME_10V20, VERSION_10V20
 from .scripted_bus import ScriptedBus, controller

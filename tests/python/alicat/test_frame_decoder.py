@@ -15,8 +15,8 @@ from penstock.alicat import (
     AlicatUnitIdMismatchError,
     StatusCode,
 )
-from penstock.alicat._frames.data_frame import parse_data_frame_format
-from penstock.alicat._frames.frame_decoder import FrameDecoder, UnseenGasError
+from penstock.alicat._instrument.data_frame import parse_data_frame_format
+from penstock.alicat._instrument.reading import FrameDecoder, UnseenGasError
 
 from .captures import (
     FORMAT_5V12,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 
 from penstock.alicat import AlicatParseError, StatusCode
-from penstock.alicat._frames.data_frame import parse_data_frame_format
+from penstock.alicat._instrument.data_frame import parse_data_frame_format
 
 from .captures import FORMAT_10V20, FRAME_10V20
 from .frame_programs import corpus, objection, run_program

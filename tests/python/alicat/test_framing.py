@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.alicat._bus.framing import MAX_LINE, LineBuffer
+from penstock.alicat._bus.wire import MAX_LINE, LineBuffer
 from penstock.alicat.errors import AlicatParseError
 
 

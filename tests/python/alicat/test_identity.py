@@ -20,7 +20,7 @@ from penstock.alicat._instrument.identity import (
     parse_manufacturing_info,
     parse_version_line,
 )
-from penstock.alicat._instrument.model_codes import kind_and_media_of_model
+from penstock.alicat._instrument.kinds import kind_and_media_of_model
 
 from .captures import MADE_5V12, MADE_8V17, MADE_10V20, VERSION_8V17, VERSION_10V20
 

@@ -12,7 +12,7 @@ from penstock.alicat import (
     UnknownStatisticError,
     UnknownUnitError,
 )
-from penstock.alicat.registry.unit_codes import code_of_unit, unit_code
+from penstock.alicat.registry.units import code_of_unit, unit_code
 
 
 def test_gases_have_their_numbers() -> None:

@@ -84,7 +84,7 @@ async def test_every_simulated_firmware_is_opened_polled_and_set(
     firmware: Firmware, family: FirmwareFamily, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine's pause within a table is not to look like the table's end.
-    monkeypatch.setattr("penstock.alicat._bus.line_timing.idle_gap_for", lambda _: 0.5)
+    monkeypatch.setattr("penstock.alicat._bus.wire.idle_gap_for", lambda _: 0.5)
     unit = MassFlowController("A", full_scale=500.0, firmware=firmware)
     async with (
         open_pty(Bus([unit], baudrate=BAUD)) as path,

@@ -18,7 +18,7 @@ from penstock.alicat import (
     Device,
     open_device,
 )
-from penstock.alicat.commands.baud_rate import BAUD_RATES
+from penstock.alicat.commands.system import BAUD_RATES
 from penstock.sim import (
     FIRMWARE_5V12,
     FIRMWARE_8V17,

@@ -30,7 +30,7 @@ from penstock.alicat import (
     Reading,
     open_device,
 )
-from penstock.alicat.commands.baud_rate import BAUD_RATES
+from penstock.alicat.commands.system import BAUD_RATES
 from penstock.sim import (
     Bus,
     BusFaults,

@@ -11,15 +11,12 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.alicat._bus.exchange import BusStatistics, Counts, Exchange
-from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.outstanding import AnotherRowError
-from penstock.alicat._bus.reopening import reopened_line, retry_delay
-from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._bus.replies import BusStatistics, Counts, Exchange, refuse_line
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.transaction import Transactions
 from penstock.alicat._bus.waiting import ANYIO, Waiting
-from penstock.alicat._bus.wire import CHUNK, LOST, Wire
+from penstock.alicat._bus.wire import CHUNK, LOST, Wire, check_seconds, reopened_line, retry_delay
 from penstock.alicat.errors import (
     AlicatConfigurationError,
     AlicatConnectionError,

@@ -9,18 +9,17 @@ old, without any sign. This module prevents that failure.
 arrive. An ordinary question is never sent to a unit in debt. First the debt is settled:
 
 1. *By proof.* A unit answers in the order in which it was asked, and the line keeps order. So the
-   client asks a question with an unmistakable answer (the firmware version: the line that this unit
-   sent when it was identified). All lines before that one are discarded, and nothing older can
-   follow it. This holds however late the old answer is, and costs one short exchange (4 ms at
-   115200 baud).
+client asks a question with an unmistakable answer (the firmware version: the line that this unit
+sent when it was identified). All lines before that one are discarded, and nothing older can follow
+it. This holds however late the old answer is, and costs one short exchange (4 ms at 115200 baud).
 2. *By time*, where no proof is known (before a unit is identified, or if its firmware has none):
-   wait until ``late_reply_window`` after the last question of the debt, and discard what arrives.
-   This relies on a bound for the instrument's latency, so it is the second choice.
+wait until ``late_reply_window`` after the last question of the debt, and discard what arrives. This
+relies on a bound for the instrument's latency, so it is the second choice.
 
-Debts are per unit, because replies carry the unit's letter: while B owes an answer, A can be
-asked; B's late line is known by its letter and skipped. A debt begins before the first byte of a
-question is sent and ends only when its answer has been accepted, so a cancelled task, an error in a
-parser and a garbled line do not end it.
+Debts are per unit, because replies carry the unit's letter: while B owes an answer, A can be asked;
+B's late line is known by its letter and skipped. A debt begins before the first byte of a question
+is sent and ends only when its answer has been accepted, so a cancelled task, an error in a parser
+and a garbled line do not end it.
 
 Some answers carry no letter (``DV``). Such a question is sent only when no unit of the bus is in
 debt: all debts are settled first, by proof or by time. A late answer is recognised by its missing
@@ -52,8 +51,7 @@ from enum import Enum
 from time import monotonic
 from typing import Protocol
 
-from penstock.alicat._bus.exchange import Counts
-from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._bus.replies import Counts, refuse_line
 from penstock.alicat._bus.wire import LOST, Wire
 from penstock.alicat.errors import (
     AlicatCommandRejectedError,

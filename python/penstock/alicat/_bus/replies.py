@@ -1,4 +1,4 @@
-"""Classifies a reply line that is not the expected answer.
+"""An accepted answer, the lines that are none, and the counters of a bus.
 
 A parser accepts one form. For every other line it calls :func:`refuse_line`, which determines the
 unit and the meaning of the line and raises the matching error. By the class of that error, the
@@ -8,7 +8,8 @@ client decides whether the line may be skipped.
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from penstock.alicat.errors import (
     AlicatCommandRejectedError,
@@ -19,7 +20,47 @@ from penstock.alicat.errors import (
     InvalidUnitIdError,
 )
 
-__all__ = ["check_unit_id", "refuse_line"]
+T = TypeVar("T")
+
+
+class Exchange(NamedTuple, Generic[T]):
+    """An accepted answer and when it was asked and complete, on both clocks, in nanoseconds."""
+
+    value: T
+    requested_monotonic_ns: int
+    requested_unix_ns: int
+    received_monotonic_ns: int
+    received_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatistics:
+    """What happened on a bus since it was opened."""
+
+    exchanges: int
+    """Answers accepted."""
+    timeouts: int
+    """Questions without an answer in time."""
+    malformed: int
+    """Questions that ended with a line of the wrong form or unit."""
+    resyncs: int
+    """Debts that had to be settled before a unit could be asked again."""
+    discarded_lines: int
+    """Discarded lines: late, foreign, echoed or garbled."""
+    reconnects: int = 0
+    """The number of times that the line was lost and reopened."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """The counters of a bus, over all its connections."""
+
+    exchanges: int = 0
+    timeouts: int = 0
+    malformed: int = 0
+    resyncs: int = 0
+    discarded: int = 0
+
 
 _REJECTION = re.compile(rb"(?:([A-Za-z])\s+)?\?$")
 _NOT_ENABLED = re.compile(rb"([A-Za-z])\s+Feature Not Enabled$", re.IGNORECASE)

@@ -1,10 +1,10 @@
 """The order of questions on a bus, where one unit may send at a time.
 
-Commands go before polls: a setpoint does not wait behind the polls of fifteen other instruments.
-Of the polls, the one of the unit goes first whose last poll is the longest ago, so one that is
-polled at a high rate does not delay the others. Commands go in the order in which they came. After
-eight commands in succession a waiting poll has its turn, so that a program that only sends commands
-does not stop a recording.
+Commands go before polls: a setpoint does not wait behind the polls of fifteen other instruments. Of
+the polls, the one of the unit goes first whose last poll is the longest ago, so one that is polled
+at a high rate does not delay the others. Commands go in the order in which they came. After eight
+commands in succession a waiting poll has its turn, so that a program that only sends commands does
+not stop a recording.
 
 *Rejected:* a lock, which serves all questions in the order of arrival.
 """

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from time import monotonic, monotonic_ns, time_ns
 from typing import TypeVar
 
-from penstock.alicat._bus.exchange import Counts, Exchange
 from penstock.alicat._bus.outstanding import AnotherRowError, OutstandingReplies, StrayLine
+from penstock.alicat._bus.replies import Counts, Exchange
 from penstock.alicat._bus.waiting import Waiting
 from penstock.alicat._bus.wire import CHUNK, LOST, Wire
 from penstock.alicat.errors import (

@@ -1,26 +1,185 @@
-"""One connection to a bus: its bytes and lines, and how it was lost."""
+"""One connection to a bus: its bytes, lines and times, how it is lost, and opened again.
+
+**Times.** A byte takes ten bits of the line. At 2400 baud a row of 70 characters takes 0.3 s and
+the table of a data frame 5 s. So no time that is meant for the instrument may contain them: what
+the bytes take is added to it.
+
+**Lines.** Every reply line ends in a carriage return. Adapters and old firmware add line feeds,
+NULs and spaces, which have no meaning and are dropped here, so that parsers see clean lines.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from typing import Final
 
 import anyio
 
-from penstock.alicat._bus.exchange import Counts
-from penstock.alicat._bus.framing import LineBuffer
-from penstock.alicat._bus.line_timing import timing_for
+from penstock.alicat._bus.replies import Counts
 from penstock.alicat._bus.waiting import Waiting
 from penstock.alicat.errors import (
+    AlicatConfigurationError,
     AlicatConnectionError,
+    AlicatError,
     AlicatParseError,
     AlicatStreamingModeError,
     ErrorContext,
 )
 from penstock.alicat.transport import Transport, is_raw_tcp, takes_nothing
 
-__all__ = ["CHUNK", "LOST", "Wire"]
+#: Characters of a long answer line, and rows of a long table (a gas list has about 150).
+_LINE = 80
+_ROWS = 256
+#: Characters of a whole long table, on average of its rows.
+_TABLE = 2200
+_RESTLESS_S = 1.0
+_BITS_A_BYTE = 10
+#: Slowest rate of an instrument, and a usual slow one: for lines whose rate is not known here.
+_SLOWEST_BAUD = 2400
+_SLOW_BAUD = 9600
+#: Serial servers collect bytes for up to 50 ms, and a network delays them differently.
+_TCP_GAP_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class LineTiming:
+    """The times of one connection, in seconds."""
+
+    idle: float
+    """Silence, counted from the last byte, after which an answer in progress counts as ended."""
+    byte: float
+    """One byte on the line; 0 where the rate is unknown."""
+    table: float
+    """The longest table. Rows that still come after it belong to no table."""
+    restless: float
+    """A line that is not silent for so long is not just sending the rest of a table."""
+
+    def answer(self, command: bytes) -> float:
+        """What the bytes of a command and of an answer line take, besides the instrument's time."""
+        return (len(command) + _LINE) * self.byte
+
+
+def timing_for(
+    baudrate: int | None, *, over_tcp: bool = False, idle: float | None = None
+) -> LineTiming:
+    """The times of a line.
+
+    Args:
+        baudrate: Bits a second; ``None`` if unknown.
+        over_tcp: It is a raw TCP connection to a serial server, whose rate is not known here.
+        idle: The silence, if it is stated.
+    """
+    if over_tcp:
+        baudrate = None
+    byte = _BITS_A_BYTE / baudrate if baudrate else 0.0
+    slow = byte or (_BITS_A_BYTE / _SLOW_BAUD if over_tcp else 0.0)
+    return LineTiming(
+        idle=idle or (_TCP_GAP_S if over_tcp else idle_gap_for(baudrate)),
+        byte=byte,
+        table=_ROWS * _LINE * (byte or _BITS_A_BYTE / _SLOWEST_BAUD),
+        restless=_RESTLESS_S + _TABLE * slow,
+    )
+
+
+def idle_gap_for(baudrate: int | None) -> float:
+    """Seconds of silence after the last byte, after which a reply in progress counts as ended.
+
+    Twenty character times, because bytes of one reply follow each other without a pause, and
+    25 ms, because USB adapters hand bytes over in bursts up to 16 ms apart (the FTDI latency
+    timer's default) and a loaded machine adds a few more.
+    """
+    return 0.025 + (200.0 / baudrate if baudrate else 0.0)
+
+
+def check_seconds(value: object, name: str = "timeout") -> None:
+    """Refuse a time that no wait can have.
+
+    Raises:
+        AlicatConfigurationError: it is not a finite number above 0.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:  # type: ignore[operator]
+        raise AlicatConfigurationError(f"{name} must be a number of seconds above 0, not {value!r}")
+
+
+MAX_LINE = 8192
+"""Longest line in bytes. The longest known reply, a GP instrument's whole gas list on one line,
+is below 3 KiB; more than this is noise, or a port that is no instrument."""
+
+_CR = 0x0D
+_AROUND = b" \t\r\n\0"
+
+
+class LineBuffer:
+    """Splits a byte stream at carriage returns. No I/O; not thread-safe."""
+
+    __slots__ = ("_buffer", "_scanned")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._scanned = 0
+
+    def __len__(self) -> int:
+        """The number of buffered bytes: complete lines, and the beginning of an unfinished one."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Add received bytes."""
+        self._buffer += data
+
+    def next_line(self) -> bytes | None:
+        """Take the next complete line that is not empty; ``None`` if there is none yet.
+
+        Raises:
+            AlicatParseError: the line is longer than :data:`MAX_LINE`; it is dropped.
+        """
+        buffer = self._buffer
+        while buffer:
+            end = buffer.find(_CR, self._scanned)
+            if end > MAX_LINE or (end < 0 and len(buffer) > MAX_LINE):
+                start = bytes(buffer[:60])
+                del buffer[: end + 1 or len(buffer)]
+                self._scanned = 0
+                raise AlicatParseError(
+                    f"a line of more than {MAX_LINE} bytes without a carriage return, beginning "
+                    f"{start!r}: check the baud rate and that the port leads to an instrument",
+                    field_name="line",
+                    expected=f"a carriage return within {MAX_LINE} bytes",
+                )
+            if end < 0:
+                self._scanned = len(buffer)
+                return None
+            line = bytes(buffer[:end]).strip(_AROUND)
+            del buffer[: end + 1]
+            self._scanned = 0
+            if b"\0" in line or b"\n" in line:
+                line = line.translate(None, b"\0\n").strip(_AROUND)
+            if line:
+                return line
+        return None
+
+    def take(self, data: bytes) -> bytes | None:
+        """Add received bytes and take the next line, as :meth:`next_line` does."""
+        # Nearly always a whole answer, which then needs no buffer.
+        if not self._buffer and data.find(b"\r") == len(data) - 1 <= MAX_LINE:
+            line = data.strip(_AROUND)
+            if line and b"\0" not in line and b"\n" not in line:
+                return line
+        self.feed(data)
+        return self.next_line()
+
+    def clear(self) -> int:
+        """Drop all buffered bytes, and return their number."""
+        dropped = len(self._buffer)
+        self._buffer.clear()
+        self._scanned = 0
+        return dropped
+
 
 #: What a transport raises when its line is gone.
 LOST = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -190,3 +349,88 @@ class Wire:
 
     def _then(self) -> str:
         return "; it is opened again" if self._reopens else ", then open the device again"
+
+
+class RetryDelay:
+    """The pause before the next try.
+
+    ``first`` seconds after a failure, doubled after each further one up to ``last``, and none once
+    something has succeeded.
+    """
+
+    __slots__ = ("_first", "_last", "_next", "_until")
+
+    def __init__(self, first: float, last: float) -> None:
+        self._first = first
+        self._last = last
+        self._next = first
+        self._until = -math.inf
+
+    def remaining(self) -> float:
+        """Seconds until the next try; zero or less where it may be made."""
+        return self._until - monotonic()
+
+    def failed(self) -> None:
+        """A try has failed."""
+        self._until = monotonic() + self._next
+        self._next = min(2 * self._next, self._last)
+
+    def succeeded(self) -> None:
+        """The next failure is the first one again."""
+        self._until = -math.inf
+        self._next = self._first
+
+
+_FIRST_RETRY_S: Final = 0.25
+_LAST_RETRY_S: Final = 10.0
+_TIMEOUT_S: Final = 5.0
+
+
+def retry_delay() -> RetryDelay:
+    """The pauses between the tries to open one line."""
+    return RetryDelay(_FIRST_RETRY_S, _LAST_RETRY_S)
+
+
+async def reopened_line(
+    wire: Wire,
+    waiting: Waiting,
+    retry: RetryDelay,
+    reconnect: Callable[[], Awaitable[Transport]] | None,
+) -> Transport:
+    """A new transport in place of a lost one, which is closed.
+
+    Raises:
+        AlicatConnectionError: it cannot be opened, it is too early to try again, or ``wire`` was
+            closed by its owner, before this call or during it.
+    """
+    if wire.closed or reconnect is None:
+        raise wire.lost(None)
+    if (wait := retry.remaining()) > 0:
+        raise AlicatConnectionError(
+            f"the connection to {wire.label} is lost ({wire.failure}); it is tried again "
+            f"in {wait:.1f} s",
+            context=ErrorContext(port=wire.label),
+        )
+    transport: Transport | None = None
+    try:
+        with waiting.scope(shield=True), suppress(*LOST):
+            await wire.transport.aclose()
+        with waiting.scope(deadline=waiting.now() + _TIMEOUT_S):
+            transport = await reconnect()
+        if transport is None:
+            raise TimeoutError(f"it was not open within {_TIMEOUT_S:g} s")
+    except (AlicatError, *LOST) as error:
+        retry.failed()
+        if isinstance(error, AlicatError):
+            raise
+        raise wire.lost(error) from error
+    if _was_closed(wire):
+        with waiting.scope(shield=True):
+            await transport.aclose()
+        raise wire.lost(None)
+    return transport
+
+
+def _was_closed(wire: Wire) -> bool:
+    # In a function, as the type checker holds that no await can change what it has seen.
+    return wire.closed

@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
-from penstock.alicat._instrument.firmware import FirmwareFamily
-from penstock.alicat._instrument.kinds import Capability
-from penstock.alicat._instrument.proven_number import ProvenNumber, SetpointLimits
-from penstock.alicat._instrument.results import ValveHoldResult
-from penstock.alicat._instrument.safe_state import SafeState
-from penstock.alicat._instrument.setpoints import (
-    FullScaleValue,
-    Number,
-    SetpointState,
-    as_number,
-    decimal_text,
-)
-from penstock.alicat._instrument.settling import wait_until_settled
-from penstock.alicat._instrument.tuning import (
+from penstock.alicat._devices.settling import wait_until_settled
+from penstock.alicat._instrument.kinds import Capability, FirmwareFamily
+from penstock.alicat._instrument.results import (
     ALGORITHM_REGISTER,
     GAIN_REGISTERS,
     LoopAlgorithm,
     PidSettings,
+    SafeState,
+    ValveHoldResult,
+)
+from penstock.alicat._instrument.setpoints import (
+    FullScaleValue,
+    Number,
+    ProvenNumber,
+    SetpointLimits,
+    SetpointState,
+    as_number,
+    decimal_text,
 )
 from penstock.alicat.commands import (
     AutoTareRequest,
@@ -65,7 +65,7 @@ from penstock.alicat.errors import (
 from penstock.alicat.registry.units import stated_label
 
 if TYPE_CHECKING:
-    from penstock.alicat._frames.reading import Reading
+    from penstock.alicat._instrument.reading import Reading
     from penstock.alicat.registry import LoopControlVariable, Statistic, Unit
 
 __all__ = ["FlowController", "PressureController"]

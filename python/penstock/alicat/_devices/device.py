@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.alicat._instrument.capabilities import CapabilityEvidence, probe_capabilities
+from penstock.alicat._instrument.identity import CapabilityEvidence, probe_capabilities
 from penstock.alicat._instrument.kinds import Capability
 from penstock.alicat._instrument.results import (
     AlicatDeviceSnapshot,
     DisplayLockResult,
     MeasurementSet,
+    SafeState,
     TareResult,
     TotalizerResetResult,
 )
-from penstock.alicat._instrument.safe_state import SafeState
-from penstock.alicat._instrument.session import Session, SessionState
 from penstock.alicat._instrument.setpoints import FullScaleValue
-from penstock.alicat._instrument.streaming import StreamingSession
+from penstock.alicat._session.session import Session, SessionState
+from penstock.alicat._session.streaming import StreamingSession
 from penstock.alicat.commands import (
     AnalogOutputChannel,
     AnalogOutputSourceRequest,
@@ -80,7 +80,7 @@ from penstock.alicat.errors import (
     UnknownGasError,
 )
 from penstock.alicat.registry import Gas, Statistic, Unit
-from penstock.alicat.registry.unit_codes import unit_code
+from penstock.alicat.registry.units import unit_code
 from penstock.overflow import OverflowPolicy
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock.alicat._bus.client import AlicatProtocolClient
-    from penstock.alicat._frames.data_frame import DataFrameFormat
-    from penstock.alicat._frames.reading import FieldSchema, Reading
+    from penstock.alicat._instrument.data_frame import DataFrameFormat
     from penstock.alicat._instrument.events import DeviceEvent
     from penstock.alicat._instrument.identity import DeviceInfo
+    from penstock.alicat._instrument.reading import FieldSchema, Reading
 
 __all__ = ["Device", "FlowMeter", "PressureMeter"]
 

@@ -1,4 +1,4 @@
-"""Opening an instrument: its identity and the format of its data frame."""
+"""Opening an instrument: its identity, its class, and the format of its data frame."""
 
 from __future__ import annotations
 
@@ -8,17 +8,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from penstock.alicat._bus.client import AlicatProtocolClient
-from penstock.alicat._bus.line_timing import check_seconds
 from penstock.alicat._bus.replies import check_unit_id
+from penstock.alicat._bus.wire import check_seconds
+from penstock.alicat._devices.basis_and_coda import (
+    BasisController,
+    BasisMeter,
+    CodaController,
+    CodaMeter,
+)
 from penstock.alicat._devices.controller import FlowController, PressureController
-from penstock.alicat._devices.device import Device
-from penstock.alicat._devices.facades import device_class_for
-from penstock.alicat._frames.format_reading import read_data_frame_format, read_full_scale
-from penstock.alicat._instrument.identification import describe, identify
+from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
 from penstock.alicat._instrument.identity import DeviceInfo
-from penstock.alicat._instrument.kinds import Capability, Medium
-from penstock.alicat._instrument.safe_state import SafeState
-from penstock.alicat._instrument.session import Session
+from penstock.alicat._instrument.kinds import (
+    Capability,
+    DeviceKind,
+    FirmwareFamily,
+    Medium,
+    is_coriolis_model,
+)
+from penstock.alicat._instrument.results import SafeState
+from penstock.alicat._session.data_format import read_data_frame_format, read_full_scale
+from penstock.alicat._session.identification import describe, identify
+from penstock.alicat._session.session import Session
 from penstock.alicat.commands.command import ReportedUnit
 from penstock.alicat.config import AlicatConfig
 from penstock.alicat.errors import AlicatConfigurationError
@@ -33,16 +44,22 @@ from penstock.alicat.transport import (
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
-__all__ = [
-    "DeviceOptions",
-    "ReopenedPort",
-    "client_for",
-    "not_a_controller",
-    "open_controller",
-    "open_device",
-    "port_key",
-    "settings_for",
-]
+
+_CLASSES: dict[DeviceKind, type[Device]] = {
+    DeviceKind.FLOW_METER: FlowMeter,
+    DeviceKind.FLOW_CONTROLLER: FlowController,
+    DeviceKind.PRESSURE_METER: PressureMeter,
+    DeviceKind.PRESSURE_CONTROLLER: PressureController,
+}
+
+
+def device_class_for(info: DeviceInfo) -> type[Device]:
+    """The class that has the methods of this kind of instrument."""
+    if info.firmware.family is FirmwareFamily.BASIS:
+        return BasisController if info.kind.is_controller else BasisMeter
+    if is_coriolis_model(info.model):
+        return CodaController if info.kind.is_controller else CodaMeter
+    return _CLASSES.get(info.kind, Device)
 
 
 class DeviceOptions(TypedDict, total=False):

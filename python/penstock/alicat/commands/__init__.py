@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from penstock.alicat.commands.basis import (
+    BASIS_AUTO_TARE,
+    BASIS_BATCH,
+    BASIS_GAINS,
+    BASIS_GAS,
+    BASIS_HOLD_VALVE,
+    BASIS_RESET_TOTAL,
+    BASIS_TARE,
     BasisAutoTareRequest,
     BasisBatch,
     BasisBatchRequest,
@@ -13,12 +22,6 @@ from penstock.alicat.commands.basis import (
     BasisResetTotalRequest,
     BasisTareRequest,
 )
-from penstock.alicat.commands.batch import (
-    TotalizerBatch,
-    TotalizerBatchRequest,
-)
-from penstock.alicat.commands.baud_rate import BaudRateRequest
-from penstock.alicat.commands.catalog import Commands
 from penstock.alicat.commands.command import (
     Command,
     CommandContext,
@@ -28,70 +31,120 @@ from penstock.alicat.commands.command import (
     ReportedUnit,
     TableCommand,
 )
-from penstock.alicat.commands.conditions import (
-    AverageTimingRequest,
-    AverageTimingSetting,
-    StpNtpMode,
-    StpNtpPressureRequest,
-    StpNtpPressureSetting,
-    StpNtpTemperatureRequest,
-    StpNtpTemperatureSetting,
-    ZeroBandRequest,
-    ZeroBandSetting,
-)
 from penstock.alicat.commands.control import (
+    CANCEL_VALVE_HOLD,
+    DEADBAND_LIMIT,
+    EXHAUST,
+    HOLD_VALVES,
+    HOLD_VALVES_CLOSED,
+    LOOP_CONTROL_VARIABLE,
+    RAMP_OPTIONS,
+    RAMP_RATE,
+    SETPOINT,
+    SETPOINT_LEGACY,
+    SETPOINT_SOURCE,
+    VALVE_DRIVE,
+    CancelValveHoldRequest,
     DeadbandLimitRequest,
     DeadbandSetting,
+    ExhaustRequest,
+    HoldValvesClosedRequest,
+    HoldValvesRequest,
     LoopControlState,
     LoopControlVariableRequest,
     RampOptions,
     RampOptionsRequest,
     RampRateRequest,
     RampRateSetting,
-    TimeUnit,
-)
-from penstock.alicat.commands.display import (
-    BlinkDisplayRequest,
-    BlinkDisplayState,
-    LockDisplayRequest,
-    UnlockDisplayRequest,
-)
-from penstock.alicat.commands.gas import (
-    GasListRequest,
-    GasSelectLegacyRequest,
-    GasSelectRequest,
-    GasState,
-)
-from penstock.alicat.commands.mixes import (
-    CreateMixRequest,
-    DeleteMixRequest,
-    GasMix,
-)
-from penstock.alicat.commands.output import (
-    AnalogOutputChannel,
-    AnalogOutputSourceRequest,
-    AnalogOutputSourceSetting,
-)
-from penstock.alicat.commands.polling import PollRequest, RequestDataRequest
-from penstock.alicat.commands.registers import (
-    ReadRegisterRequest,
-    RegisterValue,
-    WriteRegisterRequest,
-)
-from penstock.alicat.commands.setpoint import (
     SetpointLegacyRequest,
     SetpointRequest,
     SetpointSourceRequest,
     SetpointSourceResult,
+    TimeUnit,
+    ValveDriveRequest,
+    ValveDriveState,
 )
-from penstock.alicat.commands.streaming import StreamingRateRequest, StreamingRateResult
+from penstock.alicat.commands.gas import (
+    CREATE_MIX,
+    DELETE_MIX,
+    GAS_LIST,
+    GAS_SELECT,
+    GAS_SELECT_LEGACY,
+    CreateMixRequest,
+    DeleteMixRequest,
+    GasListRequest,
+    GasMix,
+    GasSelectLegacyRequest,
+    GasSelectRequest,
+    GasState,
+)
+from penstock.alicat.commands.measurement import (
+    AVERAGE_TIMING,
+    ENGINEERING_UNITS,
+    FULL_SCALE_QUERY,
+    STP_NTP_PRESSURE,
+    STP_NTP_TEMPERATURE,
+    ZERO_BAND,
+    AverageTimingRequest,
+    AverageTimingSetting,
+    EngineeringUnitsRequest,
+    FullScaleQueryRequest,
+    StpNtpMode,
+    StpNtpPressureRequest,
+    StpNtpPressureSetting,
+    StpNtpTemperatureRequest,
+    StpNtpTemperatureSetting,
+    UnitSetting,
+    ZeroBandRequest,
+    ZeroBandSetting,
+)
+from penstock.alicat.commands.polling import (
+    POLL_DATA,
+    REQUEST_DATA,
+    STREAMING_RATE,
+    PollRequest,
+    RequestDataRequest,
+    StreamingRateRequest,
+    StreamingRateResult,
+)
+from penstock.alicat.commands.registers import (
+    READ_REGISTER,
+    USER_DATA,
+    WRITE_REGISTER,
+    ReadRegisterRequest,
+    RegisterValue,
+    UserDataRequest,
+    UserDataSetting,
+    WriteRegisterRequest,
+)
 from penstock.alicat.commands.system import (
+    ANALOG_OUTPUT_SOURCE,
+    BAUD_RATE,
+    BLINK_DISPLAY,
+    DATA_FRAME_FORMAT_QUERY,
+    LOCK_DISPLAY,
+    MANUFACTURING_INFO,
+    UNLOCK_DISPLAY,
+    VE_QUERY,
+    AnalogOutputChannel,
+    AnalogOutputSourceRequest,
+    AnalogOutputSourceSetting,
+    BaudRateRequest,
+    BlinkDisplayRequest,
+    BlinkDisplayState,
     DataFrameFormatRequest,
+    LockDisplayRequest,
     ManufacturingInfoRequest,
+    UnlockDisplayRequest,
     VeRequest,
     VeResult,
 )
 from penstock.alicat.commands.tare import (
+    AUTO_TARE,
+    POWER_UP_TARE,
+    TARE_ABSOLUTE_PRESSURE,
+    TARE_FLOW,
+    TARE_GAUGE_PRESSURE,
     AutoTareRequest,
     AutoTareState,
     PowerUpTareRequest,
@@ -101,6 +154,13 @@ from penstock.alicat.commands.tare import (
     TareGaugePressureRequest,
 )
 from penstock.alicat.commands.totalizer import (
+    TOTALIZER_BATCH,
+    TOTALIZER_CONFIG,
+    TOTALIZER_RESET,
+    TOTALIZER_RESET_PEAK,
+    TOTALIZER_SAVE,
+    TotalizerBatch,
+    TotalizerBatchRequest,
     TotalizerConfig,
     TotalizerConfigRequest,
     TotalizerId,
@@ -110,20 +170,6 @@ from penstock.alicat.commands.totalizer import (
     TotalizerResetRequest,
     TotalizerSaveRequest,
     TotalizerSaveState,
-)
-from penstock.alicat.commands.units import (
-    EngineeringUnitsRequest,
-    FullScaleQueryRequest,
-    UnitSetting,
-)
-from penstock.alicat.commands.user_data import UserDataRequest, UserDataSetting
-from penstock.alicat.commands.valve import (
-    CancelValveHoldRequest,
-    ExhaustRequest,
-    HoldValvesClosedRequest,
-    HoldValvesRequest,
-    ValveDriveRequest,
-    ValveDriveState,
 )
 
 __all__ = [
@@ -222,3 +268,67 @@ __all__ = [
     "ZeroBandRequest",
     "ZeroBandSetting",
 ]
+
+
+class Commands:
+    """Every command that a session can execute, by name."""
+
+    POLL_DATA: Final = POLL_DATA
+    REQUEST_DATA: Final = REQUEST_DATA
+    VE_QUERY: Final = VE_QUERY
+    MANUFACTURING_INFO: Final = MANUFACTURING_INFO
+    DATA_FRAME_FORMAT_QUERY: Final = DATA_FRAME_FORMAT_QUERY
+    GAS_SELECT: Final = GAS_SELECT
+    GAS_SELECT_LEGACY: Final = GAS_SELECT_LEGACY
+    GAS_LIST: Final = GAS_LIST
+    ENGINEERING_UNITS: Final = ENGINEERING_UNITS
+    FULL_SCALE_QUERY: Final = FULL_SCALE_QUERY
+    SETPOINT: Final = SETPOINT
+    SETPOINT_LEGACY: Final = SETPOINT_LEGACY
+    SETPOINT_SOURCE: Final = SETPOINT_SOURCE
+    LOOP_CONTROL_VARIABLE: Final = LOOP_CONTROL_VARIABLE
+    RAMP_RATE: Final = RAMP_RATE
+    DEADBAND_LIMIT: Final = DEADBAND_LIMIT
+    HOLD_VALVES: Final = HOLD_VALVES
+    HOLD_VALVES_CLOSED: Final = HOLD_VALVES_CLOSED
+    CANCEL_VALVE_HOLD: Final = CANCEL_VALVE_HOLD
+    VALVE_DRIVE: Final = VALVE_DRIVE
+    TARE_FLOW: Final = TARE_FLOW
+    TARE_GAUGE_PRESSURE: Final = TARE_GAUGE_PRESSURE
+    TARE_ABSOLUTE_PRESSURE: Final = TARE_ABSOLUTE_PRESSURE
+    AUTO_TARE: Final = AUTO_TARE
+    POWER_UP_TARE: Final = POWER_UP_TARE
+    ZERO_BAND: Final = ZERO_BAND
+    AVERAGE_TIMING: Final = AVERAGE_TIMING
+    STP_NTP_PRESSURE: Final = STP_NTP_PRESSURE
+    STP_NTP_TEMPERATURE: Final = STP_NTP_TEMPERATURE
+    ANALOG_OUTPUT_SOURCE: Final = ANALOG_OUTPUT_SOURCE
+    BLINK_DISPLAY: Final = BLINK_DISPLAY
+    LOCK_DISPLAY: Final = LOCK_DISPLAY
+    UNLOCK_DISPLAY: Final = UNLOCK_DISPLAY
+    USER_DATA: Final = USER_DATA
+    TOTALIZER_CONFIG: Final = TOTALIZER_CONFIG
+    TOTALIZER_RESET: Final = TOTALIZER_RESET
+    TOTALIZER_RESET_PEAK: Final = TOTALIZER_RESET_PEAK
+    TOTALIZER_SAVE: Final = TOTALIZER_SAVE
+    STREAMING_RATE: Final = STREAMING_RATE
+    RAMP_OPTIONS: Final = RAMP_OPTIONS
+    EXHAUST: Final = EXHAUST
+    CREATE_MIX: Final = CREATE_MIX
+    DELETE_MIX: Final = DELETE_MIX
+    TOTALIZER_BATCH: Final = TOTALIZER_BATCH
+    READ_REGISTER: Final = READ_REGISTER
+    WRITE_REGISTER: Final = WRITE_REGISTER
+    BAUD_RATE: Final = BAUD_RATE
+    BASIS_GAS: Final = BASIS_GAS
+    BASIS_TARE: Final = BASIS_TARE
+    BASIS_AUTO_TARE: Final = BASIS_AUTO_TARE
+    BASIS_RESET_TOTAL: Final = BASIS_RESET_TOTAL
+    BASIS_BATCH: Final = BASIS_BATCH
+    BASIS_GAINS: Final = BASIS_GAINS
+    BASIS_HOLD_VALVE: Final = BASIS_HOLD_VALVE
+
+    @classmethod
+    def all(cls) -> dict[str, CommandSpec[Any]]:
+        """The commands by their names in this class."""
+        return {name: value for name, value in vars(cls).items() if isinstance(value, CommandSpec)}

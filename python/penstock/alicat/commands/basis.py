@@ -9,21 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.alicat._frames.frame_decoder import ParsedFrame
 from penstock.alicat._instrument.events import EventKind
-from penstock.alicat._instrument.firmware import FirmwareFamily
+from penstock.alicat._instrument.kinds import FirmwareFamily
+from penstock.alicat._instrument.reading import ParsedFrame
 from penstock.alicat._instrument.setpoints import decimal_text
-from penstock.alicat.commands.arguments import NUMBER, bounded, decode_flag, whole
 from penstock.alicat.commands.command import (
     CONTROLLERS,
     FLOW_KINDS,
+    NUMBER,
     Command,
     CommandContext,
     FirmwareRange,
     always,
+    bounded,
+    decode_flag,
     match_reply,
     parse_error,
     reply_shape,
+    whole,
 )
 from penstock.alicat.commands.gas import GasState
 from penstock.alicat.commands.polling import decode_frame

@@ -1,4 +1,4 @@
-"""A command as one object: its bytes, the form of its answer, and the instruments that have it.
+"""A command as one object: its bytes, its arguments, and the form of its answer.
 
 Every command of the protocol is a :class:`Command` or a :class:`TableCommand`, and ``Commands``
 holds them all. A command does no I/O: a session sends the bytes that it encodes, and passes the
@@ -14,19 +14,28 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from penstock.alicat._bus.replies import refuse_line
-from penstock.alicat._frames.data_frame import DataFrameFormat
-from penstock.alicat._frames.frame_decoder import FrameDecoder
+from penstock.alicat._instrument.data_frame import DataFrameFormat
 from penstock.alicat._instrument.events import EventKind
-from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
-from penstock.alicat._instrument.kinds import Capability, DeviceKind, Medium
-from penstock.alicat.errors import AlicatParseError, AlicatProtocolError
+from penstock.alicat._instrument.kinds import (
+    Capability,
+    DeviceKind,
+    FirmwareFamily,
+    FirmwareVersion,
+    Medium,
+)
+from penstock.alicat._instrument.reading import FrameDecoder
+from penstock.alicat._instrument.setpoints import decimal_text
+from penstock.alicat.errors import AlicatParseError, AlicatProtocolError, AlicatValidationError
 from penstock.alicat.registry import Statistic
 
 __all__ = [
     "ALL_KINDS",
     "CONTROLLERS",
     "FLOW_KINDS",
+    "FROM_10V05",
+    "NUMBER",
     "NUMERIC_FAMILIES",
+    "UNIT",
     "V8_AND_NEWER",
     "V10_ONLY",
     "Command",
@@ -37,10 +46,16 @@ __all__ = [
     "ReportedUnit",
     "TableCommand",
     "always",
+    "bounded",
+    "decode_flag",
     "match_reply",
     "parse_error",
+    "refuse_save_alone",
     "reply_shape",
+    "saving",
+    "whole",
 ]
+
 
 Req = TypeVar("Req")
 Resp = TypeVar("Resp")
@@ -243,3 +258,65 @@ def parse_error(line: bytes, context: CommandContext, wanted: str) -> AlicatProt
         expected=wanted,
         actual=line,
     )
+
+
+#: Most settings came with firmware 10v05.
+FROM_10V05 = FirmwareRange(V10_ONLY, first=FirmwareVersion(FirmwareFamily.V10, 10, 5))
+
+#: A number in an answer, and a unit's code and label.
+NUMBER = rb"([+-]?\d+(?:\.\d*)?)"
+UNIT = rb"(\d{1,3})\s+(\S+(?: \S+)?)"
+
+
+_FLAG = reply_shape(rb"([01])")
+
+
+def decode_flag(line: bytes, context: CommandContext, wanted: str) -> bool:
+    """The answer of a setting that is on (1) or off (0).
+
+    Raises:
+        AlicatProtocolError: the line is no such answer; the class tells why.
+    """
+    return match_reply(_FLAG, line, context, wanted)[2] == b"1"
+
+
+def saving(save: bool | None) -> tuple[str, ...]:
+    """The argument that keeps a setting over a power cycle; left out where not stated."""
+    return () if save is None else (str(int(save)),)
+
+
+def refuse_save_alone(save: bool | None) -> tuple[str, ...]:
+    """No argument; ``save`` without a value is a mistake.
+
+    Raises:
+        AlicatValidationError: ``save`` is stated.
+    """
+    if save is not None:
+        raise AlicatValidationError("save=... keeps a new value: state the value as well")
+    return ()
+
+
+def whole(value: int, low: int, high: int, what: str) -> str:
+    """A whole number from ``low`` to ``high``.
+
+    Raises:
+        AlicatValidationError: it is none, or outside.
+    """
+    number: object = value
+    if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+        raise AlicatValidationError(
+            f"{what} must be a whole number from {low} to {high}, not {value!r}"
+        )
+    return str(int(value))
+
+
+def bounded(value: float, low: float, high: float, what: str) -> str:
+    """A number from ``low`` to ``high``, as a plain decimal.
+
+    Raises:
+        AlicatValidationError: it is no finite number, or outside.
+    """
+    text = decimal_text(value, what)
+    if not low <= value <= high:
+        raise AlicatValidationError(f"{what} must be from {low:g} to {high:g}, not {value!r}")
+    return text

@@ -1,45 +1,205 @@
-"""How a controller follows its setpoint: controlled quantity, ramp, deadband."""
+"""How a controller is told what to do: setpoint, control loop, valves."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from penstock.alicat._instrument.firmware import FirmwareFamily, FirmwareVersion
-from penstock.alicat._instrument.proven_number import ProvenNumber
-from penstock.alicat._instrument.setpoints import as_number, decimal_text
-from penstock.alicat.commands.arguments import FROM_10V05, NUMBER, UNIT, refuse_save_alone
+from penstock.alicat._bus.replies import refuse_line
+from penstock.alicat._instrument.events import EventKind
+from penstock.alicat._instrument.kinds import Capability, FirmwareFamily, FirmwareVersion
+from penstock.alicat._instrument.reading import ParsedFrame
+from penstock.alicat._instrument.setpoints import (
+    ProvenNumber,
+    SetpointState,
+    as_number,
+    decimal_text,
+    parse_setpoint_reply,
+)
 from penstock.alicat.commands.command import (
     CONTROLLERS,
+    FROM_10V05,
+    NUMBER,
     NUMERIC_FAMILIES,
+    UNIT,
     V8_AND_NEWER,
     Command,
     CommandContext,
     FirmwareRange,
     ReportedUnit,
+    always,
     match_reply,
     parse_error,
+    refuse_save_alone,
     reply_shape,
+    saving,
 )
+from penstock.alicat.commands.polling import decode_frame
 from penstock.alicat.errors import AlicatValidationError
 from penstock.alicat.registry import LoopControlVariable, Statistic, Unit
 from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
+    "CANCEL_VALVE_HOLD",
     "DEADBAND_LIMIT",
+    "EXHAUST",
+    "HOLD_VALVES",
+    "HOLD_VALVES_CLOSED",
     "LOOP_CONTROL_VARIABLE",
     "RAMP_OPTIONS",
     "RAMP_RATE",
+    "SETPOINT",
+    "SETPOINT_LEGACY",
+    "SETPOINT_SOURCE",
+    "VALVE_DRIVE",
+    "CancelValveHoldRequest",
     "DeadbandLimitRequest",
     "DeadbandSetting",
+    "ExhaustRequest",
+    "HoldValvesClosedRequest",
+    "HoldValvesRequest",
     "LoopControlState",
     "LoopControlVariableRequest",
     "RampOptions",
     "RampOptionsRequest",
     "RampRateRequest",
     "RampRateSetting",
+    "SetpointLegacyRequest",
+    "SetpointRequest",
+    "SetpointSourceRequest",
+    "SetpointSourceResult",
     "TimeUnit",
+    "ValveDriveRequest",
+    "ValveDriveState",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class SetpointRequest:
+    """Set the setpoint to ``value``; ``None`` asks.
+
+    A number without a proof is in the unit that was in force when the instrument was opened. The
+    session proves that unit before it sends the number; zero needs no proof.
+    """
+
+    value: float | ProvenNumber | None = None
+
+
+def _value_argument(
+    request: SetpointRequest | SetpointLegacyRequest, context: CommandContext
+) -> tuple[str, ...]:
+    return () if request.value is None else (decimal_text(request.value),)
+
+
+def _decode_setpoint(
+    line: bytes, request: SetpointRequest, context: CommandContext
+) -> SetpointState:
+    state = parse_setpoint_reply(line, context.unit_id)
+    if state.unit is None:
+        # An unknown label may be a damaged one: it is accepted only if the data frame's table has
+        # it too.
+        columns = context.data_frame_format
+        field = columns.setpoint_field if columns is not None else None
+        if field is None or field.unit_label != state.unit_label:
+            refuse_line(line, context.unit_id, wanted="its setpoint in a known unit")
+    return state
+
+
+SETPOINT: Command[SetpointRequest, SetpointState] = Command(
+    name="setpoint",
+    token="LS",
+    wanted="its setpoint",
+    arguments=_value_argument,
+    decode=_decode_setpoint,
+    changes=lambda request: request.value is not None,
+    event=EventKind.SETPOINT,
+    device_kinds=CONTROLLERS,
+    number="value",
+    # On 1v to 7v every command that begins with L locks the front panel.
+    firmware=FirmwareRange(V8_AND_NEWER, first=FirmwareVersion(FirmwareFamily.V8_V9, 9, 0)),
+    reported_units=lambda request, state: (ReportedUnit(None, state.unit_label or ""),),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetpointLegacyRequest:
+    """Set the setpoint to ``value``; its unit is proven as that of a :class:`SetpointRequest`."""
+
+    value: float | ProvenNumber
+
+
+SETPOINT_LEGACY: Command[SetpointLegacyRequest, ParsedFrame] = Command(
+    name="setpoint_legacy",
+    token="S",
+    wanted="a data frame with its setpoint",
+    arguments=_value_argument,
+    decode=decode_frame,
+    changes=always,
+    event=EventKind.SETPOINT,
+    device_kinds=CONTROLLERS,
+    number="value",
+    firmware=FirmwareRange(
+        frozenset({FirmwareFamily.V1_V7, FirmwareFamily.V8_V9, FirmwareFamily.BASIS}),
+        last=FirmwareVersion(FirmwareFamily.V8_V9, 8, 99),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetpointSourceRequest:
+    """Take the setpoint from ``mode``.
+
+    ``"S"`` is the serial line or the panel, ``"A"`` the analogue input, ``"U"`` the serial line or
+    the panel, not kept over a power cycle. ``None`` asks. ``save`` keeps the mode over a power
+    cycle.
+    """
+
+    mode: str | None = None
+    save: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetpointSourceResult:
+    """Where a controller takes its setpoint from: ``"S"``, ``"A"`` or ``"U"``."""
+
+    unit_id: str
+    mode: str
+
+
+_SOURCE = reply_shape(rb"([SAU])")
+
+
+def _source_arguments(request: SetpointSourceRequest, context: CommandContext) -> tuple[str, ...]:
+    if request.mode is None:
+        return refuse_save_alone(request.save)
+    mode = request.mode.upper()
+    if mode not in ("S", "A", "U"):
+        raise AlicatValidationError(
+            f"{request.mode!r} is not a setpoint source: choose 'S' (serial), 'A' (analogue) or "
+            "'U' (serial, not kept over a power cycle)"
+        )
+    return (mode, *saving(request.save))
+
+
+def _decode_source(
+    line: bytes, request: SetpointSourceRequest, context: CommandContext
+) -> SetpointSourceResult:
+    match = match_reply(_SOURCE, line, context, "its setpoint source")
+    return SetpointSourceResult(context.unit_id, match[2].decode())
+
+
+SETPOINT_SOURCE: Command[SetpointSourceRequest, SetpointSourceResult] = Command(
+    name="setpoint_source",
+    token="LSS",
+    wanted="its setpoint source",
+    arguments=_source_arguments,
+    decode=_decode_source,
+    device_kinds=CONTROLLERS,
+    firmware=FROM_10V05,
+    changes=lambda request: request.mode is not None,
+    saves=lambda request: bool(request.save),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,4 +458,116 @@ DEADBAND_LIMIT: Command[DeadbandLimitRequest, DeadbandSetting] = Command(
     saves=lambda request: bool(request.save),
     number="deadband",
     reported_units=lambda request, setting: _known_unit(setting.unit, setting.unit_label),
+)
+
+
+_HOLDING = FirmwareRange(NUMERIC_FAMILIES, first=FirmwareVersion(FirmwareFamily.V1_V7, 5, 7))
+
+
+@dataclass(frozen=True, slots=True)
+class HoldValvesRequest:
+    """Keep the valves where they are."""
+
+
+HOLD_VALVES: Command[HoldValvesRequest, ParsedFrame] = Command(
+    name="hold_valves",
+    token="HP",
+    wanted="a data frame with its valves held",
+    decode=decode_frame,
+    device_kinds=CONTROLLERS,
+    firmware=_HOLDING,
+    changes=always,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldValvesClosedRequest:
+    """Close the valves and keep them closed, whatever the setpoint."""
+
+    confirm: bool = False
+
+
+HOLD_VALVES_CLOSED: Command[HoldValvesClosedRequest, ParsedFrame] = Command(
+    name="hold_valves_closed",
+    token="HC",
+    wanted="a data frame with its valves held",
+    decode=decode_frame,
+    device_kinds=CONTROLLERS,
+    firmware=_HOLDING,
+    changes=always,
+    confirm=lambda request: (
+        "" if request.confirm else "it closes the valves and stops what flows through them"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelValveHoldRequest:
+    """Let the valves follow the setpoint again."""
+
+
+CANCEL_VALVE_HOLD: Command[CancelValveHoldRequest, ParsedFrame] = Command(
+    name="cancel_valve_hold",
+    token="C",
+    wanted="a data frame with its valves let go",
+    decode=decode_frame,
+    device_kinds=CONTROLLERS,
+    firmware=FirmwareRange(NUMERIC_FAMILIES | {FirmwareFamily.BASIS}),
+    changes=always,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExhaustRequest:
+    """Open the exhaust valve of a controller with two valves, until the hold is cancelled."""
+
+    confirm: bool = False
+
+
+EXHAUST: Command[ExhaustRequest, ParsedFrame] = Command(
+    name="exhaust",
+    token="E",
+    wanted="a data frame with its exhaust valve open",
+    decode=decode_frame,
+    device_kinds=CONTROLLERS,
+    required_capabilities=Capability.MULTI_VALVE,
+    firmware=_HOLDING,
+    changes=always,
+    confirm=lambda request: (
+        "" if request.confirm else "it lets out what is held behind the exhaust valve"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValveDriveRequest:
+    """Ask how far the valves are driven."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValveDriveState:
+    """How far each valve is driven, in percent. Valves that are not fitted show 0."""
+
+    unit_id: str
+    valves: tuple[float, ...]
+
+
+# Four values, also on instruments with one valve.
+_DRIVE = re.compile(rb"([A-Z])((?:\s+[+-]?\d+\.\d+){1,4})$")
+
+
+def _decode_drive(
+    line: bytes, request: ValveDriveRequest, context: CommandContext
+) -> ValveDriveState:
+    match = match_reply(_DRIVE, line, context, VALVE_DRIVE.wanted)
+    return ValveDriveState(context.unit_id, tuple(float(value) for value in match[2].split()))
+
+
+VALVE_DRIVE: Command[ValveDriveRequest, ValveDriveState] = Command(
+    name="valve_drive",
+    token="VD",
+    wanted="the drive of its valves",
+    decode=_decode_drive,
+    device_kinds=CONTROLLERS,
+    firmware=FirmwareRange(V8_AND_NEWER, first=FirmwareVersion(FirmwareFamily.V8_V9, 8, 18)),
 )

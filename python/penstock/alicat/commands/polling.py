@@ -1,4 +1,4 @@
-"""Measured values: the data frame, and chosen statistics (``DV``)."""
+"""Measured values: the data frame, chosen statistics (``DV``), and how fast they are streamed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.alicat._bus.replies import refuse_line
-from penstock.alicat._frames.frame_decoder import ParsedFrame
+from penstock.alicat._instrument.reading import ParsedFrame
 from penstock.alicat.commands.command import (
+    FROM_10V05,
     NUMERIC_FAMILIES,
     Command,
     CommandContext,
     FirmwareRange,
     ReplyIdentity,
+    match_reply,
+    reply_shape,
+    whole,
 )
 from penstock.alicat.errors import AlicatValidationError
 from penstock.alicat.registry import Statistic
 
-__all__ = ["POLL_DATA", "REQUEST_DATA", "PollRequest", "RequestDataRequest", "decode_frame"]
+__all__ = [
+    "POLL_DATA",
+    "REQUEST_DATA",
+    "STREAMING_RATE",
+    "PollRequest",
+    "RequestDataRequest",
+    "StreamingRateRequest",
+    "StreamingRateResult",
+    "decode_frame",
+]
+
 
 _MOST_STATISTICS = 13
 _LONGEST_AVERAGING_MS = 9999
@@ -96,4 +110,53 @@ REQUEST_DATA: Command[RequestDataRequest, tuple[float | None, ...]] = Command(
     identity=ReplyIdentity.LETTERLESS,
     firmware=FirmwareRange(NUMERIC_FAMILIES),
     patience_s=lambda request: request.averaging_ms / 1000,
+)
+
+
+_SLOWEST_MS = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingRateRequest:
+    """Send a frame every ``rate_ms`` while streaming; 0: as fast as the line takes them.
+
+    ``None`` asks.
+    """
+
+    rate_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingRateResult:
+    """The time between two streamed frames, in milliseconds."""
+
+    unit_id: str
+    rate_ms: int
+
+
+_RATE = reply_shape(rb"(\d{1,5})")
+
+
+def _arguments(request: StreamingRateRequest, context: CommandContext) -> tuple[str, ...]:
+    if request.rate_ms is None:
+        return ()
+    return (whole(request.rate_ms, 0, _SLOWEST_MS, "rate_ms"),)
+
+
+def _decode(
+    line: bytes, request: StreamingRateRequest, context: CommandContext
+) -> StreamingRateResult:
+    match = match_reply(_RATE, line, context, STREAMING_RATE.wanted)
+    return StreamingRateResult(context.unit_id, int(match[2]))
+
+
+STREAMING_RATE: Command[StreamingRateRequest, StreamingRateResult] = Command(
+    name="streaming_rate",
+    token="NCS",
+    wanted="its streaming interval",
+    arguments=_arguments,
+    decode=_decode,
+    firmware=FROM_10V05,
+    changes=lambda request: request.rate_ms is not None,
+    saves=lambda request: request.rate_ms is not None,
 )

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.alicat._frames.frame_decoder import ParsedFrame
 from penstock.alicat._instrument.events import EventKind
 from penstock.alicat._instrument.kinds import Capability, DeviceKind
-from penstock.alicat.commands.arguments import FROM_10V05, NUMBER, bounded, decode_flag
+from penstock.alicat._instrument.reading import ParsedFrame
 from penstock.alicat.commands.command import (
     CONTROLLERS,
     FLOW_KINDS,
+    FROM_10V05,
+    NUMBER,
     NUMERIC_FAMILIES,
     Command,
     CommandContext,
     FirmwareRange,
     always,
+    bounded,
+    decode_flag,
     match_reply,
     reply_shape,
 )

@@ -9,32 +9,34 @@ from __future__ import annotations
 
 from penstock.alicat.modbus.client import ModbusClient
 from penstock.alicat.modbus.controller import LoopGains, ModbusFlowController
-from penstock.alicat.modbus.device import ModbusFlowMeter
-from penstock.alicat.modbus.discovery import (
+from penstock.alicat.modbus.device import ModbusFlowMeter, ModbusSource
+from penstock.alicat.modbus.opening import (
     ModbusDiscoveryResult,
     ModbusIdentity,
-    find_modbus_devices,
-)
-from penstock.alicat.modbus.families import FAMILIES, registers_of_family
-from penstock.alicat.modbus.opening import (
     ModbusOptions,
     ModbusProtocol,
+    find_modbus_devices,
     open_modbus_controller,
     open_modbus_device,
 )
-from penstock.alicat.modbus.pdu import ModbusExceptionError, ReadRegisters, WriteRegisters
+from penstock.alicat.modbus.protocol import (
+    ModbusExceptionError,
+    ReadRegisters,
+    RtuFraming,
+    TcpFraming,
+    WriteRegisters,
+)
 from penstock.alicat.modbus.registers import (
     CODA_METER_REGISTERS,
+    FAMILIES,
     MASS_FLOW_CONTROLLER_REGISTERS,
     MASS_FLOW_METER_REGISTERS,
     RegisterMap,
     basis_registers,
     liquid_registers,
     pressure_registers,
+    registers_of_family,
 )
-from penstock.alicat.modbus.rtu import RtuFraming
-from penstock.alicat.modbus.source import ModbusSource
-from penstock.alicat.modbus.tcp import TcpFraming
 
 __all__ = [
     "CODA_METER_REGISTERS",

@@ -16,12 +16,10 @@ from collections.abc import Awaitable, Callable
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
-from penstock.alicat._bus.exchange import BusStatistics, Counts, Exchange
-from penstock.alicat._bus.line_timing import check_seconds
-from penstock.alicat._bus.reopening import reopened_line, retry_delay
+from penstock.alicat._bus.replies import BusStatistics, Counts, Exchange
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.waiting import ANYIO, Waiting
-from penstock.alicat._bus.wire import CHUNK, LOST, Wire
+from penstock.alicat._bus.wire import CHUNK, LOST, Wire, check_seconds, reopened_line, retry_delay
 from penstock.alicat.errors import (
     AlicatConnectionError,
     AlicatError,
@@ -31,9 +29,12 @@ from penstock.alicat.errors import (
     AlicatValidationError,
     ErrorContext,
 )
-from penstock.alicat.modbus.framing import Framing
-from penstock.alicat.modbus.pdu import ModbusExceptionError, Request
-from penstock.alicat.modbus.rtu import silence_between_frames
+from penstock.alicat.modbus.protocol import (
+    Framing,
+    ModbusExceptionError,
+    Request,
+    silence_between_frames,
+)
 from penstock.alicat.transport import Transport, is_raw_tcp
 
 if TYPE_CHECKING:

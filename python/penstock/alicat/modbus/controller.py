@@ -7,10 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from penstock.alicat._instrument.kinds import Capability
-from penstock.alicat._instrument.proven_number import ProvenNumber, SetpointLimits
 from penstock.alicat._instrument.results import ValveHoldResult
 from penstock.alicat._instrument.setpoints import (
     Number,
+    ProvenNumber,
+    SetpointLimits,
     SetpointState,
     as_number,
     decimal_text,

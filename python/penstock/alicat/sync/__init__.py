@@ -21,12 +21,7 @@ from penstock.alicat.sync.devices import (
     SyncFlowMeter,
     SyncPressureController,
     SyncPressureMeter,
-)
-from penstock.alicat.sync.discovery import (
-    find_devices,
-    find_modbus_devices,
-    list_serial_ports,
-    probe,
+    SyncStreamingSession,
 )
 from penstock.alicat.sync.manager import SyncAlicatManager
 from penstock.alicat.sync.modbus import (
@@ -35,8 +30,15 @@ from penstock.alicat.sync.modbus import (
     open_modbus_controller,
     open_modbus_device,
 )
-from penstock.alicat.sync.opening import Alicat, open_controller, open_device
-from penstock.alicat.sync.streaming import SyncStreamingSession
+from penstock.alicat.sync.opening import (
+    Alicat,
+    find_devices,
+    find_modbus_devices,
+    list_serial_ports,
+    open_controller,
+    open_device,
+    probe,
+)
 
 __all__ = [
     "Alicat",

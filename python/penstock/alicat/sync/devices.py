@@ -1,4 +1,4 @@
-"""Instruments with blocking methods.
+"""Instruments as objects, without an event loop: each made of its asynchronous twin.
 
 Each method is the asynchronous one, run to its end in the calling thread: the same checks, the same
 bytes and the same errors, and one implementation.
@@ -6,23 +6,31 @@ bytes and the same errors, and one implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from penstock.alicat._devices.basis_device import BasisController, BasisMeter
-from penstock.alicat._devices.coda_device import CodaController, CodaMeter
+from penstock.alicat._devices.basis_and_coda import (
+    BasisController,
+    BasisMeter,
+    CodaController,
+    CodaMeter,
+)
 from penstock.alicat._devices.controller import FlowController, PressureController
 from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
-from penstock.alicat.sync.streaming import SyncStreamingSession
-from penstock.alicat.sync.twin import SyncTwin, blocking, immediate
+from penstock.alicat._instrument.reading import FieldSchema
+from penstock.alicat._session.streaming import StreamedFrames
+from penstock.alicat.errors import AlicatValidationError
+from penstock.alicat.sync.waiting import run_without_loop
 
 if TYPE_CHECKING:
     from penstock.alicat._bus.client import AlicatProtocolClient
-    from penstock.alicat._frames.data_frame import DataFrameField, DataFrameFormat
-    from penstock.alicat._frames.reading import Reading
+    from penstock.alicat._instrument.data_frame import DataFrameField, DataFrameFormat
     from penstock.alicat._instrument.events import DeviceEvent
     from penstock.alicat._instrument.identity import DeviceInfo
-    from penstock.alicat._instrument.session import Session
+    from penstock.alicat._instrument.reading import Reading
+    from penstock.alicat._session.session import Session
 
 __all__ = [
     "SyncBasisController",
@@ -34,8 +42,148 @@ __all__ = [
     "SyncFlowMeter",
     "SyncPressureController",
     "SyncPressureMeter",
+    "SyncStreamingSession",
+    "SyncTwin",
+    "blocking",
+    "immediate",
     "wrap_device",
 ]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D")
+
+
+def blocking(
+    method: Callable[Concatenate[D, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """The blocking twin of a device's asynchronous method, for a class with such a ``_device``."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        # By name, so that a device of a subclass runs its own.
+        coroutine: Coroutine[Any, Any, R] = getattr(self._device, name)(*args, **kwargs)
+        return run_without_loop(coroutine)
+
+    return call
+
+
+def immediate(
+    method: Callable[Concatenate[D, P], R],
+) -> Callable[Concatenate[Any, P], R]:
+    """The same for a method that is not a coroutine."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = getattr(self._device, name)(*args, **kwargs)
+        return result
+
+    return call
+
+
+class _Device(Protocol):
+    @property
+    def unit_id(self) -> str: ...
+    def field_schema(self) -> tuple[FieldSchema, ...]: ...
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+Twin = TypeVar("Twin", bound=_Device)
+
+
+class SyncTwin(Generic[Twin]):
+    """The base of the blocking twins of all devices.
+
+    May be used from several threads: their questions queue on the bus. A call ends by its timeouts;
+    a signal handler that raises (Ctrl-C) ends it too, and leaves its unit owing an answer, which
+    the next call deals with.
+    """
+
+    def __init__(self, device: Twin) -> None:
+        self._device = device
+
+    @property
+    def asynchronous(self) -> Twin:
+        """The device whose twin this is."""
+        return self._device
+
+    @property
+    def unit_id(self) -> str:
+        """Its letter on the bus, or its Modbus unit number as text."""
+        return self._device.unit_id
+
+    def field_schema(self) -> tuple[FieldSchema, ...]:
+        """Name, kind and unit of every field of its readings, in order, before the first."""
+        return self._device.field_schema()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        run_without_loop(self._device.__aexit__(exc_type, exc, traceback))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._device!r}>"
+
+
+class SyncStreamingSession:
+    """The readings of an instrument that streams. Made by :meth:`SyncDevice.stream`.
+
+    ::
+
+        with device.stream(rate_hz=20) as stream:
+            for reading in stream:
+                print(reading.values["Mass_Flow"])
+
+    Entering starts the stream, leaving stops it. Frames are read as they are asked for: a program
+    that does not keep up fills the driver's buffer, which then loses bytes.
+    """
+
+    def __init__(
+        self, session: Session, *, rate_hz: float | None = None, strict: bool = False
+    ) -> None:
+        self._frames = StreamedFrames(session, rate_hz=rate_hz, strict=strict)
+        self._open = False
+
+    @property
+    def skipped_frames(self) -> int:
+        """Lines that were no frame of this instrument."""
+        return self._frames.skipped
+
+    def __enter__(self) -> Self:
+        run_without_loop(self._frames.start())
+        self._open = True
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open = False
+        run_without_loop(self._frames.stop())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Reading:
+        if not self._open:
+            raise AlicatValidationError("a stream is read within its context: enter it first")
+        return run_without_loop(self._frames.next())
 
 
 class SyncDevice(SyncTwin[Device]):

@@ -8,13 +8,11 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from penstock.alicat._bus.client import AlicatProtocolClient
-from penstock.alicat._frames.reading import FieldSchema, Reading
 from penstock.alicat._instrument.events import DeviceEvent
 from penstock.alicat._instrument.kinds import Capability, Medium
-from penstock.alicat._instrument.result import DeviceResult, ErrorPolicy
-from penstock.alicat._instrument.results import MeasurementSet
-from penstock.alicat._instrument.safe_state import SafeState
-from penstock.alicat._manager.manager import AlicatManager
+from penstock.alicat._instrument.reading import FieldSchema, Reading
+from penstock.alicat._instrument.results import DeviceResult, ErrorPolicy, MeasurementSet, SafeState
+from penstock.alicat._manager import AlicatManager
 from penstock.alicat.commands import Command, TableCommand
 from penstock.alicat.registry import Statistic
 from penstock.alicat.sync.devices import SyncDevice, wrap_device

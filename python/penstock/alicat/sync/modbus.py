@@ -20,9 +20,8 @@ from penstock.alicat.modbus.opening import (
 from penstock.alicat.modbus.opening import open_modbus_device as open_modbus_device_coroutine
 from penstock.alicat.modbus.registers import MASS_FLOW_CONTROLLER_REGISTERS, RegisterMap
 from penstock.alicat.registry import Statistic
-from penstock.alicat.sync.transport import open_blocking_transport
-from penstock.alicat.sync.twin import SyncTwin, blocking, immediate
-from penstock.alicat.sync.waiting import BLOCKING, run_without_loop
+from penstock.alicat.sync.devices import SyncTwin, blocking, immediate
+from penstock.alicat.sync.waiting import BLOCKING, open_blocking_transport, run_without_loop
 from penstock.alicat.transport import SerialSettings
 
 __all__ = [

@@ -1,14 +1,22 @@
-"""Opening an instrument without an event loop."""
+"""Opening and finding instruments without an event loop."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from penstock.alicat._bus.client import AlicatProtocolClient
-from penstock.alicat._bus.line_timing import check_seconds
+from penstock.alicat._bus.replies import check_unit_id
+from penstock.alicat._bus.wire import check_seconds
+from penstock.alicat._devices.discovery import (
+    DEFAULT_DISCOVERY_BAUDRATES,
+    DiscoveryResult,
+    letters_of,
+    text_search,
+)
 from penstock.alicat._devices.factory import (
     DeviceOptions,
     ReopenedPort,
@@ -17,20 +25,40 @@ from penstock.alicat._devices.factory import (
 )
 from penstock.alicat._devices.factory import open_device as open_device_coroutine
 from penstock.alicat._instrument.kinds import Capability, Medium
-from penstock.alicat._instrument.safe_state import SafeState
+from penstock.alicat._instrument.results import SafeState
 from penstock.alicat.config import AlicatConfig
+from penstock.alicat.modbus.opening import (
+    ModbusDiscoveryResult,
+    ModbusProtocol,
+    modbus_search,
+    numbers_of,
+)
 from penstock.alicat.sync.devices import (
     SyncDevice,
     SyncFlowController,
     SyncPressureController,
     wrap_device,
 )
-from penstock.alicat.sync.transport import BlockingTransport, open_blocking_transport
-from penstock.alicat.sync.waiting import BLOCKING, run_without_loop
+from penstock.alicat.sync.waiting import (
+    BLOCKING,
+    BlockingTransport,
+    open_blocking_transport,
+    run_without_loop,
+)
 from penstock.alicat.transport import SerialSettings
+from penstock.serial.discovery import native_ports
 from penstock.serial.sync import SerialPort
 
-__all__ = ["Alicat", "blocking_client_for", "open_controller", "open_device"]
+__all__ = [
+    "Alicat",
+    "blocking_client_for",
+    "find_devices",
+    "find_modbus_devices",
+    "list_serial_ports",
+    "open_controller",
+    "open_device",
+    "probe",
+]
 
 
 def open_device(
@@ -172,3 +200,103 @@ async def blocking_client_for(
             f"{port!r} is neither the path of a port nor a port of penstock.serial.sync"
         )
     return AlicatProtocolClient(port, default_timeout=timeout, waiting=BLOCKING), True
+
+
+R = TypeVar("R")
+
+
+def list_serial_ports() -> list[str]:
+    """The paths of this machine's serial ports."""
+    return [info.device for info in native_ports()]
+
+
+def probe(
+    port: str, *, unit_id: str = "A", baudrate: int = 19200, timeout: float = 0.2
+) -> DiscoveryResult:
+    """Ask for one unit at one place; as :func:`penstock.alicat.probe`."""
+    search = text_search(timeout, waiting=BLOCKING, open_transport=open_blocking_transport)
+    return run_without_loop(search.ask_port(port, (check_unit_id(unit_id),), baudrate))[0]
+
+
+def find_devices(
+    ports: Iterable[str] | None = None,
+    *,
+    unit_ids: Sequence[str] = ("A",),
+    baudrates: Sequence[int] = DEFAULT_DISCOVERY_BAUDRATES,
+    timeout: float = 0.2,
+    max_concurrency: int = 8,
+    stop_on_first_hit: bool = False,
+    on_progress: Callable[[DiscoveryResult], None] | None = None,
+) -> tuple[DiscoveryResult, ...]:
+    """Ask for every unit id at every baud rate on every port (default: this machine's).
+
+    As :func:`penstock.alicat.find_devices`, which describes the arguments and the result. Up to
+    ``max_concurrency`` ports are asked at a time, each in a thread that ends with the call.
+    ``on_progress`` is called in the thread that has the result, by one thread at a time.
+
+    Raises:
+        InvalidUnitIdError: a unit id is not one letter.
+        ValueError: ``max_concurrency`` is below 1.
+    """
+    search = text_search(
+        timeout,
+        on_progress=_one_at_a_time(on_progress),
+        waiting=BLOCKING,
+        open_transport=open_blocking_transport,
+    )
+    return run_without_loop(
+        search.find(
+            list_serial_ports() if ports is None else ports,
+            addresses=letters_of(unit_ids),
+            baudrates=baudrates,
+            max_concurrency=max_concurrency,
+            stop_on_first_hit=stop_on_first_hit,
+        )
+    )
+
+
+def find_modbus_devices(
+    ports: Iterable[str] | None = None,
+    *,
+    units: Sequence[int] = (1,),
+    protocol: ModbusProtocol | str = ModbusProtocol.RTU,
+    baudrates: Sequence[int] = DEFAULT_DISCOVERY_BAUDRATES,
+    timeout: float = 0.2,
+    max_concurrency: int = 8,
+    stop_on_first_hit: bool = False,
+    on_progress: Callable[[ModbusDiscoveryResult], None] | None = None,
+) -> tuple[ModbusDiscoveryResult, ...]:
+    """Ask for every Modbus number at every baud rate on every port.
+
+    As :func:`penstock.alicat.modbus.find_modbus_devices`; threads and ``on_progress`` as in
+    :func:`find_devices`.
+    """
+    search = modbus_search(
+        timeout,
+        protocol,
+        on_progress=_one_at_a_time(on_progress),
+        waiting=BLOCKING,
+        open_transport=open_blocking_transport,
+    )
+    return run_without_loop(
+        search.find(
+            list_serial_ports() if ports is None else ports,
+            addresses=numbers_of(units),
+            baudrates=baudrates,
+            max_concurrency=max_concurrency,
+            stop_on_first_hit=stop_on_first_hit,
+        )
+    )
+
+
+def _one_at_a_time(report: Callable[[R], None] | None) -> Callable[[R], None] | None:
+    """``report`` for several threads, of which one at a time calls it."""
+    if report is None:
+        return None
+    reporting = threading.Lock()
+
+    def locked(result: R) -> None:
+        with reporting:
+            report(result)
+
+    return locked

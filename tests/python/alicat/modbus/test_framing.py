@@ -18,9 +18,8 @@ from penstock.alicat.modbus import (
     TcpFraming,
     WriteRegisters,
 )
-from penstock.alicat.modbus.framing import Framing, Reply
+from penstock.alicat.modbus.protocol import Framing, Reply, crc16, silence_between_frames
 from penstock.alicat.modbus.registers import as_float, from_float
-from penstock.alicat.modbus.rtu import crc16, silence_between_frames
 
 from .instrument import checksum
 

@@ -1,1 +1,0 @@
-"""Data frames: their format, its proof, decoding."""

@@ -1,1 +1,0 @@
-"""Many instruments: the manager, and the search for them."""
