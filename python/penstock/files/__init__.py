@@ -9,6 +9,9 @@
 from penstock._public_names import claim as _claim
 from penstock.files import os as os
 from penstock.files import tempfile
+from penstock.files._archives.compressed_file import CompressedFile, open_compressed
+from penstock.files._archives.tar_archive import TarArchive, open_tar
+from penstock.files._archives.zip_archive import ZipArchive, open_zip
 from penstock.files._file_objects.aligned_buffer import aligned_buffer
 from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.binary_file import BinaryFile
@@ -55,6 +58,7 @@ __all__ = [
     "AsyncFile",
     "BinaryFile",
     "Change",
+    "CompressedFile",
     "FileLock",
     "LogDamaged",
     "LogError",
@@ -66,9 +70,11 @@ __all__ = [
     "Path",
     "Recovered",
     "SegmentedLog",
+    "TarArchive",
     "TextFile",
     "Watch",
     "WrappedFile",
+    "ZipArchive",
     "access",
     "aligned_buffer",
     "check_log",
@@ -80,6 +86,9 @@ __all__ = [
     "lock",
     "mkdir",
     "open",
+    "open_compressed",
+    "open_tar",
+    "open_zip",
     "read_file",
     "read_files",
     "read_log",

@@ -1,0 +1,1 @@
+"""Compressed files and archives: the standard library's codecs on worker threads."""
