@@ -3,12 +3,17 @@
 /// The client has a library and headers of its own: `<penstock/http/client.hpp>`.
 #pragma once
 
+#include <penstock/http/content.hpp>
 #include <penstock/http/cookie.hpp>
 #include <penstock/http/errors.hpp>
+#include <penstock/http/event_stream.hpp>
 #include <penstock/http/form.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/http/headers.hpp>
+#include <penstock/http/json.hpp>
 #include <penstock/http/method.hpp>
+#include <penstock/http/preconditions.hpp>
+#include <penstock/http/refusal.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
 #include <penstock/http/server.hpp>

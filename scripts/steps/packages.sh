@@ -24,6 +24,7 @@ libc++abi-19-dev|/usr/lib/llvm-19/lib/libc++abi.so
 libssl-dev|/usr/include/openssl/ssl.h
 libcurl4-openssl-dev|curl-config
 libasio-dev|/usr/include/asio.hpp
+nlohmann-json3-dev|/usr/include/nlohmann/json.hpp
 nginx-light|nginx
 apache2-bin|/usr/sbin/apache2
 chromium|chromium

@@ -9,7 +9,7 @@
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/errors.hpp>
-#include <penstock/http/form.hpp>
+#include <penstock/http/refusal.hpp>
 #include <penstock/http/upgrade.hpp>
 #include <penstock/timeout.hpp>
 
@@ -372,8 +372,9 @@ bool Connection::answer_failure(std::error_code error, const std::exception_ptr&
             keep_alive_ = false;
             return !response_started();
         }
-        if (error.category() == form_category() && !response_started()) {
-            answer(Status(codec::http::status_for(static_cast<FormError>(error.value()))));
+        const auto* refusal = dynamic_cast<const RefusalCategory*>(&error.category());
+        if (refusal != nullptr && !response_started()) {
+            answer(refusal->status_for(error.value()));
             return true;
         }
     }

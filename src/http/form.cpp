@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include <penstock/codec/http/fields.hpp>
+#include <penstock/http/refusal.hpp>
 #include <penstock/io/never_destroyed.hpp>
 #include <penstock/unwrap.hpp>
 
@@ -14,12 +15,16 @@ namespace penstock::http {
 
 namespace {
 
-class Category final : public std::error_category {
+class Category final : public RefusalCategory {
 public:
     [[nodiscard]] const char* name() const noexcept override { return "penstock.http.form"; }
 
     [[nodiscard]] std::string message(int value) const override {
         return std::string(codec::http::describe(static_cast<FormError>(value)));
+    }
+
+    [[nodiscard]] Status status_for(int value) const noexcept override {
+        return Status(codec::http::status_for(static_cast<FormError>(value)));
     }
 };
 

@@ -1,6 +1,4 @@
-#include "http/preconditions.hpp"
-
-#include <optional>
+#include <penstock/http/preconditions.hpp>
 
 namespace penstock::http {
 
@@ -11,6 +9,10 @@ enum class Comparison { weak, strong };
 /// Whether a list of entity tags, possibly spread over several fields, has the current one.
 bool lists_tag(const Fields& fields, std::string_view name, std::string_view current,
                Comparison comparison) noexcept {
+    const bool weak = current.starts_with("W/");
+    if (weak && comparison == Comparison::weak) {
+        current.remove_prefix(2);
+    }
     for (const Field& field : fields) {
         if (!codec::http::equal_ignoring_case(field.name, name)) {
             continue;
@@ -21,7 +23,10 @@ bool lists_tag(const Fields& fields, std::string_view name, std::string_view cur
             if (comparison == Comparison::weak && tag.starts_with("W/")) {
                 tag.remove_prefix(2);
             }
-            if (tag == current || tag == "*") {
+            if (tag == "*") {
+                return true;
+            }
+            if (tag == current && (comparison == Comparison::weak || !weak)) {
                 return true;
             }
         }
@@ -45,7 +50,7 @@ Status check_preconditions(Method method, const Fields& fields, const Validators
             return Status::precondition_failed;
         }
     } else if (const auto date = date_of(fields, "If-Unmodified-Since", now)) {
-        if (current.modified > *date) {
+        if (current.modified && *current.modified > *date) {
             return Status::precondition_failed;
         }
     }
@@ -54,7 +59,7 @@ Status check_preconditions(Method method, const Fields& fields, const Validators
             return reads ? Status::not_modified : Status::precondition_failed;
         }
     } else if (const auto date = date_of(fields, "If-Modified-Since", now)) {
-        if (reads && current.modified <= *date) {
+        if (reads && current.modified && *current.modified <= *date) {
             return Status::not_modified;
         }
     }
@@ -70,7 +75,7 @@ bool allows_range(const Fields& fields, const Validators& current,
     if (condition->starts_with('"')) {
         return *condition == current.entity_tag;
     }
-    return codec::http::parse_date(*condition, now) == current.modified;
+    return current.modified && codec::http::parse_date(*condition, now) == current.modified;
 }
 
 } // namespace penstock::http

@@ -2,23 +2,21 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <optional>
 
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <penstock/fs/file.hpp>
+#include <penstock/http/content.hpp>
 #include <penstock/to_thread.hpp>
 
-#include "http/byte_range.hpp"
 #include "http/media_type.hpp"
-#include "http/preconditions.hpp"
 
 namespace penstock::http {
 
@@ -184,44 +182,14 @@ Task<Result<>> StaticFiles::serve(Request& request, Response& response, std::str
         answer(response, Status::not_found);
         co_return Result<>();
     }
-    const std::string tag = entity_tag(status);
-    const Validators current{.entity_tag = tag, .modified = status.st_mtim.tv_sec};
-    const codec::http::Seconds now = ::time(nullptr);
-    const Status precondition =
-        check_preconditions(request.method(), request.fields(), current, now);
-    response.header("ETag", tag);
-    response.header("Last-Modified", codec::http::DateText(current.modified).text());
-    response.header("Accept-Ranges", "bytes");
-    if (!options_.cache_control.empty()) {
-        response.header("Cache-Control", options_.cache_control);
-    }
-    if (precondition == Status::precondition_failed) {
-        answer(response, precondition);
-        co_return Result<>();
-    }
-    if (precondition == Status::not_modified) {
-        response.status(precondition);
-        co_return Result<>();
-    }
-    const auto size = static_cast<std::uint64_t>(status.st_size);
-    ByteRange range{.begin = 0, .size = size};
-    const std::optional<std::string_view> wanted = request.header("Range");
-    if (wanted && request.method() == Method::get && allows_range(request.fields(), current, now)) {
-        if (const std::optional<ByteRange> part = parse_range(*wanted, size)) {
-            if (part->size == 0) {
-                answer(response, Status::range_not_satisfiable);
-                response.header("Content-Range", "bytes */" + std::to_string(size));
-                co_return Result<>();
-            }
-            range = *part;
-            response.status(Status::partial_content);
-            response.header("Content-Range", "bytes " + std::to_string(range.begin) + "-" +
-                                                 std::to_string(range.begin + range.size - 1) +
-                                                 "/" + std::to_string(size));
-        }
-    }
-    response.header("Content-Type", media_type_of(path));
-    co_return co_await response.send_file(file, range.begin, range.size);
+    co_return co_await send_content(
+        request, response,
+        {.size = static_cast<std::uint64_t>(status.st_size),
+         .content_type = std::string(media_type_of(path)),
+         .entity_tag = entity_tag(status),
+         .modified = std::chrono::sys_seconds(std::chrono::seconds(status.st_mtim.tv_sec)),
+         .cache_control = options_.cache_control},
+        file);
 }
 
 } // namespace penstock::http

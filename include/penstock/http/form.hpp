@@ -24,9 +24,8 @@ using FormError = codec::http::FormError;
 /// What is accepted of a form. The limit of the route's body holds too.
 using FormLimits = codec::http::FormLimits;
 
-/// The category of forms that are refused: the codes of `FormError`. Its name is
-/// "penstock.http.form". The server answers a handler that returns one of them with 400, 413 or
-/// 415.
+/// The category of forms that are refused, a `RefusalCategory`: the server answers a handler that
+/// returns a `FormError` with 400, 413 or 415. Its name is "penstock.http.form".
 [[nodiscard]] const std::error_category& form_category() noexcept;
 
 /// The parts of a request's multipart/form-data (RFC 7578), as they arrive. Nothing is stored: the

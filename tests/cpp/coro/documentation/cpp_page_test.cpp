@@ -2,8 +2,11 @@
 // compares them. Those whose peers are on this machine run here. The others are only compiled.
 
 #include <penstock/http/client.hpp>
+#include <penstock/http/content.hpp>
 #include <penstock/http/cookie.hpp>
+#include <penstock/http/event_stream.hpp>
 #include <penstock/http/form.hpp>
+#include <penstock/http/json.hpp>
 #include <penstock/tls/encryption.hpp>
 #include <penstock/tls/stream.hpp>
 #include <penstock/ws.hpp>
@@ -12,11 +15,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#if __has_include(<nlohmann/json.hpp>)
+#include <nlohmann/json.hpp>
+#endif
 
 #include "coro/http/running_server.hpp"
 #include "coro/support/tcp_pair.hpp"
@@ -149,6 +157,46 @@ void log_in(http::Request& request, http::Response& response) {
 
 } // namespace http_cookie_page
 
+namespace http_events_page {
+
+http::EventSourceHandler prices_of(Channel<std::string>& prices) {
+    return http::event_stream([&prices](http::EventStream& events) -> Task<Result<>> {
+        co_await unwrap(events.send({.data = events.last_event_id().value_or("first"), .id = "0"}));
+        for (;;) {
+            const std::string price = co_await unwrap(prices.receive());
+            co_await unwrap(events.send(price)); // waits while the client is slow
+        }
+    });
+}
+
+} // namespace http_events_page
+
+#if __has_include(<nlohmann/json.hpp>)
+template <> struct penstock::http::JsonCodec<nlohmann::json> {
+    static std::string write(const nlohmann::json& value) { return value.dump(); }
+    static std::optional<nlohmann::json> read(std::string_view text) {
+        auto value = nlohmann::json::parse(text, nullptr, false);
+        return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
+    }
+};
+
+Task<Result<>> add_up(http::Request& request, http::Response& response) {
+    const auto value = co_await unwrap(http::read_json<nlohmann::json>(request));
+    http::write_json(response, nlohmann::json{{"sum", value.at("a").get<int>() + 1}});
+    co_return Result<>();
+}
+#endif
+
+namespace http_content_page {
+
+Task<Result<>> send_report(http::Request& request, http::Response& response) {
+    static const std::string report(100'000, 'x'); // or an fs::File, or any type with read_at
+    co_return co_await http::send_content(
+        request, response, {.content_type = "text/plain", .entity_tag = "\"7\""}, Bytes(report));
+}
+
+} // namespace http_content_page
+
 namespace http_client_page {
 
 Task<Result<>> report(http::Client& client, std::string text) {
@@ -173,6 +221,7 @@ namespace {
 using penstock::testing::connect_pair;
 using penstock::testing::exchange;
 using penstock::testing::expect;
+using penstock::testing::read_until;
 using penstock::testing::TcpPair;
 using penstock::testing::TemporaryFolder;
 using penstock::testing::with_server;
@@ -237,6 +286,45 @@ TEST(CppPage, CookieIsSetAndRead) {
         EXPECT_TRUE(answer.ends_with("known\n"));
     });
 }
+
+TEST(CppPage, EventsReachTheClient) {
+    Channel<std::string> prices(1);
+    http::ServerOptions options;
+    options.on_failure = [](const http::ServerFailure&) {}; // the channel's end
+    http::Server server(std::move(options));
+    server.get("/prices", http_events_page::prices_of(prices));
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+        expect(co_await stream.write_all("GET /prices HTTP/1.0\r\n\r\n"));
+        expect(co_await prices.send("12"));
+        const std::string answer = co_await read_until(stream, "data: 12\n\n");
+        EXPECT_TRUE(answer.ends_with("\r\n\r\nid: 0\ndata: first\n\ndata: 12\n\n")) << answer;
+        prices.close();
+    });
+}
+
+TEST(CppPage, PartOfAReportIsSent) {
+    http::Server server;
+    server.get("/report", http_content_page::send_report);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string answer = co_await exchange(
+            endpoint, "GET /report HTTP/1.1\r\nHost: a\r\nRange: bytes=5-7\r\n\r\n");
+        EXPECT_TRUE(answer.ends_with("\r\n\r\nxxx")) << answer;
+    });
+}
+
+#if __has_include(<nlohmann/json.hpp>)
+TEST(CppPage, JsonIsReadAndWritten) {
+    http::Server server;
+    server.post("/sum", add_up);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string answer = co_await exchange(
+            endpoint, "POST /sum HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                      "Content-Length: 7\r\n\r\n{\"a\":1}");
+        EXPECT_TRUE(answer.ends_with("\r\n\r\n{\"sum\":2}")) << answer;
+    });
+}
+#endif
 
 TEST(CppPage, ResponseIsCopiedIntoAFile) {
     const TemporaryFolder folder;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include <penstock/codec/http/date.hpp>
@@ -9,20 +10,25 @@
 
 namespace penstock::http {
 
-/// What conditional requests are compared with.
+/// What tells one state of a resource from another (RFC 9110, section 8.8).
 struct Validators {
-    std::string_view entity_tag; ///< strong, with its quotation marks
-    codec::http::Seconds modified = 0;
+    /// With its quotation marks, and W/ in front if it is weak. Empty: the resource has none.
+    std::string_view entity_tag{};
+    /// Nothing: not known.
+    std::optional<codec::http::Seconds> modified{};
 };
 
 /// Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since (RFC 9110, section
-/// 13.2.2). Returns 200 if the request is to be answered, otherwise 412, or 304 for GET and HEAD:
-/// other methods would change what the client has seen.
+/// 13.2.2) for a resource that exists. Returns 200 if the request is to be answered, otherwise 412,
+/// or 304 for GET and HEAD: other methods would change what the client has seen. A PUT or DELETE
+/// must ask before it takes effect. `now` is the time of the year in two digits that old dates
+/// have.
 [[nodiscard]] Status check_preconditions(Method method, const Fields& fields,
                                          const Validators& current,
                                          codec::http::Seconds now) noexcept;
 
-/// Whether If-Range allows a part (RFC 9110, section 13.1.5). True without that field.
+/// Whether If-Range allows a part (RFC 9110, section 13.1.5). True without that field. Never with a
+/// weak entity tag.
 [[nodiscard]] bool allows_range(const Fields& fields, const Validators& current,
                                 codec::http::Seconds now) noexcept;
 

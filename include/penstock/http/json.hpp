@@ -1,0 +1,86 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task.hpp>
+#include <penstock/unwrap.hpp>
+
+namespace penstock::http {
+
+/// How values of a type become JSON (RFC 8259) and come from it. A program specialises it for the
+/// library of its choice, for one type or for all that the library knows:
+///
+///     template <> struct penstock::http::JsonCodec<nlohmann::json> {
+///         static std::string write(const nlohmann::json& value) { return value.dump(); }
+///         static std::optional<nlohmann::json> read(std::string_view text) {
+///             auto value = nlohmann::json::parse(text, nullptr, false);
+///             return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
+///         }
+///     };
+///
+/// `read` returns nothing for a text that is not JSON, or not a value of the type. An exception of
+/// either is one of the handler.
+template <typename T> struct JsonCodec {};
+
+template <typename T>
+concept JsonWritable = requires(const T& value) {
+    { JsonCodec<T>::write(value) } -> std::convertible_to<std::string>;
+};
+
+template <typename T>
+concept JsonReadable = requires(std::string_view text) {
+    { JsonCodec<T>::read(text) } -> std::same_as<std::optional<T>>;
+};
+
+/// Why a JSON body is refused.
+enum class JsonError : std::uint8_t {
+    unsupported_type = 1, ///< the Content-Type is neither application/json nor ends with +json: 415
+    malformed,            ///< not JSON, or not a value of the wanted type: 400
+};
+
+/// The category of `JsonError`, a `RefusalCategory`. Its name is "penstock.http.json".
+[[nodiscard]] const std::error_category& json_category() noexcept;
+
+/// Makes `result.error() == http::JsonError::malformed` work.
+[[nodiscard]] inline std::error_code make_error_code(JsonError error) noexcept {
+    return {static_cast<int>(error), json_category()};
+}
+
+/// Whether the request says that its body is JSON (RFC 6839 for "+json").
+[[nodiscard]] bool has_json_type(const Request& request) noexcept;
+
+/// Reads the body as a value. The limit of the route's body holds. Errors: those of
+/// `Request::read`, and `JsonError`. Cancellation: what was read is lost. Throws `std::bad_alloc`.
+template <JsonReadable T> [[nodiscard]] Task<Result<T>> read_json(Request& request) {
+    if (!has_json_type(request)) {
+        co_return failure(make_error_code(JsonError::unsupported_type));
+    }
+    const std::string text = co_await unwrap(request.text());
+    std::optional<T> value = JsonCodec<T>::read(text);
+    if (!value) {
+        co_return failure(make_error_code(JsonError::malformed));
+    }
+    co_return std::move(*value);
+}
+
+/// Sets a value as the whole body, and the Content-Type. Throws as `Response::body`, and what the
+/// library throws.
+template <JsonWritable T> void write_json(Response& response, const T& value) {
+    std::string text = JsonCodec<T>::write(value);
+    response.header("Content-Type", "application/json");
+    response.body(std::move(text));
+}
+
+} // namespace penstock::http
+
+template <> struct std::is_error_code_enum<penstock::http::JsonError> : std::true_type {};

@@ -1,0 +1,48 @@
+#include <penstock/http/json.hpp>
+
+#include <penstock/codec/http/fields.hpp>
+#include <penstock/http/refusal.hpp>
+#include <penstock/io/never_destroyed.hpp>
+
+#include "codec/http/parameters.hpp"
+
+namespace penstock::http {
+
+namespace {
+
+class Category final : public RefusalCategory {
+public:
+    [[nodiscard]] const char* name() const noexcept override { return "penstock.http.json"; }
+
+    [[nodiscard]] std::string message(int value) const override {
+        return static_cast<JsonError>(value) == JsonError::unsupported_type
+                   ? "the Content-Type is not that of JSON"
+                   : "the body is not JSON of the wanted form";
+    }
+
+    [[nodiscard]] Status status_for(int value) const noexcept override {
+        return static_cast<JsonError>(value) == JsonError::unsupported_type
+                   ? Status::unsupported_media_type
+                   : Status::bad_request;
+    }
+};
+
+} // namespace
+
+const std::error_category& json_category() noexcept {
+    static const io::NeverDestroyed<Category> category;
+    return *category;
+}
+
+bool has_json_type(const Request& request) noexcept {
+    constexpr std::string_view suffix = "+json";
+    const codec::http::ParameterCursor cursor(
+        request.header("Content-Type").value_or(std::string_view()),
+        codec::http::Backslash::escapes);
+    const std::string_view type = cursor.subject();
+    return codec::http::equal_ignoring_case(type, "application/json") ||
+           (type.size() > suffix.size() &&
+            codec::http::equal_ignoring_case(type.substr(type.size() - suffix.size()), suffix));
+}
+
+} // namespace penstock::http
