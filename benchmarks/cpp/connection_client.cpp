@@ -1,4 +1,5 @@
-// The load of the memory page: many connections, each of which has one message echoed.
+// The load of the memory page: many connections, each of which has one message echoed. With --body,
+// the message is an HTTP request, and the echo the response with that body: for the asgi page.
 //
 // With --hold the connections stay open until standard input ends; "ready" is printed once all are
 // open. With --total, that many connections are opened, used and closed in groups of --connections.
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <unistd.h>
 #include <vector>
@@ -30,8 +32,13 @@ constexpr timeval kReplyTimeout = {.tv_sec = 10, .tv_usec = 0};
 
 struct ConnectionOptions : bench::LoadOptions {
     std::uint64_t total = 0; // 0: hold
+    std::string body;
 
     bool take(std::string_view name, std::string_view text) {
+        if (name == "--body") {
+            body = text;
+            return true;
+        }
         if (name == "--total") {
             total = bench::parse<std::uint64_t>(name, text);
             return true;
@@ -47,19 +54,25 @@ struct ConnectionOptions : bench::LoadOptions {
     }
 };
 
+constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+
 // Connection `number`, connected to the server.
-int open_connection(std::uint16_t port, std::uint64_t number) {
+int open_connection(const ConnectionOptions& options, std::uint64_t number) {
     const int fd = checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
     bench::enable(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, "setsockopt(IP_BIND_ADDRESS_NO_PORT)");
     sockaddr_in source = bench::loopback(0);
     const std::uint64_t host = 1 + number / kConnectionsAnAddress % kAddresses;
     source.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + static_cast<std::uint32_t>(host));
     checked(bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeof source), "bind");
-    const sockaddr_in target = bench::loopback(port);
+    const sockaddr_in target = bench::loopback(options.address.port);
     checked(connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof target), "connect");
     checked(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kReplyTimeout, sizeof kReplyTimeout),
             "setsockopt(SO_RCVTIMEO)");
-    checked(send(fd, &number, sizeof number, MSG_NOSIGNAL), "send");
+    if (options.body.empty()) {
+        checked(send(fd, &number, sizeof number, MSG_NOSIGNAL), "send");
+    } else {
+        checked(send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL), "send");
+    }
     return fd;
 }
 
@@ -72,15 +85,37 @@ void check_echo(int fd, std::uint64_t number) {
     }
 }
 
+void check_response(int fd, std::uint64_t number, const std::string& body) {
+    std::string response;
+    while (response.find("\r\n\r\n" + body) == std::string::npos) {
+        std::array<char, 4096> part{};
+        const ssize_t count =
+            bench::restarted([&] { return recv(fd, part.data(), part.size(), 0); }, "recv");
+        if (count <= 0) {
+            throw std::runtime_error("connection " + std::to_string(number) +
+                                     ": the response is wrong");
+        }
+        response.append(part.data(), static_cast<std::size_t>(count));
+    }
+    if (response.rfind("HTTP/1.1 200 ", 0) != 0) {
+        throw std::runtime_error("connection " + std::to_string(number) + ": the status is wrong");
+    }
+}
+
 // Opens `count` connections from `first` on and awaits their echoes.
-std::vector<int> open_group(std::uint16_t port, std::uint64_t first, std::uint64_t count) {
+std::vector<int> open_group(const ConnectionOptions& options, std::uint64_t first,
+                            std::uint64_t count) {
     std::vector<int> group;
     group.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) {
-        group.push_back(open_connection(port, first + i));
+        group.push_back(open_connection(options, first + i));
     }
     for (std::uint64_t i = 0; i < count; ++i) {
-        check_echo(group[i], first + i);
+        if (options.body.empty()) {
+            check_echo(group[i], first + i);
+        } else {
+            check_response(group[i], first + i, options.body);
+        }
     }
     return group;
 }
@@ -97,7 +132,7 @@ void hold(const ConnectionOptions& options) {
     std::vector<int> all;
     for (std::uint64_t first = 0; first < options.connections; first += kStep) {
         const std::uint64_t count = std::min<std::uint64_t>(kStep, options.connections - first);
-        const std::vector<int> group = open_group(options.address.port, first, count);
+        const std::vector<int> group = open_group(options, first, count);
         all.insert(all.end(), group.begin(), group.end());
     }
     std::puts("ready");
@@ -112,7 +147,7 @@ void churn(const ConnectionOptions& options) {
     for (std::uint64_t first = 0; first < options.total; first += options.connections) {
         const std::uint64_t count =
             std::min<std::uint64_t>(options.connections, options.total - first);
-        close_group(open_group(options.address.port, first, count));
+        close_group(open_group(options, first, count));
     }
     std::printf("{\"connections\": %llu}\n", static_cast<unsigned long long>(options.total));
 }

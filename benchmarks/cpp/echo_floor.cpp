@@ -19,7 +19,7 @@ constexpr std::size_t kReceiveBuffer = std::size_t{256} * 1024;
 
 class EchoFloor : public bench::FloorServer<EchoFloor> {
 public:
-    explicit EchoFloor(bench::Address address) : FloorServer(std::move(address)) {}
+    EchoFloor(bench::Address address, int workers) : FloorServer(std::move(address), workers) {}
 
     [[nodiscard]] std::string ready_line() const {
         return address().is_unix() ? address().path : std::to_string(address().port);
@@ -88,11 +88,14 @@ private:
 int main(int argc, char** argv) {
     return bench::run_floor("echo_floor", [&] {
         bench::Address address;
+        int workers = 1;
         if (argc == 3 && std::string_view(argv[1]) == "--unix") {
             address.path = argv[2];
+        } else if (argc == 3 && std::string_view(argv[1]) == "--workers") {
+            workers = std::stoi(argv[2]);
         } else if (argc != 1) {
-            throw std::invalid_argument("takes --unix PATH or nothing");
+            throw std::invalid_argument("takes --unix PATH, --workers NUMBER or nothing");
         }
-        return EchoFloor(std::move(address));
+        return EchoFloor(std::move(address), workers);
     });
 }

@@ -40,9 +40,12 @@ public:
     }
 
 protected:
-    explicit FloorServer(Address address) : address_(std::move(address)) {
-        epoll_ = checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+    // With more than one of `workers`, as many processes accept from the same socket.
+    explicit FloorServer(Address address, int workers = 1) : address_(std::move(address)) {
         listener_ = listen_stream(address_);
+        for (int number = 1; number < workers && checked(fork(), "fork") != 0; ++number) {
+        }
+        epoll_ = checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
         watch(epoll_, EPOLL_CTL_ADD, listener_, EPOLLIN, static_cast<std::uint64_t>(listener_));
         // A regular file or /dev/null cannot be watched; such a server runs until it is killed.
         epoll_event event{};

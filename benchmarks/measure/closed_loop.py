@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -131,12 +131,17 @@ def settle(load: Sequence[str], cores: Cores | None) -> None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A running, settled server and the command of its load."""
+    """A running, settled server and the command of its load.
+
+    Attributes:
+        around: entered for each load.
+    """
 
     running: Server
     client: Sequence[str]
     cores: Cores | None
     check: Callable[..., None] = check_requests
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def turn(self, options: argparse.Namespace) -> Sample:
         """Load the server for ``options.seconds``; errors as of :meth:`load`."""
@@ -155,9 +160,10 @@ class Loaded:
         """
         timed = ["--server-pid", self.running.pid, *amount, "--warmup", warmup]
         timeout = at_least + warmup + GRACE
-        before = time.monotonic()
-        figures = run_load(self.client, self.cores, *timed, timeout=timeout)
-        outside = time.monotonic() - before
+        with self.around():
+            before = time.monotonic()
+            figures = run_load(self.client, self.cores, *timed, timeout=timeout)
+            outside = time.monotonic() - before
         self.check(
             requests=figures["requests"],
             seconds=figures["seconds"],

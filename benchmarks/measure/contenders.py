@@ -6,7 +6,9 @@ FLOOR = "floor"
 OURS = "penstock"
 LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
 # Shown, but not compared with Penstock: programs that do less work than the others.
-NOT_PEERS = frozenset({"pyuring-page", "floor-os", "shared_queue", "null sink"})
+NOT_PEERS = frozenset(
+    {"pyuring-page", "floor-os", "shared_queue", "null sink", "bjoern", "fastwsgi"}
+)
 # asyncio's version is Python's.
 PACKAGES = [name for name in LOOPS if name != "asyncio"]
 
@@ -18,4 +20,5 @@ def is_own(contender: str) -> bool:
 
 def is_peer(contender: str) -> bool:
     """Whether Penstock is compared with it: neither the floor nor Penstock on another loop."""
-    return contender != FLOOR and contender not in NOT_PEERS and not is_own(contender)
+    is_floor = contender == FLOOR or contender.startswith(f"{FLOOR}-")
+    return not is_floor and contender not in NOT_PEERS and not is_own(contender)

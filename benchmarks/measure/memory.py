@@ -1,4 +1,4 @@
-"""Resident memory of another process, and the descriptors that many connections need."""
+"""Memory of other processes with their children, and the descriptors that many connections need."""
 
 from __future__ import annotations
 
@@ -44,3 +44,18 @@ def descriptors(needed: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def process_tree(root: int) -> list[int]:
+    """A process with all that it has started, and what those have started."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text(errors="replace")
+        except OSError:
+            continue  # it has ended meanwhile
+        parents[int(stat.parent.name)] = int(text.rpartition(") ")[2].split()[1])
+    tree = [root]
+    for process in tree:
+        tree += [child for child, parent in parents.items() if parent == process]
+    return tree

@@ -1,27 +1,34 @@
-"""A short response of an ASGI application, by Penstock's server and by uvicorn with httptools.
+"""Web servers of Python: requests and WebSocket messages by ASGI and WSGI applications.
 
-The load (``cpp/http_client.cpp``) keeps its connections alive with one request in flight on each,
-and compares every reply byte for byte.
+The loads (``cpp/http_client.cpp`` and its neighbours) compare every reply byte for byte; h2load and
+wrk, which do not, are named in their rows. Each server runs by its own command, as one worker on
+one core, and the CPU time is that of all its processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import AbstractContextManager
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
 
-from benchmarks.asgi_server import SERVERS
-from benchmarks.http_server import HELLO
 from benchmarks.measure.affinity import Cores
+from benchmarks.measure.certificate import make_certificate
 from benchmarks.measure.closed_loop import (
     CPU_WITHOUT_FLOOR,
+    LATENCIES,
     RATE,
+    Load,
     Loaded,
     Sample,
     in_turns,
     protocol_facts,
     protocol_sentence,
     serving,
+    settle,
 )
 from benchmarks.measure.comparison import (
     Comparison,
@@ -31,69 +38,173 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.compilers import SYSTEM
-from benchmarks.measure.contenders import PACKAGES
+from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.memory import process_tree
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.options import add_turns, choices, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
+from benchmarks.measure.processes import server
+from benchmarks.web.commands import SERVERS, TWO_CORES
+from benchmarks.web.halting import go_on, going_on, stop
+from benchmarks.web.idle import idle_comparison, idle_metrics
+from benchmarks.web.rows import ROWS, Row, load_of, missing_load
+from benchmarks.web.workers import workers_comparison, workers_sentence
 
-SUMMARY = "ASGI hello, keep-alive, closed loop"
+SUMMARY = "Web servers of Python: ASGI, WSGI, WebSocket, HTTP/2"
 
-METRICS = [RATE, CPU_WITHOUT_FLOOR]
+METRICS = [RATE, CPU_WITHOUT_FLOOR, *LATENCIES[:2]]
 COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
-COMPARISON_OPTIONS = ["--turns", "4"]
-LABELS = ["load"]
+COMPARISON_OPTIONS = ["--turns", "4", "--rows", "hello,ws64", "--servers", OURS]
+LABELS = ["row"]
+IDLE, WORKERS = "idle", "workers"
+OWN_ECHO = "penstock-protocol"
+REQUEST_BYTES = 73  # of the load's request for the hello row
+PEERS = [
+    *("uvicorn", "httptools", "zttp", "uvloop", "websockets", "granian", "hypercorn"),
+    *("peregrine-server", "weft-server", "m0serve", "h2corn", "fastpysgi", "saltare", "robyn"),
+    *("gunicorn", "bjoern-binary", "fastwsgi", "fastapi", "starlette", "django"),
+]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    known = list(SERVERS)
+    known, rows = list(SERVERS), [*ROWS, IDLE, WORKERS]
     parser.add_argument(
         "--servers", type=choices("server", known), default=known, help=f"of {','.join(known)}"
     )
+    parser.add_argument(
+        "--rows", type=choices("row", rows), default=rows, help=f"of {','.join(rows)}"
+    )
     parser.add_argument("--connections", type=int, default=32, help="connections (32)")
+    parser.add_argument("--idle", type=int, default=10_000, help="idle connections (10000)")
     add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
-    """Measure the servers in turn."""
-    facts = machine_facts([*PACKAGES, "uvicorn", "httptools"], compiler=SYSTEM)
+    """Measure each row, the servers in turn."""
+    facts = machine_facts(["penstock", *PEERS], compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
-    script = str(BENCHMARKS / "asgi_server.py")
-
-    def load(port: str) -> list[str]:
-        command = [str(native / "http_client"), "--port", port, "--body", HELLO]
-        return [*command, "--connections", str(options.connections)]
-
-    def serve(name: str) -> AbstractContextManager[Loaded]:
-        return serving([sys.executable, script, "--server", name], load, cores)
-
-    label = f"hello, {options.connections} connections"
-    outcomes = in_turns(options.servers, options, serve, report=say)
-    comparisons = [Comparison((label,), outcomes)]
+    with tempfile.TemporaryDirectory() as folder:
+        pair = make_certificate(Path(folder))
+        stand = Stand(options, cores, native, (str(pair[0]), str(pair[1])), say)
+        wanted = [row for name, row in ROWS.items() if name in options.rows]
+        comparisons = [stand.compare(row) for row in wanted if missing_load(row) is None]
+    without = sorted({name for row in wanted if (name := missing_load(row)) is not None})
     parts = [
         describe(facts),
         f"{protocol_sentence(options)} {options.connections} connections, kept alive.",
-        *metric_tables(comparisons, LABELS, options.servers, METRICS),
-        *missing_list(comparisons),
     ]
-    panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
+    contenders = list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
+    results: dict[str, object] = {
+        "page": "asgi",
+        "machine": facts,
+        "protocol": protocol_facts(options, cores),
+        "connections": options.connections,
+        "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+    }
+    if comparisons:
+        parts += [*metric_tables(comparisons, LABELS, contenders, METRICS)]
+        parts += missing_list(comparisons)
+    if without:
+        parts.append(f"Rows of loads that this machine lacks are left out: {', '.join(without)}.")
+    failures = own_failures(comparisons)
+    if IDLE in options.rows:
+        idle = idle_comparison(options, cores, native, say)
+        metrics = idle_metrics(options.idle)
+        parts += metric_tables([idle], LABELS, [FLOOR, *options.servers], metrics)
+        parts += missing_list([idle])
+        results["idle_cells"] = [idle.as_json(metrics)]
+        failures += own_failures([idle])
+    if WORKERS in options.rows:
+        workers = workers_comparison(options, native, say)
+        parts += [workers_sentence(workers), *missing_list([workers])]
+        results["workers_cells"] = [workers.as_json([RATE])]
+        failures += own_failures([workers])
+    panel = metric_panel("", comparisons, CPU_WITHOUT_FLOOR, lambda each: each.labels[0])
     return Report(
-        results={
-            "page": "asgi",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "connections": options.connections,
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
+        results=results,
         markdown="\n\n".join(parts),
         charts={
             "asgi": Chart(
-                "ASGI hello: requests per second (more is better)", "thousand requests / s", [panel]
+                "Web servers of Python: CPU per request (less is better)", "µs / request", [panel]
             )
-        },
-        failures=own_failures(comparisons),
+        }
+        if comparisons
+        else {},
+        failures=failures,
     )
+
+
+class Stand:
+    """Starts the servers of a row with their loads."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        cores: Cores,
+        native: Path,
+        certificate: tuple[str, str],
+        say: Say,
+    ) -> None:
+        self._options = options
+        self._cores = cores
+        self._native = native
+        self._certificate = certificate
+        self._say = say
+
+    def compare(self, row: Row) -> Comparison[Sample]:
+        """Measure a row."""
+        label = row.label.format(connections=row.connections or self._options.connections)
+        names = [name for name in row.servers if name in self._options.servers]
+        if row.floor and names:
+            names = [FLOOR, OWN_ECHO, *names]
+
+        def serve(name: str) -> AbstractContextManager[Loaded]:
+            return self._serve(name, row)
+
+        outcomes = in_turns(
+            names, self._options, serve, report=lambda line: self._say(f"{label}: {line}")
+        )
+        return Comparison((label,), outcomes)
+
+    @contextmanager
+    def _serve(self, name: str, row: Row) -> Iterator[Loaded]:
+        load: Load
+        if name in (FLOOR, OWN_ECHO):
+            # The bytes of the request there and back: what no server can do without.
+            command = [str(self._native / "echo_floor")]
+            if name == OWN_ECHO:
+                command = [sys.executable, str(BENCHMARKS / "echo_server.py")]
+                command += ["--loop", OURS, "--style", "protocol"]
+            count = str(row.connections or self._options.connections)
+            echo = [str(self._native / "echo_client"), "--size", str(REQUEST_BYTES)]
+            with serving(
+                command, lambda port: [*echo, "--connections", count, "--port", port], self._cores
+            ) as loaded:
+                yield loaded
+            return
+        load = load_of(row, self._native, self._options.connections)
+        with self._running(self._command(name, row), load, alone=name not in TWO_CORES) as loaded:
+            yield loaded
+
+    def _command(self, name: str, row: Row) -> list[str]:
+        command = [sys.executable, str(BENCHMARKS / "asgi_server.py"), "--server", name]
+        command += ["--application", row.application, "--interface", row.interface]
+        command += ["--tls", *self._certificate] if row.tls else []
+        return command + (["--http2"] if row.http2 else [])
+
+    @contextmanager
+    def _running(self, command: Sequence[str], load: Load, *, alone: bool) -> Iterator[Loaded]:
+        with server(command, self._cores.server if alone else None) as running:
+            client = load(running.ready_line)
+            settle(client, self._cores)
+            processes = process_tree(running.pid)
+            stop(processes)
+            try:
+                yield Loaded(running, client, self._cores, around=partial(going_on, processes))
+            finally:
+                go_on(processes)

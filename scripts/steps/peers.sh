@@ -103,3 +103,23 @@ build_pyuring() {
         --no-deps --no-cache-dir --no-binary pyuring "pyuring==$newest_pyuring" >"$(log_file pyuring)" 2>&1 ||
         say "$target: pyuring $newest_pyuring does not build here ($(log_file pyuring)), continuing with the version that has a wheel"
 }
+
+robyn=0.88.0
+
+# install_web_peers VENV: the web servers that Penstock's is compared with, each by itself: one that has no wheel for this
+# machine is said and left out, and so does the page. Robyn pins older versions of what the others need, so it has a
+# virtual environment of its own.
+install_web_peers() {
+    local target=$1 requirement
+    while read -r requirement; do
+        "$venv/bin/python" -m pip --python "$target/bin/python" install --quiet --disable-pip-version-check \
+            --only-binary :all: --constraint constraints.txt "$requirement" >"$(log_file web-peers)" 2>&1 </dev/null ||
+            say "$target: $requirement has no wheel for this machine ($(log_file web-peers)), continuing without it"
+    done < <("$target/bin/python" scripts/requirements.py list bench-web)
+    if runs build/robyn/bin/python "from importlib.metadata import version; assert version('robyn') == '$robyn'"; then return; fi
+    say "build/robyn: installing Robyn $robyn"
+    rm -rf build/robyn
+    { "$target/bin/python" -m venv build/robyn &&
+        build/robyn/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "robyn==$robyn"; } \
+        >"$(log_file robyn)" 2>&1 || say "build/robyn: Robyn cannot be installed ($(log_file robyn)), continuing without it"
+}

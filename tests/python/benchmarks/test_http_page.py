@@ -102,20 +102,3 @@ def test_a_later_reply_that_is_not_as_the_first_is_refused(
     code, _, errors = converse(client, REPLY.format(1), reply)
     assert code == 1
     assert said in errors
-
-
-def test_asgi_measures_every_server(
-    measure_page: Callable[..., tuple[dict[str, Any], str]], own_and_asyncio: str
-) -> None:
-    pytest.importorskip("httptools")
-    servers = ",".join(
-        {"penstock": "penstock", "asyncio": "uvicorn on asyncio"}[loop]
-        for loop in own_and_asyncio.split(",")
-    )
-    results, _ = measure_page(
-        *("asgi", "--servers", servers, "--connections", "2"),
-        *("--rounds", "1", "--seconds", "0.05", "--warmup", "0.02", "--turns", "1"),
-    )
-    (cell,) = results["cells"]
-    for name in servers.split(","):
-        assert cell["contenders"][name]["rounds"][0]["requests"] > 0

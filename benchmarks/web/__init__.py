@@ -1,0 +1,1 @@
+"""The measured web applications, and the servers that run them."""
