@@ -25,6 +25,7 @@ struct LastHead {
     PyObject* raw_path = nullptr;
     PyObject* query = nullptr;
     PyObject* headers = nullptr; ///< a list, which is copied
+    PyObject* scope = nullptr;   ///< without the headers; made when the head is repeated
     bool keep_alive = false;
     bool is_head = false;
     bool expects_continue = false; ///< in HTTP/2

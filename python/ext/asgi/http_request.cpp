@@ -3,6 +3,7 @@
 #include "asgi/http_request.hpp"
 
 #include "asgi/http2_connection.hpp"
+#include "core/eager_task.hpp"
 #include "net/socket_transport.hpp"
 
 #include <utility>
@@ -186,24 +187,19 @@ PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** 
 /// Makes the task. Null with an exception set.
 Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
     HttpServerObject* server = request->connection->server;
-    const ModuleState* state = request->state();
-#if PY_VERSION_HEX >= 0x030C0000
-    if (server->eager && feeding == Feeding::from_dispatcher) {
-        const auto* loop = reinterpret_cast<const LoopObject*>(server->loop);
-        const bool plain = loop->task_factory == nullptr || loop->task_factory == Py_None;
-        if (plain &&
-            PyDict_GetItemWithError(state->tasks_names, state->name_task) == state->task_type) {
-            PyObject* stack[] = {nullptr, as_object(request), server->loop, Py_True};
-            return Ref(PyObject_Vectorcall(state->task_type, stack + 1,
-                                           1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                           state->keywords_loop_eager));
+    // Its own context, not that of the loop's callback.
+    if (server->task_keywords != nullptr && feeding == Feeding::from_dispatcher) {
+        auto* loop = reinterpret_cast<LoopObject*>(server->loop);
+        if (begins_plainly(loop)) {
+            const Ref keywords = Ref::borrow(server->task_keywords);
+            const Ref context(PyContext_Copy(request->connection->context));
+            return context ? begin_task(loop, keywords.get(), as_object(request), context.get())
+                           : Ref();
         }
     }
-#else
-    (void)feeding;
-#endif
-    return Ref(
-        PyObject_CallMethodOneArg(server->loop, state->name_create_task, as_object(request)));
+    const ProtocolContext context(request->connection->context);
+    return Ref(PyObject_CallMethodOneArg(server->loop, request->state()->name_create_task,
+                                         as_object(request)));
 }
 
 } // namespace
@@ -211,12 +207,7 @@ Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
 bool start_task(HttpRequestObject* request, Feeding feeding) noexcept {
     const Ref alive = Ref::borrow(as_object(request));
     request->started = true;
-    Ref task;
-    {
-        // Its own context, not that of the loop's callback: the task copies it.
-        const ProtocolContext context(request->connection->context);
-        task = make_task(request, feeding);
-    }
+    Ref task = make_task(request, feeding);
     if (!task) {
         return false;
     }
@@ -345,12 +336,11 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
 }
 
 bool add_http_request_types(PyObject* module, ModuleState* state) {
-    state->keywords_loop_eager = Py_BuildValue("(ss)", "loop", "eager_start");
     state->http_disconnect = Py_BuildValue("{ss}", "type", "http.disconnect");
     state->empty_bytes = PyBytes_FromStringAndSize(nullptr, 0);
     state->http_empty_request = PyDict_New();
-    if (state->keywords_loop_eager == nullptr || state->http_disconnect == nullptr ||
-        state->empty_bytes == nullptr || state->http_empty_request == nullptr ||
+    if (state->http_disconnect == nullptr || state->empty_bytes == nullptr ||
+        state->http_empty_request == nullptr ||
         PyDict_SetItem(state->http_empty_request, state->name_type, state->name_http_request) !=
             0 ||
         PyDict_SetItem(state->http_empty_request, state->name_body, state->empty_bytes) != 0 ||

@@ -86,22 +86,27 @@ Ref rooted(PyObject* root, Ref path, bool raw) noexcept {
     return Ref(joined);
 }
 
-Ref scope_of(HttpConnectionObject* connection) noexcept {
+/// The prototype with the request line of the last head. Null with an exception set.
+Ref scope_of_line(HttpConnectionObject* connection) noexcept {
     const LastHead& last = connection->bytes->last;
     const ModuleState* state = state_of(Py_TYPE(connection->server));
     Ref scope(PyDict_Copy(connection->prototype));
-    const Ref headers(scope ? PyList_GetSlice(last.headers, 0, PyList_GET_SIZE(last.headers))
-                            : nullptr);
-    if (!headers) {
-        return Ref();
-    }
     const auto set = [&](PyObject* key, PyObject* value) {
         return PyDict_SetItem(scope.get(), key, value) == 0;
     };
-    return set(state->name_method, last.method) && set(state->name_path, last.path) &&
+    return scope && set(state->name_method, last.method) && set(state->name_path, last.path) &&
                    set(state->name_raw_path, last.raw_path) &&
-                   set(state->name_query_string, last.query) &&
-                   set(state->name_headers, headers.get()) &&
+                   set(state->name_query_string, last.query)
+               ? std::move(scope)
+               : Ref();
+}
+
+/// Gives a scope what belongs to it alone. Null with an exception set.
+Ref completed(HttpConnectionObject* connection, Ref scope) noexcept {
+    PyObject* last = connection->bytes->last.headers;
+    const ModuleState* state = state_of(Py_TYPE(connection->server));
+    const Ref headers(scope ? PyList_GetSlice(last, 0, PyList_GET_SIZE(last)) : nullptr);
+    return headers && PyDict_SetItem(scope.get(), state->name_headers, headers.get()) == 0 &&
                    copy_inside(scope.get(), state->name_asgi) &&
                    copy_inside(scope.get(), state->name_extensions) &&
                    copy_inside(scope.get(), state->name_state)
@@ -118,10 +123,12 @@ void LastHead::clear() noexcept {
     Py_CLEAR(raw_path);
     Py_CLEAR(query);
     Py_CLEAR(headers);
+    Py_CLEAR(scope);
 }
 
 int LastHead::visit(visitproc visit, void* arg) const noexcept {
-    Py_VISIT(headers); // the others are str and bytes
+    Py_VISIT(headers);
+    Py_VISIT(scope); // the others are str and bytes
     return 0;
 }
 
@@ -155,7 +162,7 @@ Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
         return Ref();
     }
     last.keep_alive = head.keep_alive;
-    Ref scope = scope_of(connection);
+    Ref scope = completed(connection, scope_of_line(connection));
     if (head.minor_version == 0) {
         const Ref version(PyUnicode_FromString("1.0"));
         if (!scope || !version ||
@@ -175,7 +182,11 @@ Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
 }
 
 Ref repeat_scope(HttpConnectionObject* connection) noexcept {
-    return scope_of(connection);
+    LastHead& last = connection->bytes->last;
+    if (last.scope == nullptr) {
+        last.scope = scope_of_line(connection).release();
+    }
+    return last.scope != nullptr ? completed(connection, Ref(PyDict_Copy(last.scope))) : Ref();
 }
 
 } // namespace penstock::python

@@ -182,7 +182,11 @@ bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
     // What is to come may fail, and the response has then not begun.
     const bool kept_alive = request->keep_alive;
     ResponseFields fields(request, status);
-    append_head(output, [&](http::HeadWriter& head) { head.status(status); });
+    if (status == 200) {
+        append(output, "HTTP/1.1 200 OK\r\n");
+    } else {
+        append_head(output, [&](http::HeadWriter& head) { head.status(status); });
+    }
     if (headers != nullptr && !add_all(fields, headers)) {
         output.clear();
         request->keep_alive = kept_alive;

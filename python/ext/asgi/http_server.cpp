@@ -5,7 +5,7 @@
 #include "asgi/http2_connection.hpp"
 #include "asgi/http_connection.hpp"
 #include "asgi/http_request.hpp"
-#include "core/scheduling.hpp"
+#include "core/eager_task.hpp"
 #include "shared/buffer_view.hpp"
 
 #include <cstddef>
@@ -24,27 +24,6 @@ namespace {
 
 io::MonotonicTime nanoseconds_of(double seconds) noexcept {
     return seconds < 0 ? -1 : static_cast<io::MonotonicTime>(seconds * 1e9);
-}
-
-/// Whether requests may be started in eager tasks: on this module's loop, if the program has not
-/// replaced what makes tasks.
-bool may_be_eager(const ModuleState* state, PyObject* loop) noexcept {
-#if PY_VERSION_HEX >= 0x030C0000
-    if (PyObject_TypeCheck(loop, state->loop_type) == 0) {
-        return false;
-    }
-    const Ref method(PyObject_GetAttrString(loop, "create_task"));
-    if (!method) {
-        PyErr_Clear();
-        return false;
-    }
-    return PyCFunction_Check(method.get()) &&
-           PyCFunction_GET_FUNCTION(method.get()) == as_function(&create_task);
-#else
-    (void)state;
-    (void)loop;
-    return false;
-#endif
 }
 
 /// Appends a line for each pair of bytes. False with an exception set. Throws std::bad_alloc.
@@ -166,7 +145,10 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     server->stall_time = nanoseconds_of(stall_time);
     server->limit_concurrency = static_cast<std::size_t>(limit_concurrency);
     server->sends_date = date != 0;
-    server->eager = may_be_eager(state_of(Py_TYPE(self)), loop);
+    if (may_begin_tasks(state_of(Py_TYPE(self)), loop)) {
+        server->task_keywords = keywords_of_task(loop);
+        return server->task_keywords != nullptr ? 0 : -1;
+    }
     return 0;
 }
 
@@ -325,6 +307,7 @@ int server_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(server->app);
     Py_VISIT(server->state);
     Py_VISIT(server->tasks);
+    Py_VISIT(server->task_keywords);
     Py_VISIT(server->report);
     Py_VISIT(server->log_start);
     for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
@@ -340,6 +323,7 @@ int server_clear(PyObject* self) {
     Py_CLEAR(server->app);
     Py_CLEAR(server->state);
     Py_CLEAR(server->tasks);
+    Py_CLEAR(server->task_keywords);
     Py_CLEAR(server->report);
     Py_CLEAR(server->log_start);
     while (HttpConnectionObject* connection = server->connections.pop_front()) {

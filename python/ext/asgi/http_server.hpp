@@ -63,10 +63,11 @@ struct HttpServerObject {
     PyObject ob_base;
     PyObject* loop;
     PyObject* app;
-    PyObject* state;     ///< the lifespan's state, a dictionary, or None
-    PyObject* tasks;     ///< a set of the tasks of requests that have suspended
-    PyObject* report;    ///< report(kind, value): writes to the log
-    PyObject* log_start; ///< log_start(scope, status), the access log; or None
+    PyObject* state;         ///< the lifespan's state, a dictionary, or None
+    PyObject* tasks;         ///< a set of the tasks of requests that have suspended
+    PyObject* task_keywords; ///< see `begin_task`; null if tasks begin in the next iteration
+    PyObject* report;        ///< report(kind, value): writes to the log
+    PyObject* log_start;     ///< log_start(scope, status), the access log; or None
     HttpShared* shared;
     OpenConnections connections; ///< owned
     std::size_t open_connections;
@@ -76,7 +77,6 @@ struct HttpServerObject {
     io::MonotonicTime head_time;   ///< how long a head may take; negative: for ever
     io::MonotonicTime body_time;   ///< how long a body may stall; negative: for ever
     io::MonotonicTime stall_time;  ///< how long a client may take nothing; negative: for ever
-    bool eager;                    ///< requests may run in eager tasks
     bool sends_date;
     bool draining; ///< no connection is kept after its response
 };

@@ -53,6 +53,9 @@ struct LoopObject {
     PyObject* task_factory;
     PyObject* getter; ///< see `loop_getter`; null until used and once closed
     PyObject* current_handle;
+    PyObject* first_step_context;   ///< of the task that `begin_task` makes, borrowed; else null
+    PyObject* first_step;           ///< what that task has scheduled
+    unsigned long long tasks_begun; ///< by `begin_task`
     HandleObject*
         thread_safe_call;         ///< the call_soon_threadsafe() callback that is running, or null
     PyObject* end_of_call_events; ///< list of events to set when it returns, or null

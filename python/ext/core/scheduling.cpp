@@ -115,6 +115,11 @@ PyObject* call_soon(PyObject* self, PyObject* const* arguments, Py_ssize_t count
         !debug_checks(loop, arguments[0], "call_soon", false)) {
         return nullptr;
     }
+    if (loop->first_step_context != nullptr && context == loop->first_step_context &&
+        loop->first_step == nullptr && count == 1) [[unlikely]] {
+        loop->first_step = Py_NewRef(arguments[0]);
+        Py_RETURN_NONE; // Task does not use the handle
+    }
     HandleObject* handle = make_handle(loop, loop->state->handle_type, arguments[0], arguments + 1,
                                        count - 1, context);
     if (handle != nullptr) {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +75,28 @@ def test_root_path_is_in_front_of_the_path(run: Run) -> None:
     scope = scope_of(run, b"GET /x%20y HTTP/1.1\r\n" + CLOSE, root_path="/api")
     assert (scope["root_path"], scope["path"]) == ("/api", "/api/x y")
     assert scope["raw_path"] == b"/api/x%20y"
+
+
+def test_a_repeated_head_has_a_scope_that_may_be_changed(run: Run) -> None:
+    seen = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append({key: scope[key] for key in ("method", "path", "raw_path", "query_string")})
+        assert scope["extensions"].pop("more", None) is None
+        scope["extensions"]["more"] = scope["asgi"]["more"] = {}
+        scope.update(method="POST", path="/else", raw_path=b"", query_string=b"", more=1)
+        scope["headers"].clear()
+        await respond(send)
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for _ in range(4):
+                client.writer.write(b"GET /path?query HTTP/1.1\r\n" + HOST + b"\r\n")
+                await client.response()
+
+    run(main())
+    line = {"method": "GET", "path": "/path", "raw_path": b"/path", "query_string": b"query"}
+    assert seen == [line] * 4
 
 
 def test_repeated_requests_have_scopes_of_their_own(run: Run) -> None:
@@ -253,6 +277,95 @@ def test_each_request_is_a_task_in_a_context_of_its_own(run: Run) -> None:
         assert all(task.result() is None for task in tasks)
 
     run(main())
+
+
+def test_tasks_that_begin_at_once_have_names_of_their_own(run: Run) -> None:
+    """CPython 3.11 has no eager tasks; Penstock's loop runs their first step itself there."""
+    names = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.get_loop() is asyncio.get_running_loop()
+        asyncio.get_running_loop().call_soon(names.append, task.get_name())
+        await asyncio.sleep(0)
+        await respond(send)
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for _ in range(3):
+                client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+                await client.response()
+            await asyncio.sleep(0)
+        assert len(set(names)) == 3
+
+    run(main())
+
+
+def test_a_loop_in_debug_mode_serves_too(run: Run) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().set_debug(True)
+        assert (await ask(echo, b"GET / HTTP/1.1\r\n" + CLOSE))[0] == 200
+
+    run(main())
+
+
+def test_a_request_in_its_first_step_can_be_cancelled(run: Run) -> None:
+    seen = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel("enough")
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError as error:
+            seen.append(error.args)
+            task.uncancel()
+        await respond(send)
+
+    async def main() -> None:
+        assert (await ask(app, b"GET / HTTP/1.1\r\n" + CLOSE))[0] == 200
+
+    run(main())
+    assert seen == [("enough",)]
+
+
+def test_the_variables_of_a_request_are_not_kept(run: Run) -> None:
+    class Value:
+        pass
+
+    variable: contextvars.ContextVar[Value] = contextvars.ContextVar("variable")
+    values = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        value = Value()
+        variable.set(value)
+        values.append(weakref.ref(value))
+        await respond(send)
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            await client.response()
+            await asyncio.sleep(0)
+            gc.collect()
+            assert [value() for value in values] == [None]
+
+    run(main())
+
+
+def test_an_interrupt_in_an_application_leaves_the_loop(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main())
 
 
 def test_a_task_factory_is_used(run: Run) -> None:
