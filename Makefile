@@ -49,13 +49,14 @@ fuzz: ## run random programs in Python and C++ (FUZZ_ARGS="--minutes 30 --seed 1
 	@cmake --preset asan >/dev/null && cmake --build --preset asan
 	@.venv/bin/python scripts/fuzz.py $(FUZZ_ARGS)
 
-soak: ## disturb eight serial ports at random on each loop, poll instruments under faults, then kill recorders (SOAK_SECONDS=600 SOAK_ALICAT_SECONDS=3600)
+soak: ## disturb eight serial ports at random on each loop, poll instruments under faults, then kill recorders, then archivers and their server (SOAK_SECONDS=600 SOAK_ALICAT_SECONDS=3600 SOAK_ARCHIVE_SECONDS=1800)
 	@scripts/setup test
 	@for loop in penstock asyncio uvloop trio; do \
 	    PYTHONPATH=.:python .venv/bin/python benchmarks/serial_ports/soak.py --loop $$loop --ports 8 --seconds $(SOAK_SECONDS) || exit; \
 	done
 	@PYTHONPATH=.:python .venv/bin/python -m tests.python.sim.pty_run --seconds $(SOAK_ALICAT_SECONDS) --result tests/results/alicat_soak.md
 	@PYTHONPATH=.:python .venv/bin/python -m tests.python.record.crashes --kills 200 --out tests/results/recording_crashes.json
+	@PYTHONPATH=.:python .venv/bin/python -m tests.python.record.archive_soak --seconds $(SOAK_ARCHIVE_SECONDS) --out tests/results/archive_soak.json
 
 lint: ## check style and types: addresses, ruff, mypy, clang-format, clang-tidy
 	@scripts/setup lint

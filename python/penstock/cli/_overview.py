@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["COMMANDS_BY_PURPOSE", "overview"]
 
 COMMANDS_BY_PURPOSE = {
-    "Record instruments": ("new", "record", "watch", "note", "safe"),
+    "Record instruments": ("new", "record", "watch", "note", "alarm", "safe"),
     "Look at recordings": ("dash", "plot", "query", "export", "verify", "recover", "grafana"),
     "Gather from many machines": ("archive",),
     "Ports and instruments": ("ports", "term", "serial", "alicat", "sim"),

@@ -189,6 +189,37 @@ def build_parser() -> _Parser:
     note.add_argument("--author", metavar="NAME", help="who notes it (default: this user)")
     note.set_defaults(run=_note)
 
+    alarm = commands.add_parser(
+        "alarm",
+        help="list, acknowledge, shelve or reset alarms of a running recording",
+        description="Tell the states of the alarms of a running recording, or change that of one: "
+        "acknowledge (a person has seen it), shelve (tell nobody for a time), unshelve, reset (a "
+        "latched one). Each change is an event of the recording.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    alarm.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
+    alarm.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=("list", "acknowledge", "shelve", "unshelve", "reset"),
+        nargs="?",
+        default="list",
+        help="list (default), acknowledge, shelve, unshelve or reset",
+    )
+    alarm.add_argument("alarm", metavar="ALARM", nargs="?", help="as list names it")
+    alarm.add_argument(
+        "--seconds",
+        type=_positive,
+        default=3600.0,
+        metavar="S",
+        help="shelve for this time (default: 3600)",
+    )
+    alarm.add_argument("--author", metavar="NAME", help="who does it (default: this user)")
+    alarm.add_argument("--json", action="store_true", help="print the list as JSON")
+    alarm.set_defaults(run=_alarm)
+
     safe = commands.add_parser(
         "safe",
         help="bring the controllers of a configuration file into their safe states",
@@ -309,6 +340,12 @@ def _note(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from penstock.cli._recording.note_command import run_note
 
     return run_note(options, interrupts)
+
+
+def _alarm(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.alarm_command import run_alarm
+
+    return run_alarm(options, interrupts)
 
 
 def _safe(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -115,6 +115,7 @@ def test_a_page_that_calls_pkg_config_has_it_installed(name: str) -> None:
 
 # Which test runs the programs, commands and files of each page outside docs/start and docs/howto.
 RUN_BY = {
+    "alarms": "cli/test_alarm_states.py",
     "alicat": "alicat/test_documentation.py",
     "archive": "record/test_archives.py",
     "asgi": "asgi/test_documentation.py",

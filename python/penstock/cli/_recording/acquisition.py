@@ -28,6 +28,7 @@ from penstock.cli._errors import (
 )
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_endpoint import MetricsEndpoint
+from penstock.cli._recording.alarm_states import AlarmStates
 from penstock.cli._recording.alarms import Alarms
 from penstock.cli._recording.display import Display, show, tell
 from penstock.cli._recording.instruments import controller_of
@@ -128,6 +129,10 @@ async def acquire(
                 await tell(display, f"penstock: metrics on {endpoint.place}")
             network = NetworkSinks(plan, partial(tell, display))
             others += await network.open_all(stack)
+            states = None
+            if plan.alarm is not None and plan.alarm.has_book:
+                states = AlarmStates(plan.alarm, plan.out)
+                stack.push_async_callback(anyio.to_thread.run_sync, states.close)
             manager = AlicatManager(error_policy=ErrorPolicy.RETURN)
             await stack.enter_async_context(manager)
             joining = Joining(manager, progress, partial(tell, display))
@@ -155,6 +160,7 @@ async def acquire(
                     manager,
                     joining,
                     safe_states,
+                    states,
                     [*sinks, *others],
                     network,
                     live,
@@ -272,6 +278,7 @@ async def _record(
     manager: AlicatManager,
     joining: Joining,
     safe_states: SafeStates,
+    states: AlarmStates | None,
     sinks: Sequence[Sink],
     network: NetworkSinks,
     live: LiveMetrics,
@@ -283,7 +290,7 @@ async def _record(
     service: ServiceManager,
 ) -> AcquisitionSummary:
     limits = {device.name: device.limits for device in plan.devices}
-    alarms = Alarms(manager, progress, limits, plan.alarm, safe_states.demand)
+    alarms = Alarms(manager, progress, limits, plan.alarm, safe_states.demand, states)
     source = WatchedSource(manager, progress, joining.absent, alarms)
     async with record(source, rate_hz=plan.rate_hz, duration=plan.duration) as recording:
         started = time.monotonic()
@@ -302,10 +309,12 @@ async def _record(
                 tasks.start_soon(show, display, progress, refresh)
                 tasks.start_soon(joining.run, recording, plan.devices)
                 tasks.start_soon(alarms.run_commands)
+                if states is not None:
+                    tasks.start_soon(states.run, recording)
                 tasks.start_soon(safe_states.run)
                 tasks.start_soon(network.watch, recording)
                 if plan.formats:
-                    tasks.start_soon(take_notes, recording, plan.out)
+                    tasks.start_soon(take_notes, recording, plan.out, states)
                 for device in plan.devices:
                     if device.steps:
                         tasks.start_soon(

@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 
 from penstock.alicat import AlicatManager, DeviceResult, Reading
+from penstock.cli._recording.alarm_states import AlarmStates
 from penstock.cli._recording.limits import Alarm, LimitPlan, LimitWatch
 from penstock.cli._recording.plan import AlarmPlan
 from penstock.cli._recording.progress import Progress
@@ -41,11 +42,13 @@ class Alarms:
         limits: Mapping[str, Sequence[LimitPlan]],
         command: AlarmPlan | None,
         demand: Callable[[str], None],
+        states: AlarmStates | None = None,
     ) -> None:
         self._manager = manager
         self._progress = progress
         self._command = command
         self._demand = demand
+        self._states = states
         self._watches = {
             name: [LimitWatch(name, plan) for plan in plans]
             for name, plans in limits.items()
@@ -69,8 +72,10 @@ class Alarms:
                 for device, fields in self._manager.field_schemas().items()
             }
         units = self._units.get(name, {})
-        for watch in watches:
+        for number, watch in enumerate(watches, 1):
             alarm = watch.judge(result.value.values, units, result.received_monotonic_ns)
+            if self._states is not None:
+                self._states.judged(f"{name}/{watch.plan.field}/{number}", alarm, watch)
             if alarm is not None:
                 self._raise(alarm)
                 if alarm.begins:
@@ -82,7 +87,7 @@ class Alarms:
     def _raise(self, alarm: Alarm) -> None:
         self._progress.alarms += alarm.begins
         self._note(alarm.device, "alarm" if alarm.begins else "alarm_ended", alarm.message)
-        if self._command is None:
+        if self._command is None or not self._command.command:
             return
         if len(self._waiting) >= _MOST_WAITING:
             text = f"not run for this: {_MOST_WAITING} alarms wait for it already"

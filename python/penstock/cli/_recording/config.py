@@ -142,12 +142,30 @@ def parse_config(data: bytes, name: str) -> RunConfig:
 
 
 def _alarm(table: Table) -> AlarmPlan:
-    table.refuse_unknown(("command", "timeout"))
-    command = table.words("command", 'a program and its arguments, such as ["logger", "flow"]')
+    files = ("secret_file", "password_file", "ca_file")
+    table.refuse_unknown(("command", "timeout", "webhook", "mqtt", "book", "latch", *files))
+    command: tuple[str, ...] = ()
+    if "command" in table.entries or not table.entries.keys() & {"webhook", "mqtt", "book"}:
+        command = table.words("command", 'a program and its arguments, such as ["logger", "flow"]')
+        if shutil.which(command[0]) is None:
+            table.refuse("command", "cannot be run: there is no such program", "correct its path")
     timeout = table.number("timeout", "a time in seconds", above=0.0, to=600.0, default=10.0)
-    if shutil.which(command[0]) is None:
-        table.refuse("command", "cannot be run: there is no such program", "correct its path")
-    return AlarmPlan(command, timeout)
+
+    def text(key: str, meaning: str) -> str | None:
+        return table.text(key, meaning) if key in table.entries else None
+
+    book = text("book", "a file for the states of alarms")
+    return AlarmPlan(
+        command,
+        timeout,
+        webhook=text("webhook", "the URL of a web hook"),
+        secret_file=text("secret_file", "the file with the web hook's secret"),
+        mqtt=text("mqtt", "the URL of a broker, such as mqtt://HOST/PREFIX"),
+        password_file=text("password_file", "the file with the broker's password"),
+        ca_file=text("ca_file", "a file with certificates"),
+        book=None if book is None else Path(book),
+        latch=table.truth("latch"),
+    )
 
 
 def _limit(table: Table) -> LimitPlan:

@@ -49,6 +49,8 @@ class LimitWatch:
         self.plan = plan
         self.active = False
         """Whether there is an alarm."""
+        self.is_inside = False
+        """Whether the newest number would end an alarm."""
         self._unit = plan.unit
         self._unit_is_known = plan.unit is not None
         self._outside_since_ns: int | None = None
@@ -69,6 +71,7 @@ class LimitWatch:
         value = values.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             return None
+        self.is_inside = False
         unit = units.get(field)
         if not self._unit_is_known:
             self._unit, self._unit_is_known = unit, True
@@ -79,7 +82,8 @@ class LimitWatch:
         number = float(value)
         if not self._is_outside(number):
             self._outside_since_ns = None
-            if self.active and self._is_well_inside(number):
+            self.is_inside = self._is_well_inside(number)
+            if self.active and self.is_inside:
                 self.active = False
                 text = f"{field} is {self._shown(number)}, within its limits again"
                 return Alarm(self.device, field, number, False, text)

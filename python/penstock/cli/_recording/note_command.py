@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.control_socket import SOCKET_NAME, connected_to
 
-__all__ = ["run_note"]
+__all__ = ["ask_recorder", "folder_of", "run_note"]
 
 _TIMEOUT = 10.0
 """Seconds."""
@@ -21,13 +22,13 @@ def run_note(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     A signal ends it by :class:`~penstock.cli._errors.Interrupted`.
     """
-    folder = _folder(Path(options.folder))
+    folder = folder_of(Path(options.folder))
     request = {
         "note": " ".join(options.text),
         "device": options.device,
         "author": options.author,
     }
-    answer = _ask(folder, json.dumps(request).encode() + b"\n")
+    answer = ask_recorder(folder, request)
     if "noted" not in answer:
         raise CommandError(
             f"the note was not recorded: {answer.get('refused')}",
@@ -37,7 +38,7 @@ def run_note(options: argparse.Namespace, interrupts: Interrupts) -> int:
     return ExitCode.OK
 
 
-def _folder(run: Path) -> Path:
+def folder_of(run: Path) -> Path:
     """The folder of a recording that is named by itself, or by one of its files."""
     if not run.exists():
         raise CommandError(
@@ -48,10 +49,11 @@ def _folder(run: Path) -> Path:
     return run.parent
 
 
-def _ask(folder: Path, request: bytes) -> dict[str, str]:
+def ask_recorder(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Send a request to the recorder in ``folder``, and return its answer. CommandError."""
     try:
         with connected_to(folder, _TIMEOUT) as connection:
-            connection.sendall(request)
+            connection.sendall(json.dumps(request).encode() + b"\n")
             line = connection.makefile("rb").readline()
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise CommandError(
@@ -68,7 +70,7 @@ def _ask(folder: Path, request: bytes) -> dict[str, str]:
     except OSError as error:
         raise explain_os_error(error, folder / SOCKET_NAME, kind="file") from error
     try:
-        answer: dict[str, str] = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise CommandError(
             f"the recorder in {folder} ended before it answered; look whether the note is among "

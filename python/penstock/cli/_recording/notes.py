@@ -22,8 +22,9 @@ import anyio
 
 from penstock._plain_task_group import plain_task_group
 from penstock.cli._errors import one_line
+from penstock.cli._recording.alarm_states import AlarmStates
 from penstock.cli._recording.control_socket import SOCKET_NAME, listening_in
-from penstock.record import Recording
+from penstock.record import RecordError, Recording
 
 __all__ = ["LONGEST_NOTE", "take_notes"]
 
@@ -40,8 +41,10 @@ class _RefusedError(Exception):
     """A note that is not recorded; the text is the reason."""
 
 
-async def take_notes(recording: Recording, folder: Path) -> None:
+async def take_notes(recording: Recording, folder: Path, alarms: AlarmStates | None = None) -> None:
     """Record the notes that come by the socket in ``folder``, until it is cancelled.
+
+    Requests about alarms are answered too, if the run keeps their states in ``alarms``.
 
     Where no socket can be made (a file system without them, another recorder), the recording goes
     on with an event ``notes_off``.
@@ -57,7 +60,7 @@ async def take_notes(recording: Recording, folder: Path) -> None:
                     except BaseException:
                         free.release()
                         raise
-                    clients.start_soon(_serve, recording, connection, free)
+                    clients.start_soon(_serve, recording, connection, free, alarms)
     except OSError as error:
         recording.note(
             f"notes of other processes are not taken: {folder / SOCKET_NAME}: "
@@ -77,11 +80,21 @@ async def _accepted(listener: socket.socket) -> socket.socket:
         return connection
 
 
-async def _serve(recording: Recording, connection: socket.socket, free: anyio.Semaphore) -> None:
+async def _serve(
+    recording: Recording,
+    connection: socket.socket,
+    free: anyio.Semaphore,
+    alarms: AlarmStates | None,
+) -> None:
     try:
         with connection, anyio.move_on_after(_TIMEOUT):
             try:
-                answer = {"noted": _note(recording, await _line(connection), connection)}
+                request = _request(await _line(connection))
+                answer: dict[str, Any]
+                if "alarm" in request or "alarms" in request:
+                    answer = await _answer_about_alarms(recording, request, connection, alarms)
+                else:
+                    answer = {"noted": _note(recording, request, connection)}
             except _RefusedError as reason:
                 answer = {"refused": str(reason)}
             await _send(connection, json.dumps(answer).encode() + b"\n")
@@ -115,15 +128,33 @@ async def _send(connection: socket.socket, data: bytes) -> None:
             await anyio.wait_writable(connection)
 
 
-def _note(recording: Recording, line: bytes, connection: socket.socket) -> str:
-    request = _request(line)
-    text = _text(request.get("note"), "it", LONGEST_NOTE, "\n\t")
+async def _answer_about_alarms(
+    recording: Recording,
+    request: dict[str, Any],
+    connection: socket.socket,
+    alarms: AlarmStates | None,
+) -> dict[str, Any]:
+    if alarms is None:
+        raise _RefusedError("the run keeps no states of alarms: give [alarm] a webhook or mqtt")
+    if "alarms" in request:
+        return {"alarms": alarms.listed()}
+    try:
+        return {"done": await alarms.act(request, _author(request, connection), recording)}
+    except RecordError as error:
+        raise _RefusedError(one_line(error)) from None
+
+
+def _author(request: dict[str, Any], connection: socket.socket) -> str:
     user = _user(connection)
-    author = user
-    if request.get("author") is not None:
-        author = _text(request["author"], "the author", _LONGEST_AUTHOR, "")
-        if author != user:
-            author = f"{author} ({user})"
+    if request.get("author") is None:
+        return user
+    author = _text(request["author"], "the author", _LONGEST_AUTHOR, "")
+    return author if author == user else f"{author} ({user})"
+
+
+def _note(recording: Recording, request: dict[str, Any], connection: socket.socket) -> str:
+    text = _text(request.get("note"), "it", LONGEST_NOTE, "\n\t")
+    author = _author(request, connection)
     device = request.get("device") or ""
     if recording.summary.finished_at is not None:
         raise _RefusedError("the recording has just ended")

@@ -97,10 +97,28 @@ class DevicePlan:
 
 @dataclass(frozen=True, slots=True)
 class AlarmPlan:
-    """The ``[alarm]`` of a run: a program with arguments, and the seconds that it may take."""
+    """The ``[alarm]`` of a run: who is told.
 
-    command: tuple[str, ...]
+    ``command`` is a program with arguments, or empty, and ``timeout`` the seconds that it may take.
+    ``webhook`` and ``mqtt`` are URLs, ``secret_file`` and ``password_file`` what they need.
+    ``book`` is the file with the states of alarms, by default in the folder of the run; ``latch``
+    keeps an alarm until it is reset.
+    """
+
+    command: tuple[str, ...] = ()
     timeout: float = 10.0
+    webhook: str | None = None
+    secret_file: str | None = None
+    mqtt: str | None = None
+    password_file: str | None = None
+    ca_file: str | None = None
+    book: Path | None = None
+    latch: bool = False
+
+    @property
+    def has_book(self) -> bool:
+        """Whether the states of alarms are kept."""
+        return self.webhook is not None or self.mqtt is not None or self.book is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,15 @@
+"""Alarms beyond the recorder: their states, and the ways to people and plants."""
+
+from penstock.record.alarms.alarm_book import AlarmBook, AlarmBookError, AlarmEntry
+from penstock.record.alarms.delivery import AlarmDelivery
+from penstock.record.alarms.mqtt_alarms import MqttAlarms
+from penstock.record.alarms.webhook import Webhook
+
+__all__ = [
+    "AlarmBook",
+    "AlarmBookError",
+    "AlarmDelivery",
+    "AlarmEntry",
+    "MqttAlarms",
+    "Webhook",
+]

@@ -1,0 +1,270 @@
+"""The states of alarms, and what of them is still to be delivered, in one file.
+
+The states are those of ISA-18.2: an alarm that has begun is *unacknowledged* until a person has
+seen it, whether it lasts or has returned; acknowledging never hides one that lasts. A *latched* one
+stays until it is reset. A *shelved* one is judged and recorded as ever, and told to nobody.
+
+A change and the events that tell of it come into the file in one step, before anything is sent. So
+what was told once is not begun again by the next start of the recorder, and what was not told yet
+is told by it, under the same identity.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from penstock._durable_files import put_file, sync_folder, write_fully
+from penstock.record.errors import RecordError
+
+__all__ = ["AlarmBook", "AlarmBookError", "AlarmEntry"]
+
+_MOST_WAITING = 256
+_LONGEST_SHELF_S = 7 * 86400.0
+
+
+class AlarmBookError(RecordError):
+    """The file of an alarm book cannot be used, or an alarm does not allow what is asked."""
+
+
+@dataclass(slots=True)
+class AlarmEntry:
+    """One alarm.
+
+    Attributes:
+        key: names it, ``DEVICE/FIELD/NUMBER``.
+        active: the value is outside.
+        acknowledged: a person has seen the newest activation; True before the first.
+        latched: it was reset by nobody since it began.
+        shelved_until: Unix time in seconds; None: it is not shelved.
+        activation: how often it has begun.
+        since: when it has begun last, as Unix time in seconds.
+        message: what has begun or ended it last.
+    """
+
+    key: str
+    active: bool = False
+    acknowledged: bool = True
+    latched: bool = False
+    shelved_until: float | None = None
+    activation: int = 0
+    since: float = 0.0
+    message: str = ""
+
+    @property
+    def state(self) -> str:
+        """``normal``, ``unacknowledged``, ``acknowledged``, ``returned`` or ``latched``.
+
+        ``returned``: inside again, and nobody has seen it. ``latched``: inside again, seen, and
+        not reset.
+        """
+        if self.active:
+            return "acknowledged" if self.acknowledged else "unacknowledged"
+        if not self.acknowledged:
+            return "returned"
+        return "latched" if self.latched else "normal"
+
+
+@dataclass(slots=True)
+class _Content:
+    """What is in the file."""
+
+    name: str
+    count: int = 0
+    dropped: int = 0
+    entries: dict[str, AlarmEntry] = field(default_factory=dict)
+    waiting: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+class AlarmBook:
+    """The book of one installation. Its methods block for a sync, and may be called by any thread.
+
+    Args:
+        path: the file; created when it is needed.
+        destinations: the names of those who are told.
+        latch: alarms stay until they are reset.
+
+    Raises:
+        AlarmBookError: the file is there and is no alarm book, or cannot be read. Any method: it
+            cannot be written.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], destinations: Iterable[str], *, latch: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self._latch = latch
+        self._lock = threading.Lock()
+        self._content = self._read()
+        # Events for somebody who is no more told are dropped, and those of others are kept.
+        self._content.waiting = {
+            name: self._content.waiting.get(name, []) for name in dict.fromkeys(destinations)
+        }
+
+    def entries(self) -> list[AlarmEntry]:
+        """All alarms that have ever begun, by key; copies."""
+        with self._lock:
+            found = sorted(self._content.entries.values(), key=lambda each: each.key)
+            return [AlarmEntry(**asdict(each)) for each in found]
+
+    def is_active(self, key: str) -> bool:
+        """Whether the value of an alarm was outside when that was last told."""
+        with self._lock:
+            entry = self._content.entries.get(key)
+            return entry is not None and entry.active
+
+    def begin(self, key: str, message: str, value: float | None) -> bool:
+        """An alarm begins; False if it is active already, as after a restart of the recorder."""
+        with self._lock:
+            entry = self._content.entries.setdefault(key, AlarmEntry(key))
+            if entry.active:
+                return False
+            entry.active, entry.acknowledged, entry.latched = True, False, self._latch
+            entry.activation += 1
+            entry.since, entry.message = time.time(), message
+            self._tell("begin", entry, value, "")
+            return True
+
+    def end(self, key: str, message: str, value: float | None) -> bool:
+        """The value is inside again; False if the alarm is not active."""
+        with self._lock:
+            entry = self._content.entries.get(key)
+            if entry is None or not entry.active:
+                return False
+            entry.active, entry.message = False, message
+            self._tell("end", entry, value, "")
+            return True
+
+    def acknowledge(self, key: str, by: str) -> None:
+        """A person has seen the alarm. AlarmBookError: there is nothing to acknowledge."""
+        with self._lock:
+            entry = self._entry(key)
+            if entry.acknowledged:
+                raise AlarmBookError(f"{key} is {entry.state}: there is nothing to acknowledge")
+            entry.acknowledged = True
+            self._tell("acknowledge", entry, None, by)
+
+    def reset(self, key: str, by: str) -> None:
+        """End a latched alarm. AlarmBookError: it is not latched, still active, or not seen."""
+        with self._lock:
+            entry = self._entry(key)
+            if not entry.latched:
+                raise AlarmBookError(f"{key} is {entry.state}, and not latched")
+            if entry.active or not entry.acknowledged:
+                remedy = "wait until it is inside" if entry.active else "acknowledge it first"
+                raise AlarmBookError(f"{key} is {entry.state}, and cannot be reset: {remedy}")
+            entry.latched = False
+            self._tell("reset", entry, None, by)
+
+    def shelve(self, key: str, seconds: float, by: str) -> None:
+        """Tell nobody of an alarm for a time. AlarmBookError: too long, or no such alarm."""
+        with self._lock:
+            entry = self._entry(key)
+            if not 0 < seconds <= _LONGEST_SHELF_S:
+                raise AlarmBookError(
+                    f"an alarm is not shelved for {seconds:g} s: write seconds up to "
+                    f"{_LONGEST_SHELF_S:g}"
+                )
+            entry.shelved_until = time.time() + seconds
+            self._tell("shelve", entry, None, by)
+
+    def unshelve(self, key: str, by: str) -> None:
+        """Tell of an alarm again. AlarmBookError: it is not shelved."""
+        with self._lock:
+            entry = self._entry(key)
+            if entry.shelved_until is None:
+                raise AlarmBookError(f"{key} is not shelved")
+            entry.shelved_until = None
+            self._tell("unshelve", entry, None, by)
+
+    def end_shelves(self) -> list[str]:
+        """Unshelve what has been shelved for its time; the keys."""
+        with self._lock:
+            now = time.time()
+            found = []
+            for entry in self._content.entries.values():
+                if entry.shelved_until is not None and entry.shelved_until <= now:
+                    entry.shelved_until = None
+                    self._tell("unshelve", entry, None, "its time is up")
+                    found.append(entry.key)
+            return found
+
+    def waiting(self, destination: str) -> list[dict[str, Any]]:
+        """The events that a destination has not taken, in order."""
+        with self._lock:
+            return list(self._content.waiting[destination])
+
+    def taken(self, destination: str, identity: str) -> None:
+        """A destination has taken an event, or never will."""
+        with self._lock:
+            waiting = self._content.waiting[destination]
+            kept = [each for each in waiting if each["id"] != identity]
+            self._content.waiting[destination] = kept
+            self._write()
+
+    def _entry(self, key: str) -> AlarmEntry:
+        entry = self._content.entries.get(key)
+        if entry is None:
+            known = ", ".join(sorted(self._content.entries)) or "none"
+            raise AlarmBookError(f"no alarm {key!r} has ever begun; those that have: {known}")
+        return entry
+
+    def _tell(self, kind: str, entry: AlarmEntry, value: float | None, by: str) -> None:
+        content = self._content
+        content.count += 1
+        event = {
+            "id": f"{content.name}-{content.count}",
+            "type": f"alarm.{kind}",
+            "time": time.time(),
+            "alarm": entry.key,
+            "state": entry.state,
+            "activation": entry.activation,
+            "since": entry.since,
+            "shelved_until": entry.shelved_until,
+            "value": value,
+            "message": entry.message,
+            "by": by,
+        }
+        if entry.shelved_until is None or kind not in ("begin", "end"):
+            for waiting in content.waiting.values():
+                if len(waiting) >= _MOST_WAITING:
+                    del waiting[0]
+                    content.dropped += 1
+                waiting.append(event)
+        self._write()
+
+    def _read(self) -> _Content:
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return _Content(secrets.token_hex(8))
+        except OSError as error:
+            raise AlarmBookError(
+                f"the alarm book {self.path} cannot be read: {error.strerror}"
+            ) from error
+        try:
+            found: dict[str, Any] = json.loads(data)
+            entries = {key: AlarmEntry(**each) for key, each in found.pop("entries").items()}
+            return _Content(**found, entries=entries)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise AlarmBookError(
+                f"{self.path} is no alarm book ({error}): move it away, and alarms begin anew"
+            ) from error
+
+    def _write(self) -> None:
+        data = json.dumps(asdict(self._content), indent=1).encode()
+        try:
+            os.close(put_file(self.path, partial(write_fully, data=data)))
+            sync_folder(str(self.path))
+        except OSError as error:
+            raise AlarmBookError(
+                f"the alarm book {self.path} cannot be written: {error.strerror}"
+            ) from error

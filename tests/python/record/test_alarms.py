@@ -1,0 +1,221 @@
+"""Alarms that reach somebody: their states, and delivery to a web hook and a broker."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.record import SinkWriteError
+from penstock.record.alarms import (
+    AlarmBook,
+    AlarmBookError,
+    AlarmDelivery,
+    MqttAlarms,
+    Webhook,
+)
+from tests.python.integration.mosquitto import mosquitto
+from tests.python.integration.webhooks import receiver
+
+KEY = "argon/Mass_Flow/1"
+SECRET = b"a secret of the tests"
+
+
+def book(folder: Path, *names: str, **options: Any) -> AlarmBook:
+    return AlarmBook(folder / "alarms.json", names, **options)
+
+
+def state(alarms: AlarmBook) -> str:
+    [entry] = alarms.entries()
+    return entry.state
+
+
+def types(alarms: AlarmBook, name: str = "hook") -> list[str]:
+    return [event["type"].removeprefix("alarm.") for event in alarms.waiting(name)]
+
+
+def test_the_states_of_an_alarm(tmp_path: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    assert alarms.begin(KEY, "too high", 3.0) and not alarms.begin(KEY, "again", 4.0)
+    assert state(alarms) == "unacknowledged"
+    alarms.acknowledge(KEY, "ann")
+    assert state(alarms) == "acknowledged"
+    with pytest.raises(AlarmBookError, match="nothing to acknowledge"):
+        alarms.acknowledge(KEY, "bob")
+    assert alarms.end(KEY, "inside", 1.0) and not alarms.end(KEY, "inside", 1.0)
+    assert state(alarms) == "normal"
+    alarms.begin(KEY, "too high", 3.0)
+    alarms.end(KEY, "inside", 1.0)
+    assert state(alarms) == "returned"
+    alarms.acknowledge(KEY, "ann")
+    assert state(alarms) == "normal"
+    told = ["begin", "acknowledge", "end", "begin", "end", "acknowledge"]
+    assert types(alarms) == told
+    assert [event["activation"] for event in alarms.waiting("hook")] == [1, 1, 1, 2, 2, 2]
+    assert len({event["id"] for event in alarms.waiting("hook")}) == len(told)
+
+
+def test_a_latched_alarm_stays_until_it_is_seen_and_reset(tmp_path: Path) -> None:
+    alarms = book(tmp_path, latch=True)
+    alarms.begin(KEY, "too high", 3.0)
+    with pytest.raises(AlarmBookError, match="wait until it is inside"):
+        alarms.reset(KEY, "ann")
+    alarms.end(KEY, "inside", 1.0)
+    with pytest.raises(AlarmBookError, match="acknowledge it first"):
+        alarms.reset(KEY, "ann")
+    alarms.acknowledge(KEY, "ann")
+    assert state(alarms) == "latched"
+    alarms.reset(KEY, "ann")
+    assert state(alarms) == "normal"
+    with pytest.raises(AlarmBookError, match="and not latched"):
+        alarms.reset(KEY, "ann")
+
+
+def test_a_shelved_alarm_is_told_to_nobody_for_its_time(tmp_path: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    with pytest.raises(AlarmBookError, match="no alarm 'argon/Mass_Flow/1' has ever begun"):
+        alarms.shelve(KEY, 60, "ann")
+    alarms.begin(KEY, "too high", 3.0)
+    alarms.shelve(KEY, 60, "ann")
+    alarms.end(KEY, "inside", 1.0)
+    alarms.begin(KEY, "too high", 3.0)
+    assert types(alarms) == ["begin", "shelve"]
+    assert alarms.end_shelves() == []
+    alarms.unshelve(KEY, "ann")
+    assert alarms.waiting("hook")[-1]["state"] == "unacknowledged"
+    alarms.shelve(KEY, 1e-9, "ann")
+    assert alarms.end_shelves() == [KEY]
+    for seconds in (0, -1, 1e9, float("nan")):
+        with pytest.raises(AlarmBookError, match="is not shelved for"):
+            alarms.shelve(KEY, seconds, "ann")
+
+
+def test_a_restart_begins_no_alarm_again_and_forgets_none(tmp_path: Path) -> None:
+    book(tmp_path, "hook").begin(KEY, "too high", 3.0)
+    alarms = book(tmp_path, "hook", "other")
+    assert alarms.is_active(KEY)
+    assert not alarms.begin(KEY, "too high", 3.0)
+    assert (types(alarms), types(alarms, "other")) == (["begin"], [])
+    assert alarms.end(KEY, "inside", 1.0)
+    assert [each.state for each in book(tmp_path, "hook").entries()] == ["returned"]
+
+
+def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.record.alarms.alarm_book._MOST_WAITING", 8)
+    alarms = book(tmp_path, "hook")
+    for _ in range(10):
+        alarms.begin(KEY, "too high", 3.0)
+        alarms.end(KEY, "inside", 1.0)
+    waiting = alarms.waiting("hook")
+    assert len(waiting) == 8
+    assert waiting[-1]["activation"] == 10
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"name": "x", "entries": {"a": 1}}'])
+def test_a_file_that_is_no_book_is_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "alarms.json").write_text(text)
+    with pytest.raises(AlarmBookError, match="is no alarm book"):
+        book(tmp_path)
+    assert (tmp_path / "alarms.json").read_text() == text
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("whsec_" + base64.b64encode(SECRET).decode() + "\n")
+    return path
+
+
+def test_a_web_hook_gets_each_event_signed_with_one_identity(tmp_path: Path, secret: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        hook.answers = [500, 302, 204]
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        alarms.begin(KEY, "too high", 3.0)
+        delivery.look()
+        first, second, third = hook.wait_for(3)
+        assert first == second == third
+        alarms.end(KEY, "inside", 1.0)
+        assert delivery.close() == 0
+    assert [body["type"] for _, body in hook.got] == ["alarm.begin"] * 3 + ["alarm.end"]
+    data = hook.got[0][1]["data"]
+    assert (data["alarm"], data["state"], data["value"]) == (KEY, "unacknowledged", 3.0)
+    assert hook.got[0][0] != hook.got[3][0]
+    assert ["takes no alarms" in each for each in delivery.said] == [True, False]
+
+
+def test_what_was_not_taken_is_delivered_by_the_next_run(tmp_path: Path, secret: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        port = int(hook.url.split(":")[2].split("/")[0])
+    away = Webhook(hook.url, secret_file=secret)
+    delivery = AlarmDelivery(alarms, {"hook": away}, 0.01)
+    delivery.start()
+    alarms.begin(KEY, "too high", 3.0)
+    identity = alarms.waiting("hook")[0]["id"]
+    assert delivery.close() == 1
+    with receiver(SECRET, port) as hook:
+        again = book(tmp_path, "hook")
+        assert not again.begin(KEY, "too high", 3.0)  # it is the alarm of the former run
+        delivery = AlarmDelivery(again, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        assert hook.wait_for(1) == [identity]
+        assert delivery.close() == 0
+        assert len(hook.got) == 1
+    assert types(book(tmp_path, "hook")) == []
+
+
+def test_a_receiver_that_is_gone_gets_no_more_attempts(tmp_path: Path, secret: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        hook.answers = [410]
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        alarms.begin(KEY, "too high", 3.0)
+        delivery.look()
+        assert delivery.close() == 0
+    assert len(hook.got) == 1
+    assert "will not take" in delivery.said[0]
+
+
+def test_a_web_hook_needs_a_secret_and_shows_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PENSTOCK_WEBHOOK_SECRET", raising=False)
+    with pytest.raises(SinkWriteError, match="has no secret"):
+        Webhook("https://lab.example/hook")
+    (tmp_path / "secret").write_text("whsec_%%%")
+    with pytest.raises(SinkWriteError, match="is no base64"):
+        Webhook("https://lab.example/hook", secret_file=tmp_path / "secret")
+    monkeypatch.setenv("PENSTOCK_WEBHOOK_SECRET", "plain")
+    assert str(Webhook("https://lab.example/T0KEN")) == "https://lab.example:443"
+    for url in ("ftp://lab/x", "https:///x", "https://me:secret@lab/x"):
+        with pytest.raises(ValueError) as refused:
+            Webhook(url)
+        assert "secret@" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_gets_each_alarm_and_keeps_its_state(tmp_path: Path) -> None:
+    alarms = book(tmp_path, "mqtt")
+    with mosquitto() as broker:
+        delivery = AlarmDelivery(alarms, {"mqtt": MqttAlarms(broker.url("lab"))}, 0.05)
+        delivery.start()
+        with broker.subscriber("lab/#") as subscriber:
+            alarms.begin(KEY, "too high", 3.0)
+            delivery.look()
+            subscriber.wait_for(2)
+        broker.kill()
+        alarms.end(KEY, "inside", 1.0)
+        delivery.look()
+        broker.start()
+        with broker.subscriber("lab/#") as subscriber:
+            subscriber.wait_for(1)
+            assert delivery.close(30) == 0
+            found = [json.loads(payload) for _, topic, payload in subscriber.messages]
+    assert {event["state"] for event in found} == {"returned"}
+    assert any(topic == "lab/alarms/argon/Mass_Flow/1" for _, topic, _ in subscriber.messages)
