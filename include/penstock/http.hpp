@@ -12,6 +12,8 @@
 #include <penstock/http/headers.hpp>
 #include <penstock/http/json.hpp>
 #include <penstock/http/method.hpp>
+#include <penstock/http/metrics.hpp>
+#include <penstock/http/open_connection.hpp>
 #include <penstock/http/preconditions.hpp>
 #include <penstock/http/refusal.hpp>
 #include <penstock/http/request.hpp>

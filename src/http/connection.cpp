@@ -34,10 +34,21 @@ Connection::Connection(ServerState& server, AnyStream stream)
     : server_(server), stream_(std::move(stream)), socket_(stream_.socket()),
       parser_(server.field_storage, server.codec_limits), request_(*this), response_(*this) {
     limit_writes();
+    server_.open.push_back(*this);
+    if (server_.options.metrics) {
+        server_.options.metrics->connection_opened();
+    }
 }
 
 Connection::~Connection() {
     server_.accept_loop.unlist(*this);
+    server_.open.remove(*this);
+    if (server_.options.metrics) {
+        server_.options.metrics->connection_closed();
+        if (counting_) {
+            server_.options.metrics->request_ended();
+        }
+    }
 }
 
 Task<void> Connection::serve() {
@@ -147,9 +158,15 @@ Task<Result<>> Connection::run() {
         if (framing_ == Framing::undecided && handled && !thrown && !body_is_unread() &&
             body_text_.size() <= small_body && keep_alive_) { // the usual case, without a task
             append_whole_response();
-        } else if (const Result<> finished = co_await finish(handled, std::move(thrown));
-                   !finished || !keep_alive_) {
-            co_return finished;
+            count_response();
+        } else {
+            const Result<> finished = co_await finish(handled, std::move(thrown));
+            if (finished) {
+                count_response();
+            }
+            if (!finished || !keep_alive_) {
+                co_return finished;
+            }
         }
         if (!keep_alive_) {
             linger_ = true;
@@ -221,6 +238,9 @@ void Connection::adopt_head(std::string_view text, std::size_t shared) {
 
 void Connection::begin_request() {
     phase_ = Phase::handling;
+    ++requests_;
+    match_.route = nullptr;
+    begin_count();
     clear_reading_deadline();
     if (rest_.empty()) {
         chunk_ = {}; // a handler that waits holds no buffer
@@ -322,6 +342,11 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
     if (const Result<> flushed = co_await flush(); !flushed) {
         co_return flushed;
     }
+    upgraded_ = true;
+    upgraded_peer_ = peer();
+    if (std::exchange(counting_, false)) {
+        server_.options.metrics->request_ended();
+    }
     Upgrade upgrade(*this, request_);
     Result<> handled;
     std::exception_ptr thrown;
@@ -339,6 +364,45 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
         co_return failure(std::errc::io_error);
     }
     co_return handled;
+}
+
+Result<net::Endpoint> Connection::peer() noexcept {
+    const net::StreamSocket* const socket = stream_.transport();
+    return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
+                             : failure(std::errc::not_supported);
+}
+
+OpenConnection Connection::describe() {
+    using State = OpenConnection::State;
+    OpenConnection described{.peer = upgraded_ ? upgraded_peer_ : peer(),
+                             .since = since_,
+                             .requests = requests_,
+                             .state = State::idle};
+    if (phase_ == Phase::handling) {
+        described.state = upgraded_ ? State::upgraded : State::handling;
+        described.request.append(head_.method).append(" ").append(head_.target);
+    } else if (phase_ == Phase::head) {
+        described.state = State::head;
+    }
+    return described;
+}
+
+/// From here on the request is in progress, unless it was.
+void Connection::begin_count() noexcept {
+    if (server_.options.metrics && !std::exchange(counting_, true)) {
+        server_.options.metrics->request_begun();
+        begun_ = io::monotonic_now();
+    }
+}
+
+void Connection::count_response() noexcept {
+    if (std::exchange(counting_, false)) {
+        Metrics::Route* route = match_.route != nullptr ? match_.route->metrics : nullptr;
+        (route != nullptr ? route : server_.unrouted)
+            ->count(code(response_.status()),
+                    std::chrono::nanoseconds(io::monotonic_now() - begun_));
+        server_.options.metrics->request_ended();
+    }
 }
 
 AnyStream Connection::take_stream() noexcept {
@@ -458,10 +522,15 @@ Task<Result<>> Connection::refuse(Status status) {
     if (phase_ != Phase::handling) {
         head_ = {}; // of the request before
     }
+    if (phase_ != Phase::handling) {
+        match_.route = nullptr;
+    }
     answer(status);
     keep_alive_ = false;
     linger_ = true;
     append_whole_response();
+    begin_count();
+    count_response();
     co_return co_await flush();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -20,8 +21,10 @@
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/http/detail/router.hpp>
+#include <penstock/http/open_connection.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
+#include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
 #include <penstock/task.hpp>
@@ -32,7 +35,8 @@ namespace penstock::http::detail {
 
 /// One connection of a server: reads requests, calls their handlers one after the other, and writes
 /// the responses in that order.
-class Connection final : public penstock::detail::AcceptLoop::Endable {
+class Connection final : public penstock::detail::AcceptLoop::Endable,
+                         public io::ListHook<Connection> {
 public:
     Connection(ServerState& server, AnyStream stream);
     Connection(const Connection&) = delete;
@@ -41,6 +45,8 @@ public:
 
     /// Until the connection ends, for whatever reason.
     [[nodiscard]] Task<void> serve();
+
+    [[nodiscard]] OpenConnection describe();
 
     // What an upgrade takes over.
     [[nodiscard]] AnyStream& stream() noexcept { return stream_; }
@@ -125,6 +131,10 @@ private:
 
     void release_memory() noexcept;
 
+    [[nodiscard]] Result<net::Endpoint> peer() noexcept;
+    void begin_count() noexcept;
+    void count_response() noexcept;
+
     static constexpr io::MonotonicTime never = INT64_MAX;
     /// Memory of a buffer beyond this is freed between two requests.
     static constexpr std::size_t kept_memory = std::size_t{16} * 1024;
@@ -138,6 +148,14 @@ private:
     AnyStream stream_;
     net::StreamSocket* socket_;
     bool limits_itself_ = false; ///< the socket at its bottom ends a write that waits too long
+
+    // For those who watch.
+    std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
+    std::uint64_t requests_ = 0;
+    Result<net::Endpoint> upgraded_peer_ = failure(std::errc::not_connected);
+    bool upgraded_ = false;
+    bool counting_ = false; ///< a request is in progress, for the metrics
+    io::MonotonicTime begun_ = 0;
 
     // Input: a chunk, of which `rest_` is not used yet.
     Chunk chunk_;

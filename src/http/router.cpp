@@ -67,8 +67,8 @@ private:
     const Visit& visit_;
 };
 
-void Router::add(std::string_view method, std::string_view pattern, std::string protocol,
-                 Handler handler, const RouteOptions& options) {
+Route& Router::add(std::string_view method, std::string_view pattern, std::string protocol,
+                   Handler handler, const RouteOptions& options) {
     if (!codec::http::is_token(method)) {
         refuse(pattern, "needs a method that is a token");
     }
@@ -79,7 +79,8 @@ void Router::add(std::string_view method, std::string_view pattern, std::string 
                 .protocol = std::move(protocol),
                 .parameters = {},
                 .handler = std::move(handler),
-                .options = options};
+                .options = options,
+                .metrics = nullptr};
     Node* node = &root_;
     std::vector<const Route*>* routes = nullptr;
     for (std::string_view path = pattern; !path.empty();) {
@@ -128,7 +129,9 @@ void Router::add(std::string_view method, std::string_view pattern, std::string 
         }
     }
     routes->reserve(routes->size() + 1);
-    routes->push_back(&routes_.emplace_back(std::move(route)));
+    Route& added = routes_.emplace_back(std::move(route));
+    routes->push_back(&added);
+    return added;
 }
 
 void Router::find(std::string_view method, std::string_view path,

@@ -31,7 +31,11 @@ ServerState::ServerState(ServerOptions settings)
       accept_loop(
           options.limits.connections,
           std::chrono::nanoseconds(penstock::detail::nanoseconds_of(options.timeouts.safe_idle)),
-          *this) {}
+          *this) {
+    if (options.metrics) {
+        unrouted = &options.metrics->route({}, {});
+    }
+}
 
 void ServerState::report(const ServerFailure& failure) const noexcept {
     if (options.on_failure) {
@@ -67,7 +71,11 @@ Server::~Server() = default;
 
 void Server::add(std::string_view method, std::string_view pattern, std::string protocol,
                  detail::Handler handler, const RouteOptions& options) {
-    state_->router.add(method, pattern, std::move(protocol), std::move(handler), options);
+    detail::Route& route =
+        state_->router.add(method, pattern, std::move(protocol), std::move(handler), options);
+    if (state_->options.metrics) {
+        route.metrics = &state_->options.metrics->route(method, pattern);
+    }
 }
 
 Result<> Server::files(std::string_view prefix, std::string_view folder,
@@ -101,6 +109,15 @@ std::chrono::milliseconds Server::handshake_time() const noexcept {
 
 std::size_t Server::connections() const noexcept {
     return state_->accept_loop.connections();
+}
+
+std::vector<OpenConnection> Server::open_connections() const {
+    std::vector<OpenConnection> all;
+    for (detail::Connection* each = state_->open.front(); each != nullptr;
+         each = state_->open.after(*each)) {
+        all.push_back(each->describe());
+    }
+    return all;
 }
 
 void Server::begin_stop(std::chrono::nanoseconds grace) noexcept {

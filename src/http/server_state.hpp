@@ -8,9 +8,13 @@
 #include <penstock/codec/http/limits.hpp>
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/http/detail/router.hpp>
+#include <penstock/http/metrics.hpp>
 #include <penstock/http/server_options.hpp>
+#include <penstock/io/intrusive_list.hpp>
 
 namespace penstock::http::detail {
+
+class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
 
 /// What the connections of a server share.
 struct ServerState final : penstock::detail::AcceptLoop::Reporter {
@@ -30,6 +34,8 @@ struct ServerState final : penstock::detail::AcceptLoop::Reporter {
     codec::http::Limits codec_limits;
     std::string server_line; ///< "Server: name\r\n", or empty
     Router router;
+    Metrics::Route* unrouted = nullptr; ///< requests without a route, if they are counted
+    io::IntrusiveList<Connection> open;
     /// For the fields of a head while it is parsed. A connection copies those of a whole one.
     std::vector<Field> field_storage;
     penstock::detail::AcceptLoop accept_loop; ///< lists the connections that wait for a request

@@ -15,6 +15,7 @@
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/detail/router.hpp>
 #include <penstock/http/method.hpp>
+#include <penstock/http/open_connection.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
 #include <penstock/http/server_options.hpp>
@@ -186,6 +187,10 @@ public:
 
     /// The number of connections that are served, including those that `prepare` still works on.
     [[nodiscard]] std::size_t connections() const noexcept;
+
+    /// Who they are, since when, and what they do, in the order in which they were accepted; without
+    /// those that `prepare` works on. Throws `std::bad_alloc`.
+    [[nodiscard]] std::vector<OpenConnection> open_connections() const;
 
 private:
     using AcceptLoop = penstock::detail::AcceptLoop;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -71,6 +72,8 @@ struct ServerFailure {
     [[nodiscard]] std::string to_string() const;
 };
 
+class Metrics;
+
 struct ServerOptions {
     ServerLimits limits{};
     ServerTimeouts timeouts{};
@@ -79,6 +82,9 @@ struct ServerOptions {
     /// Called for each failure and notice. Without one, failures are written to standard error and
     /// notices dropped. It must not throw.
     std::function<void(const ServerFailure&)> on_failure{};
+    /// Counts the requests of this server. Null: nothing is counted, at no cost. Upgrades are no
+    /// requests there, and neither are those whose response could not be completed.
+    std::shared_ptr<Metrics> metrics{};
 };
 
 /// Settings of one route.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/http/metrics.hpp>
 #include <penstock/http/server_options.hpp>
 #include <penstock/result.hpp>
 #include <penstock/task.hpp>
@@ -36,6 +37,7 @@ struct Route {
     std::vector<std::string> parameters;
     Handler handler;
     RouteOptions options;
+    Metrics::Route* metrics = nullptr;
 };
 
 /// Finds the route of a method and a path. A path is matched segment by segment: a literal segment
@@ -56,8 +58,8 @@ public:
 
     /// Throws `std::invalid_argument` for a pattern that is invalid, or that has a route with this
     /// method and protocol already.
-    void add(std::string_view method, std::string_view pattern, std::string protocol,
-             Handler handler, const RouteOptions& options);
+    Route& add(std::string_view method, std::string_view pattern, std::string protocol,
+               Handler handler, const RouteOptions& options);
 
     /// `accepts` chooses among the routes of the method: it looks at the protocol.
     void find(std::string_view method, std::string_view path,

@@ -7,6 +7,7 @@
 #include <penstock/http/event_stream.hpp>
 #include <penstock/http/form.hpp>
 #include <penstock/http/json.hpp>
+#include <penstock/http/metrics.hpp>
 #include <penstock/tls/encryption.hpp>
 #include <penstock/tls/stream.hpp>
 #include <penstock/ws.hpp>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -197,6 +199,28 @@ Task<Result<>> send_report(http::Request& request, http::Response& response) {
 
 } // namespace http_content_page
 
+namespace http_metrics_page {
+
+http::ServerOptions counted(const std::shared_ptr<http::Metrics>& metrics) {
+    http::ServerOptions options;
+    options.metrics = metrics;
+    return options;
+}
+
+void add_metrics(http::Server& server, std::shared_ptr<http::Metrics> metrics) {
+    server.get("/metrics", http::metrics_page(std::move(metrics)));
+    server.get("/connections", [&server](http::Request&, http::Response& response) {
+        std::string text;
+        for (const http::OpenConnection& each : server.open_connections()) {
+            text += each.peer ? each.peer->to_string() : "unknown";
+            text += " " + std::to_string(each.requests) + " " + each.request + "\n";
+        }
+        response.body(std::move(text));
+    });
+}
+
+} // namespace http_metrics_page
+
 namespace http_client_page {
 
 Task<Result<>> report(http::Client& client, std::string text) {
@@ -300,6 +324,20 @@ TEST(CppPage, EventsReachTheClient) {
         const std::string answer = co_await read_until(stream, "data: 12\n\n");
         EXPECT_TRUE(answer.ends_with("\r\n\r\nid: 0\ndata: first\n\ndata: 12\n\n")) << answer;
         prices.close();
+    });
+}
+
+TEST(CppPage, AServerTellsWhatItDoes) {
+    const auto metrics = std::make_shared<http::Metrics>();
+    http::Server server(http_metrics_page::counted(metrics));
+    http_metrics_page::add_metrics(server, metrics);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string answers =
+            co_await exchange(endpoint, "GET /connections HTTP/1.1\r\nHost: a\r\n\r\n"
+                                        "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        EXPECT_NE(answers.find(" 1 GET /connections\n"), std::string::npos) << answers;
+        EXPECT_NE(answers.find("route=\"/connections\",status=\"200\"} 1\n"), std::string::npos)
+            << answers;
     });
 }
 
