@@ -1,7 +1,12 @@
-"""Runs the Autobahn test suite against penstock.websocket or the C++ library, as server and client.
+"""Runs the Autobahn test suite against penstock.websocket or the C++ library, as server and client,
+or against an ASGI application on penstock.asgi.
 
 usage: python tests/conformance/autobahn.py [--cases 1.* 2.*] [--loop penstock|asyncio] [--write]
+       python tests/conformance/autobahn.py --asgi [--no-deflate] [--loop penstock|asyncio]
        python tests/conformance/autobahn.py --program build/optimised/tests/cpp/coro/autobahn_peer
+
+With --asgi the server runs an application that echoes. With --no-deflate it takes no compression,
+and the suite finds the cases of compression, 12.* and 13.*, not implemented, as is expected then.
 
 With --program it is run against that program, tests/cpp/coro/ws/autobahn_peer.cpp, and needs no
 package.
@@ -12,7 +17,8 @@ pyenv or on the path:
     python2.7 -m pip install --target build/autobahn autobahntestsuite
 
 Where either is missing, this says so and succeeds. The exit code is 1 if a case failed. --write
-puts a table of the results into tests/results/autobahn.md, or autobahn_cpp.md for a program.
+puts a table of the results into tests/results/autobahn.md, autobahn_cpp.md for a program, or
+autobahn_asgi.md and autobahn_asgi_plain.md.
 """
 
 from __future__ import annotations
@@ -88,6 +94,7 @@ class PythonSubject:
     """penstock.websocket on a loop."""
 
     name = "penstock.websocket"
+    file = "autobahn.md"
 
     def __init__(self, loop: str) -> None:
         import penstock
@@ -129,10 +136,55 @@ class PythonSubject:
             await connection.wait_closed()
 
 
+class AsgiSubject:
+    """An application that echoes, on penstock.asgi on a loop."""
+
+    def __init__(self, loop: str, deflate: bool) -> None:
+        import penstock
+
+        self.deflate = deflate
+        self.name = f"penstock.asgi, {'with' if deflate else 'without'} permessage-deflate"
+        self.file = "autobahn_asgi.md" if deflate else "autobahn_asgi_plain.md"
+        self.where = f"on {loop}'s loop, "
+        self._factory: Callable[[], asyncio.AbstractEventLoop] = (
+            penstock.new_event_loop if loop == "penstock" else asyncio.SelectorEventLoop
+        )
+
+    def serve(self, use: Callable[[str], None]) -> None:
+        """Call ``use`` with the URL of a server that runs meanwhile."""
+        from penstock import asgi
+
+        async def main() -> None:
+            async with asgi.serve(
+                self._echo,
+                port=0,
+                lifespan="off",
+                ws_max_size=LIMITS["max_size"],
+                ws_ping_interval=None,
+                ws_per_message_deflate=self.deflate,
+            ) as server:
+                await asyncio.to_thread(use, f"ws://127.0.0.1:{server.port}")
+
+        with asyncio.Runner(loop_factory=self._factory) as runner:
+            runner.run(main())
+
+    def ask(self, url: str) -> None:
+        raise SystemExit("penstock.asgi is a server: --ends server")
+
+    @staticmethod
+    async def _echo(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            kind = "bytes" if message.get("text") is None else "text"
+            await send({"type": "websocket.send", kind: message[kind]})
+
+
 class ProgramSubject:
     """The C++ library, in a program."""
 
     name = "the C++ library"
+    file = "autobahn_cpp.md"
     where = ""
 
     def __init__(self, program: str) -> None:
@@ -156,7 +208,7 @@ class ProgramSubject:
         subprocess.run([self._program, "ask", url], check=True)
 
 
-Subject = PythonSubject | ProgramSubject
+Subject = PythonSubject | AsgiSubject | ProgramSubject
 
 
 def test_server(python: str, cases: Sequence[str], folder: Path, subject: Subject) -> None:
@@ -189,6 +241,12 @@ def test_client(python: str, cases: Sequence[str], folder: Path, subject: Subjec
     finally:
         suite.kill()
         suite.wait()
+
+
+def is_expected(name: str, case: dict[str, str], subject: Subject) -> bool:
+    if isinstance(subject, AsgiSubject) and not subject.deflate and name.startswith(("12.", "13.")):
+        return verdict(case) == "UNIMPLEMENTED"
+    return verdict(case) in GOOD
 
 
 def verdict(case: dict[str, str]) -> str:
@@ -231,6 +289,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--ends", nargs="+", choices=["server", "client"], default=["server", "client"]
     )
     parser.add_argument("--loop", choices=["penstock", "asyncio"], default="penstock")
+    parser.add_argument("--asgi", action="store_true", help="an application on penstock.asgi")
+    parser.add_argument("--no-deflate", action="store_true", help="of --asgi: without compression")
     parser.add_argument("--program", help="the C++ program instead of penstock.websocket")
     parser.add_argument("--write", action="store_true", help="write a table of the results")
     options = parser.parse_args(arguments)
@@ -242,9 +302,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.program is not None and not Path(options.program).exists():
         print(f"Autobahn: skipped, {options.program} is missing; the preset optimised builds it")
         return 0
-    subject: Subject = (
-        ProgramSubject(options.program) if options.program else PythonSubject(options.loop)
-    )
+    subject: Subject
+    if options.program:
+        subject = ProgramSubject(options.program)
+    elif options.asgi:
+        subject = AsgiSubject(options.loop, not options.no_deflate)
+        options.ends = ["server"]
+    else:
+        subject = PythonSubject(options.loop)
     tests = {"server": test_server, "client": test_client}
     results = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -255,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{end} {name}: {case['behavior']}, close {case['behaviorClose']}"
         for end, cases in results.items()
         for name, case in cases.items()
-        if verdict(case) not in GOOD
+        if not is_expected(name, case, subject)
     ]
     for end, cases in results.items():
         counted = collections.Counter(verdict(case) for case in cases.values())
@@ -263,8 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(bad))
     if options.write:
         RESULTS.mkdir(exist_ok=True)
-        name = "autobahn_cpp.md" if options.program else "autobahn.md"
-        (RESULTS / name).write_text(table_of(results, subject), encoding="utf-8")
+        (RESULTS / subject.file).write_text(table_of(results, subject), encoding="utf-8")
     return 1 if bad else 0
 
 

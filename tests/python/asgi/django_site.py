@@ -20,6 +20,7 @@ from django.urls import path
 if not settings.configured:
     settings.configure(
         ALLOWED_HOSTS=["*"],
+        CHANNEL_LAYERS={"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}},
         DATABASES={},
         ROOT_URLCONF=__name__,
         SECRET_KEY="x",
