@@ -40,6 +40,8 @@ conformance: ## run CPython's own tests of asyncio on the loop, on each CPython,
 	    PENSTOCK_REQUIRE_LOOPS=1 $$venv/bin/python -m pytest -o cache_dir=build/pytest-cache-conformance tests/conformance/test_cpython_asyncio.py || status=1; \
 	done; \
 	PYTHONPATH=python .venv/bin/python tests/conformance/autobahn.py || status=1; \
+	PYTHONPATH=python .venv/bin/python tests/conformance/autobahn.py --asgi || status=1; \
+	PYTHONPATH=python .venv/bin/python tests/conformance/autobahn.py --asgi --no-deflate || status=1; \
 	cmake --preset optimised >/dev/null && cmake --build --preset optimised --target autobahn_peer || status=1; \
 	.venv/bin/python tests/conformance/autobahn.py --program build/optimised/tests/cpp/coro/autobahn_peer || status=1; \
 	exit $$status
