@@ -65,8 +65,11 @@
 #include <penstock/net/unix_stream.hpp>
 
 // Files
+#include <penstock/fs/aligned_buffer.hpp>
+#include <penstock/fs/attributes.hpp>
 #include <penstock/fs/directory_entry.hpp>
 #include <penstock/fs/file.hpp>
+#include <penstock/fs/lock.hpp>
 #include <penstock/fs/open_options.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/fs/status.hpp>

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <penstock/concurrent.hpp>
 #include <penstock/detail/io/pollable.hpp>
 
 #include "fs/replacement.hpp"
@@ -155,6 +156,12 @@ Task<Result<std::vector<std::byte>>> read_file(std::string path) {
 
 Task<Result<std::string>> read_text(std::string path) {
     return read_all<std::string>(std::move(path));
+}
+
+Task<Result<std::vector<std::vector<std::byte>>>> read_many(std::vector<std::string> paths,
+                                                            std::size_t limit) {
+    co_return co_await map_concurrent(paths, limit,
+                                      [](const std::string& path) { return read_file(path); });
 }
 
 Task<Result<>> create_directories(std::string path, mode_t permissions) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -94,6 +95,13 @@ struct Space {
 /// Reads a whole file, as bytes or as text.
 [[nodiscard]] Task<Result<std::vector<std::byte>>> read_file(std::string path);
 [[nodiscard]] Task<Result<std::string>> read_text(std::string path);
+
+/// Reads several whole files, at most `limit` at a time, in the order of their paths.
+///
+/// Errors: the first one cancels the other reads, and is the result; a file that is missing counts.
+/// Throws `std::invalid_argument` for a limit of 0.
+[[nodiscard]] Task<Result<std::vector<std::vector<std::byte>>>>
+read_many(std::vector<std::string> paths, std::size_t limit = 64);
 
 struct WriteFileOptions {
     /// Replaces the content atomically: after a power cut the file has either the old or the new

@@ -6,7 +6,7 @@ namespace penstock::python {
 
 /// What one interpreter's copy of the extension keeps: its types, and the objects of asyncio and
 /// the standard library that the hot paths need. The members are listed in cached_objects.def.
-/// There are no process globals.
+/// There are no process globals, but for files/mapped_ranges.hpp.
 struct ModuleState {
 #define PENSTOCK_TYPE(member) PyTypeObject* member;
 #define PENSTOCK_ASYNCIO(member, name) PyObject* member;
@@ -69,6 +69,7 @@ bool add_http_wait_type(PyObject* module, ModuleState* state);
 bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
 bool add_folder_listing(PyObject* module);
+bool add_mapped_file_type(PyObject* module);
 bool add_ready_value_type(PyObject* module, ModuleState* state);
 bool add_returned_value_type(PyObject* module, ModuleState* state);
 

@@ -15,6 +15,8 @@ from penstock.files._archives.zip_archive import ZipArchive, open_zip
 from penstock.files._file_objects.aligned_buffer import aligned_buffer
 from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.binary_file import BinaryFile
+from penstock.files._file_objects.mapped_file import MappedFile
+from penstock.files._file_objects.mapped_file import map as map
 from penstock.files._file_objects.opening import open
 from penstock.files._file_objects.standard_streams import (
     stderr,
@@ -52,7 +54,7 @@ from penstock.files._whole_files.copying import copy
 from penstock.files._whole_files.reading import read_file, read_files
 from penstock.files._whole_files.writing import write_file
 
-# Without ``os``: ``from penstock.files import *`` must not replace the program's own.
+# Without ``os`` and ``map``: ``from penstock.files import *`` must not replace the program's own.
 __all__ = [
     "AppendLog",
     "AsyncFile",
@@ -66,6 +68,7 @@ __all__ = [
     "LogGap",
     "LogLocked",
     "LogReport",
+    "MappedFile",
     "NotALog",
     "Path",
     "Recovered",
