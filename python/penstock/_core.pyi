@@ -505,6 +505,7 @@ class HttpServer:
         report: Callable[[str, Any], object],
         *,
         log_start: Callable[[Any, int], object] | None,
+        on_refusal: Callable[[Any, int], object] | None,
         fields: Sequence[tuple[bytes, bytes]],
         date: bool,
         keep_alive: float,

@@ -36,17 +36,19 @@ bool begin_stream(HttpConnectionObject* connection, http2::Stream* stream) {
         return true;
     }
     if (stream->head_too_large()) {
+        note_refusal(connection, nullptr, 431);
         answer_stream(connection, stream, 431, http::reason_of(431));
-        return true;
-    }
-    if (is_full(server)) {
-        report(server, "warning", "Exceeded concurrency limit.");
-        answer_stream(connection, stream, 503, "Service Unavailable");
         return true;
     }
     Ref scope = make_stream_scope(connection, stream);
     if (!scope) {
         return PyErr_Occurred() == nullptr;
+    }
+    if (is_full(server)) {
+        report(server, "warning", "Exceeded concurrency limit.");
+        note_refusal(connection, scope.get(), 503);
+        answer_stream(connection, stream, 503, "Service Unavailable");
+        return true;
     }
     HttpRequestObject* request = make_request(connection, std::move(scope), stream);
     if (request == nullptr) {

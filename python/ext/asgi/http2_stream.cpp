@@ -150,7 +150,13 @@ Ref make_stream_scope(HttpConnectionObject* connection, http2::Stream* stream) {
     const StreamHead head = sort(fields);
     if (const char* fault = fault_of(head)) {
         report(connection->server, "warning", fault);
+        note_refusal(connection, nullptr, 400);
         answer_stream(connection, stream, 400, fault);
+        return Ref();
+    }
+    if (has_small_letter(head.method)) {
+        note_refusal(connection, nullptr, 501);
+        answer_stream(connection, stream, 501, unknown_method);
         return Ref();
     }
     if (!keep_head(connection, head.method, head.path, list_of_fields(connection, head, fields))) {

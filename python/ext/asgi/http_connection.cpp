@@ -38,6 +38,7 @@ bool begin_request(HttpConnectionObject* connection, Ref scope) noexcept {
     ++server->total_requests;
     if (is_full(server)) {
         report(server, "warning", "Exceeded concurrency limit.");
+        note_refusal(connection, scope.get(), 503);
         return refuse(connection, 503, "Service Unavailable");
     }
     HttpRequestObject* request = scope ? make_request(connection, std::move(scope)) : nullptr;
@@ -69,7 +70,12 @@ bool handle_head(HttpConnectionObject* connection, std::string_view& input) {
     const http::RequestHead head = connection->bytes->parser.head();
     const std::string_view text = input.substr(0, head.size);
     if (head.method == "CONNECT") {
+        note_refusal(connection, nullptr, 400);
         return refuse(connection, 400, "CONNECT is not supported.");
+    }
+    if (has_small_letter(head.method)) {
+        note_refusal(connection, nullptr, 501);
+        return refuse(connection, 501, unknown_method);
     }
     Ref scope = make_scope(connection, head, text);
     if (!scope) {
@@ -126,6 +132,7 @@ HeadStep take_head(HttpConnectionObject* connection, std::string_view& input) {
             report(connection->server, "warning", reason.get());
         }
         const int status = http::status_for(parser.error());
+        note_refusal(connection, nullptr, status);
         return refuse(connection, status,
                       status == 400 ? "Invalid HTTP request received." : http::reason_of(status))
                    ? HeadStep::begun
@@ -147,6 +154,9 @@ bool refuse_body(HttpConnectionObject* connection, int status, const char* reaso
     request->wants_continue = false;
     const bool answered = request->response_started;
     request->gone |= !answered;
+    if (!answered) {
+        log_response(request, status);
+    }
     return (answered ? end_connection(connection) : refuse(connection, status, reason)) &&
            wake(request, Feeding::anywhere);
 }

@@ -3,6 +3,7 @@
 #include "asgi/http_server.hpp"
 #include "awaitable/direct_steps.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -122,6 +123,18 @@ bool next_request(HttpConnectionObject* connection) noexcept;
 
 /// Answers with a response of the server, and ends the connection. False with an exception set.
 bool refuse(HttpConnectionObject* connection, int status, std::string_view text) noexcept;
+
+/// Tells the access log and the program of a response of the server itself, for which no
+/// application runs. `scope` is null if there is no valid head. Errors are reported.
+void note_refusal(HttpConnectionObject* connection, PyObject* scope, int status) noexcept;
+
+/// Methods are case-sensitive (RFC 9110, 9.1), and a scope's are upper case: to make GET of get
+/// would make another request of it. No method that is registered has a small letter.
+[[nodiscard]] inline bool has_small_letter(std::string_view method) noexcept {
+    return std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+inline constexpr std::string_view unknown_method = "The method is not known: it has small letters.";
 
 /// The body of the request does not continue: 408, and the application receives http.disconnect.
 /// False with an exception set.

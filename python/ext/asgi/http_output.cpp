@@ -121,6 +121,28 @@ bool refuse(HttpConnectionObject* connection, int status, std::string_view text)
            end_connection(connection, Ending::linger);
 }
 
+void note_refusal(HttpConnectionObject* connection, PyObject* scope, int status) noexcept {
+    const Ref note = Ref::borrow(connection->server->on_refusal);
+    if (note.get() == Py_None) {
+        return;
+    }
+    Ref told = Ref::borrow(scope);
+    if (!told) {
+        const ModuleState* state = state_of(Py_TYPE(connection->server));
+        const Ref unknown(PyUnicode_FromString("-"));
+        told = Ref(PyDict_Copy(connection->prototype));
+        if (!unknown || !told ||
+            PyDict_SetItem(told.get(), state->name_method, unknown.get()) != 0 ||
+            PyDict_SetItem(told.get(), state->name_path, unknown.get()) != 0) {
+            PyErr_WriteUnraisable(as_object(connection));
+            return;
+        }
+    }
+    if (!Ref(PyObject_CallFunction(note.get(), "Oi", told.get(), status))) {
+        PyErr_WriteUnraisable(note.get());
+    }
+}
+
 bool call_soon(HttpConnectionObject* connection, PyObject* object, const char* method) noexcept {
     const Ref callback(PyObject_GetAttrString(object, method));
     return callback && Ref(PyObject_CallMethodOneArg(

@@ -185,6 +185,9 @@ PyObject* http_receive(PyObject* self, PyObject* unused);
 /// Writes the head that waits for its body. False with an exception set.
 bool flush_head(HttpRequestObject* request) noexcept;
 
+/// Tells the access log of the start of a response. Errors are reported.
+void log_response(HttpRequestObject* request, int status) noexcept;
+
 /// A whole response of the server itself. False with an exception set.
 bool send_text(HttpRequestObject* request, int status, std::string_view text) noexcept;
 

@@ -47,18 +47,36 @@ Ref decoded_path(std::string_view path) {
         PyUnicode_DecodeUTF8(decoded.data(), static_cast<Py_ssize_t>(decoded.size()), "replace"));
 }
 
-Ref list_of_fields(HttpServerObject* server, const http::Fields& fields) noexcept {
-    Ref list(PyList_New(static_cast<Py_ssize_t>(fields.size())));
+/// Puts a pair into its place of a new list. False with an exception set.
+bool put(PyObject* list, Py_ssize_t place, Ref name, Ref value) noexcept {
+    PyObject* pair = name && value ? PyTuple_New(2) : nullptr;
+    if (pair == nullptr) {
+        return false;
+    }
+    PyTuple_SET_ITEM(pair, 0, name.release());
+    PyTuple_SET_ITEM(pair, 1, value.release());
+    PyList_SET_ITEM(list, place, pair);
+    return true;
+}
+
+/// The scope's headers. An `authority` in the target is the host, whatever Host says (RFC 9112,
+/// 3.2.2); a request of HTTP/1.0 has no Host, and then it comes first.
+Ref list_of_fields(HttpServerObject* server, const http::Fields& fields,
+                   std::string_view authority) noexcept {
+    FieldNames& names = server->shared->names;
+    const bool added = !authority.empty() && !fields.find("host");
+    Ref list(PyList_New(static_cast<Py_ssize_t>(fields.size() + (added ? 1 : 0))));
+    Py_ssize_t place = 0;
+    if (list && added && !put(list.get(), place++, names.lower("host"), bytes_of(authority))) {
+        return Ref();
+    }
     for (std::size_t i = 0; list && i < fields.size(); ++i) {
-        Ref name = server->shared->names.lower(fields[i].name);
-        Ref value = bytes_of(fields[i].value);
-        PyObject* pair = name && value ? PyTuple_New(2) : nullptr;
-        if (pair == nullptr) {
+        const bool replaced =
+            !authority.empty() && http::equal_ignoring_case(fields[i].name, "host");
+        if (!put(list.get(), place++, names.lower(fields[i].name),
+                 bytes_of(replaced ? authority : fields[i].value))) {
             return Ref();
         }
-        PyTuple_SET_ITEM(pair, 0, name.release());
-        PyTuple_SET_ITEM(pair, 1, value.release());
-        PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), pair);
     }
     return list;
 }
@@ -158,7 +176,8 @@ Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
     const ModuleState* state = state_of(Py_TYPE(connection->server));
     LastHead& last = connection->bytes->last;
     if (!keep_head(connection, head.method, head.target,
-                   list_of_fields(connection->server, head.fields))) {
+                   list_of_fields(connection->server, head.fields,
+                                  http::split_target(head.target).authority))) {
         return Ref();
     }
     last.keep_alive = head.keep_alive;

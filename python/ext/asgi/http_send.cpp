@@ -208,12 +208,7 @@ bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
         request->keep_alive && !request->wants_continue && !server->draining && !connection->eof;
     request->response_started = true;
     request->head_held = true;
-    if (request->logged != nullptr) {
-        const Ref log = Ref::borrow(server->log_start);
-        if (!Ref(PyObject_CallFunction(log.get(), "Oi", request->logged, status))) {
-            PyErr_WriteUnraisable(log.get());
-        }
-    }
+    log_response(request, status);
     return true;
 }
 
@@ -509,6 +504,16 @@ bool flush_head(HttpRequestObject* request) noexcept {
         return false;
     }
     return write_output(request);
+}
+
+void log_response(HttpRequestObject* request, int status) noexcept {
+    if (request->logged == nullptr) {
+        return;
+    }
+    const Ref log = Ref::borrow(request->connection->server->log_start);
+    if (!Ref(PyObject_CallFunction(log.get(), "Oi", request->logged, status))) {
+        PyErr_WriteUnraisable(log.get());
+    }
 }
 
 bool send_text(HttpRequestObject* request, int status, std::string_view text) noexcept {

@@ -61,32 +61,25 @@ PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
     return type->tp_alloc(type, 0);
 }
 
-/// HttpServer(loop, app, state, report, *, log_start, fields, date, keep_alive, head_time,
+/// HttpServer(loop, app, state, report, *, log_start, on_refusal, fields, date, keep_alive, head_time,
 /// body_time, head_size, head_fields, limit_concurrency, stall_time, http2, websockets)
 int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    static const char* names[] = {"loop",
-                                  "app",
-                                  "state",
-                                  "report",
-                                  "log_start",
-                                  "fields",
-                                  "date",
-                                  "keep_alive",
-                                  "head_time",
-                                  "body_time",
-                                  "head_size",
-                                  "head_fields",
-                                  "limit_concurrency",
-                                  "stall_time",
-                                  "http2",
-                                  "websockets",
-                                  nullptr};
+    static const char* names[] = {"loop",        "app",
+                                  "state",       "report",
+                                  "log_start",   "on_refusal",
+                                  "fields",      "date",
+                                  "keep_alive",  "head_time",
+                                  "body_time",   "head_size",
+                                  "head_fields", "limit_concurrency",
+                                  "stall_time",  "http2",
+                                  "websockets",  nullptr};
     HttpServerObject* server = server_of(self);
     PyObject* loop = nullptr;
     PyObject* app = nullptr;
     PyObject* state = nullptr;
     PyObject* reporter = nullptr;
     PyObject* log_start = nullptr;
+    PyObject* on_refusal = nullptr;
     PyObject* fields = nullptr;
     int date = 0;
     double keep_alive = 0;
@@ -98,11 +91,11 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     double stall_time = -1;
     int http2 = 0;
     int websockets = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOpdddnnndpp:HttpServer",
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOOpdddnnndpp:HttpServer",
                                      const_cast<char**>(names), &loop, &app, &state, &reporter,
-                                     &log_start, &fields, &date, &keep_alive, &head_time,
-                                     &body_time, &head_size, &head_fields, &limit_concurrency,
-                                     &stall_time, &http2, &websockets)) {
+                                     &log_start, &on_refusal, &fields, &date, &keep_alive,
+                                     &head_time, &body_time, &head_size, &head_fields,
+                                     &limit_concurrency, &stall_time, &http2, &websockets)) {
         return -1;
     }
     if (server->shared != nullptr) {
@@ -139,6 +132,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     server->state = Py_NewRef(state);
     server->report = Py_NewRef(reporter);
     server->log_start = Py_NewRef(log_start);
+    server->on_refusal = Py_NewRef(on_refusal);
     server->keep_alive = nanoseconds_of(keep_alive);
     server->head_time = nanoseconds_of(head_time);
     server->body_time = nanoseconds_of(body_time);
@@ -310,6 +304,7 @@ int server_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(server->task_keywords);
     Py_VISIT(server->report);
     Py_VISIT(server->log_start);
+    Py_VISIT(server->on_refusal);
     for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
          connection = OpenConnections::after(*connection)) {
         Py_VISIT(connection);
@@ -326,6 +321,7 @@ int server_clear(PyObject* self) {
     Py_CLEAR(server->task_keywords);
     Py_CLEAR(server->report);
     Py_CLEAR(server->log_start);
+    Py_CLEAR(server->on_refusal);
     while (HttpConnectionObject* connection = server->connections.pop_front()) {
         connection->listed = false;
         --server->open_connections;

@@ -68,6 +68,7 @@ struct HttpServerObject {
     PyObject* task_keywords; ///< see `begin_task`; null if tasks begin in the next iteration
     PyObject* report;        ///< report(kind, value): writes to the log
     PyObject* log_start;     ///< log_start(scope, status), the access log; or None
+    PyObject* on_refusal;    ///< on_refusal(scope, status), see `note_refusal`; or None
     HttpShared* shared;
     OpenConnections connections; ///< owned
     std::size_t open_connections;

@@ -29,6 +29,7 @@ class ServerOptions:
     forwarded_allow_ips: str = "127.0.0.1,::1"
     lifespan: Lifespan = "auto"
     access_log: bool | Callable[[Scope, int], object] = True
+    on_refusal: Callable[[Scope, int], object] | None = None
     server_header: bool = True
     date_header: bool = True
     headers: Sequence[tuple[str, str]] = ()

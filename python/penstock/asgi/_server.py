@@ -48,6 +48,7 @@ class Server:
             self._lifespan.state,
             reporter(options.logger, self._drained.set),
             log_start=_log_start(options),
+            on_refusal=_on_refusal(options),
             fields=options.response_fields(),
             date=options.date_header,
             keep_alive=options.timeout_keep_alive,
@@ -310,6 +311,18 @@ def _log_start(options: ServerOptions) -> Callable[[Scope, int], object] | None:
     return access_line(options.access_logger) if options.access_log else None
 
 
+def _on_refusal(options: ServerOptions) -> Callable[[Scope, int], object] | None:
+    log_start, on_refusal = _log_start(options), options.on_refusal
+    if log_start is None or on_refusal is None:
+        return log_start or on_refusal
+
+    def both(scope: Scope, status: int) -> None:
+        log_start(scope, status)
+        on_refusal(scope, status)
+
+    return both
+
+
 class serve:  # a function for its users, who await it or enter it
     """Serve an application.
 
@@ -317,8 +330,8 @@ class serve:  # a function for its users, who await it or enter it
     as `server = await serve(app)`. The application's lifespan begins before the server listens,
     and ends after its last request.
 
-    Works on any asyncio event loop; on Penstock's, a request takes a shorter way, and on CPython
-    3.12 and later its task begins at once.
+    Works on any asyncio event loop; on Penstock's, a request takes a shorter way, and its task
+    begins at once.
 
     Args:
         app: The application, of ASGI or WSGI.
@@ -338,6 +351,10 @@ class serve:  # a function for its users, who await it or enter it
         lifespan: "on" requires that the application has a lifespan, "off" does not ask it.
         access_log: Whether each response is logged, by `access_logger`; or a function that is
             called with the scope and the status when a response begins.
+        on_refusal: Called with the scope and the status of each response that the server gives
+            itself, without the application: 503 by `limit_concurrency`, 400 and other statuses for
+            what is no request that can be served. Without a valid head, method and path are "-".
+            `access_log` has these responses in any case.
         server_header: Whether responses have the field Server.
         date_header: Whether responses have the field Date.
         headers: Further fields of every response.
@@ -351,7 +368,7 @@ class serve:  # a function for its users, who await it or enter it
             the answer is 408; None for no limit.
         timeout_send: Seconds after which a TCP connection is reset whose client takes nothing of
             what was sent, by the kernel (TCP_USER_TIMEOUT; zero-window probes count since Linux
-            5.11); None for no limit.
+            5.11), whether it carries TLS, HTTP/2 or a WebSocket; None for no limit.
         timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
             for no limit.
         http2: Whether clients may speak HTTP/2: those that choose it in the TLS handshake (the

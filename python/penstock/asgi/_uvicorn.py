@@ -60,6 +60,7 @@ class _Owner:
             app_state,
             reporter(self.logger, lambda: None),
             log_start=self._on_start,
+            on_refusal=self._on_start,
             fields=self.fields,
             date=self.sends_date,
             keep_alive=config.timeout_keep_alive,

@@ -193,11 +193,14 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 class RawClient:
     """A connection on which the test writes the frames itself."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, begins: bool = True
+    ) -> None:
         self.reader = reader
         self.writer = writer
         self.encoder = hpack.Encoder()
-        writer.write(PREFACE + frame(SETTINGS, 0, 0))
+        if begins:
+            writer.write(PREFACE + frame(SETTINGS, 0, 0))
 
     def head(self, *more: tuple[bytes, bytes], path: bytes = b"/", method: bytes = b"GET") -> bytes:
         """Return the head of a request, compressed."""

@@ -21,7 +21,10 @@ from .http2_client import (
     END_STREAM,
     GOAWAY,
     HEADERS,
+    PREFACE,
     RST_STREAM,
+    SETTINGS,
+    RawClient,
     frame,
     request_fields,
     sending_frames,
@@ -431,6 +434,11 @@ def test_the_server_goes_away_after_its_last_stream(run: Any) -> None:
     run(main())
 
 
+async def server_reads() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 def test_the_preface_may_come_in_pieces_and_http_1_1_is_still_spoken(run: Any) -> None:
     async def main() -> None:
         async with serving(hello, http2=True) as server:
@@ -442,15 +450,14 @@ def test_the_preface_may_come_in_pieces_and_http_1_1_is_still_spoken(run: Any) -
             async with connected(server) as client:
                 for piece in (b"P", b"R", b"OPFIND / HTTP/1.1\r\nHost: test\r\n\r\n"):
                     client.writer.write(piece)
-                    await client.writer.drain()
+                    await server_reads()
                 assert (await client.response())[2] == b"hello"
-            async with sending_frames(server) as raw:
-                raw.write(b"")
-                head = raw.head()
-                frames = b"\0\0%c\x01\x05\0\0\0\x01" % len(head) + head
-                for byte in frames:
+            async with connected(server) as client:
+                raw = RawClient(client.reader, client.writer, begins=False)
+                head = frame(HEADERS, END_HEADERS | END_STREAM, 1, raw.head())
+                for byte in PREFACE + frame(SETTINGS, 0, 0) + head:
                     raw.write(bytes([byte]))
-                    await raw.writer.drain()
+                    await server_reads()
                 assert (await raw.next_of(HEADERS))[1] & END_STREAM == 0
 
     run(main())
@@ -478,8 +485,7 @@ def test_heads_come_in_pieces(run: Any, size: int) -> None:
             )
             for begin in range(0, len(frames), size):
                 client.write(frames[begin : begin + size])
-                for _ in range(3):
-                    await asyncio.sleep(0)  # the server reads
+                await server_reads()
             for _ in range(3):
                 await client.next_of(HEADERS)
         assert scopes == [(f"/{stream}", b"%d" % stream * 20) for stream in (1, 3, 5)]

@@ -14,7 +14,18 @@ import pytest
 
 from penstock import asgi
 
-from .support import CLOSE, HOST, Client, ask, connected, conversation, echo, hello, serving
+from .support import (
+    CLOSE,
+    HOST,
+    Client,
+    ask,
+    connected,
+    conversation,
+    echo,
+    hello,
+    respond,
+    serving,
+)
 
 Run = Callable[..., Any]
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
@@ -153,6 +164,58 @@ def test_unix_socket(run: Run, tmp_path: Path) -> None:
         assert (scopes[0]["client"], scopes[0]["server"]) == (None, (path, None))
 
     run(main())
+
+
+def test_the_servers_own_answers_are_logged_and_told(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = []
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await respond(send, b"later")
+
+    async def main() -> None:
+        options: dict[str, Any] = {
+            "access_log": True,
+            "on_refusal": lambda scope, status: told.append((scope["path"], status)),
+        }
+        assert (await ask(hello, b"GET /a b HTTP/1.1\r\n" + CLOSE, **options))[0] == 400
+        assert (await ask(hello, b"get / HTTP/1.1\r\n" + CLOSE, **options))[0] == 501
+        async with (
+            serving(waits, limit_concurrency=2, **options) as server,
+            connected(server) as first,
+            connected(server) as second,
+        ):
+            for client in (first, second):
+                client.writer.write(b"GET /full HTTP/1.1\r\n" + HOST + b"\r\n")
+                assert (await client.response())[0] == 503
+
+    with caplog.at_level(logging.INFO, "penstock.access"):
+        run(main())
+    assert told == [("-", 400), ("-", 501), ("/full", 503), ("/full", 503)]
+    lines = [each.getMessage() for each in caplog.records if each.name == "penstock.access"]
+    assert [line.partition(" - ")[2] for line in lines] == [
+        '"- - HTTP/1.1" 400',
+        '"- - HTTP/1.1" 501',
+        '"GET /full HTTP/1.1" 503',
+        '"GET /full HTTP/1.1" 503',
+    ]
+
+
+def test_a_stalled_body_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with (
+            serving(echo, access_log=True, timeout_body=0.05) as server,
+            connected(server) as client,
+        ):
+            client.writer.write(b"POST / HTTP/1.1\r\nContent-Length: 5\r\n" + HOST + b"\r\nb")
+            assert (await client.response())[0] == 408
+
+    with caplog.at_level(logging.INFO, "penstock.access"):
+        run(main())
+    lines = [each.getMessage() for each in caplog.records if each.name == "penstock.access"]
+    assert [line.partition(" - ")[2] for line in lines] == ['"POST / HTTP/1.1" 408']
 
 
 def test_access_log(run: Run, caplog: pytest.LogCaptureFixture) -> None:

@@ -71,6 +71,40 @@ def test_paths(run: Run, target: str, path: str) -> None:
     assert scope_of(run, method + target.encode() + b" HTTP/1.1\r\n" + CLOSE)["path"] == path
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "headers"),
+    [
+        (
+            b"GET http://other:8080/p?q HTTP/1.1\r\nx: 1\r\nHoSt: test\r\n\r\n",
+            [(b"x", b"1"), (b"host", b"other:8080")],
+        ),
+        (b"GET HTTP://other/p?q HTTP/1.1\r\nHost: other\r\n\r\n", [(b"host", b"other")]),
+        (b"GET http://other/p?q HTTP/1.0\r\nx: 1\r\n\r\n", [(b"host", b"other"), (b"x", b"1")]),
+    ],
+    ids=["differs", "same", "missing"],
+)
+def test_the_host_in_the_target_counts(
+    run: Run, request_bytes: bytes, headers: list[tuple[bytes, bytes]]
+) -> None:
+    """RFC 9112, 3.2.2: Host is ignored then."""
+    scope = scope_of(run, request_bytes)
+    assert scope["headers"] == headers
+    assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/p", b"/p", b"q")
+
+
+@pytest.mark.parametrize("method", [b"get", b"Get", b"head", b"pURGE"])
+def test_methods_with_small_letters_are_not_known(run: Run, method: bytes) -> None:
+    """RFC 9110, 9.1: get is not GET. A scope's method is upper case."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError(scope["method"])
+
+    async def main() -> None:
+        assert (await ask(app, method + b" / HTTP/1.1\r\n" + HOST + b"\r\n"))[0] == 501
+
+    run(main())
+
+
 def test_root_path_is_in_front_of_the_path(run: Run) -> None:
     scope = scope_of(run, b"GET /x%20y HTTP/1.1\r\n" + CLOSE, root_path="/api")
     assert (scope["root_path"], scope["path"]) == ("/api", "/api/x y")

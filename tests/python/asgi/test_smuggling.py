@@ -25,7 +25,6 @@ Seen = list[tuple[str, str, bytes]]
 # What the server takes and llhttp refuses. Both end where it says that they end.
 UNLIKE_LLHTTP = {
     "HTTP/1.2": "a minor version is compatible (RFC 9110, section 2.5)",
-    "a method in lower case": "any token is a method",
 }
 CODING = "501 for a coding that it does not know; here 400, since none ends the body"
 LENIENT = "takes it"
@@ -51,7 +50,7 @@ UNLIKE_NGINX = {
     "an extension of 70,000 bytes": LENIENT,
     "trailers of 70,000 bytes": LENIENT,
     "HTTP/0.9": "answers without a head",
-    "a method in lower case": "refuses it",
+    "a method in lower case": "400; here 501, as for any method that is not known",
 }
 
 

@@ -54,6 +54,7 @@ class Layers:
     Attributes:
         app: What is served.
         access_log: The server's option of this name.
+        on_refusal: The server's option of this name.
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class Layers:
                 self.access_log = self._blocks.log_start if self._blocks else True
         if counters is not None:
             observers.append(lambda scope, status, seconds: counters.count(status, seconds))
+        self.on_refusal: Callable[[Scope, int], object] | None = None
         if observers:
             self.app = self._observed = Observed(self.app, observers)
+            self.on_refusal = self._observed.note_refusal
 
     @property
     def in_progress(self) -> int:

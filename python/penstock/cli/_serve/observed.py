@@ -30,6 +30,11 @@ class Observed:
         self._observers = observers
         self.in_progress = 0
 
+    def note_refusal(self, scope: Scope, status: int) -> None:
+        """Tell the observers of a response of the server itself."""
+        for observer in self._observers:
+            observer(scope, status, 0.0)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)

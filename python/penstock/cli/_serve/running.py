@@ -57,6 +57,7 @@ def run_process(
     try:
         arguments = server_arguments(options, loggers)
         arguments["access_log"] = layers.access_log
+        arguments["on_refusal"] = layers.on_refusal
         process = _Process(options, loggers, layers, sockets, place, heartbeat, counters)
         with (
             process.handled_signals(),
