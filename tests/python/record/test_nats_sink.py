@@ -173,6 +173,11 @@ async def test_a_full_stream_lets_rows_wait(server: NatsServer, sink: Any) -> No
     assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(10)]
 
 
+async def test_a_check_makes_no_stream(server: NatsServer, sink: Any) -> None:
+    await sink().check()
+    assert "error" in server.ask("STREAM.INFO.lab")
+
+
 async def test_a_server_without_jetstream_is_told_at_once(tmp_path: Path) -> None:
     with nats_server(jetstream=False) as server:
         made = NatsSink(server.url(), spool=tmp_path / "spool")

@@ -186,6 +186,35 @@ async def test_a_host_understands_all(broker: Mosquitto, tmp_path: Path) -> None
     assert (tmp_path / "spool-bdseq").read_text() == "0\n"
 
 
+async def test_a_check_ends_no_session_of_a_running_node(broker: Mosquitto, tmp_path: Path) -> None:
+    address = broker.url().replace("mqtt://", "sparkplug://") + "/checked/node"
+    topics: list[str] = []
+
+    def take(message: Message) -> None:
+        topics.append(message.topic)
+
+    reader = await Broker.connect(
+        "127.0.0.1",
+        broker.port,
+        None,
+        client="reader",
+        will=None,
+        user=None,
+        password=None,
+        timeout=5,
+        on_message=take,
+    )
+    await reader.subscribe("spBv1.0/checked/#")
+    await reader.publish([(b"spBv1.0/checked/BEGIN/node", b"")], 5)
+    await until(lambda: topics)
+    async with SparkplugSink(address, spool=tmp_path / "a") as running:
+        await SparkplugSink(address, spool=tmp_path / "b").check()
+        assert running.trouble is None
+    await until(lambda: len(topics) >= 3)
+    await reader.close()
+    assert [topic.split("/")[2] for topic in topics] == ["BEGIN", "NBIRTH", "NDEATH"]
+
+
 def _asked(sink: SparkplugSink) -> bool:
     return bool(sink._spooled.transport._rebirth)  # type: ignore[attr-defined]
 

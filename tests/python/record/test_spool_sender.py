@@ -37,6 +37,9 @@ class OtherSide:
         if self.script and self.script[0] == "refuse":
             raise Misconfigured("no such place")
 
+    async def probe(self) -> None:
+        await self.check()
+
     async def send(self, payload: bytes) -> int:
         what = self.script.pop(0) if self.script else "take"
         self.tried.set()
@@ -82,6 +85,25 @@ def test_payloads_are_sent_in_order_and_the_folder_goes(tmp_path: Path) -> None:
 
     penstock.run(main())
     assert not (tmp_path / "spool").exists()
+
+
+def test_payloads_larger_than_a_batch_of_the_log_go_in_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.files._log.append_log.MAX_BATCH", 1000)
+    monkeypatch.setattr(spool_sender, "_BATCH_BYTES", 500)
+    other = OtherSide()
+
+    async def main() -> None:
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append([(1, bytes(300)) for _ in range(5)])
+        with pytest.raises(SinkWriteError, match="cannot be written"):
+            await spool.append([(1, bytes(2000))])
+        await spool.finish(30)
+
+    asyncio.run(main())
+    assert other.taken == [bytes(300)] * 5
 
 
 def test_what_is_not_taken_is_sent_by_the_next_one_first(tmp_path: Path) -> None:

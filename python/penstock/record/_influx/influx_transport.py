@@ -74,6 +74,9 @@ class InfluxTransport:
         if not _is_refused(answer):  # some refuse a request without lines
             self._refuse_unless_taken(answer)
 
+    async def probe(self) -> None:
+        await self.check()
+
     async def send(self, payload: bytes) -> int:
         answer = await self._post(payload)
         if not _is_refused(answer):

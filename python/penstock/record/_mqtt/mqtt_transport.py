@@ -58,6 +58,10 @@ class MqttTransport:
     async def check(self) -> None:
         await self._connected()
 
+    async def probe(self) -> None:
+        broker = await self._connection(will=None)
+        await broker.close()
+
     async def send(self, payload: bytes) -> int:
         broker = await self._connected()
         messages = await asyncio.to_thread(messages_of, payload)
@@ -89,19 +93,22 @@ class MqttTransport:
             await broker.close()
             raise Away("the connection was lost", lost_at=broker.lost_at)
         if broker is None:
-            try:
-                user, password = self._user.read(), self._password.read()
-            except SinkWriteError as error:
-                raise Misconfigured(str(error)) from error
-            broker = self._broker = await Broker.connect(
-                self._address.host,
-                self._address.port,
-                self._tls,
-                client=self._client,
-                will=self._status("offline"),
-                user=user,
-                password=password,
-                timeout=self._timeout,
-            )
+            broker = self._broker = await self._connection(self._status("offline"))
             await broker.announce(self._status("online"))
         return broker
+
+    async def _connection(self, will: Message | None) -> Broker:
+        try:
+            user, password = self._user.read(), self._password.read()
+        except SinkWriteError as error:
+            raise Misconfigured(str(error)) from error
+        return await Broker.connect(
+            self._address.host,
+            self._address.port,
+            self._tls,
+            client=self._client,
+            will=will,
+            user=user,
+            password=password,
+            timeout=self._timeout,
+        )

@@ -69,6 +69,15 @@ class NatsTransport:
     async def check(self) -> None:
         await self._connected()
 
+    async def probe(self) -> None:
+        connection = await NatsConnection.connect(
+            self._address.host, self._address.port, self._tls, self._login.read(), self._timeout
+        )
+        try:
+            await self._find_stream(connection, create=False)
+        finally:
+            await connection.close()
+
     async def send(self, payload: bytes) -> int:
         connection = await self._connected()
         message = DeviceMessage.read(payload)
@@ -126,11 +135,13 @@ class NatsTransport:
             self._last.clear()
         return connection
 
-    async def _find_stream(self, connection: NatsConnection) -> None:
-        """See that the stream is there; create it where it is not."""
+    async def _find_stream(self, connection: NatsConnection, *, create: bool = True) -> None:
+        """See that the stream is there, or could be; create it where it is not."""
         found = await ask(connection, self._timeout, f"STREAM.INFO.{self._stream}", {})
         error = found.get("error")
         if error is not None and error.get("err_code") == NO_SUCH_STREAM:
+            if not create:
+                return
             wanted = {
                 "name": self._stream,
                 "subjects": [f"{self._address.name}.>"],

@@ -67,11 +67,17 @@ class Transport(Protocol):
     grace: float
 
     async def check(self) -> None:
-        """Ask whether the other side would take rows.
+        """Be ready to send, and ask whether the other side would take rows.
 
         Raises:
             Misconfigured: it never will.
             Away: it does not answer; it may later.
+        """
+
+    async def probe(self) -> None:
+        """As ``check``, and nobody notices: a recorder may be running with the same names.
+
+        Nothing is made, said, or taken over on the other side.
         """
 
     async def send(self, payload: bytes) -> int:

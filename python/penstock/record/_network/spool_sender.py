@@ -61,6 +61,7 @@ import random
 import struct
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -76,6 +77,7 @@ _SEGMENT_BYTES = 8 << 20
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 30.0
 _RARELY_S = 30.0
+_BATCH_BYTES = 16 << 20  # a log takes 64 MiB at once
 
 
 class SpoolSender:
@@ -117,13 +119,13 @@ class SpoolSender:
         return self._log.closed or self._next == self._log.count
 
     async def check(self) -> None:
-        """Ask the other side whether it would take payloads.
+        """Ask the other side whether it would take payloads; it is left as it is.
 
         Raises:
             SinkWriteError: it would not, or does not answer.
         """
         try:
-            await self._transport.check()
+            await self._transport.probe()
         except Away as error:
             raise SinkWriteError(f"cannot write to {self._transport}: {error}") from error
         finally:
@@ -173,10 +175,9 @@ class SpoolSender:
                 "or give the sink a larger spool"
             )
         try:
-            await self._log.append_many(
-                _HEAD.pack(self._kind, rows) + payload for rows, payload in payloads
-            )
-        except (LogError, OSError) as error:
+            for batch in _batches(_HEAD.pack(self._kind, rows) + data for rows, data in payloads):
+                await self._log.append_many(batch)
+        except (LogError, OSError, ValueError) as error:  # ValueError: a record is too long
             raise SinkWriteError(f"the spool {self.folder} cannot be written: {error}") from error
         self._bytes_waiting += size
         self.rows_waiting += sum(rows for rows, _ in payloads)
@@ -322,3 +323,17 @@ class SpoolSender:
             self._bytes_waiting = 0
         await self._log.remove_before(self._safe)
         self._attempt_ended.set()
+
+
+def _batches(records: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Records in groups that a log takes at once."""
+    batch: list[bytes] = []
+    size = 0
+    for record in records:
+        if batch and size + len(record) > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += len(record)
+    if batch:
+        yield batch

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import ssl
 import time
 from collections.abc import Iterable
@@ -96,6 +97,25 @@ class SparkplugTransport:
 
     async def check(self) -> None:
         await self._connected()
+
+    async def probe(self) -> None:
+        # Under another client's name: with its own, the broker would end a running node's session.
+        client = f"{self._group}-{self._node}-{secrets.token_hex(6)}"
+        try:
+            user, password = self._user.read(), self._password.read()
+        except SinkWriteError as error:
+            raise Misconfigured(str(error)) from error
+        broker = await Broker.connect(
+            self._host,
+            self._port,
+            self._tls,
+            client=client,
+            will=None,
+            user=user,
+            password=password,
+            timeout=self._timeout,
+        )
+        await broker.close()
 
     async def send(self, payload: bytes) -> int:
         broker = await self._connected()

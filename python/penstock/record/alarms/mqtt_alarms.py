@@ -20,7 +20,7 @@ from penstock.record.errors import SinkWriteError
 __all__ = ["MqttAlarms"]
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
-_SECRETS = "set MQTT_USER and MQTT_PASSWORD in the environment, or name a password_file"
+_SECRETS = "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a password_file"
 _TIMEOUT_S = 10.0
 
 
@@ -51,7 +51,7 @@ class MqttAlarms:
         if any(each in self._address.name for each in "+#\0"):
             raise ValueError(f"the prefix {self._address.name!r} is no topic: leave out + and #")
         self._tls = trusting(ca_file) if self._address.scheme == "mqtts" else None
-        self._user = Secret(None, "MQTT_USER")
+        self._user = Secret(None, "MQTT_USERNAME")
         self._password = Secret(
             None if password_file is None else Path(password_file), "MQTT_PASSWORD"
         )
