@@ -188,8 +188,8 @@ public:
     /// The number of connections that are served, including those that `prepare` still works on.
     [[nodiscard]] std::size_t connections() const noexcept;
 
-    /// Who they are, since when, and what they do, in the order in which they were accepted; without
-    /// those that `prepare` works on. Throws `std::bad_alloc`.
+    /// Who they are, since when, and what they do, in the order in which they were accepted. Those
+    /// that `prepare` works on are not among them. Throws `std::bad_alloc`.
     [[nodiscard]] std::vector<OpenConnection> open_connections() const;
 
 private:

@@ -46,8 +46,8 @@ std::string sample(const std::string& page, const std::string& name) {
     return page.substr(begin, page.find('\n', begin) - begin);
 }
 
-/// The rules that Prometheus has for a page: text and type of a family stand before its samples, and
-/// no sample comes twice.
+/// The rules that Prometheus has for a page: text and type of a family stand before its samples,
+/// and no sample comes twice.
 void expect_well_formed(const std::string& page) {
     ASSERT_TRUE(page.ends_with('\n'));
     ASSERT_EQ(page.find('\r'), std::string::npos);
