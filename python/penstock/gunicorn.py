@@ -86,7 +86,7 @@ class Worker(_BaseWorker):  # type: ignore[misc]
         }
 
     def _quit(self, server: asgi.Server) -> None:
-        self.alive = False
+        self.alive: bool = False
         self.cfg.worker_int(self)
         server.abort()
 

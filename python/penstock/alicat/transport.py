@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.alicat.errors import (
     AlicatConfigurationError,
@@ -109,6 +109,10 @@ class SerialSettings:
             ) from error
 
 
+class _Receive(Protocol):
+    def __call__(self, max_bytes: int = 65536) -> Coroutine[Any, Any, bytes]: ...
+
+
 class ByteStreamTransport:
     """A :class:`Transport` over an AnyIO byte stream.
 
@@ -128,8 +132,8 @@ class ByteStreamTransport:
         self._label = label or type(stream).__name__
         self._baudrate = baudrate
         # Bound once: a poll then costs the stream's own calls and none of this class.
-        self.send = stream.send
-        self.receive = stream.receive
+        self.send: Callable[[bytes], Coroutine[Any, Any, None]] = stream.send
+        self.receive: _Receive = stream.receive
         self.send_nowait: Callable[[bytes], int] = getattr(stream, "send_nowait", takes_nothing)
         waiting: Callable[[], int] | None = getattr(stream, "input_waiting", None)
         self.input_waiting: Callable[[], int | None] = waiting or _unknown

@@ -90,7 +90,7 @@ class Compressed:
     def __init__(self, app: Application) -> None:
         self._app = app
         self._makers = _available()
-        self.codings = tuple(self._makers)
+        self.codings: tuple[str, ...] = tuple(self._makers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

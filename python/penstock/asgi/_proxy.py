@@ -20,7 +20,7 @@ class TrustedHosts:
     """
 
     def __init__(self, text: str) -> None:
-        self.all = False
+        self.all: bool = False
         self._names: set[str] = set()
         self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         for entry in (part.strip() for part in text.split(",")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket as socket_module
 import ssl as ssl_module
@@ -19,7 +20,7 @@ from penstock.asgi._options import ServerOptions
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.asgi._types import Application, Scope
 from penstock.asgi._unfinished import names_of_requests
-from penstock.asgi._websocket import WebSocketSession
+from penstock.asgi._websocket import WebSocketOptions, WebSocketSession
 
 __all__ = ["Server", "serve"]
 
@@ -37,12 +38,12 @@ class Server:
         if options.proxy_headers:
             app = ProxyHeaders(app, TrustedHosts(options.forwarded_allow_ips))
         self._options = options
-        self.root_path = options.root_path
+        self.root_path: str = options.root_path
         self._lifespan = LifespanTask(app, options.lifespan, options.logger)
         self._drained = asyncio.Event()
         never = -1.0
         stall = options.timeout_http2_stall
-        self.native = _core.HttpServer(
+        self.native: _core.HttpServer = _core.HttpServer(
             self._loop,
             app,
             self._lifespan.state,
@@ -62,12 +63,12 @@ class Server:
             websockets=options.ws,
         )
         self.app = app
-        self.http2 = options.http2
-        self.logger = options.logger
-        self.tasks = self.native.tasks
-        self.fields = options.response_fields()
-        self.sends_date = options.date_header
-        self.websocket = options.websocket()
+        self.http2: bool = options.http2
+        self.logger: logging.Logger = options.logger
+        self.tasks: set[asyncio.Task[None]] = self.native.tasks
+        self.fields: list[tuple[bytes, bytes]] = options.response_fields()
+        self.sends_date: bool = options.date_header
+        self.websocket: WebSocketOptions | None = options.websocket()
         self.websockets: set[WebSocketSession] = set()
         self._listeners: list[asyncio.Server] = []
         self._sweeping: asyncio.TimerHandle | None = None

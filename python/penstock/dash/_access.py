@@ -36,7 +36,7 @@ class ControlToken:
     """The secret that allows changes at instruments; 128 random bits, new for each run."""
 
     def __init__(self) -> None:
-        self.text = secrets.token_urlsafe(16)
+        self.text: str = secrets.token_urlsafe(16)
 
     def matches(self, offered: object) -> bool:
         """Compare in a time that does not depend on ``offered``."""

@@ -55,9 +55,9 @@ class Dashboard:
     ) -> None:
         self.board = board
         self.controls = controls
-        self.token = ControlToken() if controls is not None else None
+        self.token: ControlToken | None = ControlToken() if controls is not None else None
         self._connections: set[Connection] = set()
-        self.app = Starlette(
+        self.app: Starlette = Starlette(
             routes=[
                 *(_file_route(name, content) for name, content in _page_files().items()),
                 Route("/csv", self._csv),

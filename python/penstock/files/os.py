@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from penstock.files import _metadata, _paths
 from penstock.files import ospath as path
@@ -69,22 +69,22 @@ async def _stat(path: StrOrBytesPath | int) -> os.stat_result:
     return await _paths.stat(path)
 
 
-access = _metadata.access
-getcwd = wrap(os.getcwd)
-link = _by_engine(_paths.link, os.link)
-listdir = wrap(os.listdir)
-makedirs = wrap(os.makedirs)
-mkdir = _by_engine(_paths.mkdir, os.mkdir)
-readlink = wrap(os.readlink)
-remove = _by_engine(_paths.unlink, os.remove)
-removedirs = wrap(os.removedirs)
-rename = _by_engine(_paths.rename, os.rename)
-renames = wrap(os.renames)
-replace = _by_engine(_paths.replace, os.replace)
-rmdir = _by_engine(_paths.rmdir, os.rmdir)
-scandir = wrap(os.scandir)
-sendfile = wrap(os.sendfile)
-stat = _by_engine(_stat, os.stat)
-statvfs = wrap(os.statvfs)
-symlink = wrap(os.symlink)
-unlink = _by_engine(_paths.unlink, os.unlink)
+access: Final = _metadata.access
+getcwd: Final = wrap(os.getcwd)
+link: Final = _by_engine(_paths.link, os.link)
+listdir: Final = wrap(os.listdir)
+makedirs: Final = wrap(os.makedirs)
+mkdir: Final = _by_engine(_paths.mkdir, os.mkdir)
+readlink: Final = wrap(os.readlink)
+remove: Final = _by_engine(_paths.unlink, os.remove)
+removedirs: Final = wrap(os.removedirs)
+rename: Final = _by_engine(_paths.rename, os.rename)
+renames: Final = wrap(os.renames)
+replace: Final = _by_engine(_paths.replace, os.replace)
+rmdir: Final = _by_engine(_paths.rmdir, os.rmdir)
+scandir: Final = wrap(os.scandir)
+sendfile: Final = wrap(os.sendfile)
+stat: Final = _by_engine(_stat, os.stat)
+statvfs: Final = wrap(os.statvfs)
+symlink: Final = wrap(os.symlink)
+unlink: Final = _by_engine(_paths.unlink, os.unlink)

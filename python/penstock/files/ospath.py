@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from os import path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.files import _paths
 from penstock.files._backend import current_backend
@@ -87,14 +87,14 @@ async def exists(path: FileDescriptorOrPath) -> bool:
     return True
 
 
-abspath = on_worker(path.abspath)
-getatime = _of_status(path.getatime, lambda status: status.st_atime)
-getctime = _of_status(path.getctime, lambda status: status.st_ctime)
-getmtime = _of_status(path.getmtime, lambda status: status.st_mtime)
-getsize = _of_status(path.getsize, lambda status: status.st_size)
-isdir = _question(path.isdir, stat.S_ISDIR)
-isfile = _question(path.isfile, stat.S_ISREG)
-islink = _question(path.islink, stat.S_ISLNK, follow_symlinks=False)
-ismount = on_worker(path.ismount)
-samefile = on_worker(path.samefile)
-sameopenfile = on_worker(path.sameopenfile)
+abspath: Final = on_worker(path.abspath)
+getatime: Final = _of_status(path.getatime, lambda status: status.st_atime)
+getctime: Final = _of_status(path.getctime, lambda status: status.st_ctime)
+getmtime: Final = _of_status(path.getmtime, lambda status: status.st_mtime)
+getsize: Final = _of_status(path.getsize, lambda status: status.st_size)
+isdir: Final = _question(path.isdir, stat.S_ISDIR)
+isfile: Final = _question(path.isfile, stat.S_ISREG)
+islink: Final = _question(path.islink, stat.S_ISLNK, follow_symlinks=False)
+ismount: Final = on_worker(path.ismount)
+samefile: Final = on_worker(path.samefile)
+sameopenfile: Final = on_worker(path.sameopenfile)

@@ -66,10 +66,13 @@ def _base_policy() -> type[Any]:
         return policy
 
 
-_DefaultPolicy: Any = _base_policy()
+if TYPE_CHECKING:
+    from asyncio import DefaultEventLoopPolicy as _DefaultPolicy
+else:
+    _DefaultPolicy = _base_policy()
 
 
-class EventLoopPolicy(_DefaultPolicy):  # type: ignore[misc]
+class EventLoopPolicy(_DefaultPolicy):
     """An event loop policy whose loops are Penstock's."""
 
     _loop_factory: Callable[[], AbstractEventLoop] = Loop

@@ -128,7 +128,8 @@ class StreamProtocol(StreamProtocolCore, asyncio.Protocol):
         self, limit: int, loop: Loop, client_connected_cb: ClientConnected | None = None
     ) -> None:
         self._loop = loop
-        self._reader = self.reader = StreamReader(limit, loop)
+        self.reader: StreamReader = StreamReader(limit, loop)
+        self._reader = self.reader
         self._client_connected_cb = client_connected_cb
         self._drain_waiters: collections.deque[asyncio.Future[None]] = collections.deque()
         self._closed: asyncio.Future[None] = loop.create_future()

@@ -25,7 +25,7 @@ class Cadence:
             raise ValueError(f"rate_hz must lie between 1e-6 and 1e6 Hz, not {rate_hz!r}")
         # 0.1 Hz means one in ten seconds, not the binary fraction next to it.
         rate = Fraction(repr(float(rate_hz)))
-        self.start_ns = start_ns
+        self.start_ns: int = start_ns
         self._numerator = rate.numerator
         self._denominator = rate.denominator * _SECOND
 

@@ -85,8 +85,8 @@ class DamageList:
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
         self.listed: list[Damage] = []
-        self.count = 0
-        self.rows = 0
+        self.count: int = 0
+        self.rows: int = 0
 
     def note(self, path: Path, place: str, reason: str, rows: int | None = None) -> None:
         """Add a damage; DamagedError when the reading is strict."""

@@ -247,7 +247,7 @@ class ThreadedSink(SinkBase):
 
     def __init__(self, file: RecordFile, window: LossWindow | None = None) -> None:
         super().__init__()
-        self.window = LossWindow() if window is None else window
+        self.window: LossWindow = LossWindow() if window is None else window
         self._file = file
         self._lock = threading.Lock()
         self._waiting = _Waiting()
@@ -261,7 +261,7 @@ class ThreadedSink(SinkBase):
         self._turn_ends = 0.0
         self._position: Any = None
         self._at_risk_at_end: int | None = None
-        self.rows_accepted = 0
+        self.rows_accepted: int = 0
         """Rows of all calls so far, written or not."""
 
     async def open(

@@ -98,16 +98,16 @@ class Connection(_core.WebSocketConnection):
             write_limit,
             logger_or_own(logger),
         )
-        self.id = uuid.uuid4()
+        self.id: uuid.UUID = uuid.uuid4()
         self.request: Request | None = None
         self.response: Response | None = None
         self.subprotocol: str | None = None
-        self.latency = 0.0
+        self.latency: float = 0.0
         self.close_rcvd: Close | None = None
         self.close_sent: Close | None = None
         self.transport: asyncio.Transport | None = None
         self.loop = loop
-        self.state = State.CONNECTING
+        self.state: State = State.CONNECTING
         self._rcvd_then_sent: bool | None = None
         self._lost: asyncio.Future[None] = loop.create_future()
         self._drain_waiters: set[asyncio.Future[None]] = set()

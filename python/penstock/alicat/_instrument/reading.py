@@ -232,8 +232,8 @@ class FrameDecoder:
         advertised: frozenset[str] = _NO_CODES,
         sample: bytes | None = None,
     ) -> None:
-        self.columns = columns
-        self.unit_id = unit_id
+        self.columns: tuple[Column, ...] = columns
+        self.unit_id: str = unit_id
         self.confirmed_widths: tuple[int | None, ...] = (None,) * len(columns)
         self._confirmed_decimals: tuple[int | None, ...] = (None,) * len(columns)
         self._advertised = advertised

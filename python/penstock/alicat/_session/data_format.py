@@ -76,8 +76,8 @@ class FormatInForce:
     __slots__ = ("_names_by_statistic", "_units", "columns", "decoder")
 
     def __init__(self, columns: DataFrameFormat, decoder: FrameDecoder) -> None:
-        self.columns = columns
-        self.decoder = decoder
+        self.columns: DataFrameFormat = columns
+        self.decoder: FrameDecoder = decoder
         self._units = MappingProxyType(columns.units())
         self._names_by_statistic = MappingProxyType(
             {f.statistic: f.name for f in reversed(columns.fields) if f.statistic}

@@ -9,7 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+)
 
 from penstock.alicat._devices.basis_and_coda import (
     BasisController,
@@ -220,40 +230,40 @@ class SyncDevice(SyncTwin[Device]):
         """Readings that the instrument sends by itself; see :class:`SyncStreamingSession`."""
         return SyncStreamingSession(self._device.session, rate_hz=rate_hz, strict=strict)
 
-    snapshot = blocking(Device.snapshot)
-    probe_capabilities = blocking(Device.probe_capabilities)
-    change_unit_id = blocking(Device.change_unit_id)
-    change_baud_rate = blocking(Device.change_baud_rate)
-    poll = blocking(Device.poll)
-    request = blocking(Device.request)
-    full_scale = blocking(Device.full_scale)
-    refresh_data_frame_format = blocking(Device.refresh_data_frame_format)
-    gas = blocking(Device.gas)
-    gas_list = blocking(Device.gas_list)
-    create_mix = blocking(Device.create_mix)
-    delete_mix = blocking(Device.delete_mix)
-    engineering_units = blocking(Device.engineering_units)
-    tare_flow = blocking(Device.tare_flow)
-    tare_gauge_pressure = blocking(Device.tare_gauge_pressure)
-    tare_absolute_pressure = blocking(Device.tare_absolute_pressure)
-    power_up_tare = blocking(Device.power_up_tare)
-    zero_band = blocking(Device.zero_band)
-    average_timing = blocking(Device.average_timing)
-    stp_ntp_pressure = blocking(Device.stp_ntp_pressure)
-    stp_ntp_temperature = blocking(Device.stp_ntp_temperature)
-    analog_output_source = blocking(Device.analog_output_source)
-    blink_display = blocking(Device.blink_display)
-    lock_display = blocking(Device.lock_display)
-    unlock_display = blocking(Device.unlock_display)
-    user_data = blocking(Device.user_data)
-    totalizer_config = blocking(Device.totalizer_config)
-    totalizer_reset = blocking(Device.totalizer_reset)
-    totalizer_reset_peak = blocking(Device.totalizer_reset_peak)
-    totalizer_save = blocking(Device.totalizer_save)
-    read_register = blocking(Device.read_register)
-    write_register = blocking(Device.write_register)
-    execute = blocking(Device.execute)
-    close = blocking(Device.close)
+    snapshot: Final = blocking(Device.snapshot)
+    probe_capabilities: Final = blocking(Device.probe_capabilities)
+    change_unit_id: Final = blocking(Device.change_unit_id)
+    change_baud_rate: Final = blocking(Device.change_baud_rate)
+    poll: Final = blocking(Device.poll)
+    request: Final = blocking(Device.request)
+    full_scale: Final = blocking(Device.full_scale)
+    refresh_data_frame_format: Final = blocking(Device.refresh_data_frame_format)
+    gas: Final = blocking(Device.gas)
+    gas_list: Final = blocking(Device.gas_list)
+    create_mix: Final = blocking(Device.create_mix)
+    delete_mix: Final = blocking(Device.delete_mix)
+    engineering_units: Final = blocking(Device.engineering_units)
+    tare_flow: Final = blocking(Device.tare_flow)
+    tare_gauge_pressure: Final = blocking(Device.tare_gauge_pressure)
+    tare_absolute_pressure: Final = blocking(Device.tare_absolute_pressure)
+    power_up_tare: Final = blocking(Device.power_up_tare)
+    zero_band: Final = blocking(Device.zero_band)
+    average_timing: Final = blocking(Device.average_timing)
+    stp_ntp_pressure: Final = blocking(Device.stp_ntp_pressure)
+    stp_ntp_temperature: Final = blocking(Device.stp_ntp_temperature)
+    analog_output_source: Final = blocking(Device.analog_output_source)
+    blink_display: Final = blocking(Device.blink_display)
+    lock_display: Final = blocking(Device.lock_display)
+    unlock_display: Final = blocking(Device.unlock_display)
+    user_data: Final = blocking(Device.user_data)
+    totalizer_config: Final = blocking(Device.totalizer_config)
+    totalizer_reset: Final = blocking(Device.totalizer_reset)
+    totalizer_reset_peak: Final = blocking(Device.totalizer_reset_peak)
+    totalizer_save: Final = blocking(Device.totalizer_save)
+    read_register: Final = blocking(Device.read_register)
+    write_register: Final = blocking(Device.write_register)
+    execute: Final = blocking(Device.execute)
+    close: Final = blocking(Device.close)
 
 
 class SyncFlowMeter(SyncDevice):
@@ -265,30 +275,30 @@ class SyncPressureMeter(SyncDevice):
 
 
 class _SyncController(SyncDevice):
-    setpoint = blocking(FlowController.setpoint)
-    check_setpoint = blocking(FlowController.check_setpoint)
-    zero_setpoint = blocking(FlowController.zero_setpoint)
-    setpoint_source = blocking(FlowController.setpoint_source)
-    loop_control_variable = blocking(FlowController.loop_control_variable)
-    hold_valves = blocking(FlowController.hold_valves)
-    hold_valves_closed = blocking(FlowController.hold_valves_closed)
-    cancel_valve_hold = blocking(FlowController.cancel_valve_hold)
-    exhaust = blocking(FlowController.exhaust)
-    valve_drive = blocking(FlowController.valve_drive)
-    ramp_rate = blocking(FlowController.ramp_rate)
-    ramp_options = blocking(FlowController.ramp_options)
-    ramp_to = blocking(FlowController.ramp_to)
-    settle = blocking(FlowController.settle)
-    deadband_limit = blocking(FlowController.deadband_limit)
-    auto_tare = blocking(FlowController.auto_tare)
-    pid = blocking(FlowController.pid)
-    limit_setpoint = immediate(FlowController.limit_setpoint)
+    setpoint: Final = blocking(FlowController.setpoint)
+    check_setpoint: Final = blocking(FlowController.check_setpoint)
+    zero_setpoint: Final = blocking(FlowController.zero_setpoint)
+    setpoint_source: Final = blocking(FlowController.setpoint_source)
+    loop_control_variable: Final = blocking(FlowController.loop_control_variable)
+    hold_valves: Final = blocking(FlowController.hold_valves)
+    hold_valves_closed: Final = blocking(FlowController.hold_valves_closed)
+    cancel_valve_hold: Final = blocking(FlowController.cancel_valve_hold)
+    exhaust: Final = blocking(FlowController.exhaust)
+    valve_drive: Final = blocking(FlowController.valve_drive)
+    ramp_rate: Final = blocking(FlowController.ramp_rate)
+    ramp_options: Final = blocking(FlowController.ramp_options)
+    ramp_to: Final = blocking(FlowController.ramp_to)
+    settle: Final = blocking(FlowController.settle)
+    deadband_limit: Final = blocking(FlowController.deadband_limit)
+    auto_tare: Final = blocking(FlowController.auto_tare)
+    pid: Final = blocking(FlowController.pid)
+    limit_setpoint: Final = immediate(FlowController.limit_setpoint)
 
 
 class SyncFlowController(_SyncController, SyncFlowMeter):
     """Measures and controls flow."""
 
-    totalizer_batch = blocking(FlowController.totalizer_batch)
+    totalizer_batch: Final = blocking(FlowController.totalizer_batch)
 
 
 class SyncPressureController(_SyncController, SyncPressureMeter):
@@ -302,8 +312,8 @@ class SyncBasisMeter(SyncFlowMeter):
 class SyncBasisController(SyncFlowController, SyncBasisMeter):
     """A flow controller of the BASIS line."""
 
-    hold_valve = blocking(BasisController.hold_valve)
-    batch = blocking(BasisController.batch)
+    hold_valve: Final = blocking(BasisController.hold_valve)
+    batch: Final = blocking(BasisController.batch)
 
 
 class SyncCodaMeter(SyncFlowMeter):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Unpack
+from typing import Final, Unpack
 
 from penstock.alicat._devices.factory import ReopenedPort, settings_for
 from penstock.alicat._instrument.kinds import Capability
@@ -54,34 +54,34 @@ class SyncModbusFlowMeter(SyncTwin[ModbusFlowMeter]):
         """The serial number; ``None`` if no register holds it."""
         return self._device.serial
 
-    facts = immediate(ModbusFlowMeter.facts)
-    poll = blocking(ModbusFlowMeter.poll)
-    gas = blocking(ModbusFlowMeter.gas)
-    create_mix = blocking(ModbusFlowMeter.create_mix)
-    delete_mix = blocking(ModbusFlowMeter.delete_mix)
-    tare_flow = blocking(ModbusFlowMeter.tare_flow)
-    tare_gauge_pressure = blocking(ModbusFlowMeter.tare_gauge_pressure)
-    tare_absolute_pressure = blocking(ModbusFlowMeter.tare_absolute_pressure)
-    totalizer_reset = blocking(ModbusFlowMeter.totalizer_reset)
-    lock_display = blocking(ModbusFlowMeter.lock_display)
-    unlock_display = blocking(ModbusFlowMeter.unlock_display)
-    identify = blocking(ModbusFlowMeter.identify)
-    change_number = blocking(ModbusFlowMeter.change_number)
-    close = blocking(ModbusFlowMeter.close)
+    facts: Final = immediate(ModbusFlowMeter.facts)
+    poll: Final = blocking(ModbusFlowMeter.poll)
+    gas: Final = blocking(ModbusFlowMeter.gas)
+    create_mix: Final = blocking(ModbusFlowMeter.create_mix)
+    delete_mix: Final = blocking(ModbusFlowMeter.delete_mix)
+    tare_flow: Final = blocking(ModbusFlowMeter.tare_flow)
+    tare_gauge_pressure: Final = blocking(ModbusFlowMeter.tare_gauge_pressure)
+    tare_absolute_pressure: Final = blocking(ModbusFlowMeter.tare_absolute_pressure)
+    totalizer_reset: Final = blocking(ModbusFlowMeter.totalizer_reset)
+    lock_display: Final = blocking(ModbusFlowMeter.lock_display)
+    unlock_display: Final = blocking(ModbusFlowMeter.unlock_display)
+    identify: Final = blocking(ModbusFlowMeter.identify)
+    change_number: Final = blocking(ModbusFlowMeter.change_number)
+    close: Final = blocking(ModbusFlowMeter.close)
 
 
 class SyncModbusFlowController(SyncModbusFlowMeter):
     """The blocking twin of :class:`penstock.alicat.modbus.ModbusFlowController`."""
 
-    setpoint = blocking(ModbusFlowController.setpoint)
-    loop_gains = blocking(ModbusFlowController.loop_gains)
-    loop_control_variable = blocking(ModbusFlowController.loop_control_variable)
-    save_power_up_setpoint = blocking(ModbusFlowController.save_power_up_setpoint)
-    hold_valves = blocking(ModbusFlowController.hold_valves)
-    hold_valves_closed = blocking(ModbusFlowController.hold_valves_closed)
-    cancel_valve_hold = blocking(ModbusFlowController.cancel_valve_hold)
-    exhaust = blocking(ModbusFlowController.exhaust)
-    limit_setpoint = immediate(ModbusFlowController.limit_setpoint)
+    setpoint: Final = blocking(ModbusFlowController.setpoint)
+    loop_gains: Final = blocking(ModbusFlowController.loop_gains)
+    loop_control_variable: Final = blocking(ModbusFlowController.loop_control_variable)
+    save_power_up_setpoint: Final = blocking(ModbusFlowController.save_power_up_setpoint)
+    hold_valves: Final = blocking(ModbusFlowController.hold_valves)
+    hold_valves_closed: Final = blocking(ModbusFlowController.hold_valves_closed)
+    cancel_valve_hold: Final = blocking(ModbusFlowController.cancel_valve_hold)
+    exhaust: Final = blocking(ModbusFlowController.exhaust)
+    limit_setpoint: Final = immediate(ModbusFlowController.limit_setpoint)
 
 
 def open_modbus_device(

@@ -65,7 +65,7 @@ class _Blocks(threading.local):
 
 class _BlockingScope:
     def __init__(self, blocks: _Blocks, deadline: float, shield: bool) -> None:
-        self.deadline = deadline
+        self.deadline: float = deadline
         self.shield = shield
         self._blocks = blocks
         self._caught = False

@@ -56,7 +56,7 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from penstock._core import find_log_header
@@ -113,7 +113,7 @@ class LogDamaged(LogError):
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(path, reason)
-        self.args = (path, offset, reason)
+        self.args: tuple[Any, ...] = (path, offset, reason)
         self.offset = offset
 
     def __str__(self) -> str:

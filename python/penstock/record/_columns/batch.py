@@ -41,7 +41,7 @@ class SampleBatch:
         columns: dict[str, TextColumn | NumberColumn | array[int] | array[float]],
         rows: int,
     ) -> None:
-        self.schema = schema
+        self.schema: RecordSchema = schema
         self._columns = columns
         self._rows = rows
 

@@ -45,7 +45,7 @@ class NumberColumn:
 
     def __init__(self, rows: int = 0) -> None:
         self.data: array[Any] = array(self.typecode, [0]) * rows
-        self.valid = bytearray(rows)
+        self.valid: bytearray = bytearray(rows)
 
     def stored(self, value: object) -> Any:
         """``value`` in the stored form; ``None`` if it is of another kind."""
@@ -139,8 +139,8 @@ class TextColumn:
     __slots__ = ("codes", "has_null", "known", "table")
 
     def __init__(self, rows: int = 0) -> None:
-        self.codes = array("i", [_NULL_CODE]) * rows
-        self.has_null = rows > 0
+        self.codes: array[int] = array("i", [_NULL_CODE]) * rows
+        self.has_null: bool = rows > 0
         self.table: list[str] = []
         self.known: dict[str, int] = {}
 
@@ -238,19 +238,19 @@ class ColumnBuffer:
     )
 
     def __init__(self, schema: RecordSchema | None = None) -> None:
-        self.schema = RecordSchema() if schema is None else schema
-        self.device = TextColumn()
-        self.unit_id = TextColumn()
-        self.t_utc = array("q")
-        self.t_mono_ns = array("q")
-        self.requested_at = array("q")
-        self.received_at = array("q")
-        self.latency_s = array("d")
+        self.schema: RecordSchema = RecordSchema() if schema is None else schema
+        self.device: TextColumn = TextColumn()
+        self.unit_id: TextColumn = TextColumn()
+        self.t_utc: array[int] = array("q")
+        self.t_mono_ns: array[int] = array("q")
+        self.requested_at: array[int] = array("q")
+        self.received_at: array[int] = array("q")
+        self.latency_s: array[float] = array("d")
         self.fields: dict[str, NumberColumn | TextColumn] = {
             field.name: new_column(field.kind) for field in self.schema.fields
         }
-        self.status = TextColumn()
-        self.error = TextColumn()
+        self.status: TextColumn = TextColumn()
+        self.error: TextColumn = TextColumn()
         self._statuses: dict[object, str] = {}
         # The columns of the devices' fields by the fields' own names, as far as these are equal.
         self._quick = {

@@ -45,7 +45,7 @@ class SpooledFile:
         from penstock.record._network.spool_sender import SpoolSender
 
         self.transport = transport
-        self.sender = SpoolSender(transport, encoder.kind, folder, most_bytes)
+        self.sender: SpoolSender = SpoolSender(transport, encoder.kind, folder, most_bytes)
         self._encoder = encoder
         self._patience = patience
         self._loop = LoopThread(f"sink of {transport}")

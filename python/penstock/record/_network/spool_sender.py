@@ -93,8 +93,8 @@ class SpoolSender:
 
     def __init__(self, transport: Transport, kind: bytes, folder: Path, most_bytes: int) -> None:
         self.folder = folder
-        self.rows_waiting = 0
-        self.rows_refused = 0
+        self.rows_waiting: int = 0
+        self.rows_refused: int = 0
         self.trouble: str | None = None
         self._transport = transport
         self._kind = kind

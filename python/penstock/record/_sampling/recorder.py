@@ -56,9 +56,9 @@ class Recording:
         clock: Clock,
     ) -> None:
         self.rate_hz = rate_hz
-        self.rates = dict(rates)
-        self.names = sources.names
-        self.run_id = new_run_id()
+        self.rates: dict[str, float] = dict(rates)
+        self.names: tuple[str, ...] = sources.names
+        self.run_id: str = new_run_id()
         self._sources = sources
         self._clock = clock
         self._steps = ClockSteps(clock)
@@ -75,7 +75,7 @@ class Recording:
             )
             schedule = BusSchedule.of(bus.names, rates, start_ns=start_ns, duration=duration)
             self._buses.append((bus, schedule))
-        self.summary = AcquisitionSummary(
+        self.summary: AcquisitionSummary = AcquisitionSummary(
             started_at=from_utc_ns(clock.utc_ns()),
             devices={name: DeviceSummary() for name in self.names},
             run_id=self.run_id,

@@ -46,7 +46,7 @@ class SourceSet:
     """
 
     def __init__(self, sources: Sequence[PollSource], names: Iterable[str] | None) -> None:
-        self.sources = tuple(sources)
+        self.sources: tuple[PollSource, ...] = tuple(sources)
         self._owners: dict[str, PollSource] = {}
         for source in self.sources:
             for name in source.names:
@@ -56,14 +56,14 @@ class SourceSet:
                         f"{source.source_id!r}): give one of them another name"
                     )
                 self._owners[name] = source
-        self.names = self._chosen(names)
+        self.names: tuple[str, ...] = self._chosen(names)
         pushed = {
             name
             for source in self.sources
             if isinstance(source, PushSource)
             for name in source.pushed_names
         }
-        self.polled = tuple(name for name in self.names if name not in pushed)
+        self.polled: tuple[str, ...] = tuple(name for name in self.names if name not in pushed)
         # Found once: a check against a protocol costs as much as the recording of a row.
         self._with_schema = tuple(each for each in self.sources if isinstance(each, SchemaSource))
 

@@ -120,7 +120,7 @@ class Archiver:
         told: Callable[[str], object] = lambda text: None,
     ) -> None:
         load_pyarrow()
-        self.counts = ArchiverCounts()
+        self.counts: ArchiverCounts = ArchiverCounts()
         self._address = nats_address(url)
         self._tls = trusting(ca_file) if self._address.scheme == "natss" else None
         self._stream = self._address.name.replace(".", "_") if stream is None else stream

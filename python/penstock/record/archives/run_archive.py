@@ -59,7 +59,7 @@ class RunArchive:
 
     def __init__(self, store: Store, run: str, options: RunOptions) -> None:
         self.run = run
-        self.manifest = Manifest(run)
+        self.manifest: Manifest = Manifest(run)
         self._store = store
         self._options = options
         self._marks: dict[str, DeviceMark] = {}

@@ -170,7 +170,7 @@ class GrowingEnvelope:
 
     def __init__(self, limit: int) -> None:
         self._limit = max(2, limit)
-        self.bins = Bins.empty()
+        self.bins: Bins = Bins.empty()
         self.span: tuple[int, int] | None = None
         """The earliest and the latest time so far."""
 

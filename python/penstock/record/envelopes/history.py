@@ -188,7 +188,7 @@ class History:
         self._numbers = numbers
         self._columns: dict[str, int] = {}
         self._levels = [_Level(0, 0, max(_FEWEST_ROWS, numbers), of_samples=True)]
-        self.rows = 0
+        self.rows: int = 0
         """The samples so far."""
         self.first: int | None = None
         """The time of the first sample in nanoseconds since 1970 (UTC)."""

@@ -143,7 +143,7 @@ class StreamBackend:
         self.path = path
         self.capabilities = capabilities
         self._refuse_unsupported(config)
-        self.config = config
+        self.config: SerialConfig = config
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once closed."""
@@ -268,6 +268,9 @@ class SocketBackend(StreamBackend):
         sock.setblocking(False)
         self._socket = sock
         self._fd = fd = sock.fileno()
+        self.read: Callable[[int], bytes]
+        self.readinto: Callable[[memoryview], int]
+        self.write: Callable[[bytes | memoryview], int]
         self.read, self.readinto, self.write = descriptor_calls(fd)
 
     def input_waiting(self) -> int:

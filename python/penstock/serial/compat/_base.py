@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from penstock.serial.compat._definitions import (
     EIGHTBITS,
@@ -261,10 +261,25 @@ class SerialBase(SerialSettings):
 
     # ---- names of pyserial 2 -------------------------------------------------------------------
 
-    getSettingsDict = SerialSettings.get_settings
-    applySettingsDict = SerialSettings.apply_settings
-    writeTimeout = SerialSettings.write_timeout
-    interCharTimeout = SerialSettings.inter_byte_timeout
+    getSettingsDict: Final = SerialSettings.get_settings
+    applySettingsDict: Final = SerialSettings.apply_settings
+
+    @property
+    def writeTimeout(self) -> float | None:
+        return self.write_timeout
+
+    @writeTimeout.setter
+    def writeTimeout(self, timeout: float | None) -> None:
+        self.write_timeout = timeout
+
+    @property
+    def interCharTimeout(self) -> float | None:
+        return self.inter_byte_timeout
+
+    @interCharTimeout.setter
+    def interCharTimeout(self, timeout: float | None) -> None:
+        self.inter_byte_timeout = timeout
+
     flushInput = reset_input_buffer
     flushOutput = reset_output_buffer
     sendBreak = send_break

@@ -96,8 +96,8 @@ class Timeout:
     TIME = staticmethod(time.monotonic)
 
     def __init__(self, duration: float | None) -> None:
-        self.is_infinite = duration is None
-        self.is_non_blocking = duration == 0
+        self.is_infinite: bool = duration is None
+        self.is_non_blocking: bool = duration == 0
         self.duration = duration
         self.target_time = None if duration is None else self.TIME() + duration
 

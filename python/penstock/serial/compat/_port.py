@@ -111,7 +111,7 @@ class Serial(SerialBase):
             device.close()
             raise
         self._use = use
-        self.is_open = True
+        self.is_open: bool = True
 
     def _set_lines(self, device: SerialBackend) -> None:
         # Lines that the flow control drives are left to it. A device without lines is accepted.

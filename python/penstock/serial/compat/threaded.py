@@ -34,7 +34,7 @@ class Packetizer(Protocol):
     TERMINATOR = b"\0"
 
     def __init__(self) -> None:
-        self.buffer = bytearray()
+        self.buffer: bytearray = bytearray()
         self.transport: ReaderThread | None = None
 
     def connection_made(self, transport: ReaderThread) -> None:
@@ -61,8 +61,8 @@ class FramedPacket(Protocol):
     STOP = b")"
 
     def __init__(self) -> None:
-        self.packet = bytearray()
-        self.in_packet = False
+        self.packet: bytearray = bytearray()
+        self.in_packet: bool = False
         self.transport: ReaderThread | None = None
 
     def connection_made(self, transport: ReaderThread) -> None:
@@ -121,7 +121,7 @@ class ReaderThread(threading.Thread):
         super().__init__(daemon=True)
         self.serial = serial_instance
         self.protocol_factory = protocol_factory
-        self.alive = True
+        self.alive: bool = True
         self.protocol: Any = None
         self._lock = threading.Lock()
         self._connection_made = threading.Event()

@@ -20,7 +20,7 @@ from penstock.serial.compat.tools import list_ports
 
 __all__ = ["protocol_handler_packages", "serial_for_url"]
 
-protocol_handler_packages = ["penstock.serial.compat.urlhandler"]
+protocol_handler_packages: list[str] = ["penstock.serial.compat.urlhandler"]
 """Names of packages; the first that has a module ``protocol_KIND`` opens ``KIND://...``."""
 
 

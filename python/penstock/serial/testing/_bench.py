@@ -76,17 +76,18 @@ class EmulatedDriver:
         self._removed = False
         self._unplugged = False
         self._far_end: EmulatedDriver | None = None
-        self.lines = 0
-        self.breaking = False
-        self.output_queue = 0
-        self.discarded_output = 0
+        self.lines: int = 0
+        self.breaking: bool = False
+        self.output_queue: int = 0
+        self.discarded_output: int = 0
         self.transmitter_empty: bool | None = True
-        self.flags = 0
-        self.rs485 = (0x20, 0, 0, 7, 0, 0, 0, 0)  # bus termination and an address, to be kept
+        self.flags: int = 0
+        # bus termination and an address, to be kept
+        self.rs485: tuple[int, ...] = (0x20, 0, 0, 7, 0, 0, 0, 0)
         self.has_rs485 = True
         self.has_flags = True
         self.has_counters = True
-        self.counters = dict.fromkeys(_COUNTER_NAMES, 0)
+        self.counters: dict[str, int] = dict.fromkeys(_COUNTER_NAMES, 0)
         self.fail: dict[int, int] = {}  # request -> errno
         self.on_request: Callable[[int], None] = lambda request: None
         self.requests: list[int] = []
@@ -263,11 +264,12 @@ class PtyEnd:
     """One end of the cable: a program opens ``path`` and finds ``driver`` behind it."""
 
     def __init__(self) -> None:
+        self.master: int
         self.master, self._follower = pty.openpty()
         tty.setraw(self._follower)
         os.set_blocking(self.master, False)
-        self.path = os.ttyname(self._follower)
-        self.driver = EmulatedDriver(self.path)
+        self.path: str = os.ttyname(self._follower)
+        self.driver: EmulatedDriver = EmulatedDriver(self.path)
 
     def unplug(self) -> None:
         """Remove the device: the kernel hangs the tty up, as when an adapter is unplugged."""
@@ -292,8 +294,8 @@ class PtyBench:
     """
 
     def __init__(self) -> None:
-        self.a = PtyEnd()
-        self.b = PtyEnd()
+        self.a: PtyEnd = PtyEnd()
+        self.b: PtyEnd = PtyEnd()
         self.a.driver.connect(self.b.driver)
         self._lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

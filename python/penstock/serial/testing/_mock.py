@@ -83,7 +83,7 @@ class MockBackend(SocketBackend):
             *("exclusive_access", "low_latency", "rs485", "input_waiting", "output_waiting"),
         )
         super().__init__(path, SerialConfig(), capabilities, sock)
-        self.faults = FaultPlan()
+        self.faults: FaultPlan = FaultPlan()
         self.faults._on_failure = self._wake
         self._peer: MockBackend | None = None
         self._rts = self._dtr = False
@@ -95,9 +95,9 @@ class MockBackend(SocketBackend):
         self._break = False
         self.last_config: SerialConfig | None = None
         """The settings of the last ``open`` or ``configure``, None before the first."""
-        self.read = self._read
-        self.readinto = self._readinto
-        self.write = self._write
+        self.read: Callable[[int], bytes] = self._read
+        self.readinto: Callable[[memoryview], int] = self._readinto
+        self.write: Callable[[bytes | memoryview], int] = self._write
 
     @classmethod
     def pair(
@@ -114,7 +114,7 @@ class MockBackend(SocketBackend):
         if self._opened:
             raise RuntimeError(f"{self.path} is open already")
         self._opened = True
-        self.path = path or self.path
+        self.path: str = path or self.path
         self.config = self.last_config = config
 
     @property

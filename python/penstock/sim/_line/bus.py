@@ -103,17 +103,17 @@ class Bus:
             raise ValueError(f"baud rate {baudrate} is not positive")
         if not turnaround >= 0.0 or not chunk_time > 0.0:
             raise ValueError("turnaround must not be negative, chunk time must be positive")
-        self.units = tuple(units)
+        self.units: tuple[Station, ...] = tuple(units)
         self.baudrate = baudrate
         self.turnaround = turnaround
-        self.faults = faults if faults is not None else BusFaults()
+        self.faults: BusFaults = faults if faults is not None else BusFaults()
         # Choosing faults costs as much as a reply, so a line without faults skips it.
         self._faulty = faults is not None
         self.clock = clock
         #: Answers given so far, dropped ones included.
-        self.replies = 0
+        self.replies: int = 0
         self._chunk_time = chunk_time
-        self.fault_log = FaultLog()
+        self.fault_log: FaultLog = FaultLog()
         self._framing: Framing = framing or LineFraming()
         self._request_end = 0.0
         self._line_free = 0.0

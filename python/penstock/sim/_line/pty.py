@@ -57,7 +57,7 @@ class PtyPort:
         self.bus = bus
         self._match_baudrate = match_baudrate
         #: Bytes that were lost because no client read them.
-        self.overrun = 0
+        self.overrun: int = 0
         self._temporary: str | None = None
         if link is None and bus.faults.unplug:
             self._temporary = tempfile.mkdtemp(prefix="penstock-sim-")

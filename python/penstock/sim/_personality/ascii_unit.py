@@ -65,31 +65,31 @@ class AsciiUnit:
         unit_id = unit_id.upper()
         if len(unit_id) != 1 or not "A" <= unit_id <= "Z":
             raise ValueError(f"unit id {unit_id!r} is not one letter from A to Z")
-        self.unit_id = unit_id
+        self.unit_id: str = unit_id
         self.instrument: Final = model
         self.firmware: Final = firmware
         self.unknown = unknown
         self.model = model_number
         self.serial_number = serial_number
         #: Milliseconds between streamed frames; 0 is as fast as the line allows.
-        self.stream_interval_ms = 50
+        self.stream_interval_ms: int = 50
         #: The baud rate that a command has requested; the bus applies it after the answer.
         self.wanted_baudrate: int | None = None
         #: Polls answered so far.
-        self.polls = 0
+        self.polls: int = 0
         #: Replaces the readings in data frames: called with the number of polls so far, returns a
         #: value for every column. For tests that number what they read.
         self.readings: Callable[[int], Sequence[float]] | None = None
         self._own_id = unit_id
-        self.silent_until = 0.0
-        self.locked = False
+        self.silent_until: float = 0.0
+        self.locked: bool = False
         self._injected: set[str] = set()
         self._source = "S"
         self._ramp_time = 4
         self._ramp_rate = 0.0
         self._columns: tuple[Column, ...] = ()
         self._listed: object = None
-        self.settings = Settings(self)
+        self.settings: Settings = Settings(self)
         self._known = self._handlers()
 
     # -- what a test or a script sees and does ------------------------------------------------

@@ -132,7 +132,7 @@ class BasisController(AsciiUnit):
     def _poll(self, arguments: list[str]) -> _Reply:
         if arguments:
             raise RefusedError
-        self.polls += 1
+        self.polls: int = self.polls + 1
         return [self._frame()]
 
     def _range(self, arguments: list[str]) -> _Reply:
@@ -211,7 +211,7 @@ class BasisController(AsciiUnit):
     def _change_baud_rate(self, arguments: list[str]) -> _Reply:
         if len(arguments) != 1 or arguments[0] not in _BAUD_RATES:
             raise RefusedError
-        self.wanted_baudrate = _BAUD_RATES[arguments[0]]
+        self.wanted_baudrate: int | None = _BAUD_RATES[arguments[0]]
         return [f"{self.unit_id} {arguments[0]}"]
 
 

@@ -79,7 +79,7 @@ class ModbusUnit:
         if not 1 <= number <= 247:
             raise ValueError(f"Modbus unit number {number} is not within 1 and 247")
         self.unit: Final = unit
-        self.unit_id = str(number)
+        self.unit_id: str = str(number)
         self.stream_interval_ms = 50
         self.wanted_baudrate: int | None = None
         self._registers = self._registers_of(unit)

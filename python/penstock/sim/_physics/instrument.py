@@ -149,10 +149,10 @@ class Instrument:
         #: The gas that really flows; None while it is the selected one.
         self.flowing_gas: int | None = None
         self.loop: Final = FlowControlLoop(tau=tau)
-        self.flow_offset = 0.0
-        self.pressure_offset = 0.0
+        self.flow_offset: float = 0.0
+        self.pressure_offset: float = 0.0
         #: The setpoint after the next loss of power, in the unit of the full scale.
-        self.power_up_setpoint = 0.0
+        self.power_up_setpoint: float = 0.0
         self.totalizers: Final = (Totalizer(), Totalizer())
         #: Whether totals outlast a loss of power.
         self.saves_totals = False
@@ -166,7 +166,7 @@ class Instrument:
             if measurand.is_pressure
             else (36 if measurand is Measurand.LIQUID_FLOW else 37)
         )
-        self.setpoint_statistic = self._own_variable
+        self.setpoint_statistic: int = self._own_variable
         #: The unit of each measured statistic as delivered, and as shown now.
         self._delivered = self._units_as_delivered(dimension, delivered)
         if second_sensor is not None:

@@ -39,7 +39,7 @@ class Settings:
         self._unit = unit
         self.mixes: dict[int, SimulatedGas] = {}
         # As delivered: PD/PDF with gains in the middle of what is usual.
-        self.registers = {21: 200, 22: 20, 23: 100, 85: 1}
+        self.registers: dict[int, int] = {21: 200, 22: 20, 23: 100, 85: 1}
         self._ramps = ["1", "1", "0", "0"]
         self._batches = {1: 0.0, 2: 0.0}
         self._flags = {"TCR": "0", "ZCP": "0"}

@@ -18,8 +18,8 @@ class ListPortInfo:
     def __init__(self, device: str) -> None:
         self.device = device
         self.name: str = os.path.basename(device)
-        self.description = "n/a"
-        self.hwid = "n/a"
+        self.description: str = "n/a"
+        self.hwid: str = "n/a"
         self.vid: int | None = None
         self.pid: int | None = None
         self.serial_number: str | None = None

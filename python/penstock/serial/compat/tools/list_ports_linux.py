@@ -20,4 +20,4 @@ class SysFS(ListPortInfo):
         if port is not None:
             self.fill(port)
         if os.path.islink(device):
-            self.hwid += f" LINK={os.path.realpath(device)}"
+            self.hwid: str = f"{self.hwid} LINK={os.path.realpath(device)}"
