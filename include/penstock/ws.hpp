@@ -7,5 +7,7 @@
 #include <penstock/ws/message.hpp>
 #include <penstock/ws/options.hpp>
 #include <penstock/ws/server.hpp>
+#include <penstock/ws/shared_message.hpp>
+#include <penstock/ws/topics.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>

@@ -51,6 +51,8 @@ void Connection::compress(const Compression& compression, const DeflateParameter
     compressor->deflater = compression.make_deflater(compression, own_bits, own_resets);
     compressor->inflater = compression.make_inflater(compression, peer_bits, peer_resets);
     compressor->threshold = compression.threshold;
+    compressor->compression = compression;
+    compressor->window_bits = own_bits;
     decoder = websocket::MessageDecoder(role, limits.message, compressor->inflater.get());
 }
 

@@ -46,6 +46,7 @@
 #include <penstock/ws/errors.hpp>
 #include <penstock/ws/message.hpp>
 #include <penstock/ws/options.hpp>
+#include <penstock/ws/shared_message.hpp>
 
 namespace penstock::ws {
 
@@ -197,6 +198,10 @@ public:
     /// Sends a message of the same kind as the received one. A server that sends the last received
     /// message back does so without a copy.
     [[nodiscard]] Send send(const Message& message) noexcept;
+
+    /// Sends a message that other connections get too, by a server without encoding it again. It
+    /// waits for its turn as any other. Errors: as `send_text`.
+    [[nodiscard]] Task<Result<>> send(SharedMessage message);
 
     /// Begins a message that is sent in parts: takes the turn to send. Other messages wait until
     /// the writer is finished or destroyed; pings, pongs and close frames do not. Errors: as
@@ -408,6 +413,7 @@ private:
     Task<Result<>> send_fragment(Opcode opcode, Bytes payload, Connection::Fragment fragment);
     Task<Result<>> write(detail::OutgoingFrame frame);
     Task<Result<>> write_in_parts(Bytes head, Bytes body);
+    Task<Result<>> write_frame(Bytes frame);
     Task<Result<>> write_control(Opcode opcode, const detail::PendingControl& control,
                                  bool receives);
     Task<Result<>> write_pending(bool receives = false);

@@ -173,4 +173,10 @@ void Deflater::deflate(std::span<const std::byte> data, bool last, ByteBuffer& o
     }
 }
 
+void Deflater::forget() noexcept {
+    if (stream_) {
+        deflateReset(&stream_->z);
+    }
+}
+
 } // namespace penstock::codec::websocket

@@ -61,6 +61,7 @@ public:
     ~Deflater() override;
 
     void deflate(std::span<const std::byte> data, bool last, ByteBuffer& output) override;
+    void forget() noexcept override;
 
 private:
     struct Stream;

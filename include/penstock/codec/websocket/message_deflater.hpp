@@ -16,6 +16,8 @@ public:
     /// removes. `last` ends the message; until then, the implementation may keep the data back.
     /// Throws `std::bad_alloc` only.
     virtual void deflate(std::span<const std::byte> data, bool last, ByteBuffer& output) = 0;
+    /// Lets the next message refer to no earlier one. Not inside a message.
+    virtual void forget() noexcept = 0;
 
 protected:
     MessageDeflater() = default;

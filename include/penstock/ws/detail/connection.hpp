@@ -24,6 +24,7 @@
 #include <penstock/result.hpp>
 #include <penstock/ws/detail/outgoing_frame.hpp>
 #include <penstock/ws/options.hpp>
+#include <penstock/ws/shared_message.hpp>
 
 namespace penstock::ws::detail {
 
@@ -61,6 +62,8 @@ struct Compressor {
     std::unique_ptr<codec::websocket::MessageInflater> inflater;
     codec::ByteBuffer deflated{}; ///< with room for a header in front
     std::size_t threshold = 0;
+    Compression compression{};
+    int window_bits = 0; ///< of what this end sends
 };
 
 /// The part of a WebSocket that does not move with it and does not depend on its stream.
@@ -125,6 +128,8 @@ public:
     };
     /// A frame of a message, compressed if that was agreed. Valid until the next one.
     [[nodiscard]] OutgoingFrame frame_of(Opcode opcode, Bytes payload, Fragment fragment);
+    /// The whole frame of a message that a server shares between connections.
+    [[nodiscard]] Bytes frame_of(const SharedMessage& message);
     [[nodiscard]] OutgoingFrame control_frame(Opcode opcode, Bytes payload) const;
 
     /// The frame of a message that is sent in place: of the last received one, by a server that

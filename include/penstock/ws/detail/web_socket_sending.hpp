@@ -89,6 +89,48 @@ Task<Result<>> BasicWebSocket<S>::send_fragment(Opcode opcode, Bytes payload,
     co_return sent;
 }
 
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<>> BasicWebSocket<S>::send(SharedMessage message) {
+    Connection& connection = *connection_;
+    if (connection.role == Role::client) { // which masks each frame with a key of its own
+        co_return co_await send_message(message.is_text() ? Opcode::text : Opcode::binary,
+                                        message.payload());
+    }
+    const Result<Turn> whole = co_await connection.messages.lock();
+    if (!whole) {
+        co_return failure(whole.error());
+    }
+    const Result<Turn> turn = co_await connection.frames.lock();
+    if (!turn) {
+        co_return failure(turn.error());
+    }
+    Result<> sent;
+    if (const std::error_code refused = connection.refusal()) {
+        sent = failure(refused);
+    } else {
+        sent = co_await write_frame(connection.frame_of(message));
+    }
+    if (const Result<> pending = co_await write_pending(); sent && !pending) {
+        sent = pending;
+    }
+    co_return sent;
+}
+
+/// The caller must hold the `frames` lock.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<>> BasicWebSocket<S>::write_frame(Bytes frame) {
+    detail::FrameWrite writing(*connection_);
+    if (Socket* target = socket()) {
+        co_return writing.end(co_await target->write_all(frame));
+    }
+    if (penstock::detail::transport_of(stream_) == nullptr) {
+        co_return writing.end(co_await write_in_parts(frame, {}));
+    }
+    co_return writing.end(co_await stream_.write_all(frame));
+}
+
 /// The caller must hold the `frames` lock.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>

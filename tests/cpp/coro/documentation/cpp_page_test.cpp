@@ -221,6 +221,24 @@ void add_metrics(http::Server& server, std::shared_ptr<http::Metrics> metrics) {
 
 } // namespace http_metrics_page
 
+namespace topics_page {
+
+Task<Result<>> chat(ws::WebSocket& socket, ws::Subscriber& self) {
+    self.subscribe("room");
+    for (;;) {
+        const ws::Message message = co_await unwrap(socket.receive());
+        self.topics().publish("room", message.text());
+    }
+}
+
+void add_chat(http::Server& server, ws::Topics& topics) { // or with ws::Server::serve
+    server.upgrade("/chat", "websocket",
+                   ws::upgrade_handler(ws::with_topics(
+                       topics, chat, {.slow_reader = ws::SlowReader::drop_oldest})));
+}
+
+} // namespace topics_page
+
 namespace http_client_page {
 
 Task<Result<>> report(http::Client& client, std::string text) {
@@ -338,6 +356,19 @@ TEST(CppPage, AServerTellsWhatItDoes) {
         EXPECT_NE(answers.find(" 1 GET /connections\n"), std::string::npos) << answers;
         EXPECT_NE(answers.find("route=\"/connections\",status=\"200\"} 1\n"), std::string::npos)
             << answers;
+    });
+}
+
+TEST(CppPage, AChatReachesItsWriter) {
+    ws::Topics topics;
+    http::Server server;
+    topics_page::add_chat(server, topics);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string url = "ws://127.0.0.1:" + std::to_string(endpoint.port()) + "/chat";
+        auto socket = expect(co_await ws::WebSocket::connect(url));
+        expect(co_await socket.send_text("hello"));
+        EXPECT_EQ(expect(co_await socket.receive()).text(), "hello");
+        expect(co_await socket.close());
     });
 }
 
