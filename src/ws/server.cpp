@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <variant>
 
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/deadline.hpp>
@@ -37,7 +38,9 @@ struct Server::State final : AcceptLoop::Reporter {
         Scope& scope;
     };
 
-    State(net::TcpListener&& source, ServerOptions&& given)
+    using Listener = std::variant<net::TcpListener, net::UnixListener>;
+
+    State(Listener&& source, ServerOptions&& given)
         : listener(std::move(source)), options(std::move(given)),
           // A WebSocket never gives its place to another one: that it is quiet does not mean that
           // it is not needed.
@@ -46,11 +49,14 @@ struct Server::State final : AcceptLoop::Reporter {
     State& operator=(const State&) = delete;
     ~State() = default;
 
-    Task<void> serve_one(net::TcpStream stream, AcceptLoop::Place place, Scope& scope,
+    template <typename Stream>
+    Task<void> serve_one(Stream stream, AcceptLoop::Place place, Scope& scope,
                          const Handler& handler);
     static Task<void> close_one(std::shared_ptr<Open> open);
     Task<Result<WebSocket>> accept_encrypted(net::TcpStream stream);
-    Task<Result<std::shared_ptr<Open>>> open_one(net::TcpStream stream, Scope& scope);
+    Task<Result<WebSocket>> accept_one(net::TcpStream stream);
+    Task<Result<WebSocket>> accept_one(net::UnixStream stream);
+    Task<Result<std::shared_ptr<Open>>> open_one(Task<Result<WebSocket>> accepting, Scope& scope);
 
     void report(std::error_code error) const noexcept {
         if (options.on_error) {
@@ -67,7 +73,7 @@ struct Server::State final : AcceptLoop::Reporter {
         }
     }
 
-    net::TcpListener listener;
+    Listener listener;
     ServerOptions options;
     AcceptLoop accept_loop; ///< lists the connections whose handlers run
     bool serving = false;
@@ -82,24 +88,33 @@ Task<Result<WebSocket>> Server::State::accept_encrypted(net::TcpStream stream) {
     co_return co_await WebSocket::accept(std::move(encrypted), options.accept);
 }
 
-Task<Result<std::shared_ptr<Server::State::Open>>> Server::State::open_one(net::TcpStream stream,
-                                                                           Scope& scope) {
+Task<Result<WebSocket>> Server::State::accept_one(net::TcpStream stream) {
     // One limit for both handshakes.
-    WebSocket socket = co_await unwrap(
-        options.encrypt ? timeout(penstock::detail::time_limit(options.accept.limits.handshake),
-                                  accept_encrypted(std::move(stream)))
-                        : WebSocket::accept(std::move(stream), options.accept));
+    return options.encrypt ? timeout(penstock::detail::time_limit(options.accept.limits.handshake),
+                                     accept_encrypted(std::move(stream)))
+                           : WebSocket::accept(std::move(stream), options.accept);
+}
+
+Task<Result<WebSocket>> Server::State::accept_one(net::UnixStream stream) {
+    return WebSocket::accept(AnyStream(std::move(stream)), options.accept);
+}
+
+Task<Result<std::shared_ptr<Server::State::Open>>>
+Server::State::open_one(Task<Result<WebSocket>> accepting, Scope& scope) {
+    WebSocket socket = co_await unwrap(std::move(accepting));
     co_return std::make_shared<Open>(std::move(socket), scope);
 }
 
 /// One frame for the life of a connection: a server holds as many of them as it has connections, so
 /// what only the handshake or the end needs has frames of its own.
-Task<void> Server::State::serve_one(net::TcpStream stream, AcceptLoop::Place /*place*/,
-                                    Scope& scope, const Handler& handler) {
+template <typename Stream>
+Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place /*place*/, Scope& scope,
+                                    const Handler& handler) {
     Result<> served;
     std::exception_ptr thrown;
     std::shared_ptr<Open> shared;
-    if (Result<std::shared_ptr<Open>> opened = co_await open_one(std::move(stream), scope);
+    if (Result<std::shared_ptr<Open>> opened =
+            co_await open_one(accept_one(std::move(stream)), scope);
         opened) {
         shared = std::move(*opened);
     } else if (!detail::is_end_of_connection(opened.error())) {
@@ -139,12 +154,16 @@ Result<Server> Server::listen(const net::Endpoint& endpoint, ServerOptions optio
 
 Server::Server(net::TcpListener listener, ServerOptions options)
     : state_("a ws::Server", std::make_unique<State>(std::move(listener), std::move(options))) {}
+Server::Server(net::UnixListener listener, ServerOptions options)
+    : state_("a ws::Server", std::make_unique<State>(std::move(listener), std::move(options))) {}
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() = default;
 
 Result<net::Endpoint> Server::local_endpoint() const {
-    return state_->listener.local_endpoint();
+    const auto* const tcp = std::get_if<net::TcpListener>(&state_->listener);
+    return tcp != nullptr ? tcp->local_endpoint()
+                          : failure(std::errc::address_family_not_supported);
 }
 
 std::size_t Server::connections() const noexcept {
@@ -156,10 +175,13 @@ Task<Result<>> Server::serve(Handler handler) {
     if (std::exchange(state.serving, true)) {
         co_return failure(std::errc::device_or_resource_busy);
     }
-    auto one = [&](net::TcpStream stream, AcceptLoop::Place place, Scope& scope) {
+    auto one = [&](auto stream, AcceptLoop::Place place, Scope& scope) {
         return state.serve_one(std::move(stream), std::move(place), scope, handler);
     };
-    co_return co_await state.accept_loop.serve(state.listener, one);
+    if (auto* const tcp = std::get_if<net::TcpListener>(&state.listener)) {
+        co_return co_await state.accept_loop.serve(*tcp, one);
+    }
+    co_return co_await state.accept_loop.serve(std::get<net::UnixListener>(state.listener), one);
 }
 
 void Server::shutdown(std::chrono::milliseconds grace) {

@@ -14,6 +14,7 @@
 #include <penstock/detail/moved_from.hpp>
 #include <penstock/net/endpoint.hpp>
 #include <penstock/net/tcp_listener.hpp>
+#include <penstock/net/unix_listener.hpp>
 #include <penstock/result.hpp>
 #include <penstock/task.hpp>
 #include <penstock/ws/handler.hpp>
@@ -42,7 +43,7 @@ struct ServerOptions {
     std::function<void(const std::exception_ptr&)> on_exception{};
 };
 
-/// A WebSocket server on a TCP port.
+/// A WebSocket server on a TCP port or a Unix socket.
 ///
 ///     Task<Result<>> echo(ws::WebSocket& socket) {
 ///         for (;;) {
@@ -71,10 +72,13 @@ public:
 
     /// Throws `std::invalid_argument` if `ServerOptions::maximum_connections` is 0.
     explicit Server(net::TcpListener listener, ServerOptions options = {});
+    /// On a Unix socket, where nothing is encrypted: `ServerOptions::encrypt` is not called.
+    explicit Server(net::UnixListener listener, ServerOptions options = {});
     Server(Server&&) noexcept;
     Server& operator=(Server&&) noexcept;
     ~Server();
 
+    /// Errors: those of getsockname(2), and `address_family_not_supported` on a Unix socket.
     [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
 
     /// Accepts connections, and runs `handler` for each, in a task of its own, once its opening

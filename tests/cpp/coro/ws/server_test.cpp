@@ -13,6 +13,9 @@
 #include <gtest/gtest.h>
 
 #include <penstock/all.hpp>
+#include <penstock/any_stream.hpp>
+#include <penstock/net/unix_listener.hpp>
+#include <penstock/net/unix_stream.hpp>
 #include <penstock/race.hpp>
 #include <penstock/read_all.hpp>
 #include <penstock/run.hpp>
@@ -21,6 +24,7 @@
 #include <penstock/unwrap.hpp>
 
 #include "coro/support/tcp_pair.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -316,6 +320,24 @@ TEST(WebSocketServer, EndsAllConnectionsWhenItIsCancelled) {
         EXPECT_EQ(server.connections(), 0U);
     };
     run(program());
+}
+
+TEST(WebSocketServer, ServesAUnixSocket) {
+    const penstock::testing::TemporaryFolder folder;
+    const auto endpoint = expect(penstock::net::UnixEndpoint::path(folder.path("socket")));
+    Server server(expect(penstock::net::UnixListener::listen(endpoint)));
+    EXPECT_EQ(server.local_endpoint(),
+              Result<Endpoint>(failure(std::errc::address_family_not_supported)));
+    const auto ask = [&]() -> Task<Result<>> {
+        auto stream = co_await unwrap(penstock::net::UnixStream::connect(endpoint));
+        auto socket = co_await unwrap(
+            WebSocket::connect(penstock::AnyStream(std::move(stream)), "local", "/chat"));
+        co_await unwrap(socket.send_text("hello"));
+        EXPECT_EQ((co_await unwrap(socket.receive())).text(), "hello");
+        EXPECT_EQ(server.connections(), 1U);
+        co_return co_await socket.close();
+    };
+    run(serve_while(server, echo, ask()));
 }
 
 } // namespace
