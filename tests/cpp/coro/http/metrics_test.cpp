@@ -161,18 +161,19 @@ TEST(HttpMetrics, ARequestWhoseClientGoesIsInProgressNoMore) {
 
 TEST(HttpMetrics, ThreadsMayShareThem) {
     Metrics metrics;
-    {
-        std::vector<std::jthread> threads;
-        threads.reserve(3);
-        for (int i = 0; i < 3; ++i) {
-            threads.emplace_back([&metrics] {
-                for (int round = 0; round < 1000; ++round) {
-                    metrics.route("GET", "/").count(200, 1us);
-                    metrics.connection_opened();
-                }
-            });
-        }
-        (void)metrics.text();
+    std::vector<std::thread> threads;
+    threads.reserve(3);
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&metrics] {
+            for (int round = 0; round < 1000; ++round) {
+                metrics.route("GET", "/").count(200, 1us);
+                metrics.connection_opened();
+            }
+        });
+    }
+    (void)metrics.text();
+    for (std::thread& thread : threads) { // no jthread: libc++ 19 has none
+        thread.join();
     }
     EXPECT_EQ(sample(metrics.text(),
                      "penstock_requests_total{method=\"GET\",route=\"/\",status=\"200\"}"),
