@@ -13,7 +13,7 @@ __all__ = ["COMMANDS_BY_PURPOSE", "overview"]
 COMMANDS_BY_PURPOSE = {
     "Record instruments": ("new", "record", "watch", "note", "alarm", "safe"),
     "Look at recordings": ("dash", "plot", "query", "export", "verify", "recover", "grafana"),
-    "Gather from many machines": ("archive",),
+    "Gather from many machines": ("send", "archive"),
     "Ports and instruments": ("ports", "term", "serial", "alicat", "sim"),
     "Serve web applications": ("serve",),
     "This machine": ("demo", "doctor", "log", "completion"),

@@ -189,6 +189,29 @@ def build_parser() -> _Parser:
     note.add_argument("--author", metavar="NAME", help="who notes it (default: this user)")
     note.set_defaults(run=_note)
 
+    send = commands.add_parser(
+        "send",
+        help="send the rows that a recording has left in a spool",
+        description="Send the rows that wait in the spool of a sink to its server, when no "
+        "recorder uses the spool any more. The spool is removed when all are sent.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    send.add_argument("spool", metavar="SPOOL", help="the folder, such as run-1/samples.nats-spool")
+    send.add_argument("url", metavar="URL", help="the server, as the recording had it")
+    send.add_argument("--token-file", metavar="FILE", help="a file with the server's token")
+    send.add_argument("--password-file", metavar="FILE", help="a file with the password")
+    send.add_argument("--ca-file", metavar="FILE", help="certificates of an authority, as PEM")
+    send.add_argument(
+        "--timeout",
+        type=_positive,
+        default=30.0,
+        metavar="S",
+        help="give up when the server is away for so long (default: 30)",
+    )
+    send.set_defaults(run=_send)
+
     alarm = commands.add_parser(
         "alarm",
         help="list, acknowledge, shelve or reset alarms of a running recording",
@@ -340,6 +363,12 @@ def _note(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from penstock.cli._recording.note_command import run_note
 
     return run_note(options, interrupts)
+
+
+def _send(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recording.send_command import run_send
+
+    return run_send(options, interrupts)
 
 
 def _alarm(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -183,9 +183,10 @@ class _Group:
 
     def _append_texts(self, name: str, column: Any, begin: int, end: int, numpy: Any) -> None:
         pa = pyarrow_module()
-        texts = column.cast(pa.string()).fill_null("").cast(pa.binary())
-        rows = numpy.array(texts.to_pylist(), dtype="S")
-        width = max(1, rows.dtype.itemsize)
+        # A text becomes characters once, however many rows have it.
+        texts = column.cast(pa.string()).fill_null("").dictionary_encode()
+        distinct = numpy.array(texts.dictionary.cast(pa.binary()).to_pylist(), dtype="S")
+        width = max(1, distinct.dtype.itemsize)
         dimension = f"{_plain(name)}_length"
         before = self._widths.get(name)
         if before is None:
@@ -194,7 +195,8 @@ class _Group:
             self._place.resize_dimension(dimension, width)
             self._widths[name] = width
         full = self._widths[name]
-        letters = rows.astype(f"S{full}").view("S1").reshape(len(rows), full)
+        letters = distinct.astype(f"S{full}").view("S1").reshape(len(distinct), full)
+        letters = letters[texts.indices.to_numpy(zero_copy_only=False)]
         variable = self._variable(_plain(name), name, "S1", {}, dimension)
         variable[begin:end, :full] = letters
 

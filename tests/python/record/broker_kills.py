@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import penstock
 from penstock.record import MqttSink
@@ -35,7 +36,8 @@ async def main(kills: int, seed: int, folder: Path) -> dict[str, object]:
     )
     with mosquitto(*keeping) as broker, broker.subscriber("#", lasting=True) as subscriber:
         spool = folder / "spool"
-        async with MqttSink(broker.url("lab"), spool=spool, lag=1.5, timeout=5.0) as sink:
+        options: dict[str, Any] = {"lag": 1.5, "timeout": 5.0, "close_timeout": 600.0}
+        async with MqttSink(broker.url("lab"), spool=spool, **options) as sink:
             for _ in range(kills):
                 for _ in range(chance.randrange(1, 10)):
                     many = chance.randrange(1, 30)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -22,7 +23,7 @@ from penstock.record import (
     SparkplugSink,
 )
 
-__all__ = ["NetworkSinks"]
+__all__ = ["NetworkSinks", "sink_of"]
 
 _LOOKED_AT_EVERY_S = 0.5
 _KINDS: dict[str, tuple[str, Callable[..., NetworkSink]]] = {
@@ -110,12 +111,24 @@ class NetworkSinks:
 
     def _made(self, place: int, plan: SinkPlan) -> NetworkSink:
         options = dict(plan.options)
-        name, kind = _KINDS[plan.url.partition("://")[0].lower()]
+        name, _ = _KINDS[plan.url.partition("://")[0].lower()]
         number = f"-{place + 1}" if place else ""
         spool = Path(options.pop("spool", self._plan.out / f"samples.{name}-spool{number}"))
-        sink = kind(plan.url, spool=spool, **options)
+        sink = sink_of(plan.url, spool, **options)
         self._sinks[place : place + 1] = [sink]
         return sink
+
+
+def sink_of(url: str, spool: Path, **options: Any) -> NetworkSink:
+    """The sink of a URL, with its spool.
+
+    Raises:
+        ValueError: no sink has such a URL, or it is malformed.
+    """
+    found = _KINDS.get(url.partition("://")[0].lower()) if "://" in url else None
+    if found is None:
+        raise ValueError(f"the address begins with none of {', '.join(f'{k}://' for k in _KINDS)}")
+    return found[1](url, spool=spool, **options)
 
 
 def _waiting(sink: NetworkSink) -> str:

@@ -159,6 +159,11 @@ class NetworkSink(ThreadedSink):
         return self._spooled.sender.rows_waiting
 
     @property
+    def all_sent(self) -> bool:
+        """Whether the other side has taken all that is in the spool. Any thread may read it."""
+        return self._spooled.sender.is_empty
+
+    @property
     def rows_refused(self) -> int:
         """Rows that the other side will never take. Any thread may read it."""
         return self._spooled.sender.rows_refused
