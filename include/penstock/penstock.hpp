@@ -66,6 +66,7 @@
 
 // Files
 #include <penstock/fs/aligned_buffer.hpp>
+#include <penstock/fs/append_log.hpp>
 #include <penstock/fs/attributes.hpp>
 #include <penstock/fs/directory_entry.hpp>
 #include <penstock/fs/file.hpp>
