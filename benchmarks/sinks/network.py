@@ -1,0 +1,230 @@
+"""Sinks over the network: what a row costs, and whether a server delays the recorder.
+
+    PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part cost
+    PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part archive
+    PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part lateness
+
+``cost``: rows of 7 fields through the InfluxDB sink into an HTTP server that throws them away: rows
+per CPU-second of the sink's process, and beside it influxdb-client's lines, if it is installed.
+``archive``: rows through NatsSink, a NATS server and an archiver into Parquet, all on this machine:
+samples a second from the first write to the last commit. ``lateness``: twenty devices at 50 Hz into
+a null sink, and into InfluxDB that answers, is stopped (SIGSTOP), is down, or flaps; in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+if __name__ == "__main__":
+    # Python puts the folder of a script on the path; the package is in a folder above.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
+
+import penstock
+from penstock.record import (
+    ColumnBuffer,
+    Field,
+    InfluxSink,
+    InMemorySink,
+    NatsSink,
+    PollResult,
+    RecordSchema,
+    SampleBatch,
+    Sink,
+    SinkWriteError,
+    pipe,
+    poll_timed,
+    record,
+)
+from penstock.record.archives import Archiver, ArchiverOptions, store_at
+from penstock.record.archives.run_archive import RunOptions
+from tests.python.integration.influx import InfluxServer, influx_server
+from tests.python.integration.nats import nats_server
+
+FIELDS = tuple(Field(f"Field_{number}", "float", "SCCM") for number in range(7))
+SCHEMA = RecordSchema(FIELDS, "{}")
+BATCH_ROWS = 5_000
+DEVICES = 20
+RATE_HZ = 50.0
+
+# It reads a request by its length and answers 204: no more than a database's front has to do.
+NULL_SERVER = """
+import asyncio
+async def serve(reader, writer):
+    try:
+        while head := await reader.readuntil(b"\\r\\n\\r\\n"):
+            size = int(head.lower().split(b"content-length:")[1].split(b"\\r\\n")[0])
+            await reader.readexactly(size)
+            writer.write(b"HTTP/1.1 204 No Content\\r\\n\\r\\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 16)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def batch(first: int, rows: int = BATCH_ROWS) -> SampleBatch:
+    """Rows of four devices, with noise in every field."""
+    buffer = ColumnBuffer(SCHEMA)
+    start = 1_795_262_400_000_000_000
+    for number in range(first, first + rows):
+        stamp = start + number * 1_000_000
+        values = {
+            field.name: (number * 7919 + place * 104_729) % 100_003 / 100.0
+            for place, field in enumerate(FIELDS)
+        }
+        buffer.append_row(f"d{number % 4}", "A", stamp, stamp + 1, 1, 2, values, "", None)
+    return SampleBatch.from_buffer(buffer)
+
+
+async def cost(rows: int, folder: Path) -> dict[str, float]:
+    """Rows per CPU-second of this process, into a server that throws them away."""
+    batches = [batch(first) for first in range(0, rows, BATCH_ROWS)]
+    command = [sys.executable, "-c", NULL_SERVER]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        url = f"influx://127.0.0.1:{int(server.stdout.readline())}/lab"
+        sink = InfluxSink(url, spool=folder / "spool", close_timeout=600.0)
+        await sink.open()
+        began, cpu = time.perf_counter(), time.process_time()
+        for each in batches:
+            await sink.write_batch(each)
+        await sink.close()
+        found = {
+            "rows_per_cpu_second": rows / (time.process_time() - cpu),
+            "rows_per_second": rows / (time.perf_counter() - began),
+        }
+    finally:
+        server.kill()
+        server.wait()
+    try:
+        client = importlib.import_module("influxdb_client")
+    except ImportError:
+        return found
+    cpu = time.process_time()
+    for number in range(rows // 20):
+        point = client.Point("samples").tag("device", "d1").time(number)
+        for field in FIELDS:
+            point.field(field.name, number / 100.0)
+        point.to_line_protocol()
+    found["influxdb_client_lines_per_cpu_second"] = rows / 20 / (time.process_time() - cpu)
+    return found
+
+
+async def archive(rows: int, folder: Path) -> dict[str, float]:
+    """Samples a second from the first write until all are committed."""
+    batches = [batch(first) for first in range(0, rows, BATCH_ROWS)]
+    with nats_server() as server:
+        options = ArchiverOptions(run=RunOptions(part_seconds=5.0))
+        archiver = Archiver(server.url(), store_at(str(folder / "archive")), options=options)
+        sink = NatsSink(server.url(), spool=folder / "spool", close_timeout=600.0)
+        await sink.open()
+        began, cpu = time.perf_counter(), time.process_time()
+        running = asyncio.ensure_future(archiver.run())
+        for each in batches:
+            await sink.write_batch(each)
+        await sink.close()
+        while archiver.counts.rows < rows:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        found = {
+            "samples_per_second": rows / (time.perf_counter() - began),
+            "samples_per_cpu_second": rows / (time.process_time() - cpu),
+        }
+        archiver.stop()
+        await running
+    return found
+
+
+class Instruments:
+    """Twenty devices that answer at once."""
+
+    names = tuple(f"d{number}" for number in range(DEVICES))
+    source_id = "benchmark"
+    revision = 0
+
+    def field_schemas(self) -> Mapping[str, Sequence[Field]]:
+        return {name: list(FIELDS) for name in self.names}
+
+    async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, PollResult]:
+        async def ask() -> dict[str, float]:
+            return {field.name: 20.5 for field in FIELDS}
+
+        return {name: await poll_timed(ask) for name in names or self.names}
+
+
+async def late_share(sink: Sink, seconds: float) -> float:
+    """Late samples of a run, in percent."""
+    await sink.open()
+    async with record(Instruments(), rate_hz=RATE_HZ, duration=seconds) as recording:
+        with suppress(SinkWriteError):  # at the end, rows wait in the spool, as they should
+            await pipe(recording, sink)
+    return 100.0 * recording.summary.samples_late / max(1, recording.summary.samples_emitted)
+
+
+async def disturb(server: InfluxServer, how: str) -> None:
+    """Bring the server into a state; ``flaps`` goes on until cancelled."""
+    if how == "stopped":
+        server.pause()
+    elif how == "down":
+        await asyncio.to_thread(server.kill)
+    while how == "flaps":
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(server.start)
+
+
+async def lateness(rounds: int, seconds: float, folder: Path) -> dict[str, float]:
+    """Medians of the late samples in percent, by the state of the server."""
+    states = ("answers", "stopped", "down", "flaps")
+    found: dict[str, list[float]] = {"null sink": [], **{state: [] for state in states}}
+    for number in range(rounds):
+        found["null sink"].append(await late_share(InMemorySink(), seconds))
+        for state in states:
+            with influx_server() as server:
+                spool = folder / f"{state}-{number}"
+                sink = InfluxSink(server.url(), spool=spool, timeout=2.0, close_timeout=0.1)
+                disturbance = asyncio.ensure_future(disturb(server, state))
+                try:
+                    found[state].append(await late_share(sink, seconds))
+                finally:
+                    disturbance.cancel()
+                    await asyncio.wait([disturbance])
+    return {name: statistics.median(shares) for name, shares in found.items()}
+
+
+def main() -> None:
+    """Measure a part, and print it as JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--part", choices=("cost", "archive", "lateness"), default="cost")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a run of lateness")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="penstock-network-") as name:
+        folder = Path(name)
+        if options.part == "cost":
+            found = penstock.run(cost(options.rows, folder))
+        elif options.part == "archive":
+            found = penstock.run(archive(options.rows, folder))
+        else:
+            found = penstock.run(lateness(options.rounds, options.seconds, folder))
+    print(json.dumps({name: round(value, 3) for name, value in found.items()}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
