@@ -38,6 +38,11 @@ class Receiver:
             assert self.changed.wait_for(lambda: len(self.got) >= many, 30), self.got
             return [identity for identity, _ in self.got[:many]]
 
+    def wait_for_kinds(self, many: int) -> None:
+        """Return when requests of so many identities have come."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(dict(self.got)) >= many, 30), self.got
+
     def take(self, headers: Any, body: bytes) -> int:
         """Check a request, and keep it."""
         identity, stamp = headers["webhook-id"], headers["webhook-timestamp"]

@@ -82,6 +82,23 @@ async def test_each_row_is_a_point(server: InfluxServer, sink: Any, tmp_path: Pa
     assert (first["unit_id"], first["t_mono_ns"], first["latency_s"]) == ("A", 4_123_456, 0.004123)
 
 
+async def test_integers_at_the_ends_of_64_bits(server: InfluxServer, sink: Any) -> None:
+    buffer = ColumnBuffer(RecordSchema((Field("Count", "int"),)))
+    for place, value in enumerate((2**63 - 1, -(2**63), 2**63, -(2**63) - 1)):
+        stamp = NOON_NS + place
+        buffer.append_row("a", None, stamp, stamp, 5, 5, {"Count": value}, None, None)
+    async with sink() as opened:
+        await opened.write_batch(SampleBatch.from_buffer(buffer))
+    assert opened.rows_refused == 0
+    rows = server.query("SELECT * FROM samples")
+    assert [(row["Count"], row["Count_text"]) for row in rows] == [
+        (2**63 - 1, None),
+        (-(2**63), None),
+        (None, str(2**63)),
+        (None, str(-(2**63) - 1)),
+    ]
+
+
 async def test_events_have_a_measurement_of_their_own(server: InfluxServer, sink: Any) -> None:
     buffer = ColumnBuffer(RecordSchema((Field("Mass_Flow", "float"),)))
     for device, values in (
