@@ -69,7 +69,11 @@ bool break_off(HttpRequestObject* request) noexcept {
     if (request->multiplexed) {
         // A response without a body is whole.
         request->response_complete = request->framing == Framing::none;
-        return request->response_complete ? finish_stream(request) : reset_stream(request);
+        // Another task of the application may wait for a message: the close of a stream whose
+        // response is complete tells it nothing.
+        return wake(request, Feeding::anywhere) &&
+               (!is_current(request) ||
+                (request->response_complete ? finish_stream(request) : reset_stream(request)));
     }
     return end_connection(connection,
                           request->framing == Framing::close ? Ending::abort : Ending::normal);

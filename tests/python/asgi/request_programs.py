@@ -20,7 +20,7 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import h11
 
@@ -41,6 +41,14 @@ class Request:
     chunked: bool
     actions: list[str]
     parts: list[int]
+
+    @property
+    def response(self) -> bytes:
+        """The body with which the application answers."""
+        if self.method == "HEAD":
+            return b""
+        parts = zip(self.actions, self.parts, strict=True)
+        return PART[:1] * sum(size for action, size in parts if action == "part") + b"end"
 
     @property
     def is_clean(self) -> bool:
@@ -72,8 +80,21 @@ class Program:
     end: str = "wait"
 
 
-def make_program(seed: int) -> Program:
-    choose = random.Random(seed)
+def in_pieces(whole: bytes, choose: random.Random) -> list[bytes]:
+    """Return the bytes in pieces of random sizes."""
+    pieces = []
+    while whole:
+        size = choose.choice([1, 3, 50, 1000, len(whole)])
+        pieces.append(whole[:size])
+        whole = whole[size:]
+        if len(pieces) > 40:
+            pieces.append(whole)
+            break
+    return pieces
+
+
+def make_requests(choose: random.Random) -> list[Request]:
+    """Return requests, and what the application does with them."""
     requests = []
     for number in range(choose.choice([1, 2, 3, 6])):
         actions = [
@@ -95,6 +116,12 @@ def make_program(seed: int) -> Program:
                 parts=[choose.choice([0, 1, 900, 70_000]) for _ in actions],
             )
         )
+    return requests
+
+
+def make_program(seed: int) -> Program:
+    choose = random.Random(seed)
+    requests = make_requests(choose)
     program = Program(requests)
     text = bytearray(b"".join(request.encode(choose) for request in requests))
     if choose.random() < 0.4:
@@ -103,14 +130,7 @@ def make_program(seed: int) -> Program:
             at = choose.randrange(min(len(text), choose.choice([200, 1 << 30])))
             text[at : at + choose.randrange(3)] = choose.choice(INSERTED)
     program.end = choose.choice(["wait", "wait", "half", "close", "reset"])
-    whole = bytes(text)
-    while whole:
-        size = choose.choice([1, 3, 50, 1000, len(whole)])
-        program.pieces.append(whole[:size])
-        whole = whole[size:]
-        if len(program.pieces) > 40:
-            program.pieces.append(whole)
-            break
+    program.pieces = in_pieces(bytes(text), choose)
     if program.end in ("close", "reset") and choose.random() < 0.5:
         del program.pieces[choose.randrange(len(program.pieces)) :]
     return program
@@ -144,8 +164,10 @@ class Watched:
 class Run:
     """Runs programs on one server."""
 
+    options: ClassVar[dict[str, Any]] = {}
+
     def __init__(self) -> None:
-        self.program = Program([])
+        self.program: Any = Program([])
         self.running = 0
         self.faults: list[BaseException] = []
 
@@ -195,7 +217,9 @@ class Run:
                 case "unknown":
                     await send({"type": "no.such.message"})
 
-    async def run(self, program: Program, port: int) -> None:
+    async def run(self, seed: int, port: int) -> None:
+        """Run a program."""
+        program = make_program(seed)
         self.program = program
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         if program.end == "reset":
@@ -254,16 +278,14 @@ class Run:
                 assert may_end, f"request {request.number} is not answered"
                 return
             if request.is_clean and request.method != "HEAD":
-                parts = zip(request.actions, request.parts, strict=True)
-                size = sum(size for action, size in parts if action == "part")
-                assert body == PART[:1] * size + b"end", f"request {request.number}"
+                assert body == request.response, f"request {request.number}"
             if client.their_state is not h11.DONE:
                 assert may_end, f"request {request.number} ends the connection"
                 return
 
 
-async def run_programs(programs: int, seed: int) -> Run:
-    run = Run()
+async def run_programs(programs: int, seed: int, kind: type[Run] = Run) -> Run:
+    run = kind()
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: run.faults.append(
             context.get("exception") or RuntimeError(context["message"])
@@ -272,10 +294,10 @@ async def run_programs(programs: int, seed: int) -> Run:
     sys.unraisablehook = lambda raised: run.faults.append(
         raised.exc_value or RuntimeError(str(raised.err_msg))
     )
-    async with serving(run.application, timeout_graceful_shutdown=1) as server:
+    async with serving(run.application, timeout_graceful_shutdown=1, **run.options) as server:
         for number in range(seed, seed + programs):
             try:
-                await run.run(make_program(number), server.port)
+                await run.run(number, server.port)
             except (AssertionError, TimeoutError) as error:
                 run.faults.append(error)
             if run.faults:
@@ -284,7 +306,7 @@ async def run_programs(programs: int, seed: int) -> Run:
     return run
 
 
-def main() -> None:
+def main(kind: type[Run] = Run) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
@@ -296,7 +318,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     loops = {"penstock": penstock.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
     with asyncio.Runner(loop_factory=loops[options.loop]) as runner:
-        runner.run(run_programs(options.programs, options.seed))
+        runner.run(run_programs(options.programs, options.seed, kind))
     print(f"{options.programs} connections, as they have to be")
 
 

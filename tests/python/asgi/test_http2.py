@@ -562,3 +562,30 @@ def test_curl(run: Any, tmp_path: Any) -> None:
         assert (tmp_path / "answer").read_bytes() == body
 
     run(main())
+
+
+def test_a_task_that_receives_is_told_of_a_head_without_its_end(run: Any) -> None:
+    """The application fails after the head of a response without a body, which is whole."""
+    told = []
+
+    async def wait_for_message(receive: Any) -> None:
+        told.append((await receive())["type"])
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        waiting = asyncio.ensure_future(wait_for_message(receive))
+        tasks.append(waiting)
+        await asyncio.sleep(0)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ZeroDivisionError
+
+    tasks: list[asyncio.Task[None]] = []
+
+    async def main() -> None:
+        async with serving(app, http2=True) as server, speaking_http2(server) as client:
+            stream = client.ask(request_fields(method=b"HEAD"), ends=False)
+            while not client.answers[stream].ended:
+                await client.read()
+            await asyncio.wait(tasks)
+        assert told == ["http.disconnect"]
+
+    run(main())
