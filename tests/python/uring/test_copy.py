@@ -34,15 +34,24 @@ def names(folder: Path) -> set[str]:
 @given(
     size=st.integers(0, 70_000),
     block_size=st.sampled_from([1, 511, 4096, 10_000, 1 << 20]),
-    qd=st.integers(1, 40),
+    queue_depth=st.integers(1, 40),
     mode=st.sampled_from(["auto", "safe", "fast"]),
 )
 def test_a_copy_equals_its_source(
-    tmp_path: Path, size: int, block_size: int, qd: int, mode: Any
+    tmp_path: Path, size: int, block_size: int, queue_depth: int, mode: Any
 ) -> None:
     block_size = max(block_size, size // 300)  # at most some hundred operations
     (tmp_path / "from").write_bytes(DATA[:size])
-    assert copy(tmp_path / "from", tmp_path / "to", block_size=block_size, qd=qd, mode=mode) == size
+    assert (
+        copy(
+            tmp_path / "from",
+            tmp_path / "to",
+            block_size=block_size,
+            queue_depth=queue_depth,
+            mode=mode,
+        )
+        == size
+    )
     assert (tmp_path / "to").read_bytes() == DATA[:size]
     assert names(tmp_path) == {"from", "to"}
 
@@ -85,13 +94,13 @@ def test_progress_is_reported_and_may_cancel(source: Path) -> None:
         return done > 100_000
 
     with pytest.raises(UringError) as caught:
-        copy(source, target, qd=2, block_size=10_000, progress_cb=progress)
+        copy(source, target, queue_depth=2, block_size=10_000, progress=progress)
     assert caught.value.errno == errno.ECANCELED
     assert target.read_bytes() == b"as it was"
     assert names(source.parent) == {"source", "target"}
     assert [total for _, total in reported] == [len(DATA)] * len(reported)
     reported.clear()
-    copy(source, target, progress_cb=lambda done, total: reported.append((done, total)))
+    copy(source, target, progress=lambda done, total: reported.append((done, total)))
     assert reported[-1] == (len(DATA), len(DATA))
 
 
@@ -100,7 +109,7 @@ def test_a_callbacks_exception_ends_the_copy(source: Path) -> None:
         raise RuntimeError("from the callback")
 
     with pytest.raises(RuntimeError, match="from the callback"):
-        copy(source, source.parent / "target", progress_cb=fail)
+        copy(source, source.parent / "target", progress=fail)
     assert names(source.parent) == {"source"}
 
 
@@ -191,8 +200,8 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"qd": 0},
-        {"qd": 1 << 20},
+        {"queue_depth": 0},
+        {"queue_depth": 1 << 20},
         {"block_size": 0},
         {"block_size": 1 << 40},
         {"mode": "quick"},
@@ -237,6 +246,6 @@ def test_a_callbacks_oserror_is_raised_unchanged(source: Path) -> None:
         raise failure
 
     with pytest.raises(OSError) as caught:
-        copy(source, source.with_name("target"), progress_cb=progress)
+        copy(source, source.with_name("target"), progress=progress)
     assert caught.value is failure
     assert names(source.parent) == {source.name}

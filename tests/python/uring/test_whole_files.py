@@ -170,7 +170,7 @@ def test_progress_is_reported_and_may_cancel(tmp_path: Path) -> None:
         return count == 10
 
     with pytest.raises(UringError) as caught:
-        write_many(files, queue_depth=4, progress_cb=progress)
+        write_many(files, queue_depth=4, progress=progress)
     assert caught.value.errno == errno.ECANCELED
     assert reported[9] == (10, 20)
     written = list(tmp_path.iterdir())

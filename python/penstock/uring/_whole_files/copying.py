@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock._durable_files import put_file
+from penstock._renamed import renamed
 from penstock.uring._context import UringCtx
 from penstock.uring._errors import UringError, check_result, naming
 from penstock.uring._native import BufferPool
@@ -30,17 +31,18 @@ AUTO_MEMORY = 64 * MEBIBYTE
 LARGEST_BLOCK = 256 * MEBIBYTE
 
 
+@renamed(qd="queue_depth", progress_cb="progress")
 def copy(
     src: Path,
     dst: Path,
     *,
     mode: Mode = "auto",
-    qd: int = 32,
+    queue_depth: int = 32,
     block_size: int = MEBIBYTE,
     fsync: bool = False,
     sync_policy: SyncPolicy = "default",
     buffer_size_cb: Callable[[int, int, int], int] | None = None,
-    progress_cb: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> int:
     """Copy the contents of a file; ``dst`` appears, or is replaced, only when the copy is complete.
 
@@ -52,13 +54,13 @@ def copy(
         dst: the file to write; its folder must exist.
         mode: ``"safe"`` bounds the copy to 16 blocks of at most 1 MiB in flight, ``"fast"`` has at
             least 64 blocks of at least 1 MiB, and ``"auto"`` takes as many as fit in 64 MiB.
-        qd: blocks in flight.
+        queue_depth: blocks in flight.
         block_size: bytes of a block.
         fsync: return only when contents and name are on the disk.
         sync_policy: ``"end"`` is the same as ``fsync=True``, ``"none"`` overrules it.
         buffer_size_cb: called with the offset, the file's size and ``block_size`` for each block;
             returns the bytes of this block.
-        progress_cb: called after each block with the bytes copied and the file's size. If it
+        progress: called after each block with the bytes copied and the file's size. If it
             returns a true value the copy ends with ``UringError`` (ECANCELED).
 
     Returns:
@@ -69,7 +71,7 @@ def copy(
             temporary file is left. What a callback raises leaves unchanged.
         ValueError: for a bad argument, or if ``dst`` is the source itself or a device.
     """
-    depth, block = _choose_shape(mode, qd, block_size)
+    depth, block = _choose_shape(mode, queue_depth, block_size)
     if sync_policy not in ("default", "none", "end"):
         raise ValueError(f"sync_policy is {sync_policy!r}; it must be 'default', 'none' or 'end'")
     durable = sync_policy == "end" or (fsync and sync_policy != "none")
@@ -84,7 +86,7 @@ def copy(
         if target.permissions is not None and _is_same(target.final, about):
             raise ValueError(f"{target.path!r} is the source itself")
         task = _Copy(src, source, target.path, about.st_size, block)
-        task.progress_cb = progress_cb
+        task.progress = progress
         task.buffer_size_cb = buffer_size_cb
         # Only a regular file can be read at several offsets at once, and only one that reports its
         # size, which files of /proc do not.
@@ -123,21 +125,21 @@ def _write_target(target: Target, task: _Copy, depth: int | None, durable: bool)
     return total
 
 
-def _choose_shape(mode: str, qd: int, block_size: int) -> tuple[int, int]:
-    check_depth(qd)
+def _choose_shape(mode: str, queue_depth: int, block_size: int) -> tuple[int, int]:
+    check_depth(queue_depth)
     if not 1 <= block_size <= LARGEST_BLOCK:
         raise ValueError(f"block_size is {block_size}; it must be from 1 to {LARGEST_BLOCK}")
     if mode == "safe":
-        return min(qd, 16), min(block_size, MEBIBYTE)
+        return min(queue_depth, 16), min(block_size, MEBIBYTE)
     if mode == "fast":
-        return max(qd, 64), max(block_size, MEBIBYTE)
+        return max(queue_depth, 64), max(block_size, MEBIBYTE)
     if mode == "auto":
-        return max(1, min(qd, AUTO_MEMORY // block_size)), block_size
+        return max(1, min(queue_depth, AUTO_MEMORY // block_size)), block_size
     raise ValueError(f"mode is {mode!r}; it must be 'auto', 'safe' or 'fast'")
 
 
 class _Copy:
-    progress_cb: Callable[[int, int], object] | None = None
+    progress: Callable[[int, int], object] | None = None
     buffer_size_cb: Callable[[int, int, int], int] | None = None
 
     target = -1  # the descriptor
@@ -225,7 +227,7 @@ class _Copy:
                 )
             done += check_result(count, self.dst)
         self.done += length
-        if length and self.progress_cb is not None and self.progress_cb(self.done, self.size):
+        if length and self.progress is not None and self.progress(self.done, self.size):
             check_result(-errno.ECANCELED, self.dst)
 
     def _rest(self, ctx: UringCtx, offset: int | None) -> Job[None]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._durable_files import remove_temporary, temporary_path
+from penstock._renamed import renamed
 from penstock.uring._context import UringCtx
 from penstock.uring._errors import check_result, naming
 from penstock.uring._native import read_cached_file
@@ -97,12 +98,13 @@ def _open(ctx: UringCtx, path: Path, tag: int) -> object:
     return ctx.prep_openat(path, user_data=tag)
 
 
+@renamed(progress_cb="progress")
 def write_many(
     files: Mapping[AnyPath, Buffer] | Iterable[tuple[AnyPath, Buffer]],
     *,
     queue_depth: int = 64,
     fsync: bool = False,
-    progress_cb: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> int:
     """Write whole files, each of them completely or not at all.
 
@@ -114,7 +116,7 @@ def write_many(
         files: contents by path, or pairs of both. Pairs are consumed as they are needed.
         queue_depth: how many files are written concurrently.
         fsync: return only when files and names are on the disk.
-        progress_cb: called with the number of files written and the number of bytes. If it returns
+        progress: called with the number of files written and the number of bytes. If it returns
             a true value, no other file is begun and ``UringError`` (ECANCELED) is raised.
 
     Returns:
@@ -133,7 +135,7 @@ def write_many(
         nonlocal total
         total += size
         written.append(target.final)
-        if progress_cb is not None and progress_cb(len(written), total):
+        if progress is not None and progress(len(written), total):
             check_result(-errno.ECANCELED, target.path)
 
     def jobs() -> Iterator[Job[None]]:
