@@ -1,7 +1,7 @@
 """Alarms beyond the recorder: their states, and the ways to people and plants."""
 
 from penstock.record.alarms.alarm_book import AlarmBook, AlarmBookError, AlarmEntry
-from penstock.record.alarms.delivery import AlarmDelivery
+from penstock.record.alarms.delivery import AlarmDelivery, Destination, NeverTaken
 from penstock.record.alarms.mqtt_alarms import MqttAlarms
 from penstock.record.alarms.webhook import Webhook
 
@@ -10,6 +10,8 @@ __all__ = [
     "AlarmBookError",
     "AlarmDelivery",
     "AlarmEntry",
+    "Destination",
     "MqttAlarms",
+    "NeverTaken",
     "Webhook",
 ]
