@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 if __name__ == "__main__":
     # Python puts the folder of a script on the path; the package is in a folder above.
@@ -32,6 +33,7 @@ LINES = 20_000
 CALLS = 500
 TASKS = 64
 BATCH = 32
+RECORDS = 20_000
 
 Question = Callable[[str], Awaitable[object]]
 """What is asked about a path."""
@@ -51,6 +53,7 @@ class Data:
         self.bytes = [line.encode() for line in self.text]
         chance = random.Random(1)
         self.offsets = [chance.randrange((1 << 20) - 4096) for _ in range(BATCH)]
+        self.log = str(folder / "log")
         Path(self.lines).write_text("".join(self.text))
         Path(self.small).write_text(
             "sixty-three characters and the end of a line make one of 64 B\n" * 64
@@ -61,6 +64,19 @@ class Data:
                 path = Path(self.tree, str(number % 10), str(number), str(file))
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
+
+    def write_log(self) -> None:
+        """Make an append log of ``RECORDS`` records, one commit each."""
+        from penstock.files._log.log_format import encode_file_header, new_identity
+
+        log = new_identity()
+        parts = [encode_file_header(log)]
+        place = len(parts[0])
+        for number in range(RECORDS):
+            payload = b"%0100d" % number
+            parts += (log.encode_header(place, place, len(payload), crc32(payload)), payload)
+            place += log.header_size + len(payload)
+        Path(self.log).write_bytes(b"".join(parts))
 
 
 class BuiltIn:
@@ -107,6 +123,19 @@ class BuiltIn:
             [os.pread(self.fd, 4096, offset) for offset in self.data.offsets]
         return CALLS // BATCH * BATCH
 
+    def read_each(self) -> int:
+        for _ in range(CALLS // BATCH):
+            for offset in self.data.offsets:
+                os.pread(self.fd, 4096, offset)
+        return CALLS // BATCH * BATCH
+
+    def read_log(self) -> int:
+        """Read the log's file in pieces, and look at nothing."""
+        with open(self.data.log, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+        return RECORDS
+
     def ask(self, question: Callable[[str], object]) -> int:
         for _ in range(CALLS):
             question(self.data.small)
@@ -133,8 +162,12 @@ def on_built_in(work: str, data: Data) -> Callable[[], int]:
         "readline-text": lambda: plain.each_line("r"),
         "write-bytes": lambda: plain.small_writes("wb", data.bytes[0]),
         "write-text": lambda: plain.small_writes("w", data.text[0]),
+        "pread": plain.read_each,
         "pread-many": plain.read_batch,
+        "log-replay": plain.read_log,
+        "log-open": plain.read_log,
         "stat": lambda: plain.ask(os.stat),
+        "stat-many": lambda: plain.ask(os.stat),
         "exists": lambda: plain.ask(os.path.exists),
         "isfile": lambda: plain.ask(os.path.isfile),
         "access": lambda: plain.ask(lambda path: os.access(path, os.R_OK)),
@@ -237,13 +270,40 @@ def on_penstock(work: str, data: Data) -> Callable[[], Awaitable[int]]:
                 await file.pread_many(4096, data.offsets)
         return CALLS // BATCH * BATCH
 
+    async def read_each() -> int:
+        async with files.open(data.large, "rb") as file:
+            for _ in range(CALLS // BATCH):
+                for offset in data.offsets:
+                    await file.pread(4096, offset)
+        return CALLS // BATCH * BATCH
+
+    async def replay() -> int:
+        count = 0
+        async for _ in files.read_log(data.log):
+            count += 1
+        return count
+
+    async def open_log() -> int:
+        async with files.AppendLog(data.log) as log:
+            return log.count
+
+    async def ask_many() -> int:
+        return len(await files.stat_many([data.small] * CALLS))
+
     async def walk() -> int:
         count = 0
         async for _, _, names in files.Path(data.tree).walk():
             count += len(names)
         return count
 
-    own: dict[str, Callable[[], Awaitable[int]]] = {"pread-many": read_batch, "walk": walk}
+    own: dict[str, Callable[[], Awaitable[int]]] = {
+        "pread": read_each,
+        "pread-many": read_batch,
+        "log-replay": replay,
+        "log-open": open_log,
+        "stat-many": ask_many,
+        "walk": walk,
+    }
     questions: dict[str, Question] = {
         "stat": files.stat,
         "exists": files.ospath.exists,
@@ -290,6 +350,39 @@ def on_anyio(work: str, data: Data) -> Callable[[], Awaitable[int]]:
     return on_library(work, data, Library(Opening, questions))
 
 
+def on_aiofile(work: str, data: Data) -> Callable[[], Awaitable[int]]:
+    """The work with aiofile, which has no ``readlines`` and ``writelines``, and asks nothing."""
+    aiofile: Any = _imported("aiofile")
+    if work.startswith(("readlines", "writelines")):
+        raise Unavailable("it has no such call")
+
+    def open_file(path: str, mode: str, *, encoding: str | None = None) -> Any:
+        options = {} if encoding is None else {"encoding": encoding}
+        return aiofile.async_open(path, mode, **options)
+
+    return on_library(work, data, Library(open_file, {}))
+
+
+def on_caio(work: str, data: Data) -> Callable[[], Awaitable[int]]:
+    """The reads with caio, which knows descriptors only."""
+    caio: Any = _imported("caio")
+    if work != "pread":
+        raise Unavailable("it has no such call")
+    fd = os.open(data.large, os.O_RDONLY)
+    context: Any = None
+
+    async def read_each() -> int:
+        nonlocal context
+        if context is None:
+            context = caio.AsyncioContext()
+        for _ in range(CALLS // BATCH):
+            for offset in data.offsets:
+                await context.read(4096, fd, offset)
+        return CALLS // BATCH * BATCH
+
+    return read_each
+
+
 def _imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -300,8 +393,13 @@ def _imported(name: str) -> Any:
 PEERS: dict[str, tuple[str, Callable[[str, Data], Callable[[], Awaitable[int]]]]] = {
     "penstock": ("penstock", on_penstock),
     "penstock@asyncio": ("asyncio", on_penstock),
+    "penstock@uvloop": ("uvloop", on_penstock),
     "aiofiles": ("asyncio", on_aiofiles),
+    "aiofiles@uvloop": ("uvloop", on_aiofiles),
+    "aiofiles@penstock": ("penstock", on_aiofiles),
     "anyio": ("asyncio", on_anyio),
+    "aiofile": ("asyncio", on_aiofile),
+    "caio": ("asyncio", on_caio),
 }
 """The loop, and the work."""
 
@@ -309,7 +407,8 @@ WORKS = (
     *("open-read-close", "open-read-close-tasks", "open-read-close-text"),
     *("iterate-bytes", "iterate-text", "readlines-bytes", "readlines-text"),
     *("writelines-bytes", "writelines-text", "readline-bytes", "readline-text"),
-    *("write-bytes", "write-text", "pread-many", "stat", "exists", "isfile", "access", "walk"),
+    *("write-bytes", "write-text", "pread", "pread-many", "log-replay", "log-open"),
+    *("stat", "stat-many", "exists", "isfile", "access", "walk"),
 )
 
 
@@ -346,6 +445,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.3)
     options = parser.parse_args()
     data = Data(options.folder)
+    if options.work.startswith("log-"):
+        data.write_log()
     if options.peer == "built-in":
         print(json.dumps(measure_blocking(on_built_in(options.work, data), options.seconds)))
         return

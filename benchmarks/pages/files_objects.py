@@ -1,8 +1,8 @@
 """File objects: what an open file costs, call by call, beside the built-in ``open``.
 
 Each contender is a separate process (``benchmarks/file_objects.py``), in turn. The built-in's calls
-block, the others are awaited; aiofiles and AnyIO run on asyncio's own loop, as does
-``penstock@asyncio``. CPU time is compared, which counts worker threads too.
+block, the others are awaited, on asyncio's own loop unless the name tells another. pyuring has no
+file object: see the page files_pyuring. CPU time is compared, which counts worker threads too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from benchmarks.measure.rounds import alternate
 
 SUMMARY = "File objects: open, read, close, lines and questions beside the built-in open"
 
-CONTENDERS = ["built-in", OURS, f"{OURS}@asyncio", "aiofiles", "anyio"]
+CONTENDERS = [
+    *("built-in", OURS, f"{OURS}@asyncio", f"{OURS}@uvloop"),
+    *("aiofiles", "aiofiles@uvloop", f"aiofiles@{OURS}", "anyio", "aiofile", "caio"),
+]
 LABELS = ["work"]
 TIMEOUT = 60.0
 QUICK_SECONDS = 0.05
@@ -55,8 +58,12 @@ NAMES = {
     "readline-text": "`readline`, text",
     "write-bytes": "`write` of a line, bytes",
     "write-text": "`write` of a line, text",
+    "pread": "a read of 4 KiB, one a call",
     "pread-many": "a read of 4 KiB, 32 a call",
+    "log-replay": "a record of `read_log`, beside reading the file in pieces",
+    "log-open": "a record when an `AppendLog` is opened, beside reading the file in pieces",
     "stat": "`stat`",
+    "stat-many": "`stat`, 500 a call",
     "exists": "`exists`",
     "isfile": "`isfile`",
     "access": "`access`",
@@ -110,7 +117,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every kind of work, the contenders in turn, on all cores."""
-    facts = machine_facts(["penstock", "aiofiles", "anyio"])
+    facts = machine_facts(["penstock", "aiofiles", "anyio", "aiofile", "caio", "uvloop"])
     rounds = min(options.rounds, 2) if options.quick else options.rounds
     seconds = QUICK_SECONDS if options.quick else options.seconds
 
