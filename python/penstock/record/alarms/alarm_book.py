@@ -100,7 +100,7 @@ class AlarmBook:
     def __init__(
         self, path: str | os.PathLike[str], destinations: Iterable[str], *, latch: bool = False
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._latch = latch
         self._lock = threading.Lock()
         self._content = self._read()
