@@ -28,10 +28,12 @@ def add_rounds(
     parser.add_argument("--quick", action="store_true", help="at most 2 rounds of 0.1 s")
 
 
-def add_turns(parser: argparse.ArgumentParser) -> None:
+def add_turns(parser: argparse.ArgumentParser, *, turns: int = 12, rounds: int = 3) -> None:
     """The options of pages that load servers in turns: :func:`add_rounds` and ``--turns``."""
-    parser.add_argument("--turns", type=int, default=12, help="turns of each in a round (12)")
-    add_rounds(parser, rounds=3, seconds=0.06, warmup=0.02)
+    parser.add_argument(
+        "--turns", type=int, default=turns, help=f"turns of each in a round ({turns})"
+    )
+    add_rounds(parser, rounds=rounds, seconds=0.06, warmup=0.02)
 
 
 def shorten_if_quick(options: argparse.Namespace) -> None:
