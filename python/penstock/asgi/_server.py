@@ -8,6 +8,7 @@ import logging
 import os
 import socket as socket_module
 import ssl as ssl_module
+import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from penstock.asgi._log import access_line, reporter
 from penstock.asgi._options import ServerOptions
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.asgi._types import Application, Scope
-from penstock.asgi._unfinished import names_of_requests
+from penstock.asgi._unfinished import name_of_blocking_request, names_of_requests
 from penstock.asgi._websocket import WebSocketOptions, WebSocketSession
 
 __all__ = ["Server", "serve"]
@@ -73,6 +74,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._thread = threading.get_ident()
         self._aborted = False
         self._patience: asyncio.Timeout | None = None
         self._closed = asyncio.Event()
@@ -109,7 +111,12 @@ class Server:
 
         At most five, and the number of the others. May be called in another thread.
         """
-        return names_of_requests(list(self.native.tasks))
+        names = names_of_requests(list(self.native.tasks))
+        if self._thread != threading.get_ident():
+            blocking = name_of_blocking_request(self._thread)
+            if blocking is not None and blocking not in names:
+                names.insert(0, blocking)
+        return names
 
     def is_serving(self) -> bool:
         """Return whether connections are accepted."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 from penstock.asgi._log import client_text, quoted_path
+from penstock.asgi._websocket import WebSocketSession
 
-__all__ = ["names_of_requests"]
+__all__ = ["name_of_blocking_request", "names_of_requests"]
 
 _MOST = 5
 
@@ -30,9 +33,25 @@ def _name_of(task: asyncio.Task[None]) -> str:
     if frame is None:  # the native half's own one, which awaits it
         coroutine = getattr(coroutine, "cr_await", None) or coroutine
         frame = getattr(coroutine, "cr_frame", None)
-    for value in () if frame is None else list(frame.f_locals.values()):
-        scope = getattr(value, "_scope", value)  # a WebSocket's session has it
+    named = None if frame is None else _name_in(frame)
+    return named or str(getattr(coroutine, "__qualname__", task.get_name()))
+
+
+def name_of_blocking_request(thread: int) -> str | None:
+    """Return the request that another thread is in, which may not be a task of the server yet."""
+    frame = sys._current_frames().get(thread)
+    name = None
+    while frame is not None:
+        # The outermost one: an application may call another one with a scope of its own.
+        name = _name_in(frame) or name
+        frame = frame.f_back
+    return name
+
+
+def _name_in(frame: FrameType) -> str | None:
+    for value in list(frame.f_locals.values()):
+        scope = value._scope if isinstance(value, WebSocketSession) else value
         if isinstance(scope, dict) and scope.get("type") in ("http", "websocket"):
             method = scope.get("method", "WebSocket")
             return f"{method} {quoted_path(scope)} of {client_text(scope) or 'a Unix socket'}"
-    return str(getattr(coroutine, "__qualname__", task.get_name()))
+    return None
