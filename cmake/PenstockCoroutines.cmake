@@ -25,6 +25,7 @@ install(TARGETS penstock EXPORT penstock-targets COMPONENT cpp
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/penstock" COMPONENT cpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} REGEX "include/penstock/(io|codec)$" EXCLUDE)
 
+include(PenstockForwarding)
 include(PenstockTls)
 include(PenstockHttpClient)
 include(PenstockInstall)

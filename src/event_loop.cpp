@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <penstock/io/files/choose_file_engine.hpp>
-#include <penstock/run.hpp>
+#include <penstock/task/run.hpp>
 
 namespace penstock {
 

@@ -49,7 +49,7 @@ public:
     EventLoop& operator=(const EventLoop&) = delete;
 
     /// Runs a task to its end. Returns its result or rethrows its exception. Throws
-    /// `std::logic_error` if this thread already runs a loop. Include <penstock/run.hpp>.
+    /// `std::logic_error` if this thread already runs a loop. Include <penstock/task/run.hpp>.
     template <typename T> T run(Task<T> task);
 
     /// Calls `function` on the loop's thread in one of its next iterations. Functions that one

@@ -1,59 +1,61 @@
-/// Tasks, streams, the network, files, processes and serial ports:
-/// `#include <penstock/penstock.hpp>`, `penstock::run(task)`.
-///
-/// HTTP and WebSocket have headers of their own, `<penstock/http.hpp>` and `<penstock/ws.hpp>`.
-/// With them in this one, a TCP echo server would take a quarter longer to compile.
-#pragma once
-
-// Tasks
-#include <penstock/adapt.hpp>
-#include <penstock/all.hpp>
-#include <penstock/all_settled.hpp>
-#include <penstock/any.hpp>
-#include <penstock/async_generator.hpp>
-#include <penstock/block_on.hpp>
-#include <penstock/canceller.hpp>
-#include <penstock/channel.hpp>
-#include <penstock/channel_ends.hpp>
-#include <penstock/concurrent.hpp>
-#include <penstock/cpu_pool.hpp>
-#include <penstock/deadline.hpp>
+/// Errors, the event loop, signals
 #include <penstock/errors.hpp>
 #include <penstock/event_loop.hpp>
-#include <penstock/generator.hpp>
-#include <penstock/promise.hpp>
-#include <penstock/race.hpp>
+#include <penstock/http.hpp>
+#include <penstock/penstock.hpp>
 #include <penstock/result.hpp>
-#include <penstock/run.hpp>
-#include <penstock/run_on.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/shield.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/task.hpp>
-#include <penstock/task_trace.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/to_thread.hpp>
-#include <penstock/unwrap.hpp>
-#include <penstock/wait_ready.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/signal.hpp>
+#include <penstock/ws.hpp>
+
+// Tasks
+#include <penstock/task/all.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/any.hpp>
+#include <penstock/task/async_generator.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/concurrent.hpp>
+#include <penstock/task/deadline.hpp>
+#include <penstock/task/generator.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/shield.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/task_trace.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
+
+// Bridges to callbacks and threads
+#include <penstock/bridge/adapt.hpp>
+#include <penstock/bridge/block_on.hpp>
+#include <penstock/bridge/cpu_pool.hpp>
+#include <penstock/bridge/promise.hpp>
+#include <penstock/bridge/run_on.hpp>
+#include <penstock/bridge/to_thread.hpp>
+#include <penstock/bridge/wait_ready.hpp>
 
 // Synchronisation
+#include <penstock/sync/channel.hpp>
+#include <penstock/sync/channel_ends.hpp>
 #include <penstock/sync/condition.hpp>
 #include <penstock/sync/event.hpp>
 #include <penstock/sync/latch.hpp>
 #include <penstock/sync/mutex.hpp>
 #include <penstock/sync/semaphore.hpp>
 
-// Bytes
-#include <penstock/any_stream.hpp>
-#include <penstock/buf_reader.hpp>
-#include <penstock/buf_writer.hpp>
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
-#include <penstock/copy.hpp>
-#include <penstock/memory_stream.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/stream.hpp>
+// Streams
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/buf_reader.hpp>
+#include <penstock/stream/buf_writer.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
+#include <penstock/stream/copy.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/stream/pipe.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/stream/stream.hpp>
 
 // Network
 #include <penstock/net/endpoint.hpp>
@@ -78,9 +80,7 @@
 #include <penstock/fs/tree.hpp>
 
 // Processes
-#include <penstock/pipe.hpp>
 #include <penstock/process/command.hpp>
-#include <penstock/signal.hpp>
 
 // Serial ports
 #include <penstock/serial/line_state.hpp>

@@ -22,7 +22,10 @@ LIBRARY = "/usr/lib/llvm-19/lib/libclang-19.so.1"
 
 # A page for each folder of headers; "" is include/penstock itself.
 PAGES = {
-    "": "Tasks, scopes, cancellation, streams",
+    "": "Errors, the event loop, signals",
+    "task": "Tasks, scopes, cancellation",
+    "stream": "Streams",
+    "bridge": "Bridges to callbacks and threads",
     "sync": "Synchronisation",
     "net": "Sockets",
     "tls": "TLS",

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/io/never_destroyed.hpp>
-#include <penstock/shield.hpp>
 #include <penstock/sync/mutex.hpp>
-#include <penstock/to_thread.hpp>
+#include <penstock/task/shield.hpp>
 
 #include "fs/log_file.hpp"
 #include "fs/log_format.hpp"

@@ -12,7 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <penstock/to_thread.hpp>
+#include <penstock/bridge/to_thread.hpp>
 
 namespace penstock::fs {
 

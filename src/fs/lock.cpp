@@ -6,8 +6,8 @@
 
 #include <fcntl.h>
 
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/detail/io/file_system_operation.hpp>
-#include <penstock/to_thread.hpp>
 
 namespace penstock::fs {
 

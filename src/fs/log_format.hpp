@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <penstock/bytes.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::fs::detail {
 

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include <penstock/to_thread.hpp>
+#include <penstock/bridge/to_thread.hpp>
 
 namespace penstock::fs {
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include <penstock/fs/paths.hpp>
-#include <penstock/shield.hpp>
+#include <penstock/task/shield.hpp>
 
 namespace penstock::fs::detail {
 

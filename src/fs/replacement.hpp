@@ -9,7 +9,7 @@
 
 #include <penstock/fs/file.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs::detail {
 

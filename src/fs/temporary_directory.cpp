@@ -4,8 +4,8 @@
 #include <new>
 #include <system_error>
 
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/fs/tree.hpp>
-#include <penstock/to_thread.hpp>
 
 #include "fs/detail/remove_tree.hpp"
 

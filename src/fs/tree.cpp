@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/fs/paths.hpp>
-#include <penstock/to_thread.hpp>
 
 #include "fs/detail/remove_tree.hpp"
 

@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-#include <penstock/concurrent.hpp>
 #include <penstock/detail/io/pollable.hpp>
+#include <penstock/task/concurrent.hpp>
 
 #include "fs/replacement.hpp"
 

@@ -11,7 +11,7 @@
 #include <penstock/http/errors.hpp>
 #include <penstock/http/refusal.hpp>
 #include <penstock/http/upgrade.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/timeout.hpp>
 
 namespace penstock::http::detail {
 

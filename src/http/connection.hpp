@@ -12,12 +12,9 @@
 #include <system_error>
 #include <vector>
 
-#include <penstock/any_stream.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/codec/http/body_decoder.hpp>
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/codec/http/target.hpp>
-#include <penstock/deadline.hpp>
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/http/detail/router.hpp>
@@ -27,7 +24,10 @@
 #include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/chunk.hpp>
+#include <penstock/task/deadline.hpp>
+#include <penstock/task/task.hpp>
 
 #include "http/server_state.hpp"
 

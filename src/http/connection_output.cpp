@@ -11,7 +11,7 @@
 #include <penstock/codec/http/date.hpp>
 #include <penstock/codec/http/head_writer.hpp>
 #include <penstock/http/errors.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "http/connection.hpp"
 

@@ -3,9 +3,9 @@
 #include <stdexcept>
 #include <variant>
 
-#include <penstock/race.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 
 namespace penstock::http {
 

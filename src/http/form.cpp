@@ -7,7 +7,7 @@
 #include <penstock/codec/http/fields.hpp>
 #include <penstock/http/refusal.hpp>
 #include <penstock/io/never_destroyed.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "codec/http/parameters.hpp"
 

@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/http/content.hpp>
-#include <penstock/to_thread.hpp>
 
 #include "http/media_type.hpp"
 

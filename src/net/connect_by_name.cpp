@@ -4,11 +4,11 @@
 #include <iterator>
 #include <utility>
 
-#include <penstock/any.hpp>
 #include <penstock/net/resolve.hpp>
 #include <penstock/net/tcp_stream.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/any.hpp>
+#include <penstock/task/timeout.hpp>
 
 namespace penstock::net {
 

@@ -5,8 +5,8 @@
 
 #include <netdb.h>
 
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/io/never_destroyed.hpp>
-#include <penstock/to_thread.hpp>
 
 namespace penstock::net {
 

@@ -3,8 +3,8 @@
 #include <system_error>
 #include <utility>
 
-#include <penstock/all.hpp>
-#include <penstock/shield.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/shield.hpp>
 
 namespace penstock::process {
 

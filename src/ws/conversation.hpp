@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/web_socket.hpp>
 

@@ -5,7 +5,7 @@
 
 #include <penstock/codec/http/head_writer.hpp>
 #include <penstock/codec/http/response_parser.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/detail/handshake.hpp>
 #include <penstock/ws/errors.hpp>
 

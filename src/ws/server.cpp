@@ -10,9 +10,9 @@
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/server_options.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "ws/conversation.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include <penstock/bytes.hpp>
 #include <penstock/http/upgrade.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::ws::detail {
 

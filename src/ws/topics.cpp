@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include <penstock/race.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/unwrap.hpp>
 
 namespace penstock::ws {
 

@@ -1,7 +1,7 @@
 #include <penstock/ws/upgrade.hpp>
 
-#include <penstock/scope.hpp>
 #include <penstock/sync/event.hpp>
+#include <penstock/task/scope.hpp>
 #include <penstock/ws/errors.hpp>
 #include <penstock/ws/web_socket.hpp>
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include <penstock/bytes.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::fs {
 

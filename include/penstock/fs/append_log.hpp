@@ -11,10 +11,10 @@
 
 #include <sys/types.h>
 
-#include <penstock/async_generator.hpp>
-#include <penstock/bytes.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/async_generator.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 

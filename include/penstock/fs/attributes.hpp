@@ -7,10 +7,10 @@
 
 #include <sys/types.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/fs/status.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 
 /// What `Status` tells of a file, changed by its path; and extended attributes (xattr(7)). They run
 /// on worker threads.

@@ -4,14 +4,14 @@
 #include <string_view>
 #include <utility>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/shared_descriptor.hpp>
 #include <penstock/fs/detail/file_operations.hpp>
 #include <penstock/fs/open_options.hpp>
 #include <penstock/io/files/cached_read.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 

@@ -7,7 +7,7 @@
 
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 

@@ -13,7 +13,7 @@
 #include <penstock/fs/directory_entry.hpp>
 #include <penstock/fs/status.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 /// Operations on paths. They run on the loop's file engine.
 ///

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include <penstock/async_generator.hpp>
 #include <penstock/fs/status.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/async_generator.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 

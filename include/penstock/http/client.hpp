@@ -10,7 +10,7 @@
 #include <penstock/http/client_response.hpp>
 #include <penstock/http/headers.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

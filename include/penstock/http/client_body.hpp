@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/async_generator.hpp>
-#include <penstock/bytes.hpp>
 #include <penstock/result.hpp>
-#include <penstock/stream.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/stream.hpp>
+#include <penstock/task/async_generator.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

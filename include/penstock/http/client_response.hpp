@@ -5,13 +5,13 @@
 #include <memory>
 #include <string>
 
-#include <penstock/bytes.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/http/headers.hpp>
 #include <penstock/http/status.hpp>
-#include <penstock/read_all.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

@@ -10,15 +10,15 @@
 #include <string>
 #include <string_view>
 
-#include <penstock/bytes.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
 #include <penstock/result.hpp>
-#include <penstock/stream.hpp>
-#include <penstock/task.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/stream.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/unwrap.hpp>
 
 namespace penstock::http {
 

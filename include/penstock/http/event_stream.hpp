@@ -11,7 +11,7 @@
 #include <penstock/http/response.hpp>
 #include <penstock/result.hpp>
 #include <penstock/sync/mutex.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/bytes.hpp>
 #include <penstock/codec/http/form.hpp>
 #include <penstock/codec/http/multipart_decoder.hpp>
 #include <penstock/codec/http/urlencoded_decoder.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

@@ -12,8 +12,8 @@
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/unwrap.hpp>
 
 namespace penstock::http {
 

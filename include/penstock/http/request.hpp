@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include <penstock/bytes.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/http/method.hpp>
 #include <penstock/net/endpoint.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

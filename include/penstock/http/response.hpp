@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include <penstock/bytes.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

@@ -10,7 +10,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/any_stream.hpp>
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/detail/router.hpp>
@@ -22,10 +21,11 @@
 #include <penstock/http/static_files.hpp>
 #include <penstock/http/upgrade.hpp>
 #include <penstock/result.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/stream.hpp>
-#include <penstock/task.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/stream.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/timeout.hpp>
 
 namespace penstock::http {
 

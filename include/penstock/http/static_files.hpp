@@ -10,7 +10,7 @@
 #include <penstock/http/response.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/any_stream.hpp>
-#include <penstock/bytes.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/bytes.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

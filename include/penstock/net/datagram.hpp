@@ -7,8 +7,8 @@
 
 #include <sys/socket.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/net/endpoint.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::net {
 

@@ -7,7 +7,7 @@
 
 #include <penstock/net/endpoint.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::net {
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <utility>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/descriptor_stream.hpp>
 #include <penstock/detail/io/send_file_operation.hpp>
 #include <penstock/detail/io/stream_operations.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/net/write_limit.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::net {
 

@@ -9,7 +9,7 @@
 #include <penstock/net/endpoint.hpp>
 #include <penstock/net/stream_socket.hpp>
 #include <penstock/owned_descriptor.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::net {
 

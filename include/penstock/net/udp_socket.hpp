@@ -8,12 +8,12 @@
 #include <string_view>
 #include <utility>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/datagram_operations.hpp>
 #include <penstock/detail/io/descriptor_owner.hpp>
 #include <penstock/net/datagram.hpp>
 #include <penstock/net/endpoint.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::net {
 

@@ -6,11 +6,11 @@
 
 #include <sys/types.h>
 
-#include <penstock/pipe.hpp>
 #include <penstock/process/detail/child_state.hpp>
 #include <penstock/process/exit_status.hpp>
 #include <penstock/process/terminal.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/pipe.hpp>
 
 namespace penstock::process {
 

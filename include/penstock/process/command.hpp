@@ -12,9 +12,9 @@
 #include <penstock/process/child.hpp>
 #include <penstock/process/output.hpp>
 #include <penstock/process/terminal.hpp>
-#include <penstock/read_all.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::process {
 

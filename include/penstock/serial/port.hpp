@@ -18,7 +18,7 @@
 #include <penstock/serial/detail/software_rs485.hpp>
 #include <penstock/serial/line_state.hpp>
 #include <penstock/serial/options.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::serial {
 

@@ -6,7 +6,7 @@
 #include <penstock/detail/task/wait_queue.hpp>
 #include <penstock/result.hpp>
 #include <penstock/sync/mutex.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::sync {
 

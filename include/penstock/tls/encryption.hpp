@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include <penstock/any_stream.hpp>
 #include <penstock/net/tcp_stream.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/tls/context.hpp>
 #include <penstock/tls/stream.hpp>
 

@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/detail/moved_from.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/result.hpp>
-#include <penstock/stream.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
+#include <penstock/stream/stream.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/tls/context.hpp>
 #include <penstock/tls/detail/engine.hpp>
 #include <penstock/tls/detail/plaintext.hpp>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/web_socket.hpp>
 
 namespace penstock::ws {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include <penstock/bytes.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::ws {
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/any_stream.hpp>
 #include <penstock/codec/http/head.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/compression.hpp>
 
 namespace penstock::ws {

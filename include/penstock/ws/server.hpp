@@ -10,13 +10,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/any_stream.hpp>
 #include <penstock/detail/moved_from.hpp>
 #include <penstock/net/endpoint.hpp>
 #include <penstock/net/tcp_listener.hpp>
 #include <penstock/net/unix_listener.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/options.hpp>
 #include <penstock/ws/web_socket.hpp>

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string_view>
 
-#include <penstock/bytes.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::ws {
 

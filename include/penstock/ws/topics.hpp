@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include <penstock/bytes.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/shared_message.hpp>
 #include <penstock/ws/web_socket.hpp>

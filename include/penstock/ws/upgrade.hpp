@@ -7,7 +7,7 @@
 
 #include <penstock/http/upgrade.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/options.hpp>
 

@@ -17,9 +17,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <penstock/any_stream.hpp>
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/message_decoder.hpp>
 #include <penstock/detail/io/pollable.hpp>
@@ -31,11 +28,14 @@
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/detail/task/promise_base.hpp>
 #include <penstock/detail/task/transfer.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
-#include <penstock/stream.hpp>
-#include <penstock/task.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
+#include <penstock/stream/stream.hpp>
+#include <penstock/task/operation_base.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/timeout.hpp>
 #include <penstock/ws/detail/connection.hpp>
 #include <penstock/ws/detail/dial.hpp>
 #include <penstock/ws/detail/handshake.hpp>

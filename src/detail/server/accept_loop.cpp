@@ -4,7 +4,7 @@
 
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/io/accept_error.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/timeout.hpp>
 
 namespace penstock::detail {
 

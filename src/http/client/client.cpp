@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <penstock/detail/moved_from.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "http/client/curl_multi.hpp"
 #include "http/client/exchange.hpp"

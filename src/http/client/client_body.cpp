@@ -1,7 +1,7 @@
 #include <penstock/http/client_body.hpp>
 
 #include <penstock/fs/file.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 
 namespace penstock::http {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/bytes.hpp>
 #include <penstock/http/headers.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::http::detail {
 

@@ -10,9 +10,9 @@
 #include <penstock/codec/http/fields.hpp>
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/detail/task/deadline.hpp>
-#include <penstock/race.hpp>
-#include <penstock/unwrap.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
 
 #include "http/client/failure.hpp"
 

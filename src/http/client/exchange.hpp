@@ -9,7 +9,7 @@
 #include <penstock/http/client_request.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 #include "http/client/redirect.hpp"
 #include "http/client/transfer.hpp"

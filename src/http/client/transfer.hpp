@@ -13,7 +13,6 @@
 
 #include <curl/curl.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/http/client_errors.hpp>
 #include <penstock/http/client_options.hpp>
 #include <penstock/http/client_response.hpp>
@@ -21,8 +20,9 @@
 #include <penstock/http/headers.hpp>
 #include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/timer_queue.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/operation_base.hpp>
 
 #include "http/client/content_decoder.hpp"
 #include "http/client/curl_handles.hpp"

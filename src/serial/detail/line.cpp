@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 
 #include <penstock/serial/detail/software_rs485.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include "serial/driver.hpp"
 

@@ -10,10 +10,10 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
 #include <penstock/sync/event.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
 
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"

@@ -1,7 +1,7 @@
 // Runs each example program and checks what its first lines promise.
 
 #include <penstock/penstock.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws.hpp>
 
 #include <array>

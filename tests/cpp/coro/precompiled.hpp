@@ -8,4 +8,4 @@
 #include <gtest/gtest.h>
 
 #include <penstock/net/tcp_listener.hpp>
-#include <penstock/run.hpp>
+#include <penstock/task/run.hpp>

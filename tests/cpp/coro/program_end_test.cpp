@@ -9,15 +9,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <penstock/block_on.hpp>
-#include <penstock/channel_ends.hpp>
+#include <penstock/bridge/block_on.hpp>
+#include <penstock/bridge/promise.hpp>
+#include <penstock/bridge/to_thread.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/process/command.hpp>
-#include <penstock/promise.hpp>
-#include <penstock/run.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/to_thread.hpp>
+#include <penstock/sync/channel_ends.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include "support/child_process.hpp"
 

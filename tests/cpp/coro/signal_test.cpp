@@ -1,7 +1,7 @@
 // Signals as awaitable events.
 
-#include <penstock/run.hpp>
 #include <penstock/signal.hpp>
+#include <penstock/task/run.hpp>
 
 #include <csignal>
 #include <cstddef>

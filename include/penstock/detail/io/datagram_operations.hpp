@@ -6,9 +6,9 @@
 
 #include <sys/types.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/pollable.hpp>
 #include <penstock/net/datagram.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::detail {
 

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include <penstock/bytes.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::detail {
 

@@ -7,12 +7,12 @@
 #include <span>
 #include <utility>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/descriptor_owner.hpp>
 #include <penstock/detail/io/pollable.hpp>
 #include <penstock/detail/io/stream_operations.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::detail {
 

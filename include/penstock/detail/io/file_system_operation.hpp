@@ -7,8 +7,8 @@
 
 #include <penstock/event_loop.hpp>
 #include <penstock/io/files/file_engine.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task/operation_base.hpp>
 
 namespace penstock::detail {
 

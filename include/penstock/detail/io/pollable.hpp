@@ -12,8 +12,8 @@
 #include <penstock/detail/io/write_watch.hpp>
 #include <penstock/detail/task/frame_allocator.hpp>
 #include <penstock/io/poller.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task/operation_base.hpp>
 
 namespace penstock::detail {
 

@@ -7,9 +7,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/pollable.hpp>
 #include <penstock/errors.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::detail {
 

@@ -11,9 +11,9 @@
 #endif
 
 #include <penstock/detail/task/frame_allocator.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task/operation_base.hpp>
 
 namespace penstock::detail {
 

@@ -9,11 +9,11 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/detail/io/pollable.hpp>
 #include <penstock/detail/io/scatter_operations.hpp>
 #include <penstock/errors.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
 
 namespace penstock::detail {
 

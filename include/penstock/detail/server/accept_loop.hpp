@@ -8,16 +8,16 @@
 #include <system_error>
 #include <utility>
 
-#include <penstock/canceller.hpp>
 #include <penstock/io/intrusive_list.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
 #include <penstock/sync/event.hpp>
 #include <penstock/sync/semaphore.hpp>
-#include <penstock/task.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/yield.hpp>
 
 namespace penstock::detail {
 

@@ -2,7 +2,7 @@
 
 #include <coroutine>
 
-#include <penstock/operation_base.hpp>
+#include <penstock/task/operation_base.hpp>
 
 namespace penstock::detail {
 

@@ -10,9 +10,9 @@
 #include <variant>
 
 #include <penstock/io/intrusive_list.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/operation_base.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::detail {
 

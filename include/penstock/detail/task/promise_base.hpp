@@ -11,7 +11,7 @@
 
 #include <penstock/detail/task/frame_allocator.hpp>
 #include <penstock/detail/task/transfer.hpp>
-#include <penstock/operation_base.hpp>
+#include <penstock/task/operation_base.hpp>
 
 namespace penstock {
 

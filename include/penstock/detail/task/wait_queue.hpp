@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <penstock/io/intrusive_list.hpp>
-#include <penstock/operation_base.hpp>
 #include <penstock/result.hpp>
+#include <penstock/task/operation_base.hpp>
 
 namespace penstock::detail {
 

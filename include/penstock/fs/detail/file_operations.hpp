@@ -10,14 +10,14 @@
 
 #include <sys/stat.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/detail/io/file_system_operation.hpp>
 #include <penstock/detail/io/shared_descriptor.hpp>
 #include <penstock/fs/open_options.hpp>
 #include <penstock/fs/status.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 

@@ -14,7 +14,7 @@
 #include <penstock/http/metrics.hpp>
 #include <penstock/http/server_options.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::http {
 

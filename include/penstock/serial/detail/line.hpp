@@ -10,7 +10,7 @@
 #include <penstock/serial/line_state.hpp>
 #include <penstock/serial/options.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::serial::detail {
 

@@ -12,7 +12,7 @@
 #include <penstock/result.hpp>
 #include <penstock/serial/detail/line.hpp>
 #include <penstock/serial/options.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::serial::detail {
 

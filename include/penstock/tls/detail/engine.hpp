@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
 #include <penstock/tls/context.hpp>
 
 struct bio_st;

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
 
 namespace penstock::tls::detail {
 

@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/codec/byte_buffer.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/message_decoder.hpp>
@@ -22,6 +20,8 @@
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
 #include <penstock/ws/detail/outgoing_frame.hpp>
 #include <penstock/ws/options.hpp>
 #include <penstock/ws/shared_message.hpp>

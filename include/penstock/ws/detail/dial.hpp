@@ -6,10 +6,10 @@
 #include <string_view>
 #include <system_error>
 
-#include <penstock/any_stream.hpp>
-#include <penstock/bytes.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
 #include <penstock/ws/detail/url.hpp>
 #include <penstock/ws/options.hpp>
 

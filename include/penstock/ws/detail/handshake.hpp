@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/bytes.hpp>
 #include <penstock/codec/http/fields.hpp>
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/codec/http/response_parser.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/handshake.hpp>
+#include <penstock/stream/bytes.hpp>
 #include <penstock/ws/options.hpp>
 
 namespace penstock::ws::detail {

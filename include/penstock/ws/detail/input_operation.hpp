@@ -4,13 +4,13 @@
 #include <coroutine>
 #include <utility>
 
-#include <penstock/chunk.hpp>
 #include <penstock/detail/io/pollable.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/io/owner_of.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/chunk.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::ws::detail {
 

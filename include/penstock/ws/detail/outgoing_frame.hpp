@@ -2,9 +2,9 @@
 
 #include <cstddef>
 
-#include <penstock/bytes.hpp>
-#include <penstock/chunk.hpp>
 #include <penstock/codec/websocket/frame.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
 
 namespace penstock::ws::detail {
 

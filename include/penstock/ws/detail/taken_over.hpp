@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <penstock/any_stream.hpp>
+#include <penstock/stream/any_stream.hpp>
 
 namespace penstock::http {
 class Upgrade;

@@ -1,9 +1,9 @@
 // Append logs. tests/append_log_cases.txt has the files that Python and C++ share.
 
 #include <penstock/fs/append_log.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/yield.hpp>
 
 #include <algorithm>
 #include <array>

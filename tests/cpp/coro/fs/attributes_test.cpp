@@ -5,10 +5,10 @@
 #include <penstock/fs/file.hpp>
 #include <penstock/fs/lock.hpp>
 #include <penstock/fs/paths.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include <algorithm>
 #include <chrono>

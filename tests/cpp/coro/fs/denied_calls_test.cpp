@@ -12,8 +12,8 @@
 #include <penstock/fs/paths.hpp>
 #include <penstock/fs/temporary_directory.hpp>
 #include <penstock/fs/tree.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "support/child_process.hpp"
 #include "support/denied_calls.hpp"

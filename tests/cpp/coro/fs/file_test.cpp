@@ -1,11 +1,11 @@
 // Open files: reading, writing, positions, errors, cancellation.
 
-#include <penstock/all.hpp>
-#include <penstock/canceller.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/fs/paths.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include <array>
 #include <chrono>

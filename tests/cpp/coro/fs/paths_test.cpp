@@ -1,10 +1,10 @@
 // Operations on paths, and whole files.
 
-#include <penstock/all_settled.hpp>
-#include <penstock/canceller.hpp>
 #include <penstock/fs/paths.hpp>
-#include <penstock/run.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/yield.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -17,12 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <penstock/canceller.hpp>
 #include <penstock/event_loop.hpp>
 #include <penstock/fs/paths.hpp>
 #include <penstock/fs/temporary_directory.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "support/watchdog.hpp"
 

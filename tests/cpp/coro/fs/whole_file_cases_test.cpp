@@ -21,7 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <penstock/run.hpp>
+#include <penstock/task/run.hpp>
 
 #include "support/temporary_folder.hpp"
 

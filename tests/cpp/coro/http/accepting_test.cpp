@@ -22,23 +22,23 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/all_settled.hpp>
-#include <penstock/any_stream.hpp>
-#include <penstock/canceller.hpp>
 #include <penstock/detail/server/accept_loop.hpp>
 #include <penstock/http/server.hpp>
 #include <penstock/owned_descriptor.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/shield.hpp>
-#include <penstock/sleep.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/read_all.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/shield.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
 #include <penstock/ws/errors.hpp>
 #include <penstock/ws/server.hpp>
-#include <penstock/yield.hpp>
 
 #include "coro/http/running_server.hpp"
 #include "coro/support/tcp_pair.hpp"

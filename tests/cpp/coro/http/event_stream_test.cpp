@@ -1,9 +1,9 @@
 #include <penstock/http/event_stream.hpp>
 
 #include <penstock/http/server.hpp>
-#include <penstock/sleep.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <chrono>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // A connection whose requests have all arrived delays others by one of them.
 
 #include <penstock/http/server.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <string>
 #include <utility>

@@ -1,9 +1,9 @@
 #include <penstock/http/form.hpp>
 
-#include <penstock/copy.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/server.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/copy.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <array>
 #include <optional>

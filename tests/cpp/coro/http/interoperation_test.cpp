@@ -11,10 +11,10 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/copy.hpp>
 #include <penstock/net/unix_stream.hpp>
 #include <penstock/process/command.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/copy.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/errors.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>

@@ -3,7 +3,7 @@
 #include <penstock/http/server.hpp>
 #include <penstock/http/upgrade.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <chrono>
 #include <memory>

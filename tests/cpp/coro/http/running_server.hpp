@@ -5,12 +5,12 @@
 #include <string_view>
 #include <utility>
 
-#include <penstock/all.hpp>
 #include <penstock/http/server.hpp>
 #include <penstock/net/tcp_listener.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 

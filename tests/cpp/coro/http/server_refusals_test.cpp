@@ -2,8 +2,8 @@
 
 #include <penstock/http/server.hpp>
 
-#include <penstock/sleep.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <string>
 #include <string_view>

@@ -9,15 +9,15 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <penstock/all_settled.hpp>
-#include <penstock/canceller.hpp>
-#include <penstock/copy.hpp>
 #include <penstock/detail/io/transport.hpp>
 #include <penstock/http/server.hpp>
-#include <penstock/race.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/copy.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>
 

@@ -1,13 +1,13 @@
 #include <penstock/http/server.hpp>
 
-#include <penstock/all.hpp>
-#include <penstock/copy.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/http/errors.hpp>
-#include <penstock/memory_stream.hpp>
 #include <penstock/net/unix_listener.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/copy.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <initializer_list>
 #include <random>

@@ -11,12 +11,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <penstock/all.hpp>
 #include <penstock/http/server.hpp>
 #include <penstock/net/unix_listener.hpp>
 #include <penstock/net/unix_stream.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/http/running_server.hpp"
 #include "coro/support/slow_peer.hpp"

@@ -14,10 +14,10 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/memory_stream.hpp>
 #include <penstock/net/unix_listener.hpp>
+#include <penstock/stream/memory_stream.hpp>
 #include <penstock/sync/event.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/errors.hpp>
 #include <penstock/ws/web_socket.hpp>
 

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <penstock/all.hpp>
 #include <penstock/owned_descriptor.hpp>
-#include <penstock/run.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
 
 #include "support/watchdog.hpp"
 

@@ -6,8 +6,8 @@
 
 #include <penstock/net/tcp_listener.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/watchdog.hpp"

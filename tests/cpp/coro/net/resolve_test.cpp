@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/run.hpp>
+#include <penstock/task/run.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/watchdog.hpp"

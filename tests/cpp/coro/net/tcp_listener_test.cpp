@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/all_settled.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"

@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/all_settled.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/yield.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/watchdog.hpp"

@@ -1,7 +1,7 @@
 // UDP sockets: single datagrams, batches, connected sockets, multicast on the loopback interface.
 
 #include <penstock/net/udp_socket.hpp>
-#include <penstock/run.hpp>
+#include <penstock/task/run.hpp>
 
 #include <array>
 #include <cstdint>

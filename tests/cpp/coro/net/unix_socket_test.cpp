@@ -2,8 +2,8 @@
 
 #include <penstock/net/unix_listener.hpp>
 #include <penstock/net/unix_stream.hpp>
-#include <penstock/pipe.hpp>
-#include <penstock/run.hpp>
+#include <penstock/stream/pipe.hpp>
+#include <penstock/task/run.hpp>
 
 #include <array>
 #include <filesystem>

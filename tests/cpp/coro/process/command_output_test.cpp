@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <penstock/all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include "support/watchdog.hpp"
 

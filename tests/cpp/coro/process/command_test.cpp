@@ -1,9 +1,9 @@
 // Child processes: streams, environment, exit codes, signals, terminals.
 
-#include <penstock/buf_reader.hpp>
-#include <penstock/pipe.hpp>
 #include <penstock/process/command.hpp>
-#include <penstock/run.hpp>
+#include <penstock/stream/buf_reader.hpp>
+#include <penstock/stream/pipe.hpp>
+#include <penstock/task/run.hpp>
 
 #include <array>
 #include <csignal>

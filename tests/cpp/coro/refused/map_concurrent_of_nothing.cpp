@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include <penstock/concurrent.hpp>
+#include <penstock/task/concurrent.hpp>
 
 penstock::Task<penstock::Result<>> call(int) {
     co_return penstock::Result<>();

@@ -1,10 +1,10 @@
 // Serial ports on pseudo-terminals. The other side plays the device.
 
-#include <penstock/buf_reader.hpp>
 #include <penstock/process/terminal.hpp>
-#include <penstock/run.hpp>
 #include <penstock/serial/port.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/stream/buf_reader.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include <array>
 #include <chrono>

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/task.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/yield.hpp>
 
 namespace penstock::testing {
 

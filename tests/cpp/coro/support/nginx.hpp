@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include <penstock/buf_reader.hpp>
 #include <penstock/process/command.hpp>
-#include <penstock/run.hpp>
-#include <penstock/task.hpp>
+#include <penstock/stream/buf_reader.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/task.hpp>
 
 #include <gtest/gtest.h>
 

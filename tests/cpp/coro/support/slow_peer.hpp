@@ -15,16 +15,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <penstock/all.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/fs/file.hpp>
 #include <penstock/http/server.hpp>
 #include <penstock/net/tcp_listener.hpp>
 #include <penstock/net/tcp_stream.hpp>
 #include <penstock/owned_descriptor.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>
 

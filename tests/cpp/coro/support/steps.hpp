@@ -5,9 +5,9 @@
 #include <system_error>
 
 #include <penstock/result.hpp>
-#include <penstock/shield.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/shield.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/task.hpp>
 
 #include "coro/support/logs.hpp"
 

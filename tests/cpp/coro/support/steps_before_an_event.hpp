@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
 
 #include "coro/support/counted_steps.hpp"
 #include "coro/support/tcp_pair.hpp"

@@ -6,7 +6,7 @@
 
 #include <penstock/net/tcp_listener.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/task.hpp>
+#include <penstock/task/task.hpp>
 
 namespace penstock::testing {
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/race.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
 
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"

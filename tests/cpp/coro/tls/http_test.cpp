@@ -15,13 +15,13 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
 #include <penstock/http/errors.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
+#include <penstock/stream/read_all.hpp>
 #include <penstock/sync/event.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/tls/encryption.hpp>
-#include <penstock/unwrap.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>
 

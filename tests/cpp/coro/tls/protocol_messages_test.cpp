@@ -13,11 +13,11 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
-#include <penstock/all.hpp>
-#include <penstock/memory_stream.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/tls/raw_peer.hpp"
 #include "coro/tls/tls_test.hpp"

@@ -9,10 +9,10 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include <penstock/bytes.hpp>
 #include <penstock/result.hpp>
-#include <penstock/task.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/task/task.hpp>
+#include <penstock/task/unwrap.hpp>
 
 namespace penstock::testing {
 

@@ -12,10 +12,10 @@
 #include <gtest/gtest.h>
 #include <openssl/x509_vfy.h>
 
-#include <penstock/all_settled.hpp>
-#include <penstock/memory_stream.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/tls/tls_test.hpp"
 

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
 #include <penstock/net/tcp_listener.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/http/running_server.hpp"
 #include "coro/support/slow_peer.hpp"

@@ -21,14 +21,14 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all_settled.hpp>
-#include <penstock/canceller.hpp>
 #include <penstock/event_loop.hpp>
-#include <penstock/memory_stream.hpp>
 #include <penstock/net/unix_stream.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/support/logs.hpp"
 #include "coro/tls/tls_test.hpp"

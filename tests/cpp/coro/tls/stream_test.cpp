@@ -13,15 +13,15 @@
 #include <gtest/gtest.h>
 #include <openssl/x509_vfy.h>
 
-#include <penstock/all.hpp>
-#include <penstock/buf_reader.hpp>
-#include <penstock/copy.hpp>
-#include <penstock/memory_stream.hpp>
 #include <penstock/process/command.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/buf_reader.hpp>
+#include <penstock/stream/copy.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "coro/tls/tls_test.hpp"

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/all_settled.hpp>
 #include <penstock/net/tcp_stream.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/all_settled.hpp>
 #include <penstock/tls/context.hpp>
 #include <penstock/tls/stream.hpp>
 

@@ -15,14 +15,14 @@
 #include <gtest/gtest.h>
 #include <openssl/x509_vfy.h>
 
-#include <penstock/all.hpp>
-#include <penstock/memory_stream.hpp>
 #include <penstock/net/unix_stream.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/tls/tls_test.hpp"
 

@@ -12,13 +12,13 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/any_stream.hpp>
 #include <penstock/event_loop.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/race.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/errors.hpp>
 
 #include "coro/support/logs.hpp"

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/memory_stream.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/web_socket.hpp>
 
 #include "coro/support/tcp_pair.hpp"

@@ -17,23 +17,23 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/all_settled.hpp>
-#include <penstock/any.hpp>
-#include <penstock/any_stream.hpp>
-#include <penstock/bytes.hpp>
-#include <penstock/canceller.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/event_loop.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/race.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/task_trace.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/bytes.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/all_settled.hpp>
+#include <penstock/task/any.hpp>
+#include <penstock/task/canceller.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/task_trace.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/errors.hpp>
 
 #include "coro/support/logs.hpp"

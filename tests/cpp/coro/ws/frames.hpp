@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include <penstock/bytes.hpp>
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/masking.hpp>
+#include <penstock/stream/bytes.hpp>
 
 namespace penstock::testing {
 

@@ -11,10 +11,10 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/memory_stream.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/request.hpp"

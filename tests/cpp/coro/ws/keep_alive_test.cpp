@@ -10,14 +10,14 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/any_stream.hpp>
-#include <penstock/memory_stream.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
-#include <penstock/yield.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/request.hpp"

@@ -12,16 +12,16 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/any_stream.hpp>
 #include <penstock/net/unix_listener.hpp>
 #include <penstock/net/unix_stream.hpp>
-#include <penstock/race.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "support/temporary_folder.hpp"

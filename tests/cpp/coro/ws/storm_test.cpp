@@ -14,13 +14,13 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
 #include <penstock/event_loop.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/deflate.hpp>
 
 #include "coro/support/tcp_pair.hpp"

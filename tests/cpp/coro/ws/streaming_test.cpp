@@ -12,12 +12,12 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/race.hpp>
-#include <penstock/run.hpp>
-#include <penstock/timeout.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/timeout.hpp>
+#include <penstock/task/unwrap.hpp>
 #include <penstock/ws/errors.hpp>
 
 #include "coro/support/tcp_pair.hpp"

@@ -1,14 +1,14 @@
 #include <penstock/ws/topics.hpp>
 
-#include <penstock/all.hpp>
 #include <penstock/http/server.hpp>
-#include <penstock/run.hpp>
-#include <penstock/scope.hpp>
-#include <penstock/unwrap.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/scope.hpp>
+#include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
 #include <penstock/ws/deflate.hpp>
 #include <penstock/ws/server.hpp>
 #include <penstock/ws/upgrade.hpp>
-#include <penstock/yield.hpp>
 
 #include <chrono>
 #include <cstdint>

@@ -13,16 +13,16 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/all.hpp>
-#include <penstock/buf_reader.hpp>
 #include <penstock/codec/websocket/frame.hpp>
-#include <penstock/memory_stream.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/race.hpp>
-#include <penstock/read_all.hpp>
-#include <penstock/run.hpp>
-#include <penstock/sleep.hpp>
-#include <penstock/timeout.hpp>
+#include <penstock/stream/buf_reader.hpp>
+#include <penstock/stream/memory_stream.hpp>
+#include <penstock/stream/read_all.hpp>
+#include <penstock/task/all.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/run.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
 
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"

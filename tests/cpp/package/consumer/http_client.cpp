@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include <penstock/http/client.hpp>
-#include <penstock/run.hpp>
+#include <penstock/task/run.hpp>
 
 static penstock::Task<bool> is_refused() {
     penstock::http::Client client;

@@ -2,6 +2,7 @@
 #include <string>
 
 #include <penstock/penstock.hpp>
+#include <penstock/stream/buf_reader.hpp> // a former name
 
 using penstock::Result;
 using penstock::Task;
