@@ -2,17 +2,16 @@
 
 #include <string>
 
-#include <penstock/io/never_destroyed.hpp>
+#include "detail/error_category.hpp"
 
 namespace penstock {
 
 namespace {
 
-class Category final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock"; }
+struct LibraryErrors {
+    static constexpr const char* name = "penstock";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         switch (static_cast<Error>(value)) {
         case Error::end_of_stream:
             return "the stream ended before the requested bytes arrived";
@@ -21,15 +20,14 @@ public:
         case Error::broken_promise:
             return "the promise was destroyed without a result";
         }
-        return "unknown error " + std::to_string(value);
+        return detail::unknown_error(value);
     }
 };
 
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const io::NeverDestroyed<Category> category;
-    return *category;
+    return detail::category_of<LibraryErrors>();
 }
 
 } // namespace penstock

@@ -2,17 +2,16 @@
 
 #include <string>
 
-#include <penstock/io/never_destroyed.hpp>
+#include "detail/error_category.hpp"
 
 namespace penstock::http {
 
 namespace {
 
-class Category final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock.http"; }
+struct HttpErrors {
+    static constexpr const char* name = "penstock.http";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         switch (static_cast<Error>(value)) {
         case Error::body_too_large:
             return "the body is larger than the limit";
@@ -25,15 +24,14 @@ public:
         case Error::not_an_upgrade:
             return "only the handler of an upgrade can take the connection over";
         }
-        return "unknown error " + std::to_string(value);
+        return penstock::detail::unknown_error(value);
     }
 };
 
-class MessageCategory final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock.http.message"; }
+struct MessageErrors {
+    static constexpr const char* name = "penstock.http.message";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         return std::string(codec::http::describe(static_cast<MessageError>(value)));
     }
 };
@@ -41,13 +39,11 @@ public:
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const io::NeverDestroyed<Category> category;
-    return *category;
+    return penstock::detail::category_of<HttpErrors>();
 }
 
 const std::error_category& message_category() noexcept {
-    static const io::NeverDestroyed<MessageCategory> category;
-    return *category;
+    return penstock::detail::category_of<MessageErrors>();
 }
 
 } // namespace penstock::http

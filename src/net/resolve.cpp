@@ -6,26 +6,26 @@
 #include <netdb.h>
 
 #include <penstock/bridge/to_thread.hpp>
-#include <penstock/io/never_destroyed.hpp>
+
+#include "detail/error_category.hpp"
 
 namespace penstock::net {
 
 namespace {
 
-class Category final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "getaddrinfo"; }
+struct ResolverErrors {
+    static constexpr const char* name = "getaddrinfo";
 
-    [[nodiscard]] std::string message(int value) const override { return ::gai_strerror(value); }
+    static std::string message(int value) { return ::gai_strerror(value); }
 
-    [[nodiscard]] std::error_condition default_error_condition(int value) const noexcept override {
+    static std::errc condition(int value) noexcept {
         switch (value) {
         case EAI_AGAIN:
             return std::errc::resource_unavailable_try_again;
         case EAI_MEMORY:
             return std::errc::not_enough_memory;
         default:
-            return {value, *this};
+            return {};
         }
     }
 };
@@ -58,8 +58,7 @@ Result<std::vector<Endpoint>> look_up(const std::string& host, std::uint16_t por
 } // namespace
 
 const std::error_category& resolve_category() noexcept {
-    static const io::NeverDestroyed<Category> category;
-    return *category;
+    return penstock::detail::category_of<ResolverErrors>();
 }
 
 Task<Result<std::vector<Endpoint>>> resolve(std::string host, std::uint16_t port) {

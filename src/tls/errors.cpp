@@ -6,17 +6,16 @@
 #include <openssl/err.h>
 #include <openssl/x509.h>
 
-#include <penstock/io/never_destroyed.hpp>
+#include "detail/error_category.hpp"
 
 namespace penstock::tls {
 
 namespace {
 
-class Category final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock.tls"; }
+struct TlsErrors {
+    static constexpr const char* name = "penstock.tls";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         switch (static_cast<Error>(value)) {
         case Error::truncated:
             return "the peer closed the connection without the end of the encrypted stream";
@@ -26,15 +25,14 @@ public:
             return "certificates are verified, but there is no server name to compare: pass one, "
                    "or turn verification off";
         }
-        return "unknown error " + std::to_string(value);
+        return penstock::detail::unknown_error(value);
     }
 };
 
-class OpensslCategory final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "openssl"; }
+struct OpensslErrors {
+    static constexpr const char* name = "openssl";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         const auto code = static_cast<unsigned long>(static_cast<unsigned>(value));
         if (const char* reason = ERR_reason_error_string(code); reason != nullptr) {
             return reason;
@@ -45,11 +43,10 @@ public:
     }
 };
 
-class CertificateCategory final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "x509"; }
+struct CertificateErrors {
+    static constexpr const char* name = "x509";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         return std::string("the peer's certificate is refused: ") +
                X509_verify_cert_error_string(value);
     }
@@ -58,18 +55,15 @@ public:
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const io::NeverDestroyed<Category> category;
-    return *category;
+    return penstock::detail::category_of<TlsErrors>();
 }
 
 const std::error_category& openssl_category() noexcept {
-    static const io::NeverDestroyed<OpensslCategory> category;
-    return *category;
+    return penstock::detail::category_of<OpensslErrors>();
 }
 
 const std::error_category& certificate_category() noexcept {
-    static const io::NeverDestroyed<CertificateCategory> category;
-    return *category;
+    return penstock::detail::category_of<CertificateErrors>();
 }
 
 } // namespace penstock::tls

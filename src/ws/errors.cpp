@@ -3,17 +3,16 @@
 #include <string>
 #include <system_error>
 
-#include <penstock/io/never_destroyed.hpp>
+#include "detail/error_category.hpp"
 
 namespace penstock::ws {
 
 namespace {
 
-class Category final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock.ws"; }
+struct WebSocketErrors {
+    static constexpr const char* name = "penstock.ws";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         switch (static_cast<Error>(value)) {
         case Error::closed:
             return "the WebSocket connection is closed";
@@ -36,10 +35,10 @@ public:
         case Error::proxy_refused:
             return "the proxy has refused to make a tunnel to the server";
         }
-        return "unknown error " + std::to_string(value);
+        return penstock::detail::unknown_error(value);
     }
 
-    [[nodiscard]] std::error_condition default_error_condition(int value) const noexcept override {
+    static std::errc condition(int value) noexcept {
         switch (static_cast<Error>(value)) {
         case Error::protocol_violation:
         case Error::invalid_payload:
@@ -48,34 +47,29 @@ public:
         case Error::unexpected_extension:
             return std::errc::protocol_error;
         default:
-            return {value, *this};
+            return {};
         }
     }
 };
 
-class HandshakeCategory final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock.ws.handshake"; }
+struct HandshakeErrors {
+    static constexpr const char* name = "penstock.ws.handshake";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         return std::string(codec::websocket::describe(static_cast<HandshakeError>(value)));
     }
 
-    [[nodiscard]] std::error_condition default_error_condition(int) const noexcept override {
-        return std::errc::protocol_error;
-    }
+    static std::errc condition(int /*value*/) noexcept { return std::errc::protocol_error; }
 };
 
 } // namespace
 
 const std::error_category& error_category() noexcept {
-    static const io::NeverDestroyed<Category> category;
-    return *category;
+    return penstock::detail::category_of<WebSocketErrors>();
 }
 
 const std::error_category& handshake_category() noexcept {
-    static const io::NeverDestroyed<HandshakeCategory> category;
-    return *category;
+    return penstock::detail::category_of<HandshakeErrors>();
 }
 
 } // namespace penstock::ws
