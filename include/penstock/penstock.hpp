@@ -1,11 +1,8 @@
 /// Errors, the event loop, signals
 #include <penstock/errors.hpp>
 #include <penstock/event_loop.hpp>
-#include <penstock/http.hpp>
-#include <penstock/penstock.hpp>
 #include <penstock/result.hpp>
 #include <penstock/signal.hpp>
-#include <penstock/ws.hpp>
 
 // Tasks
 #include <penstock/task/all.hpp>

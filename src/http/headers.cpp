@@ -5,18 +5,11 @@
 #include <span>
 #include <stdexcept>
 
+#include "codec/text.hpp"
+
 namespace penstock::http {
 
 namespace {
-
-std::string_view trimmed(std::string_view value) noexcept {
-    constexpr std::string_view white = " \t";
-    const std::size_t first = value.find_first_not_of(white);
-    if (first == std::string_view::npos) {
-        return {};
-    }
-    return value.substr(first, value.find_last_not_of(white) - first + 1);
-}
 
 bool is_field_value(std::string_view text) noexcept {
     bool valid = true;
@@ -51,7 +44,7 @@ void Headers::add(std::string_view name, std::string_view value) {
         throw std::invalid_argument("http::Headers: the field name '" + std::string(name) +
                                     "' is not a token; use letters, digits and hyphens");
     }
-    value = trimmed(value);
+    value = codec::trimmed(value);
     if (!is_field_value(value)) {
         throw std::invalid_argument("http::Headers: the value of the field '" + std::string(name) +
                                     "' has a control character; remove it");

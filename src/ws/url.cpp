@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <penstock/codec/http/fields.hpp>
+#include <penstock/codec/http/target.hpp>
 
 namespace penstock::ws::detail {
 
@@ -58,24 +59,10 @@ struct Authority {
     return authority;
 }
 
-/// Replaces "%41" by "A". Nothing if a "%" is not followed by two digits.
+/// Without its percent-encoding. Nothing if that is malformed or stands for the zero byte.
 [[nodiscard]] std::optional<std::string> decoded(std::string_view text) {
-    std::string result;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        char character = text[i];
-        if (character == '%') {
-            const char* const digits = text.data() + i + 1;
-            std::uint8_t value = 0;
-            if (text.size() - i < 3 ||
-                std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2) {
-                return std::nullopt;
-            }
-            character = static_cast<char>(value);
-            i += 2;
-        }
-        result += character;
-    }
-    return result;
+    return codec::http::is_percent_encoded(text) ? std::optional(codec::http::percent_decode(text))
+                                                 : std::nullopt;
 }
 
 } // namespace

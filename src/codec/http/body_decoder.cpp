@@ -4,16 +4,9 @@
 
 #include "codec/http/characters.hpp"
 #include "codec/http/head_cursor.hpp"
+#include "codec/text.hpp"
 
 namespace penstock::codec::http {
-
-namespace {
-
-std::uint64_t hex_value(char c) noexcept {
-    return static_cast<std::uint64_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-}
-
-} // namespace
 
 BodyDecoder::BodyDecoder(const BodyFraming& framing, const Limits& limits) noexcept
     : state_(State::ended), limits_(limits) {
@@ -105,7 +98,7 @@ bool BodyDecoder::step(char c) noexcept {
         if (!is(c, hex_digit)) {
             return fail(Error::invalid_chunk_size);
         }
-        remaining_ = hex_value(c);
+        remaining_ = static_cast<std::uint64_t>(hex_value(c));
         state_ = State::size;
         return true;
     case State::size:
@@ -113,7 +106,7 @@ bool BodyDecoder::step(char c) noexcept {
             if (remaining_ >> 59 != 0) {
                 return fail(Error::invalid_chunk_size);
             }
-            remaining_ = remaining_ * 16 + hex_value(c);
+            remaining_ = remaining_ * 16 + static_cast<std::uint64_t>(hex_value(c));
             return true;
         }
         if (c == ';') {

@@ -2,17 +2,11 @@
 
 #include <cstddef>
 
+#include "codec/text.hpp"
+
 namespace penstock::codec::http {
 
 namespace {
-
-int hex_value(char c) noexcept {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const char lower = static_cast<char>(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 /// The byte of the triplet at the front, or -1.
 int triplet(std::string_view text) noexcept {

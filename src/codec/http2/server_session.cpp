@@ -1,6 +1,7 @@
 #include <penstock/codec/http2/server_session.hpp>
 
 #include "codec/http2/nghttp2.hpp"
+#include "codec/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,13 +26,6 @@ std::string_view text_of(const std::uint8_t* data, std::size_t size) noexcept {
 std::uint8_t* bytes_of(std::string_view text) noexcept {
     // nghttp2 copies fields, and does not write to them.
     return const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(text.data()));
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-    const std::size_t begin = text.find_first_not_of(" \t");
-    return begin == std::string_view::npos
-               ? std::string_view()
-               : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
 /// Whether a field belongs to a connection of HTTP/1.1 (RFC 9113, section 8.2.2).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "codec/text.hpp"
+
 namespace penstock::codec::websocket {
 
 namespace {
@@ -34,25 +36,15 @@ int window_bits(std::string_view value) noexcept {
     return 0;
 }
 
-std::string_view trim(std::string_view text) noexcept {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
-        text.remove_prefix(1);
-    }
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) {
-        text.remove_suffix(1);
-    }
-    return text;
-}
-
 /// The parameters after the extension's name; empty if one is unknown, repeated or invalid.
 std::optional<Written> read(std::string_view parameters) {
     Written written;
     for (auto parameter = http::next_list_element(parameters, ';'); !parameter.empty();
          parameter = http::next_list_element(parameters, ';')) {
         const std::size_t equals = parameter.find('=');
-        const std::string_view name = trim(parameter.substr(0, equals));
+        const std::string_view name = trimmed(parameter.substr(0, equals));
         const bool has_value = equals != std::string_view::npos;
-        const std::string_view value = has_value ? trim(parameter.substr(equals + 1)) : "";
+        const std::string_view value = has_value ? trimmed(parameter.substr(equals + 1)) : "";
         const int bits = window_bits(value);
         if (has_value && bits == 0) {
             return std::nullopt;
@@ -89,7 +81,7 @@ std::optional<Extension> next_extension(std::string_view& list) noexcept {
         return std::nullopt;
     }
     const std::size_t end = std::min(element.find(';'), element.size());
-    return Extension{.name = trim(element.substr(0, end)), .parameters = element.substr(end)};
+    return Extension{.name = trimmed(element.substr(0, end)), .parameters = element.substr(end)};
 }
 
 DeflateAgreement agree(const Written& offer, const DeflateParameters& wanted) {
