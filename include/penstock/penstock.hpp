@@ -1,4 +1,11 @@
-/// Errors, the event loop, signals
+/// Tasks, streams, the network, files, processes and serial ports:
+/// `#include <penstock/penstock.hpp>`, `penstock::run(task)`.
+///
+/// HTTP and WebSocket have headers of their own, `<penstock/http.hpp>` and `<penstock/ws.hpp>`.
+/// With them in this one, a TCP echo server would take a quarter longer to compile.
+#pragma once
+
+// Errors, the event loop, signals
 #include <penstock/errors.hpp>
 #include <penstock/event_loop.hpp>
 #include <penstock/result.hpp>
