@@ -141,7 +141,8 @@ def test_a_recording_is_shown_and_ctrl_c_is_the_usual_end(
         file.write('[[dash.chart]]\nleft = ["fuel0.Abs_Press"]\n')
     (tmp_path / "password").write_text("open sesame\n")
     running = start(
-        *("dash", "out", "--port", 0, "--layout", "run.toml", "--password-file", "password")
+        *("dash", "out", "--port", 0, "--layout", "run.toml", "--password-file", "password"),
+        *("--limit", "fuel0.Abs_Press=:900:5"),
     )
     basic = "Basic " + base64.b64encode(b":open sesame").decode()
     line = running.wait_for("dashboard: ")
@@ -150,7 +151,10 @@ def test_a_recording_is_shown_and_ctrl_c_is_the_usual_end(
     with page_of(line, Authorization=basic) as page:
         hello = receive(page, "hello", lambda message: message["devices"])
         assert hello["layout"][0]["curves"] == [["fuel0", "Abs_Press", "left"]]
-        assert hello["devices"][0]["limits"] == [{"field": "Mass_Flow", "low": None, "high": 400}]
+        assert hello["devices"][0]["limits"] == [
+            {"field": "Abs_Press", "low": None, "high": 900},
+            {"field": "Mass_Flow", "low": None, "high": 400},
+        ]
         state = receive(page, "state", lambda message: message["devices"])
         fuel = state["devices"]["fuel0"]
         assert fuel["samples"] + fuel["missed"] == 20
@@ -195,6 +199,9 @@ def test_a_taken_port_is_reported_before_any_instrument_is_opened(
         (["dash", "run.toml", "--limit", "fuel0=:"], 2, "write DEVICE=LOW:HIGH"),
         (["dash", "run.toml", "--limit", "fuel0=nan:1"], 2, "write DEVICE=LOW:HIGH"),
         (["dash", "run.toml", "--limit", "fuel0=3:2"], 2, "wrong order"),
+        (["dash", "run.toml", "--limit", "fuel0=1:2:-1"], 2, "has a negative hysteresis"),
+        (["dash", "run.toml", "--limit", "fuel0=1:2:0.6"], 2, "no value that ends an alarm"),
+        (["record", "run.toml", "--dash", "0", "--limit", "x.Gas=1:2"], 2, "x.Gas, which is no"),
         (["dash", "run.toml", "--silence", "0"], 2, "is not a time in seconds"),
         (["dash", "run.toml", "--host", "256.1.1.1"], 5, "cannot be served on 256.1.1.1"),
         (["record", "run.toml", "--password-file", "x"], 2, "--password-file is for the dash"),

@@ -67,8 +67,10 @@ def board_of(plan: DashPlan, title: str, *, live: bool) -> Board:
     from penstock.dash import Board, ChartPlan, Limits
 
     limits: dict[str, list[Limits]] = {}
-    for name, ends in plan.limits.items():
-        limits.setdefault(name, []).append(Limits(*ends))
+    for limit in plan.limits:
+        for name, field in limit.readings():
+            one = Limits(limit.low, limit.high, field, limit.hysteresis)
+            limits.setdefault(name, []).append(one)
     for name, recorded in plan.recorded.items():
         limits.setdefault(name, []).extend(
             Limits(each.low, each.high, each.field, each.hysteresis, judged=False)

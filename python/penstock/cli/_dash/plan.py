@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_PORT",
     "ChartLayout",
     "DashPlan",
+    "LimitOption",
     "add_serving_options",
     "dash_plan",
     "with_layout",
@@ -42,10 +43,30 @@ class ChartLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitOption:
+    """A ``--limit``: the range without an alarm, None where it has no end.
+
+    ``name`` is that of a device, or DEVICE.FIELD. ``hysteresis`` None is that of the page.
+    """
+
+    name: str
+    low: float | None
+    high: float | None
+    hysteresis: float | None = None
+
+    def readings(self) -> list[tuple[str, str | None]]:
+        """The device and the field that ``name`` may stand for, the likelier one first.
+
+        The name of a device may have dots, that of a field has none.
+        """
+        device, dot, field = self.name.rpartition(".")
+        return [(self.name, None), (device, field)] if dot else [(self.name, None)]
+
+
+@dataclass(frozen=True, slots=True)
 class DashPlan:
     """Where the page is served, and what it may do.
 
-    ``limits`` has the lowest and highest value of devices, None where there is no limit.
     ``names`` are further host names under which the page is opened. ``charts`` and ``recorded``,
     the limits that the recorder judges, are those of a ``run.toml``. ``password`` is that of those
     who may look; None lets everybody.
@@ -55,7 +76,7 @@ class DashPlan:
     port: int = DEFAULT_PORT
     control: bool = False
     silence_s: float = _SILENCE_S
-    limits: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    limits: tuple[LimitOption, ...] = ()
     names: tuple[str, ...] = ()
     charts: tuple[ChartLayout, ...] = ()
     recorded: Mapping[str, tuple[LimitPlan, ...]] = field(default_factory=dict)
@@ -110,8 +131,9 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
         action="append",
         type=_limit,
         default=[],
-        metavar="DEVICE=LOW:HIGH",
-        help="alarm for values outside a range; one end may be empty; may be repeated",
+        metavar="DEVICE[.FIELD]=LOW:HIGH[:HYSTERESIS]",
+        help="alarm for values outside a range, of the shown field or of FIELD; one end may be "
+        "empty; it ends when the value is inside by HYSTERESIS; may be repeated",
     )
     group.add_argument(
         "--silence",
@@ -154,7 +176,7 @@ def dash_plan(options: argparse.Namespace) -> DashPlan | None:
         port=port,
         control=options.control,
         silence_s=options.silence or _SILENCE_S,
-        limits=dict(options.limit),
+        limits=tuple(options.limit),
         names=tuple(options.allow_host),
         password=_password(options.password_file),
     )
@@ -201,21 +223,29 @@ def _silence(text: str) -> float:
     return seconds
 
 
-def _limit(text: str) -> tuple[str, tuple[float | None, float | None]]:
-    device, _, ends = text.rpartition("=")
-    low, colon, high = ends.partition(":")
-    found = [_number(end) if end else None for end in (low, high)]
-    bad = any(end and number is None for end, number in zip((low, high), found, strict=True))
-    if not device or not colon or bad or found == [None, None]:
+def _limit(text: str) -> LimitOption:
+    name, _, rest = text.rpartition("=")
+    parts = rest.split(":")
+    numbers = [_number(part) if part else None for part in parts]
+    bad = any(part and number is None for part, number in zip(parts, numbers, strict=True))
+    if not name or bad or len(parts) not in (2, 3) or numbers[:2] == [None, None]:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a limit; write DEVICE=LOW:HIGH, such as argon=10:250 or argon=:250"
+            f"{text!r} is not a limit; write DEVICE=LOW:HIGH, such as argon=10:250, argon=:250, or "
+            "argon.Abs_Press=:30:0.5 with a field and a hysteresis"
         )
-    first, second = found
-    if first is not None and second is not None and first >= second:
+    low, high = numbers[:2]
+    hysteresis = numbers[2] if len(parts) == 3 else None
+    if low is not None and high is not None and low >= high:
         raise argparse.ArgumentTypeError(
             f"{text!r} has its ends in the wrong order; write the lower one first"
         )
-    return device, (first, second)
+    if hysteresis is not None and hysteresis < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} has a negative hysteresis; write 0 or more")
+    if None not in (low, high, hysteresis) and 2 * hysteresis > high - low:  # type: ignore[operator]
+        raise argparse.ArgumentTypeError(
+            f"{text!r} leaves no value that ends an alarm; make its hysteresis smaller"
+        )
+    return LimitOption(name, low, high, hysteresis)
 
 
 def _number(text: str) -> float | None:

@@ -210,10 +210,10 @@ async def _leave_safe(safe_states: SafeStates, progress: Progress, display: Disp
 def _check_limits(plan: RunPlan) -> None:
     """Refuse limits of the dashboard for devices that are not there."""
     names = [device.name for device in plan.devices]
-    for name in plan.dash.limits if plan.dash is not None else ():
-        if name not in names:
+    for limit in plan.dash.limits if plan.dash is not None else ():
+        if not any(device in names for device, _ in limit.readings()):
             raise CommandError(
-                f"--limit names {name}, which is no device; there are {', '.join(names)}",
+                f"--limit names {limit.name}, which is no device; there are {', '.join(names)}",
                 ExitCode.USAGE,
             )
 
