@@ -1,5 +1,5 @@
-// The load of a broadcast over WebSockets: the first connection sends a message, and every connection
-// receives it. The next one is sent when all have it.
+// The load of a broadcast over WebSockets: the first connection sends a message, and every
+// connection receives it. The next one is sent when all have it.
 //
 // A request is the delivery of a message to one connection. It shares no code with the measured
 // servers. Each message has its number as its text; each delivery must be one frame with it.

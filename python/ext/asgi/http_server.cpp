@@ -61,8 +61,8 @@ PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
     return type->tp_alloc(type, 0);
 }
 
-/// HttpServer(loop, app, state, report, *, log_start, on_refusal, fields, date, keep_alive, head_time,
-/// body_time, head_size, head_fields, limit_concurrency, stall_time, http2, websockets)
+/// HttpServer(loop, app, state, report, *, log_start, on_refusal, fields, date, keep_alive,
+/// head_time, body_time, head_size, head_fields, limit_concurrency, stall_time, http2, websockets)
 int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"loop",        "app",
                                   "state",       "report",

@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <string>
 
+#include <penstock/buf_reader.hpp> // a former name
 #include <penstock/penstock.hpp>
-#include <penstock/stream/buf_reader.hpp> // a former name
 
 using penstock::Result;
 using penstock::Task;
