@@ -25,6 +25,9 @@ from penstock.record.stored_parts import (
 
 __all__ = ["StoredRecording", "fitted", "joined", "open_recording", "united_schema"]
 
+# The ends of a number of 64 bits.
+_EARLIEST, _LATEST = -(2**63), 2**63 - 1
+
 
 def open_recording(
     path: str | os.PathLike[str], *, table: str = "samples", strict: bool = True
@@ -206,24 +209,32 @@ class StoredRecording:
 
 
 def _in_order(tables: Sequence[Any]) -> Any:
-    """All rows as one table, in the order of time where runs overlap."""
+    """All rows as one table, in the order of time where runs overlap.
+
+    The rows of one run stay in the order of recording, also where the clock was set back: a row
+    counts as not earlier than those before it.
+    """
     pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
     found = joined(tables)
-    ends: dict[object, tuple[int, int]] = {}
+    spans: dict[object, tuple[int, int]] = {}
+    keys = []
     for table in tables:
-        if not len(table) or "t_utc" not in table.column_names:
+        if "t_utc" not in table.column_names:
+            keys.append(pa.chunked_array([pa.nulls(len(table), pa.int64())]))
             continue
-        about = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        span = compute.min_max(table["t_utc"].cast(pa.timestamp("ns", "UTC")))
-        begin, end = span["min"].value, span["max"].value
-        known = ends.get(about.get("run_id"), (begin, end))
-        ends[about.get("run_id")] = min(known[0], begin), max(known[1], end)
-    spans = sorted(ends.values())
-    if all(one[1] <= other[0] for one, other in pairwise(spans)):
+        run = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}")).get("run_id")
+        begin, end = spans.get(run, (_LATEST, _EARLIEST))
+        stamps = table["t_utc"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+        keys.append(compute.cumulative_max(stamps, start=end, skip_nulls=True))
+        ends = compute.min_max(stamps).as_py()
+        if ends["min"] is not None:
+            spans[run] = min(begin, ends["min"]), max(end, ends["max"])
+    in_time = sorted(spans.values())
+    if all(one[1] <= other[0] for one, other in pairwise(in_time)):
         return found
-    # A stable sort: where clocks agree, the order of recording stays.
-    order = compute.sort_indices(found["t_utc"])
-    return found.take(order)
+    key = pa.chunked_array([chunk for each in keys for chunk in each.chunks], pa.int64())
+    # A stable sort: equal times stay in the order of recording.
+    return found.take(compute.sort_indices(key))
 
 
 def joined(tables: Sequence[Any]) -> Any:

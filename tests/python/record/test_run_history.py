@@ -115,6 +115,14 @@ async def test_rows_of_runs_that_overlap_are_in_the_order_of_time(tmp_path: Path
     assert recording.pauses() == []
 
 
+async def test_a_clock_that_was_set_back_changes_no_order_within_a_run(tmp_path: Path) -> None:
+    # The rows 15 and 16 were recorded before 12 and 13.
+    await write(tmp_path / "one" / "samples.csv", batch_of("one", 15, 2), batch_of("one", 12, 2))
+    await write(tmp_path / "two" / "samples.csv", batch_of("two", 10, 8))
+    found = penstock.record.open(tmp_path).to_arrow()["Mass_Flow"].to_pylist()
+    assert found == [10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 15.0, 16.0, 16.0, 12.0, 13.0, 17.0]
+
+
 async def test_what_is_no_run_is_left_alone(tmp_path: Path) -> None:
     await write(tmp_path / "one" / "samples.parquet", batch_of("one", 0))
     for name in (".hidden", "_unfinished", "device=fuel"):
