@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -83,7 +83,9 @@ class Board:
     ``live`` tells whether more rows are expected; ``ended`` is why none are, for people. Where
     rows are expected, a device without one for ``silence_s`` seconds, and for five of its own
     periods, raises an alarm. ``limits`` has those of each device, one or several.
-    ``charts`` stand before those of the devices.
+    ``charts`` stand before those of the devices. ``record_event`` makes what a person does here an
+    event of the recording, by its kind, text and device; its row comes back. Without a recorder,
+    None, the board logs it alone.
     """
 
     title: str
@@ -91,6 +93,7 @@ class Board:
     silence_s: float = 5.0
     limits: Mapping[str, Limits | Sequence[Limits]] = field(default_factory=dict)
     charts: Sequence[ChartPlan] = ()
+    record_event: Callable[[str, str, str], None] | None = None
     devices: dict[str, ShownDevice] = field(default_factory=dict)
     ended: str | None = None
     revision: int = 0
@@ -181,7 +184,10 @@ class Board:
         new = [each for each in self.alarms(device, now) if not (each.seen or each.is_mild)]
         device.seen |= {(alarm.kind, alarm.since) for alarm in new}
         for alarm in new:
-            self.log("acknowledged", alarm.text, name, now)
+            if self.record_event is None:
+                self.log("alarm_acknowledged", alarm.text, name, now)
+            else:
+                self.record_event("alarm_acknowledged", alarm.text, name)
         return bool(new)
 
     def _name_pause(self, rows: RecordedRows) -> None:

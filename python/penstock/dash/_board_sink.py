@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio.to_thread
@@ -25,6 +25,10 @@ class BoardSink(SinkBase):
     def __init__(self, board: Board) -> None:
         super().__init__()
         self._board = board
+
+    def record_events(self, record_event: Callable[[str, str, str], None]) -> None:
+        """Make what a person does on the page an event of the recording."""
+        self._board.record_event = record_event
 
     async def open(
         self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None

@@ -111,6 +111,31 @@ def test_a_setpoint_from_the_page_reaches_instrument_and_recording(
     assert ",setpoint," in text
 
 
+def test_an_alarm_that_is_acknowledged_on_the_page_is_in_the_recording_and_its_book(
+    start: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    with configured(tmp_path, port).open("a") as file:
+        file.write('[[device.limit]]\nfield = "Abs_Press"\nhigh = 1\n[alarm]\nbook = "book.json"\n')
+    running = start("record", "run.toml", "--dash", 0, "--control", "--out", "out", "--no-plot")
+    line = running.wait_for("dashboard: ")
+    token = running.wait_for("control token").split()[-1]
+
+    def alarms(message: Any) -> list[bool]:
+        return [alarm[-1] for alarm in message["devices"]["fuel0"]["alarms"]]
+
+    with page_of(line, token) as page:
+        assert alarms(receive(page, "state", lambda m: m["devices"] and alarms(m))) == [False]
+        page.send(json.dumps({"type": "acknowledge", "id": 1, "device": "fuel0"}))
+        assert receive(page, "result", lambda m: True)["text"] == "acknowledged"
+        receive(page, "state", lambda m: "alarm_acknowledged" in json.dumps(m["events"]))
+    running.process.send_signal(signal.SIGINT)
+    assert running.finish()[0] == 130
+    text = (tmp_path / "out/samples.csv").read_text()
+    assert text.count(",alarm_acknowledged,") == 1
+    assert '"acknowledged": true' in (tmp_path / "book.json").read_text()
+
+
 def test_the_demo_is_shown_while_it_is_recorded(start: Any, tmp_path: Path) -> None:
     running = start("demo", "--dash", 0, "--no-plot", "--rate", 5, "--out", "out")
     with page_of(running.wait_for("dashboard: ")) as page:

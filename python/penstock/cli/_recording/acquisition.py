@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -60,6 +61,9 @@ from penstock.record import (
     record,
 )
 from penstock.record.sink import PathSink, describe_sink
+
+if TYPE_CHECKING:
+    from penstock.dash import BoardSink
 
 __all__ = ["Outcome", "acquire"]
 
@@ -138,8 +142,9 @@ async def acquire(
             joining = Joining(manager, progress, partial(tell, display))
             await joining.open_all(plan.devices)
             safe_states = SafeStates(manager, plan.devices)
+            page: BoardSink | None = None
             if plan.dash is not None and listener is not None:
-                page = beside_recording(
+                serving = beside_recording(
                     plan.dash,
                     plan.out.name or "instruments",
                     listener,
@@ -147,7 +152,8 @@ async def acquire(
                     {name: device.quantity for name, device in progress.devices.items()},
                     partial(tell, display),
                 )
-                others.append(await stack.enter_async_context(page))
+                page = await stack.enter_async_context(serving)
+                others.append(page)
             fallbacks = _fallbacks(plan, sinks)
             spare += fallbacks.values()
             reopening = {sink: Reopening(sink, partial(_continued, plan)) for sink in sinks}
@@ -161,6 +167,7 @@ async def acquire(
                     joining,
                     safe_states,
                     states,
+                    page,
                     [*sinks, *others],
                     network,
                     live,
@@ -279,6 +286,7 @@ async def _record(
     joining: Joining,
     safe_states: SafeStates,
     states: AlarmStates | None,
+    page: BoardSink | None,
     sinks: Sequence[Sink],
     network: NetworkSinks,
     live: LiveMetrics,
@@ -298,6 +306,14 @@ async def _record(
         alarms.attach(recording)
         live.attach(recording.summary, network)
         safe_states.attach(recording)
+
+        def record_event(kind: str, text: str, device: str) -> None:
+            recording.note(f"the page: {text}", device=device, kind=kind)
+            if states is not None:
+                states.acknowledge_all(device, "the page")
+
+        if page is not None:
+            page.record_events(record_event)
 
         def refresh() -> None:
             progress.elapsed = time.monotonic() - started

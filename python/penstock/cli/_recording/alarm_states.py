@@ -107,6 +107,12 @@ class AlarmStates:
             await anyio.to_thread.run_sync(self._delivery.look)
         return text
 
+    def acknowledge_all(self, device: str, author: str) -> None:
+        """Acknowledge the alarms of a device that nobody has acknowledged."""
+        for entry in self._book.entries():
+            if entry.key.startswith(f"{device}/") and not entry.acknowledged:
+                self._change(partial(self._book.acknowledge, entry.key, author))
+
     def listed(self) -> list[dict[str, Any]]:
         """All alarms and their states, for the answer to a person."""
         return [
