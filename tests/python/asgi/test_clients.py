@@ -102,6 +102,10 @@ def test_curl_and_static_files_of_starlette(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    os.environ.get("PENSTOCK_SANITIZED") == "1",
+    reason="Chromium would load the sanitizer too",
+)
 def test_chromium(run: Run, tmp_path: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium")
