@@ -43,7 +43,7 @@ struct FileTimes {
 /// utimensat(2), in nanoseconds.
 [[nodiscard]] Task<Result<>> set_times(std::string path, FileTimes times, bool follow = true);
 
-/// getxattr(2). Errors: `no_message_available` (ENODATA) if the file has none of this name.
+/// getxattr(2). Errors: ENODATA if the file has none of this name.
 [[nodiscard]] Task<Result<std::vector<std::byte>>> attribute(std::string path, std::string name,
                                                              bool follow = true);
 
