@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include <penstock/bridge/to_thread.hpp>
-#include <penstock/io/never_destroyed.hpp>
 #include <penstock/sync/mutex.hpp>
 #include <penstock/task/shield.hpp>
 
+#include "detail/error_category.hpp"
 #include "fs/log_file.hpp"
 #include "fs/log_format.hpp"
 
@@ -22,11 +22,10 @@ namespace penstock::fs {
 
 namespace {
 
-class LogCategory final : public std::error_category {
-public:
-    [[nodiscard]] const char* name() const noexcept override { return "penstock.log"; }
+struct LogErrors {
+    static constexpr const char* name = "penstock.log";
 
-    [[nodiscard]] std::string message(int value) const override {
+    static std::string message(int value) {
         switch (static_cast<LogError>(value)) {
         case LogError::not_a_log:
             return "the file is no append log; nothing was changed";
@@ -45,7 +44,7 @@ public:
         case LogError::closed:
             return "the log is closed";
         }
-        return "unknown error " + std::to_string(value);
+        return penstock::detail::unknown_error(value);
     }
 };
 
@@ -71,8 +70,7 @@ struct Commit {
 } // namespace
 
 std::error_code make_error_code(LogError error) noexcept {
-    static const io::NeverDestroyed<LogCategory> category;
-    return {static_cast<int>(error), *category};
+    return {static_cast<int>(error), penstock::detail::category_of<LogErrors>()};
 }
 
 struct AppendLog::State {

@@ -6,6 +6,8 @@
 #include <penstock/codec/http/date.hpp>
 #include <penstock/codec/http/fields.hpp>
 
+#include "codec/text.hpp"
+
 namespace penstock::http {
 
 namespace {
@@ -13,20 +15,12 @@ namespace {
 constexpr std::size_t longest_pair = 4096;
 constexpr std::size_t longest_attribute = 1024;
 
-std::string_view trimmed(std::string_view text) noexcept {
-    constexpr std::string_view space = " \t";
-    const std::size_t begin = text.find_first_not_of(space);
-    return begin == std::string_view::npos
-               ? std::string_view()
-               : text.substr(begin, text.find_last_not_of(space) - begin + 1);
-}
-
 /// Takes the next cookie from the front of a field. Nothing at its end.
 std::optional<Cookie> take(std::string_view& field) noexcept {
     while (!field.empty()) {
         const std::string_view piece = field.substr(0, field.find(';'));
         field.remove_prefix(std::min(field.size(), piece.size() + 1));
-        const std::string_view pair = trimmed(piece);
+        const std::string_view pair = codec::trimmed(piece);
         if (pair.empty()) {
             continue;
         }
@@ -34,8 +28,8 @@ std::optional<Cookie> take(std::string_view& field) noexcept {
         if (equals == std::string_view::npos) {
             return Cookie{.name = {}, .value = pair};
         }
-        return Cookie{.name = trimmed(pair.substr(0, equals)),
-                      .value = trimmed(pair.substr(equals + 1))};
+        return Cookie{.name = codec::trimmed(pair.substr(0, equals)),
+                      .value = codec::trimmed(pair.substr(equals + 1))};
     }
     return std::nullopt;
 }

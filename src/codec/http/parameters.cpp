@@ -1,16 +1,14 @@
 #include "codec/http/parameters.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "codec/http/characters.hpp"
+#include "codec/text.hpp"
 
 namespace penstock::codec::http {
 
 namespace {
-
-bool is_space(char c) noexcept {
-    return c == ' ' || c == '\t';
-}
 
 /// Takes a token, possibly empty, from the front.
 std::string_view take_token(std::string_view& text) noexcept {
@@ -25,12 +23,7 @@ std::string_view take_token(std::string_view& text) noexcept {
 ParameterCursor::ParameterCursor(std::string_view field, Backslash backslash) noexcept
     : subject_(field.substr(0, field.find(';'))), rest_(field.substr(subject_.size())),
       backslash_(backslash) {
-    while (!subject_.empty() && is_space(subject_.back())) {
-        subject_.remove_suffix(1);
-    }
-    while (!subject_.empty() && is_space(subject_.front())) {
-        subject_.remove_prefix(1);
-    }
+    subject_ = trimmed(subject_); // after rest_, which begins at its untrimmed end
 }
 
 std::optional<Parameter> ParameterCursor::next() {
@@ -89,9 +82,7 @@ std::optional<std::string> ParameterCursor::quoted() {
 }
 
 void ParameterCursor::skip_space() noexcept {
-    while (!rest_.empty() && is_space(rest_.front())) {
-        rest_.remove_prefix(1);
-    }
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
 }
 
 } // namespace penstock::codec::http

@@ -11,6 +11,7 @@
 
 #include "codec/http/characters.hpp"
 #include "codec/http/parameters.hpp"
+#include "codec/text.hpp"
 
 namespace penstock::codec::http {
 
@@ -97,15 +98,7 @@ std::optional<Field> field_of(std::string_view line) noexcept {
         find_control(line.data(), line.data() + line.size()) != line.data() + line.size()) {
         return std::nullopt;
     }
-    Field field{.name = line.substr(0, colon), .value = line.substr(colon + 1)};
-    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
-    while (!field.value.empty() && is_space(field.value.front())) {
-        field.value.remove_prefix(1);
-    }
-    while (!field.value.empty() && is_space(field.value.back())) {
-        field.value.remove_suffix(1);
-    }
-    return field;
+    return Field{.name = line.substr(0, colon), .value = trimmed(line.substr(colon + 1))};
 }
 
 bool is_identity(std::string_view encoding) noexcept {
