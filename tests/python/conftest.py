@@ -31,6 +31,11 @@ def skip_absent(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def not_sanitized(reason: str) -> pytest.MarkDecorator:
+    """The mark of tests that the sanitized extension (PENSTOCK_SANITIZED=1) skips."""
+    return pytest.mark.skipif(os.environ.get("PENSTOCK_SANITIZED") == "1", reason=reason)
+
+
 def _missing(module: str) -> bool:
     try:
         found = importlib.util.find_spec(module) is not None

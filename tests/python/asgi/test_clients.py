@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from tests.python.conftest import skip_absent
+from tests.python.conftest import not_sanitized, skip_absent
 
 from .support import serving
 
@@ -102,10 +102,7 @@ def test_curl_and_static_files_of_starlette(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.environ.get("PENSTOCK_SANITIZED") == "1",
-    reason="Chromium would load the sanitizer too",
-)
+@not_sanitized("Chromium would load the sanitizer too")
 def test_chromium(run: Run, tmp_path: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium")

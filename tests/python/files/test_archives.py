@@ -22,6 +22,7 @@ import anyio
 import pytest
 
 from penstock import files
+from tests.python.conftest import not_sanitized
 
 pytestmark = pytest.mark.anyio
 
@@ -112,10 +113,7 @@ async def test_text_has_an_encoding_and_lines(tmp_path: Path) -> None:
         assert [await file.readline(), await file.read(1), await file.read()] == ["a\n", "b", ""]
 
 
-@pytest.mark.skipif(
-    os.environ.get("PENSTOCK_SANITIZED") == "1",
-    reason="zstandard leaks an int for each file that it writes",
-)
+@not_sanitized("zstandard leaks an int for each file that it writes")
 async def test_zstd(tmp_path: Path) -> None:
     path = tmp_path / "data.zst"
     try:

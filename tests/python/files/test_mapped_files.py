@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from penstock import files
+from tests.python.conftest import not_sanitized
 from tests.python.files.conftest import child_environment
 
 pytestmark = pytest.mark.anyio
@@ -161,10 +162,7 @@ penstock.run(main())
 """
 
 
-@pytest.mark.skipif(
-    os.environ.get("PENSTOCK_SANITIZED") == "1",
-    reason="the sanitizer itself ends a process at SIGBUS",
-)
+@not_sanitized("the sanitizer itself ends a process at SIGBUS")
 @pytest.mark.parametrize("how", ["fault", "sent"])
 def test_other_faults_stay_fatal(path: Path, how: str) -> None:
     ended = subprocess.run(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
+from tests.python.conftest import not_sanitized
 
-measures_memory = pytest.mark.skipif(
-    os.environ.get("PENSTOCK_SANITIZED") == "1",
-    reason="the sanitizer's own allocator keeps freed memory",
-)
+measures_memory = not_sanitized("the sanitizer's own allocator keeps freed memory")
 
 
 def resident_bytes() -> int:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
 import pytest
 
+from tests.python.conftest import not_sanitized
+
 from .conftest import RunScript
 
-limits_memory = pytest.mark.skipif(
-    os.environ.get("PENSTOCK_SANITIZED") == "1",
-    reason="the sanitizer itself reserves terabytes of address space",
-)
+limits_memory = not_sanitized("the sanitizer itself reserves terabytes of address space")
 
 EXHAUSTED = """
 import gc, json, os, resource, socket, threading
