@@ -82,6 +82,7 @@
 #include <penstock/fs/status.hpp>
 #include <penstock/fs/temporary_directory.hpp>
 #include <penstock/fs/tree.hpp>
+#include <penstock/fs/watch.hpp>
 
 // Processes
 #include <penstock/process/command.hpp>

@@ -38,6 +38,8 @@ _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 class WatchedFolders:
     """One inotify descriptor, with a watch for each folder. Its methods block, for lookups.
 
+    src/fs/watched_folders.cpp has the same rules: tests/watch_cases.txt holds both to them.
+
     A file is watched by way of its folder, so that it may be replaced, removed and made again.
     """
 
@@ -47,7 +49,7 @@ class WatchedFolders:
         self._roots: dict[str, bool] = {}
         """The paths as given; whether it is a folder."""
         self._paths: dict[int, str] = {}
-        """Of each watch."""
+        """Of each watch; empty for the folder of a bare name."""
         self._scanned: set[str] = set()
         """What was found in a new folder, whose own event may still come."""
         self._moved: set[int] = set()
@@ -88,8 +90,8 @@ class WatchedFolders:
             self._paths[self._inotify.add(path, _EVENTS)] = path
             self._watch_below(path, None)
         else:
-            folder = os.path.dirname(path) or "."
-            self._paths.setdefault(self._inotify.add(folder, _EVENTS), folder)
+            folder = os.path.dirname(path)
+            self._paths.setdefault(self._inotify.add(folder or ".", _EVENTS), folder)
 
     def _watch_below(self, folder: str, changes: Changes | None) -> None:
         """Watch the folders below one that is watched, and report all that is in them.
@@ -165,7 +167,7 @@ class WatchedFolders:
         if not event.name:
             self._take_own(event, folder, changes)
             return
-        path = event.name if folder == "." else os.path.join(folder, event.name)
+        path = os.path.join(folder, event.name)
         is_folder = bool(event.mask & Mask.IS_FOLDER)
         if event.mask & Mask.MOVED_FROM and is_folder:
             self._moved.update(self._watches_below(path))

@@ -59,7 +59,8 @@ static_assert(
     moves_without_exceptions<net::TcpListener> && moves_without_exceptions<net::UnixStream> &&
     moves_without_exceptions<net::UnixListener> && moves_without_exceptions<net::UdpSocket> &&
     moves_without_exceptions<net::DatagramBatch> && moves_without_exceptions<fs::File> &&
-    moves_without_exceptions<fs::TemporaryDirectory> && moves_without_exceptions<process::Child> &&
+    moves_without_exceptions<fs::TemporaryDirectory> && moves_without_exceptions<fs::Watch> &&
+    moves_without_exceptions<fs::AppendLog> && moves_without_exceptions<process::Child> &&
     moves_without_exceptions<process::Terminal> && moves_without_exceptions<serial::Port> &&
     moves_without_exceptions<http::Client> && moves_without_exceptions<http::ClientResponse> &&
     moves_without_exceptions<tls::Context> && moves_without_exceptions<TlsStream> &&
