@@ -1,6 +1,7 @@
 // Append logs. tests/append_log_cases.txt has the files that Python and C++ share.
 
 #include <penstock/fs/append_log.hpp>
+#include <penstock/owned_descriptor.hpp>
 #include <penstock/task/run.hpp>
 #include <penstock/task/scope.hpp>
 #include <penstock/task/yield.hpp>
@@ -15,9 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "support/child_process.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -222,6 +227,85 @@ TEST(AppendLog, AFailedWriteLeavesTheLogAsItWas) {
         EXPECT_EQ(co_await records_of(path), (std::vector<std::string>{"first", "second"}));
     };
     run(body());
+}
+
+/// A record whose content shows its number and that it is whole.
+std::string record_of(std::uint32_t number) {
+    std::string record = std::to_string(number);
+    record.append(1 + std::size_t{number} * 7919 % 3000, static_cast<char>('a' + number % 26));
+    return record;
+}
+
+/// Appends for ever with several tasks, in a process of its own; writes each acknowledged number.
+[[noreturn]] void append_until_killed(const std::string& path, std::uint32_t first, int to) {
+    const auto body = [&]() -> Task<void> {
+        Result<fs::AppendLog> log = co_await fs::AppendLog::open(path);
+        std::uint32_t number = first;
+        const auto append = [&]() -> Task<void> {
+            for (;;) {
+                const std::uint32_t mine = number++;
+                if (!co_await log->append(record_of(mine)) ||
+                    ::write(to, &mine, sizeof mine) != sizeof mine) {
+                    co_return;
+                }
+            }
+        };
+        co_await penstock::with_scope([&](penstock::Scope& scope) -> Task<void> {
+            for (int task = 0; task < 8; ++task) {
+                scope.spawn(append());
+            }
+            co_return;
+        });
+    };
+    run(body());
+    ::_exit(1);
+}
+
+TEST(AppendLog, AKilledWriterLosesNoAcknowledgedRecord) {
+    if (!penstock::testing::child_may_start_threads) {
+        GTEST_SKIP() << "the child starts a thread";
+    }
+    const TemporaryFolder folder;
+    const std::string path = folder.path("log");
+    std::uint32_t next = 0;
+    for (int kills = 0; kills < 20; ++kills) {
+        std::array<int, 2> pipe{};
+        ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+        const penstock::OwnedDescriptor from(pipe[0]);
+        penstock::OwnedDescriptor to(pipe[1]);
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            ::alarm(60);
+            append_until_killed(path, next, to.get());
+        }
+        to.reset();
+        std::vector<std::uint32_t> acknowledged;
+        std::uint32_t number = 0;
+        while (::read(from.get(), &number, sizeof number) == sizeof number) {
+            acknowledged.push_back(number);
+            if (acknowledged.size() == static_cast<std::size_t>(1 + kills % 7 * 13)) {
+                EXPECT_EQ(::kill(child, SIGKILL), 0);
+            }
+        }
+        int status = 0;
+        EXPECT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_TRUE(WIFSIGNALED(status));
+
+        std::vector<std::string> found;
+        run([&]() -> Task<void> {
+            EXPECT_TRUE(co_await fs::AppendLog::open(path)); // repairs it
+            found = co_await records_of(path);
+        }());
+        for (const std::uint32_t each : acknowledged) {
+            ASSERT_LT(each, found.size());
+        }
+        next = static_cast<std::uint32_t>(found.size());
+        for (std::uint32_t each = 0; each < next; ++each) {
+            ASSERT_EQ(found[each], record_of(each)) << "after " << kills << " kills";
+        }
+    }
+    EXPECT_GT(next, 200U);
 }
 
 TEST(AppendLog, LargeRecordsAndLongLogsAreReadInPieces) {
