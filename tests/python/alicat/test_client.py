@@ -53,6 +53,17 @@ async def poll(client: AlicatProtocolClient, unit_id: str = "A") -> float:
     return value
 
 
+@pytest.mark.parametrize(
+    ("baudrate", "words"),
+    [(None, "that its unit id is this$"), (9600, "that its unit id and baud rate are these$")],
+)
+async def test_baud_rate_is_named_where_there_is_one(baudrate: int | None, words: str) -> None:
+    transport = ByteStreamTransport(ScriptedBus(controller()), label="wire", baudrate=baudrate)
+    client = AlicatProtocolClient(transport, default_timeout=TIMEOUT)
+    with pytest.raises(AlicatTimeoutError, match=words):
+        await client.query_line(b"BVE\r")
+
+
 async def test_answer_comes_with_its_stamps() -> None:
     client = client_on(ScriptedBus(controller()))
     assert await poll(client) == 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -24,6 +24,7 @@ from penstock.alicat import (
     TimeUnit,
     TotalizerId,
     UnknownGasError,
+    UnknownUnitError,
     open_device,
 )
 from penstock.sim import Bus, MassFlowController, open_memory
@@ -49,6 +50,23 @@ async def simulated(
         async with device:
             assert isinstance(device, FlowController)
             yield device
+
+
+async def test_unit_that_nobody_knows_is_stated_as_the_instrument_writes_it() -> None:
+    unit = controller()
+    table = unit.replies[b"??D*"]
+    assert isinstance(table, Sequence) and not isinstance(table, bytes)
+    unit.replies[b"??D*"] = [row.replace(b"SCCM", b"XYZ ") for row in table]
+    unit.replies[b"LS*"] = lambda command: b"A +0.00 +5.00 250 XYZ"
+    async with await open_device(ScriptedBus(unit), timeout=TIMEOUT) as device:
+        assert isinstance(device, FlowController)
+        device.limit_setpoint(0, 10, unit="XYZ")
+        state = await device.setpoint(5.0, "xyz")
+        assert (state.accepted, state.unit, state.unit_label) == (True, None, "XYZ")
+        with pytest.raises(UnknownUnitError, match="ZYX"):
+            await device.setpoint(5.0, "ZYX")
+        with pytest.raises(AlicatValidationError, match="in XYZ, not in SCCM"):
+            await device.setpoint(5.0, "SCCM")
 
 
 async def test_registers_are_read_and_written() -> None:

@@ -62,6 +62,18 @@ def test_lines_of_a_closed_socket_raise_an_error(serial: Any, name: str) -> None
 
 
 @BOTH
+def test_only_a_loop_is_closed_for_python(serial: Any) -> None:
+    with serial.serial_for_url("loop://") as port:
+        assert not port.closed
+    assert port.closed
+    assert not port.is_open
+    with tcp_echo() as url:
+        port = serial.serial_for_url(url)
+        port.close()
+        assert not port.closed
+
+
+@BOTH
 def test_write_to_a_loop_too_slow_for_the_timeout_writes_nothing(serial: Any) -> None:
     with serial.serial_for_url("loop://", 300, timeout=0, write_timeout=0.1) as port:
         with pytest.raises(serial.SerialTimeoutException):

@@ -163,8 +163,8 @@ class Transactions:
             self._add_context(older, command)
         raise AlicatTimeoutError(
             f"unit {chr(unit)} on {wire.label} did not answer {command!r} within {timeout:g} s"
-            f"{wire.at_baudrate()}: check that it is powered and connected, and that its unit id "
-            "and baud rate are these",
+            f"{wire.at_baudrate()}: check that it is powered and connected, and that its "
+            f"{wire.its_address('unit id')}",
             context=ErrorContext(
                 command_bytes=command,
                 unit_id=chr(unit),

@@ -317,6 +317,13 @@ class Wire:
         """Words for an error."""
         return f" at {self.transport.baudrate} baud" if self.transport.baudrate else ""
 
+    def its_address(self, name: str) -> str:
+        """Words for an error: what has to be the same at both ends.
+
+        A network port has no baud rate of ours.
+        """
+        return f"{name} and baud rate are these" if self.transport.baudrate else f"{name} is this"
+
     def _stalled(self) -> AlicatConnectionError:
         """Take the line for lost because it takes no bytes; the error that says so."""
         # Part of the command may stand in an instrument's buffer: another would be glued to it.

@@ -428,11 +428,11 @@ class _Controller(Device):
             AlicatValidationError: ``low`` is above ``high``, or one is no finite number, or there
                 is no such unit.
         """
-        field = self.data_frame_format.setpoint_field
+        field, meant = self.data_frame_format.setpoint_field, self._session.meant_label
         self._limits = SetpointLimits(
             None if low is None else as_number(low, "a limit of the setpoint"),
             None if high is None else as_number(high, "a limit of the setpoint"),
-            self._session.meant_label if unit is None else stated_label(unit),
+            meant if unit is None else stated_label(unit, meant),
             None if field is None else field.statistic,
         )
 

@@ -340,8 +340,9 @@ def _nobody_there(client: AlicatProtocolClient, unit_id: str, timeout: float) ->
     at = f" at {baudrate} baud" if baudrate else ""
     return AlicatTimeoutError(
         f"no instrument answers as unit {unit_id} on {client.label}{at} ({2 * timeout:g} s): check "
-        "that it is powered and connected to this port, and that the unit id and the baud rate "
-        "in its communication menu are these",
+        "that it is powered and connected to this port, and that the "
+        f"{'unit id and the baud rate' if baudrate else 'unit id'} in its communication menu "
+        f"{'are these' if baudrate else 'is this'}",
         context=ErrorContext(
             command_name="identify", unit_id=unit_id, port=client.label, baudrate=baudrate
         ),

@@ -64,11 +64,12 @@ class MeantUnit:
             context: The context of an error.
 
         Raises:
+            UnknownUnitError: there is no unit of the stated name, and the instrument has none.
             AlicatValidationError: the caller states another unit than the one in force.
             AlicatUnitChangedError: the unit in force is not that of the setpoint.
         """
         if stated is not None:
-            wanted = stated_label(stated)
+            wanted = stated_label(stated, in_force)
             if in_force is None:
                 raise AlicatValidationError(
                     f"unit {unit_id} does not tell the unit of its setpoint, so {wanted} cannot be "
@@ -149,14 +150,12 @@ class SetpointProof:
                 in force when the instrument was opened, or when the caller last read the format.
 
         Raises:
-            UnknownUnitError: there is no unit of this name; nothing was asked.
+            UnknownUnitError: there is no unit of this name, and the instrument has none.
             AlicatValidationError: the caller states another unit than the instrument has.
             AlicatUnitChangedError: the unit that the caller means is not the instrument's, or the
                 instrument contradicts itself.
             AlicatError: the instrument could not be asked.
         """
-        if unit is not None:
-            Unit.coerce(unit)
         meant = self._meant  # as the caller means it now, whatever other tasks do meanwhile
         label, generation = await self._ask()
         meant.check(

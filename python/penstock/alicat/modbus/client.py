@@ -314,7 +314,7 @@ class ModbusClient:
         raise AlicatTimeoutError(
             f"unit {unit} on {self.label} did not answer within {timeout:g} s"
             f"{wire.at_baudrate()}: check that it is powered and connected, that it is set to "
-            "Modbus, and that its unit number and baud rate are these",
+            f"Modbus, and that its {wire.its_address('unit number')}",
             context=ErrorContext(
                 command_bytes=frame,
                 unit_id=str(unit),

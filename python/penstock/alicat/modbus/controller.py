@@ -74,10 +74,11 @@ class ModbusFlowController(ModbusFlowMeter):
             AlicatValidationError: ``low`` is above ``high``, or one is no finite number, or there
                 is no such unit.
         """
+        own = self._setpoint_label()
         self._limits = SetpointLimits(
             None if low is None else as_number(low, "a limit of the setpoint"),
             None if high is None else as_number(high, "a limit of the setpoint"),
-            self._setpoint_label() if unit is None else stated_label(unit),
+            own if unit is None else stated_label(unit, own),
             self._controlled(),
         )
 
@@ -229,7 +230,7 @@ class ModbusFlowController(ModbusFlowMeter):
         """The registers of a setpoint that may be sent."""
         why = None
         if unit is not None:
-            wanted = stated_label(unit)
+            wanted = stated_label(unit, label)
             if label is None:
                 why = "no unit was stated for its setpoint when it was opened"
                 if self._chosen is not None:

@@ -184,12 +184,18 @@ def clean_unit_label(label: str) -> str:
     return label.strip().replace("`", "°")
 
 
-def stated_label(unit: Unit | str) -> str:
+def stated_label(unit: Unit | str, own: str | None = None) -> str:
     """The label of a unit that a caller states. PSIG keeps its G.
+
+    Args:
+        unit: The unit.
+        own: The label of the instrument's own unit, which may be one that the registry lacks.
 
     Raises:
         UnknownUnitError: there is no such unit; the error suggests near names.
     """
+    if own is not None and are_same_unit(unit, own):
+        return own
     known = Unit.coerce(unit)
     return known.value if isinstance(unit, Unit) else clean_unit_label(unit)
 

@@ -79,6 +79,7 @@ class Serial(SerialBase):
 
     def _begin(self) -> None:
         self._use: BlockingDevice | None = None
+        self._was_closed = False
 
     def open(self) -> None:
         """Open ``port`` with the present settings.
@@ -112,6 +113,7 @@ class Serial(SerialBase):
             raise
         self._use = use
         self.is_open: bool = True
+        self._was_closed = False
 
     def _set_lines(self, device: SerialBackend) -> None:
         # Lines that the flow control drives are left to it. A device without lines is accepted.
@@ -138,7 +140,16 @@ class Serial(SerialBase):
         if use is not None:
             use.drain_abandoned.set()
 
+    @property
+    def closed(self) -> bool:
+        """Whether a ``loop://`` port is closed again; ``False`` for others, as in pyserial 3.5.
+
+        :attr:`is_open` tells it of every port.
+        """
+        return getattr(self, "_was_closed", False) and str(self._port).startswith("loop://")
+
     def _close(self) -> None:
+        self._was_closed = True
         use = getattr(self, "_use", None)  # absent where __init__ has failed
         if use is None or not self.is_open:
             return
